@@ -1,0 +1,38 @@
+// Spans of work in Chrome's trace format (chrome://tracing, ui.perfetto.dev): one row per lane and
+// per actor. Absent (a null pointer) unless the user asks for it.
+#pragma once
+
+#include "base/clock.hpp"
+#include "paceline/error.hpp"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace paceline::base {
+
+/// Threads: `span` from any. Names are kept as given; rows appear in order of first use.
+class Trace {
+public:
+  /// args: a JSON object's inside (`"rows":8`), or empty.
+  void span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
+            std::string args = {});
+  /// Writes to a temporary beside `path` and renames it: nothing half-written is left.
+  Result<void> write(const std::string& path) const;
+
+private:
+  struct Event {
+    int row;
+    std::string name;
+    TimePoint begin;
+    TimePoint end;
+    std::string args;
+  };
+  mutable std::mutex mutex_;
+  std::vector<std::string> rows_;
+  std::vector<Event> events_;
+  std::uint64_t dropped_ = 0;
+};
+
+} // namespace paceline::base

@@ -1,0 +1,21 @@
+# Everything that is not ours, in one place: Debian 12's packages, or the same unpacked under
+# build/deps by ./dev where installing them would remove a package of the user's.
+set(PACELINE_DEPS "${PROJECT_SOURCE_DIR}/build/deps" CACHE PATH "Where ./dev unpacks packages")
+if(EXISTS "${PACELINE_DEPS}/usr")
+  list(PREPEND CMAKE_PREFIX_PATH "${PACELINE_DEPS}/usr")
+endif()
+
+find_package(Threads REQUIRED)
+find_package(CAF 0.17.6 REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(fmt REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+find_package(CLI11 REQUIRED)
+find_path(EXPECTED_INCLUDE_DIR tl/expected.hpp REQUIRED)
+if(PACELINE_TESTS)
+  find_package(doctest REQUIRED)
+endif()

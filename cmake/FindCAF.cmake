@@ -1,0 +1,20 @@
+# Debian's libcaf-dev 0.17 ships no CMake package: find header and library by hand.
+# Defines CAF::core and CAF::io (where present).
+find_path(CAF_INCLUDE_DIR caf/all.hpp HINTS "${PACELINE_DEPS}/usr/include")
+find_library(CAF_CORE_LIBRARY caf_core HINTS "${PACELINE_DEPS}/usr/lib")
+if(CAF_INCLUDE_DIR AND EXISTS "${CAF_INCLUDE_DIR}/caf/config.hpp")
+  file(STRINGS "${CAF_INCLUDE_DIR}/caf/config.hpp" _caf_line REGEX "#define CAF_VERSION [0-9]+")
+  string(REGEX MATCH "[0-9]+$" _caf_number "${_caf_line}")
+  math(EXPR _caf_major "${_caf_number} / 10000")
+  math(EXPR _caf_minor "${_caf_number} / 100 % 100")
+  math(EXPR _caf_patch "${_caf_number} % 100")
+  set(CAF_VERSION "${_caf_major}.${_caf_minor}.${_caf_patch}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CAF REQUIRED_VARS CAF_CORE_LIBRARY CAF_INCLUDE_DIR
+  VERSION_VAR CAF_VERSION)
+if(CAF_FOUND AND NOT TARGET CAF::core)
+  add_library(CAF::core UNKNOWN IMPORTED)
+  set_target_properties(CAF::core PROPERTIES IMPORTED_LOCATION "${CAF_CORE_LIBRARY}")
+  target_include_directories(CAF::core SYSTEM INTERFACE "${CAF_INCLUDE_DIR}")
+endif()

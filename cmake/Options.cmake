@@ -1,0 +1,27 @@
+# What a user may choose, and what every target is compiled with.
+option(PACELINE_TESTS "Build the tests" ON)
+option(PACELINE_WERROR "Treat warnings as errors" OFF)
+set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+add_library(paceline_options INTERFACE)
+# Contraction is off so that a sum has the same bits whatever the compiler fuses (promise 2).
+target_compile_options(paceline_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
+  $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
+if(PACELINE_SANITIZE)
+  target_compile_options(paceline_options INTERFACE
+    -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
+endif()

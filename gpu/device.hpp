@@ -1,0 +1,62 @@
+// Devices by name, chosen at run time.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "gpu/lane.hpp"
+#include "gpu/tensor.hpp"
+#include "paceline/error.hpp"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::gpu {
+
+enum class DeviceKind { cpu, cuda, sim };
+
+/// A parsed device name: "cpu", "cpu:0-3", "cpu:0,2", "cuda:1", "sim:chinchilla-70b", "sim:14.1ms".
+struct DeviceName {
+  DeviceKind kind = DeviceKind::cpu;
+  std::vector<int> cores; ///< cpu: logical cores; empty: all that the process may use.
+  int index = 0;          ///< cuda
+  std::string profile;    ///< sim
+};
+Result<DeviceName> parse_device(std::string_view name);
+
+struct DeviceOptions {
+  int threads = 0; ///< CPU lane's team; 0: one per physical core among the device's cores.
+  std::shared_ptr<base::Timekeeper> time; ///< Required.
+  std::shared_ptr<base::Trace> trace;     ///< May be null.
+};
+
+struct DeviceMemory {
+  std::size_t total = 0;
+  std::size_t available = 0;
+};
+
+/// Threads: all members from any thread.
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual const std::string& name() const = 0;   ///< "cpu:0-1"
+  virtual const std::string& kernel() const = 0; ///< "amx", "highway", "scalar"; sim: its profile
+  virtual DeviceMemory memory() const = 0;
+
+  virtual Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) = 0;
+  /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
+  /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
+  virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
+  /// Copies host floats into device memory (norm weights, tables).
+  virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
+  /// A new lane. role: "target" or "draft", for traces and for sim profiles.
+  virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
+};
+
+/// Unknown devices, absent drivers and cores that do not exist are errors that say so.
+Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options);
+
+} // namespace paceline::gpu

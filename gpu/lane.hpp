@@ -1,0 +1,63 @@
+// A lane: one device execution queue, in order, asynchronous.
+#pragma once
+
+#include "base/clock.hpp"
+#include "gpu/operations.hpp"
+#include "paceline/error.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace paceline::gpu {
+
+/// What a piece of a step is, for simulated latencies and traces.
+struct Work {
+  enum class Kind { prefill, decode, draft, verify } kind = Kind::decode;
+  int rows = 0; ///< Rows through the model (verify: rows judged).
+  int sequences = 0;
+  int context = 0; ///< Longest position touched.
+};
+const char* to_string(Work::Kind kind) noexcept;
+
+/// How a step ended.
+struct Retirement {
+  bool completed = false;     ///< False: abandoned with its lane, or it threw.
+  std::optional<Error> error; ///< Why not.
+  base::TimePoint begin;      ///< First piece began.
+  base::TimePoint end;        ///< Last piece ended.
+  base::Duration busy{};      ///< Time in pieces; end - begin less waiting.
+};
+
+/// One submission. It owns (by reference counts) all memory it touches; the lane drops it when it
+/// has retired. A step is a series of pieces: the lane calls prepare, then run on every rank, then
+/// complete, until prepare says done; then retire, once. All but run come from one thread at a
+/// time, the lane's own; an exception from any of them retires the step with an error.
+class Step {
+public:
+  enum class Next {
+    ready,   ///< Run a piece.
+    waiting, ///< Ask again shortly (the step bounds its own waiting).
+    done,    ///< Nothing is left.
+  };
+
+  virtual ~Step() = default;
+  virtual std::string name() const = 0; ///< For traces: "verify", "draft".
+  virtual Next prepare(base::TimePoint now) = 0;
+  virtual Work work() const = 0; ///< Of the piece just prepared.
+  virtual void run(Operations& operations) = 0;
+  virtual void complete(base::TimePoint now) = 0;
+  virtual void retire(const Retirement& how) = 0;
+};
+
+/// Threads: `submit` from any. The destructor lets the running piece end, retires everything that
+/// is left as not completed, and joins.
+class Lane {
+public:
+  virtual ~Lane() = default;
+  /// False when the queue is full or the lane is closing; the step is then not retired.
+  [[nodiscard]] virtual bool submit(std::shared_ptr<Step> step) = 0;
+  virtual const std::string& name() const = 0; ///< For traces: "target cpu:0-1".
+};
+
+} // namespace paceline::gpu

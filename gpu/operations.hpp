@@ -1,0 +1,148 @@
+// The operations a model is written with. A lane's work runs as one program on every thread of its
+// team at once: each rank calls the same operations in the same order with the same arguments, an
+// operation divides its work among the ranks, and when it returns on one rank its result is
+// complete on all (CPU: it ends with a barrier; CUDA: one rank, stream order).
+//
+// Batch invariance (promise 2a): a row's result has the same bits whatever other rows are in the
+// call, whatever the ranks, and whatever the page size. Each row is reduced in one order, in
+// blocks counted from position 0.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "gpu/tensor.hpp"
+#include "sampling/rules.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::gpu {
+
+/// How the transformer lays out a page: [layer][key, value][kv head][slot][head_dim] of `dtype`.
+struct KvLayout {
+  int layers = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int page_tokens = 16;
+  DType dtype = DType::bf16;
+
+  std::size_t token_bytes() const {
+    return std::size_t(layers) * 2 * std::size_t(kv_heads) * std::size_t(head_dim) * size_of(dtype);
+  }
+  /// Bytes from the page's start to (layer, key or value, head, slot 0).
+  std::size_t offset(int layer, int key_or_value, int head) const {
+    const auto index =
+        (std::size_t(layer) * 2 + std::size_t(key_or_value)) * std::size_t(kv_heads) +
+        std::size_t(head);
+    return index * std::size_t(page_tokens) * std::size_t(head_dim) * size_of(dtype);
+  }
+};
+
+/// Where each row of a batch stands. Row r is the token at `position[r]` of a sequence whose page
+/// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending.
+struct RowMap {
+  std::vector<std::int32_t> sequence;
+  std::vector<std::int32_t> position;
+  std::vector<std::span<const std::uint32_t>> pages;
+  int rows() const { return int(position.size()); }
+};
+
+/// cos and sin of every (position, frequency): rows = positions, cols = head_dim / 2.
+struct RopeTable {
+  Tensor cos;
+  Tensor sin;
+};
+
+/// One layer's slice of a paged cache.
+struct KvLayer {
+  const KvPool* pool = nullptr;
+  KvLayout layout;
+  int layer = 0;
+};
+
+/// A row of draft logits to draw from.
+struct ProposeTask {
+  const float* logits = nullptr; ///< [vocabulary]
+  int vocabulary = 0;            ///< Ids from here on are padding (p = q = 0).
+  const sampling::Warping* warping = nullptr;
+  sampling::History history;
+  sampling::Rule rule = sampling::Rule::rejection;
+  sampling::Noise noise;
+  std::uint32_t position = 0;
+  std::uint32_t attempt = 0;
+  float* q = nullptr;  ///< [vocabulary], where the warped row is left; null: not wanted.
+  TokenId token = 0;   ///< Result.
+  bool failed = false; ///< Result: the row was not a distribution (NaN).
+};
+
+/// A run of target rows to judge drafted tokens with. Row i judges tokens[i]; when all of them are
+/// accepted and `follow` is set, the row after them draws one more token.
+struct VerifyTask {
+  const float* logits = nullptr; ///< [tokens.size() + 1, stride], f32
+  int stride = 0;
+  int vocabulary = 0;
+  const sampling::Warping* warping = nullptr;
+  sampling::History history; ///< Of row 0; tokens judged before a row are added by the operation.
+  sampling::Rule rule = sampling::Rule::rejection;
+  sampling::Noise noise;
+  std::uint32_t position = 0; ///< Of tokens[0].
+  std::span<const TokenId> tokens;
+  std::span<const float* const> q; ///< One row per token; empty unless rule is `rejection`.
+  bool follow = true;
+  int top_logprobs = -1; ///< -1: no log-probabilities wanted.
+  LogprobsMode logprobs_mode = LogprobsMode::raw;
+
+  int accepted = 0;                   ///< Result: leading tokens accepted.
+  bool ended = false;                 ///< Result: `next` holds a token (a rejection, or `follow`).
+  TokenId next = 0;                   ///< Result: the token after the accepted ones.
+  bool failed = false;                ///< Result: a row was not a distribution (NaN).
+  std::vector<TokenLogprob> logprobs; ///< Result: one per accepted token, and one for `next`.
+};
+
+/// Log-probabilities of given tokens (prompt scoring): row i against tokens[i].
+struct ScoreTask {
+  const float* logits = nullptr; ///< [tokens.size(), stride], f32
+  int stride = 0;
+  int vocabulary = 0;
+  std::span<const TokenId> tokens;
+  int top = 0;
+  std::vector<TokenLogprob> logprobs; ///< Result.
+};
+
+class Operations {
+public:
+  virtual ~Operations() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  /// All ranks meet. Operations end with one; only code of a step's own needs this.
+  virtual void barrier() = 0;
+
+  /// out[r] = table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives zeros.
+  virtual void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) = 0;
+  /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32. May be in place.
+  virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
+  /// out = in * w^T; in: [rows, inputs], out: [rows, outputs] (stride may exceed the columns).
+  virtual void linear(Tensor out, Tensor in, const Weight& w) = 0;
+  /// out += in * w^T (residual).
+  virtual void linear_add(Tensor out, Tensor in, const Weight& w) = 0;
+  /// Rotates queries and keys in place (pairs (i, i + head_dim/2), Su et al. 2021 as Llama does
+  /// it), then writes keys and values to the cache.
+  /// qkv: [rows, (heads + 2 kv_heads) * head_dim], queries first, then keys, then values.
+  virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
+                          const KvLayer& cache) = 0;
+  /// Causal attention of each row over positions 0..its own, through the page tables.
+  /// out: [rows, heads * head_dim]; queries are the first columns of qkv. scale: of the scores.
+  virtual void attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
+                         const KvLayer& cache) = 0;
+  /// out[r, i] = silu(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
+  virtual void swiglu(Tensor out, Tensor in) = 0;
+  /// out[i] = in[rows[i]].
+  virtual void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
+
+  virtual void propose(std::span<ProposeTask> tasks) = 0;
+  virtual void verify(std::span<VerifyTask> tasks) = 0;
+  virtual void score(std::span<ScoreTask> tasks) = 0;
+};
+
+} // namespace paceline::gpu

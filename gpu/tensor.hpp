@@ -1,0 +1,57 @@
+// Views of device memory, and the buffers that own it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace paceline::gpu {
+
+enum class DType { f32, f16, bf16 };
+
+inline std::size_t size_of(DType t) {
+  return t == DType::f32 ? 4 : 2;
+}
+const char* to_string(DType t) noexcept; // "f32", "f16", "bf16"
+
+/// A row-major matrix of f32 in device memory; a view, valid as long as its buffer.
+struct Tensor {
+  float* data = nullptr;
+  int rows = 0;
+  int cols = 0;
+  int stride = 0; // elements from one row to the next, >= cols
+
+  float* row(int r) const { return data + std::size_t(r) * std::size_t(stride); }
+  Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
+};
+
+/// A matrix in host memory as a checkpoint has it: [rows, cols], row-major, dense.
+struct HostMatrix {
+  DType dtype = DType::f32;
+  const void* data = nullptr;
+  int rows = 0;
+  int cols = 0;
+};
+
+/// Device memory; freed with the last reference. Aligned to 64 bytes and zeroed.
+class Buffer {
+public:
+  virtual ~Buffer() = default;
+  virtual std::byte* data() = 0;
+  virtual std::size_t size() const = 0;
+
+  /// The first rows x cols floats of the buffer.
+  Tensor tensor(int rows, int cols) { return {reinterpret_cast<float*>(data()), rows, cols, cols}; }
+};
+
+/// A weight matrix [outputs, inputs] packed for one device's kernels. Immutable.
+class Weight {
+public:
+  virtual ~Weight() = default;
+  virtual int outputs() const = 0;
+  virtual int inputs() const = 0;
+  virtual DType dtype() const = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+} // namespace paceline::gpu

@@ -1,0 +1,157 @@
+// The engine: open two models, submit requests, read events.
+#pragma once
+
+#include "paceline/drafter.hpp"
+#include "paceline/error.hpp"
+#include "paceline/event.hpp"
+#include "paceline/request.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+enum class NumberFormat { automatic, f32, f16, bf16 };
+
+struct EngineOptions {
+  /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
+  std::string target = "demo";
+  std::string draft = "demo";       ///< Empty: no draft model; every request runs plain.
+  std::shared_ptr<Drafter> drafter; ///< Takes the draft model's place when set.
+
+  std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
+  std::string draft_device;   ///< Empty: chosen for `device`.
+  int threads = 0;            ///< Of the target's CPU lane; 0: the physical cores.
+  NumberFormat dtype = NumberFormat::automatic;
+
+  int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
+  std::size_t kv_memory_bytes = 0; ///< Draft and target together; 0: chosen from free memory.
+  int page_tokens = 16;            ///< Token slots per KV page.
+  int max_num_seqs = 16;           ///< Sequences decoded in one batch.
+  int max_waiting = 256;           ///< Admission queue; a request beyond it is refused.
+  int prefill_chunk = 512;         ///< Prompt tokens per target step, over all sequences.
+
+  SpeculationMode speculation = SpeculationMode::automatic;
+  std::optional<int> window; ///< Fixed K; none: adapted.
+  bool lookahead = true;     ///< Chain lookahead in `overlap`.
+
+  /// Run on a virtual clock: time passes only as devices and timers say (`sim` devices).
+  /// The engine then works inside `Stream::next` on the caller's thread, deterministically.
+  bool virtual_time = false;
+  std::uint64_t schedule_seed = 0; ///< Virtual time only: chooses among runnable messages.
+
+  std::string trace_file; ///< Chrome trace format; written at shutdown. Empty: none.
+  /// Called from `open` while it works: what, and how far (0 to 1).
+  std::function<void(const std::string&, double)> progress;
+};
+
+/// What an engine runs, for `inspect`, logs and JSON.
+struct ModelInfo {
+  std::string name;         ///< Folder or hub id.
+  std::string architecture; ///< "LlamaForCausalLM"
+  std::uint64_t parameters = 0;
+  std::size_t weight_bytes = 0;
+  std::string dtype;  ///< "bf16"
+  std::string device; ///< "cpu:0-1"
+  std::string kernel; ///< "amx", "highway", "scalar", ...
+  int vocabulary = 0;
+  int max_model_len = 0;
+};
+
+/// A snapshot; counters since the engine opened.
+struct Metrics {
+  int running = 0;
+  int waiting = 0;
+  std::uint64_t finished = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t drafted = 0;
+  std::uint64_t judged = 0;
+  std::uint64_t accepted = 0;
+  std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.
+  std::uint64_t rounds = 0;                        ///< Target steps that judged or drew tokens.
+  std::uint64_t lookahead_hits = 0;
+  std::uint64_t lookahead_rounds = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t restarts = 0; ///< Actors restarted by the supervisor.
+  std::uint64_t messages = 0; ///< Messages between actors, lane completions included.
+  double target_busy_seconds = 0;
+  double draft_busy_seconds = 0;
+  double overlapped_seconds = 0;   ///< Drafting time that lay under target time.
+  double decode_round_seconds = 0; ///< Sum over decode rounds, batch sent to verdict applied.
+  double decode_lane_seconds = 0;  ///< Lane time within those rounds (draft exposed + target).
+  std::size_t kv_pages_total = 0;
+  std::size_t kv_pages_used = 0;
+  std::size_t kv_pages_quarantined = 0;
+};
+
+/// One request's events. Threads: one reader at a time; `cancel` from anywhere. Dropping the
+/// stream cancels the request. At most one Delta is buffered: a slow reader finds one longer one.
+class Stream {
+public:
+  Stream(Stream&&) noexcept;
+  Stream& operator=(Stream&&) noexcept;
+  ~Stream();
+
+  /// Waits for the next event; none after `Finished`.
+  std::optional<Event> next();
+  /// The next event if there is one now.
+  std::optional<Event> try_next();
+  /// Asks for the end; the stream still delivers `Finished`.
+  void cancel();
+  /// `wake` is called, from a thread of the engine, whenever `try_next` may find something.
+  void on_ready(std::function<void()> wake);
+  std::uint64_t id() const;
+
+  class Impl;
+  explicit Stream(std::shared_ptr<Impl>);
+
+private:
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A whole answer, for callers that do not stream.
+struct Completion {
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprob> logprobs;
+  Finished end;
+};
+
+/// Threads: every member may be called from any thread (with `virtual_time`: from one).
+class Engine {
+public:
+  static Result<Engine> open(EngineOptions options);
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  /// Cancels what runs and waits for the end.
+  ~Engine();
+
+  Result<Stream> submit(Request request);
+  /// submit, and wait for the end.
+  Result<Completion> complete(Request request);
+
+  std::vector<TokenId> tokenize(const std::string& text) const;
+  std::string detokenize(const std::vector<TokenId>& tokens) const;
+
+  ModelInfo target() const;
+  std::optional<ModelInfo> draft() const;
+  Metrics metrics() const;
+
+  /// Refuses new requests, lets running ones finish for `drain`, cancels the rest. Always ends.
+  void shutdown(std::chrono::milliseconds drain = std::chrono::seconds(5));
+
+  class Impl;
+
+private:
+  explicit Engine(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace paceline

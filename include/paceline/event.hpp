@@ -1,0 +1,98 @@
+// What a request streams back: deltas, then exactly one end.
+#pragma once
+
+#include "paceline/error.hpp"
+#include "paceline/request.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace paceline {
+
+/// Who produced a committed token.
+enum class TokenSource : std::uint8_t {
+  target,    ///< Drawn from the target (bonus, residual, or plain decoding).
+  draft,     ///< Drafted and accepted.
+  lookahead, ///< Drafted while the window before it was being verified, and accepted.
+};
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0;                          ///< Natural logarithm.
+  std::vector<std::pair<TokenId, float>> top; ///< Likeliest first.
+};
+
+/// Newly committed tokens. Text is whole UTF-8 characters; it may lag behind the tokens while a
+/// character or a possible stop string is incomplete.
+struct Delta {
+  std::vector<TokenId> tokens;
+  std::vector<TokenSource> sources; ///< One per token.
+  std::string text;
+  std::vector<TokenLogprob> logprobs; ///< One per token when asked for.
+};
+
+/// Log-probabilities of the prompt's tokens; comes once, before the first Delta, when asked for.
+struct PromptLogprobs {
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprob> logprobs; ///< logprobs[0] is meaningless (nothing precedes it).
+};
+
+enum class FinishReason { stop, length, cancelled, deadline, error };
+
+/// Counts of one request's speculation. acceptance_rate = accepted / judged is Leviathan's a.
+struct SpeculationStats {
+  SpeculationMode mode = SpeculationMode::off; ///< The mode in use at the end.
+  VerifyRule verify = VerifyRule::rejection;
+  int window = 0; ///< Window length K in use at the end.
+  std::uint64_t drafted = 0;
+  std::uint64_t judged = 0; ///< Accepted plus first rejections.
+  std::uint64_t accepted = 0;
+  std::uint64_t rounds = 0; ///< Target steps that committed tokens of this request.
+  std::uint64_t lookahead_hits = 0;
+  std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
+  double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
+
+  std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
+  double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
+  double lookahead_hit_rate() const {
+    return lookahead_rounds ? double(lookahead_hits) / double(lookahead_rounds) : 0;
+  }
+};
+
+struct Usage {
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  int cached_tokens = 0; ///< Prompt tokens found in the prefix cache.
+};
+
+/// Seconds, by the engine's clock.
+struct Timing {
+  double time_to_first_token_seconds = 0;
+  double decode_seconds = 0; ///< First token to last.
+  double total_seconds = 0;
+};
+
+struct Finished {
+  FinishReason reason = FinishReason::stop;
+  std::optional<Error> error; ///< Set when reason is `error`.
+  std::string stop_match;     ///< The stop string found, if one ended the output.
+  std::uint64_t seed = 0;
+  Usage usage;
+  SpeculationStats speculation;
+  Timing timing;
+  /// False after the request moved to another numeric setting (kernel, device) on its way:
+  /// its distribution holds, bitwise repetition does not.
+  bool reproducible = true;
+};
+
+using Event = std::variant<Delta, PromptLogprobs, Finished>;
+
+const char* to_string(FinishReason) noexcept;    ///< "stop", "length", ...
+const char* to_string(SpeculationMode) noexcept; ///< "off", "sync", "overlap", "auto"
+const char* to_string(VerifyRule) noexcept;      ///< "rejection", "coupled", "match", "auto"
+
+} // namespace paceline

@@ -1,0 +1,69 @@
+// What a caller asks for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline {
+
+using TokenId = std::int32_t;
+
+/// How draft and target work together (see docs/theory.md).
+enum class SpeculationMode {
+  off,       ///< Plain decoding with the target alone.
+  sync,      ///< Draft a window, verify it, draft the next.
+  overlap,   ///< Draft the next window while the current one is verified.
+  automatic, ///< Start in `sync`, learn from the rounds served, use what is fastest.
+};
+
+/// How the target judges drafted tokens (see docs/theory.md for what each promises).
+enum class VerifyRule {
+  rejection, ///< Speculative sampling (Chen et al. 2023, Leviathan et al. 2022).
+  coupled,   ///< Gumbel coupling: exactly the tokens of plain sampling with the same seed.
+  match,     ///< Sample from the target, accept on equality.
+  automatic, ///< `coupled` when the request names a seed, else `rejection`.
+};
+
+/// Which model distribution log-probabilities are taken from.
+enum class LogprobsMode { raw, processed };
+
+/// Every value that is not set comes from the checkpoint's generation_config.json, else from the
+/// neutral value in the comment.
+struct Sampling {
+  std::optional<float> temperature;        ///< 0: greedy (neutral). At most 100.
+  std::optional<int> top_k;                ///< 0: off (neutral).
+  std::optional<float> top_p;              ///< In (0, 1]; 1: off (neutral).
+  std::optional<float> min_p;              ///< In [0, 1]; 0: off (neutral).
+  std::optional<float> repetition_penalty; ///< > 0; 1: off (neutral). Over prompt and output.
+  std::optional<float> presence_penalty;   ///< In [-2, 2]; 0: off (neutral). Over the output.
+  std::optional<float> frequency_penalty;  ///< In [-2, 2]; 0: off (neutral). Over the output.
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::optional<std::uint64_t> seed; ///< Drawn and reported when not given.
+};
+
+struct Request {
+  std::string prompt;                 ///< Text; used when `prompt_tokens` is empty.
+  std::vector<TokenId> prompt_tokens; ///< Ids; taken as they are.
+  std::optional<int> max_tokens;      ///< Default: what the context leaves.
+  std::vector<std::string> stop;      ///< Output ends before the first of these.
+  bool ignore_eos = false;
+  Sampling sampling;
+
+  std::optional<SpeculationMode> speculation; ///< Default: the engine's.
+  std::optional<int> window;                  ///< Fixed window length K; default: the engine's.
+  VerifyRule verify = VerifyRule::automatic;
+
+  bool logprobs = false;        ///< Log-probability of each output token.
+  int top_logprobs = 0;         ///< And of the likeliest alternatives (at most limits' bound).
+  bool prompt_logprobs = false; ///< Log-probability of each prompt token.
+  LogprobsMode logprobs_mode = LogprobsMode::raw;
+
+  /// Time allowed from submission to the last token; none: no limit.
+  std::optional<std::chrono::milliseconds> deadline;
+};
+
+} // namespace paceline

@@ -1,0 +1,75 @@
+// A language model as the engine sees it: tokens and pages in, rows of logits out.
+#pragma once
+
+#include "gpu/device.hpp"
+#include "gpu/kv_pool.hpp"
+#include "gpu/operations.hpp"
+#include "paceline/engine.hpp"
+#include "paceline/error.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::models {
+
+/// Tokens of one sequence to feed: tokens[i] stands at position start + i. The pages must cover
+/// them; positions before `start` must be in the cache. Logits are wanted for tokens from index
+/// `logits_from` on (tokens.size(): none).
+struct SequenceRows {
+  std::span<const std::uint32_t> pages;
+  int start = 0;
+  std::span<const TokenId> tokens;
+  int logits_from = 0;
+
+  int rows() const { return int(tokens.size()); }
+  int logit_rows() const { return int(tokens.size()) - logits_from; }
+};
+
+/// Memory for forward passes of one lane, one at a time. logits: [logit rows, vocabulary], in the
+/// order of the sequences; valid until the next forward pass with the same workspace.
+class Workspace {
+public:
+  virtual ~Workspace() = default;
+  virtual gpu::Tensor logits() const = 0;
+};
+
+/// Immutable after loading; shared by lanes. Threads: all members from any.
+class Model {
+public:
+  virtual ~Model() = default;
+  virtual const ModelInfo& info() const = 0;
+  /// Rows of the output head, padding included; ids the tokenizer does not know are padding.
+  virtual int vocabulary() const = 0;
+  virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
+  virtual gpu::Device& device() const = 0;
+
+  virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
+                                                            int max_logit_rows) const = 0;
+  /// Two halves of a pass. `plan` runs on one thread and lays out rows in the workspace; `forward`
+  /// runs on every rank of the lane's team. The batch's spans must outlive the pass.
+  virtual void plan(std::span<const SequenceRows> batch, const gpu::KvPool& pool,
+                    Workspace& workspace) const = 0;
+  virtual void forward(gpu::Operations& operations, Workspace& workspace) const = 0;
+};
+
+using ProgressCallback = std::function<void(const std::string& what, double done)>;
+
+struct LoadOptions {
+  NumberFormat dtype = NumberFormat::automatic; ///< automatic: the checkpoint's own.
+  ProgressCallback progress;                    ///< May be empty.
+};
+
+/// A model from a checkpoint folder (any that resolve_model_path gives), packed for `device`.
+/// "scripted:..." names a ScriptedModel (see scripted.hpp).
+Result<std::shared_ptr<const Model>> load_model(const std::string& path,
+                                                std::shared_ptr<gpu::Device> device,
+                                                const LoadOptions& options);
+
+/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives
+/// itself; "org/name" is looked up in the local Hugging Face cache.
+Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
+
+} // namespace paceline::models

@@ -1,0 +1,71 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
+// easy as 1, 2, 3"). Header only, so that device kernels compile the same source.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define PACELINE_HOST_DEVICE __host__ __device__
+#else
+#define PACELINE_HOST_DEVICE
+#endif
+
+namespace paceline::sampling {
+
+/// What a random number is for. No two purposes share noise, except that `coupled` draft and
+/// target draws are the same draw on purpose.
+enum class Purpose : std::uint32_t { draft, accept, residual, target, coupled };
+
+/// The name of one draw. `position` is the index in the sequence (prompt included) of the token
+/// that is drawn or judged. `attempt` is the position at which the draft's chain began, for
+/// Purpose::draft, else 0: a position that is drafted again after a rejection gets fresh noise,
+/// and the number is the same in every run of the same rounds.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint32_t choice = 0;
+  std::uint32_t position = 0;
+  std::uint32_t attempt = 0;
+  Purpose purpose = Purpose::target;
+};
+
+struct PhiloxBlock {
+  std::uint32_t word[4];
+};
+
+/// Ten rounds of Philox4x32 over (counter, key).
+PACELINE_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, std::uint32_t key0,
+                                               std::uint32_t key1) {
+  constexpr std::uint64_t m0 = 0xD2511F53u;
+  constexpr std::uint64_t m1 = 0xCD9E8D57u;
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = m0 * counter.word[0];
+    const std::uint64_t p1 = m1 * counter.word[2];
+    counter = PhiloxBlock{{std::uint32_t(p1 >> 32) ^ counter.word[1] ^ key0, std::uint32_t(p1),
+                           std::uint32_t(p0 >> 32) ^ counter.word[3] ^ key1, std::uint32_t(p0)}};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+/// The block of four words that belongs to `key` and `index` (a token id for Gumbel noise, else
+/// 0). Counter words: index, position, attempt, choice and purpose; key words: the seed.
+PACELINE_HOST_DEVICE inline PhiloxBlock noise(const DrawKey& key, std::uint32_t index = 0) {
+  const PhiloxBlock counter{
+      {index, key.position, key.attempt, (key.choice << 3) | std::uint32_t(key.purpose)}};
+  return philox(counter, std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
+}
+
+/// Uniform in [0, 1) with 53 bits.
+PACELINE_HOST_DEVICE inline double uniform(const DrawKey& key) {
+  const PhiloxBlock b = noise(key);
+  const std::uint64_t bits = (std::uint64_t(b.word[0]) << 21) ^ (b.word[1] >> 11);
+  return double(bits) * 0x1p-53;
+}
+
+/// Uniform in (0, 1), never an end: for logarithms. 32 bits, of the token's own block.
+PACELINE_HOST_DEVICE inline float uniform_open(const DrawKey& key, std::uint32_t token) {
+  return (float(noise(key, token).word[0] >> 8) + 0.5f) * 0x1p-24f;
+}
+
+} // namespace paceline::sampling
