@@ -14,5 +14,6 @@ inline constexpr int vocabulary_max = 1 << 20;
 inline constexpr int layers_max = 1024;
 inline constexpr int hidden_max = 1 << 17;
 inline constexpr int context_max = 1 << 24;
+inline constexpr int scripted_memory_max = 64;
 
 } // namespace paceline::models::limits
