@@ -12,7 +12,7 @@ struct Callback {
   std::shared_ptr<const std::function<void()>> then;
 };
 
-caf::behavior call_back() {
+caf::behavior call_back(caf::event_based_actor*, caf::unit_t) {
   return {[](const Callback& callback) { (*callback.then)(); }};
 }
 
@@ -23,9 +23,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Callback)
 
 namespace paceline::messages {
 
-// Hidden: the system does not wait for this actor when it shuts down.
+// Hidden: the system does not wait for this actor when it shuts down. The argument is there because
+// CAF 0.17 dereferences a null pointer for a function without any.
 ActorTimekeeper::ActorTimekeeper(caf::actor_system& system)
-    : system_(system), caller_(system.spawn<caf::hidden>(call_back)),
+    : system_(system), caller_(system.spawn<caf::hidden>(call_back, caf::unit)),
       virtual_(dynamic_cast<caf::detail::test_actor_clock*>(&system.clock()) != nullptr) {}
 
 ActorTimekeeper::~ActorTimekeeper() {

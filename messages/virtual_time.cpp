@@ -1,5 +1,6 @@
 #include "messages/virtual_time.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::messages {
@@ -22,7 +23,7 @@ VirtualSystem::~VirtualSystem() {
   for (std::size_t n = 0; n < last_steps && coordinator_.has_job(); ++n)
     run_job();
   for (caf::resumable* job : std::exchange(coordinator_.jobs, {}))
-    intrusive_ptr_release(job);
+    caf::scheduler::abstract_coordinator::cleanup_and_release(job);
   cancel_timers();
 }
 

@@ -50,6 +50,31 @@ std::size_t index_of(const Log& log, std::string_view prefix) {
   return log.size();
 }
 
+caf::behavior once_a_minute(caf::event_based_actor* self, int* fired) {
+  self->delayed_send(self, 1min, 1);
+  return {[=](int minute) {
+    ++*fired;
+    if (minute < 60)
+      self->delayed_send(self, 1min, minute + 1);
+  }};
+}
+
+caf::behavior counter(caf::event_based_actor*, int* seen) {
+  return {[=](int) { ++*seen; }};
+}
+
+/// Sends itself a message whenever it gets one.
+caf::behavior restless(caf::event_based_actor* self, base::Duration pause) {
+  const auto again = [=] {
+    if (pause > 0ns)
+      self->delayed_send(self, pause, 1);
+    else
+      self->send(self, 1);
+  };
+  again();
+  return {[=](int) { again(); }};
+}
+
 } // namespace
 
 TEST_CASE("without a shuffle actors take turns and messages go before timers") {
@@ -137,14 +162,7 @@ TEST_CASE("an hour of virtual time takes no more steps than its timers") {
   VirtualSystem time(1);
   int fired = 0;
   const base::TimePoint start = time.now();
-  time.system().spawn([&](caf::event_based_actor* self) -> caf::behavior {
-    self->delayed_send(self, 1min, 1);
-    return {[&fired, self](int minute) {
-      ++fired;
-      if (minute < 60)
-        self->delayed_send(self, 1min, minute + 1);
-    }};
-  });
+  time.system().spawn(once_a_minute, &fired);
   const std::size_t steps = time.run();
   CHECK(fired == 60);
   CHECK(time.now() - start == 1h);
@@ -154,8 +172,7 @@ TEST_CASE("an hour of virtual time takes no more steps than its timers") {
 TEST_CASE("run stops at its limit, run_until when it is there or when nothing is left") {
   VirtualSystem time(1);
   int seen = 0;
-  const caf::actor actor = time.system().spawn(
-      [&](caf::event_based_actor*) -> caf::behavior { return {[&](int) { ++seen; }}; });
+  const caf::actor actor = time.system().spawn(counter, &seen);
   time.run();
   for (int i = 0; i < 5; ++i)
     caf::anon_send(actor, i);
@@ -171,18 +188,12 @@ TEST_CASE("run stops at its limit, run_until when it is there or when nothing is
 
 TEST_CASE("an actor that sets a timer whenever one fires does not keep the system alive") {
   VirtualSystem time(1);
-  time.system().spawn([](caf::event_based_actor* self) -> caf::behavior {
-    self->delayed_send(self, 1ms, 1);
-    return {[self](int) { self->delayed_send(self, 1ms, 1); }};
-  });
+  time.system().spawn(restless, base::Duration(1ms));
   CHECK(time.run(1000) == 1000);
 }
 
-TEST_CASE("two actors that never stop talking do not keep the system alive") {
+TEST_CASE("an actor that never stops talking does not keep the system alive") {
   VirtualSystem time(1);
-  time.system().spawn([](caf::event_based_actor* self) -> caf::behavior {
-    self->send(self, 1);
-    return {[self](int) { self->send(self, 1); }};
-  });
+  time.system().spawn(restless, base::Duration(0ns));
   CHECK(time.run(1000) == 1000);
 }
