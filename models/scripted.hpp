@@ -18,8 +18,10 @@ struct ScriptedOptions {
   std::uint64_t seed = 1;
   double acceptance = 1; ///< Target: 1. Draft: sum of min(p, q) with the target's row.
   int context = 1 << 20;
-  bool peaked = false; ///< Rows with one dominant token, so that greedy decoding is stable.
+  bool peaked = false; ///< One token has 0.6 of the mass and more; a close draft finds it too.
 };
+/// True for "scripted" and "scripted:...".
+bool is_scripted(std::string_view name);
 /// "scripted", or "scripted:vocabulary=8,memory=2,seed=7,acceptance=0.8".
 Result<ScriptedOptions> parse_scripted(std::string_view name);
 
