@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/model.hpp"
+#include "models/tokenizer.hpp"
 
 #include <span>
 #include <string_view>
@@ -32,5 +33,8 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 /// as wrong output. Runs on devices whose memory the host can read (cpu, sim).
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
+
+/// Its tokenizer: token 17 reads " 17".
+Result<std::shared_ptr<const Tokenizer>> make_scripted_tokenizer(std::string_view name);
 
 } // namespace paceline::models
