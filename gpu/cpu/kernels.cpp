@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string_view>
 
 namespace paceline::gpu::cpu {
@@ -18,15 +19,15 @@ Result<const Kernels*> choose_kernels() {
   const char* wanted = std::getenv("PACELINE_CPU");
   if (!wanted || !*wanted)
     return available.front();
-  std::string names;
+  std::vector<std::string> names;
   for (const Kernels* kernels : available) {
     if (std::string_view(kernels->name()) == wanted)
       return kernels;
-    names += (names.empty() ? "" : ", ") + std::string(kernels->name());
+    names.push_back(kernels->name());
   }
   return fail(ErrorCode::unsupported,
               fmt::format("PACELINE_CPU={} names no kernel family of this machine", wanted),
-              "use one of " + names);
+              fmt::format("use one of {}", fmt::join(names, ", ")));
 }
 
 void store_key(const KvHead& kv, int position, const float* key) {

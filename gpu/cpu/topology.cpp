@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <hwloc.h>
 #include <memory>
 #include <thread>
@@ -102,17 +103,16 @@ std::vector<int> one_per_physical(const std::vector<Core>& cores) {
 }
 
 std::string core_list(const std::vector<Core>& cores) {
-  std::string text;
+  std::vector<std::string> runs;
   for (std::size_t i = 0; i < cores.size();) {
     std::size_t last = i;
     while (last + 1 < cores.size() && cores[last + 1].index == cores[last].index + 1)
       ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(cores[i].index);
-    if (last > i)
-      text += "-" + std::to_string(cores[last].index);
+    runs.push_back(last > i ? fmt::format("{}-{}", cores[i].index, cores[last].index)
+                            : fmt::format("{}", cores[i].index));
     i = last + 1;
   }
-  return text;
+  return fmt::format("{}", fmt::join(runs, ","));
 }
 
 void bind_to_core(int index) {
