@@ -12,9 +12,8 @@ using namespace paceline::models;
 
 namespace {
 
-std::shared_ptr<const Model> make(const ScriptedOptions& options, const std::string& device = "cpu",
-                                  int threads = 1) {
-  auto model = make_scripted(options, test::device(device, threads));
+std::shared_ptr<const Model> make(const ScriptedOptions& options, int threads = 1) {
+  auto model = make_scripted(options, test::device("cpu", threads));
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
 }
