@@ -1,0 +1,51 @@
+// Bounds of the actors layer (docs/limits.md lists all layers').
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace paceline::actors::limits {
+
+using namespace std::chrono_literals;
+
+/// Most requests an engine may be asked to queue (EngineOptions::max_waiting is the bound in use;
+/// a request beyond it is refused as overloaded, with a hint when to retry).
+inline constexpr int max_waiting_max = 65'536;
+/// Most sequences in one batch (EngineOptions::max_num_seqs).
+inline constexpr int max_num_seqs_max = 256;
+/// Longest prompt text accepted; longer ones are refused before they are tokenized.
+inline constexpr std::size_t prompt_bytes_max = 64u << 20;
+/// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
+/// least recently used first, when a sequence wants their pages.
+inline constexpr std::size_t prefix_entries_max = 1u << 20;
+/// Prompt tokens the draft catches up on in one pass, over all sequences.
+inline constexpr int draft_prefill_chunk = 256;
+
+/// The scheduler goes on without a window that is later than this many of the draft's steps ...
+inline constexpr int draft_patience_steps = 20;
+/// ... but never sooner or later than this.
+inline constexpr std::chrono::nanoseconds draft_patience_min = 5ms;
+inline constexpr std::chrono::nanoseconds draft_patience_max = 10s;
+
+/// After it was late, nobody waits for the draft for this long, doubled each time up to the second.
+inline constexpr std::chrono::nanoseconds distrust_pause_min = 50ms;
+inline constexpr std::chrono::nanoseconds distrust_pause_max = 5s;
+
+/// A batch without verdicts for this long counts as lost; its sequences are rebuilt.
+inline constexpr std::chrono::nanoseconds batch_patience_min = 30s;
+inline constexpr int batch_patience_steps = 50;
+/// Rebuilds of one sequence without a new token before its request fails.
+inline constexpr int rebuilds_max = 5;
+
+/// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
+/// that runs gives any back, before its request fails.
+inline constexpr int reservation_tries_max = 1000;
+inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
+
+/// Restarts of one actor: first pause, doubled each time, and how many within a minute before the
+/// engine gives up on it.
+inline constexpr std::chrono::nanoseconds restart_pause_min = 1ms;
+inline constexpr std::chrono::nanoseconds restart_pause_max = 2s;
+inline constexpr int restarts_max = 100;
+
+} // namespace paceline::actors::limits

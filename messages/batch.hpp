@@ -1,0 +1,106 @@
+// One target step: what the scheduler asks for, and the verdicts that come back.
+#pragma once
+
+#include "gpu/lane.hpp"
+#include "messages/draft.hpp"
+#include "models/model.hpp"
+#include "paceline/event.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace paceline::messages {
+
+/// One sequence's part of a batch. Rows fed: committed tokens from `cached` up to `length`, then
+/// the window, which is read from the chain when the lane gets there.
+struct BatchEntry {
+  SequenceSpecRef spec;
+  Epoch epoch; ///< Of this step; the verdict carries it back.
+  TokenLogView log;
+  int cached = 0;     ///< Committed tokens whose keys and values are in the target's pages.
+  int length = 0;     ///< Committed tokens to feed up to; less than all for a prefill chunk.
+  bool judges = true; ///< False: a prefill chunk that is not the last.
+  gpu::PageTableRef pages;
+
+  ChainRef chain; ///< Null: plain decoding.
+  int window = 0; ///< Bound positions of the chain that are judged (from `length` on).
+
+  /// What is drafted after this step: a hit goes on with `chain`, a miss begins `next_chain` (null:
+  /// nothing is drafted). Their reach past the new frontier, in tokens.
+  ChainRef next_chain;
+  int next_window = 0;
+  int next_lookahead = 0;
+  bool judge_lookahead = false; ///< After a full acceptance, judge the token after the window.
+  gpu::PageTableRef draft_pages;
+  ResidenceRef residence;
+};
+
+struct Batch {
+  std::uint64_t id = 0;
+  std::vector<BatchEntry> entries;
+  /// How long the lane may wait for a bound token before the draft counts as dead.
+  base::Duration patience{};
+};
+
+/// A forward pass on the target's lane and the handle of its logits. Threads: written by the pass,
+/// read by the verification that is enqueued behind it on the same lane.
+struct ForwardPass {
+  Batch batch;
+  std::shared_ptr<models::Workspace> workspace; ///< logits(): the rows of all entries, in order.
+  struct Rows {
+    std::vector<TokenId> tokens; ///< Fed: committed ones, then the window.
+    int window = 0;              ///< Window tokens among them: those that were there in time.
+    int first_logit_row = 0;
+    int logit_rows = 0;
+  };
+  std::vector<Rows> rows; ///< One per entry.
+  gpu::Retirement retirement;
+};
+
+/// Target to sampler: a pass that was enqueued, and leave to enqueue verification behind it.
+struct Logits {
+  std::shared_ptr<ForwardPass> pass;
+  std::shared_ptr<gpu::Lane> lane;
+};
+
+/// What became of one entry.
+struct Verdict {
+  SequenceId sequence = 0;
+  Epoch epoch;
+  int cached = 0;   ///< Committed tokens now in the target's pages (before `tokens`).
+  int window = 0;   ///< Tokens of the window that were there to be judged.
+  int judged = 0;   ///< Accepted plus first rejection, lookahead included.
+  int accepted = 0; ///< Lookahead included.
+  bool hit = false; ///< The lookahead's first token was judged and accepted: the chain goes on.
+  bool had_lookahead = false;  ///< There was a bound lookahead to judge.
+  std::vector<TokenId> tokens; ///< To commit: accepted ones and the one that follows.
+  std::vector<TokenSource> sources;
+  std::vector<TokenLogprob> logprobs;
+  std::vector<TokenLogprob> prompt_logprobs; ///< Of the prompt tokens fed in this step.
+  bool draft_late = false;                   ///< A bound token did not come in time.
+  bool draft_lied = false;                   ///< A token was not the draw of the q shown.
+  bool failed = false;                       ///< The target's row was not a distribution.
+};
+
+struct Verdicts {
+  std::uint64_t batch = 0;
+  std::vector<Verdict> sequences;
+  int rows = 0;
+  base::TimePoint begin;      ///< Forward began on the lane.
+  base::TimePoint end;        ///< Verification ended.
+  base::Duration busy{};      ///< Lane time, without waiting for the draft.
+  std::optional<Error> error; ///< The step failed; no sequence has a verdict.
+};
+
+/// Lane to sampler: a verification has retired. The same news for the scheduler and for the draft.
+struct Judged {
+  Verdicts verdicts;
+  Frontiers frontiers;
+};
+
+/// All windows the scheduler waits for are there. ticket: which wait.
+struct WindowsReady {
+  std::uint64_t ticket = 0;
+};
+
+} // namespace paceline::messages

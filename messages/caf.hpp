@@ -1,0 +1,82 @@
+// The one header that knows which CAF this is; everything else writes against these few names.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace paceline::messages {
+
+#if CAF_VERSION >= 1800
+#error "Paceline is built and tested with CAF 0.17; newer versions need this header extended."
+#endif
+
+namespace detail {
+template <class Signature>
+struct replies;
+template <class... R, class... A>
+struct replies<caf::result<R...>(A...)> {
+  using type = typename caf::replies_to<A...>::template with<R...>;
+};
+} // namespace detail
+
+/// A typed actor by its handlers: Interface<caf::result<Answer>(Question), ...>.
+template <class... Signatures>
+using Interface = caf::typed_actor<typename detail::replies<Signatures>::type...>;
+
+/// Sends without expecting an answer. From an actor.
+template <class Self, class To, class Message>
+void tell(Self* self, const To& to, Message&& message) {
+  self->send(to, std::forward<Message>(message));
+}
+
+/// Sends without expecting an answer. From any thread, outside actors.
+template <class To, class Message>
+void tell(const To& to, Message&& message) {
+  caf::anon_send(to, std::forward<Message>(message));
+}
+
+/// Overtakes ordinary messages in the receiver's mailbox.
+template <class Self, class To, class Message>
+void tell_urgently(Self* self, const To& to, Message&& message) {
+  self->template send<caf::message_priority::high>(to, std::forward<Message>(message));
+}
+
+template <class Self, class To, class Message>
+void tell_after(Self* self, std::chrono::nanoseconds delay, const To& to, Message&& message) {
+  self->delayed_send(to, delay, std::forward<Message>(message));
+}
+
+/// A request; `.then(on_answer, on_error)` follows. limit: after which on_error is called.
+template <class Self, class To, class Message>
+auto ask(Self* self, const To& to, std::chrono::nanoseconds limit, Message&& message) {
+  return self->request(to, limit, std::forward<Message>(message));
+}
+
+namespace detail {
+// CAF 0.17 builds an aggregate state as State(self) under C++20 rules; this holder is none.
+template <class State>
+struct Holder {
+  Holder() = default;
+  static constexpr const char* name = State::name;
+  std::unique_ptr<State> state;
+};
+} // namespace detail
+
+/// Spawns an actor from a state class: State(Handle::pointer self, args...), `make_behavior()`,
+/// `static constexpr const char* name` and `using Handle = Interface<...>`.
+template <class State, caf::spawn_options Options = caf::no_spawn_options, class Host,
+          class... Args>
+typename State::Handle spawn(Host& host, Args&&... args) {
+  using Self = typename State::Handle::template stateful_pointer<detail::Holder<State>>;
+  auto body = [](Self self, std::decay_t<Args>... values) {
+    self->state.state = std::make_unique<State>(self, std::move(values)...);
+    return self->state.state->make_behavior();
+  };
+  return host.template spawn<Options>(body, std::forward<Args>(args)...);
+}
+
+} // namespace paceline::messages

@@ -1,0 +1,48 @@
+// Scheduler and sampler to draft: where a sequence stands.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "messages/chain.hpp"
+#include "messages/sequence.hpp"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace paceline::messages {
+
+/// One stay of a sequence in the caches, from grant to release. The draft's lane notes how many
+/// leading committed tokens its pages hold, which is what the prefix cache may keep afterwards.
+struct Residence {
+  Epoch epoch;             ///< Of the grant.
+  int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
+  std::atomic<int> cached{0};
+};
+using ResidenceRef = std::shared_ptr<Residence>;
+
+/// (sequence, committed length, epoch) with all that is needed to draft from there: the draft
+/// keeps nothing that it could not rebuild from one of these. `chain->epoch()` is the frontier's.
+struct Frontier {
+  SequenceSpecRef spec;
+  TokenLogView log;
+  int log_length = 0;          ///< Committed tokens to read from `log` ...
+  std::vector<TokenId> tokens; ///< ... and those that follow them (the log may not have them yet).
+  ChainRef chain;              ///< Already begun at `length()`, or kept after a hit.
+  gpu::PageTableRef pages;     ///< The draft's.
+  ResidenceRef residence;
+
+  int length() const { return log_length + int(tokens.size()); }
+};
+
+/// Several at once: the verdicts of one target step.
+struct Frontiers {
+  std::vector<Frontier> sequences;
+};
+
+/// The sequence has ended or lost its pages: forget it, and drop every reference to its memory.
+struct Forget {
+  SequenceId sequence = 0;
+  Epoch residence;
+};
+
+} // namespace paceline::messages

@@ -1,0 +1,131 @@
+// Every actor of the engine, by what it understands: the system's table of contents.
+//
+// A round in `overlap`, with the messages it costs (single sequence or batch alike):
+//   1 scheduler -> target    Batch          the window to verify, by reference to its chain
+//   2 target    -> sampler   Logits         the pass is on the lane; judge behind it
+//   3 lane      -> sampler   Judged         verdicts are in host memory
+//   4 sampler   -> scheduler Verdicts
+//   5 sampler   -> draft     Frontiers      the same news, one hop earlier than the scheduler could
+//   6 scheduler -> facade    Commits
+//   7 draft lane -> scheduler WindowsReady  only when the scheduler waits
+#pragma once
+
+#include "messages/batch.hpp"
+#include "messages/caf.hpp"
+#include "messages/draft.hpp"
+#include "messages/kv.hpp"
+#include "messages/request.hpp"
+
+namespace paceline::messages {
+
+struct Wiring;
+/// An actor's own reminder.
+struct Wake {};
+/// "Are you alive?"; answered at once even in the middle of a forward pass.
+struct Ping {};
+struct Pong {};
+
+/// Guards the requests: owns the log of committed tokens, decides where each request ends, and
+/// feeds the callers' streams.
+using FacadeActor = Interface<
+    /// A new request; refused (an Error event, then nothing) when the admission queue is full.
+    caf::result<void>(Submit),
+    /// A caller wants no more; harmless when late or repeated.
+    caf::result<void>(Cancel),
+    /// Newly committed tokens from the scheduler; repeats are dropped.
+    caf::result<void>(Commits),
+    /// A sequence that cannot go on.
+    caf::result<void>(Failed),
+    /// No new requests; answers when none is left.
+    caf::result<Drained>(Drain),
+    /// New handles after a restart; a new scheduler gets every unfinished request again.
+    caf::result<void>(Wiring),
+    /// A request's deadline may have passed.
+    caf::result<void>(Wake)>;
+
+/// Decides what runs next. Owns the sequences, mints the epochs, touches no tensor.
+using SchedulerActor = Interface<
+    /// A request to decode, with all its tokens so far.
+    caf::result<void>(Admit),
+    /// A request whose end was decided elsewhere.
+    caf::result<void>(Abandon),
+    /// What became of a batch; stale ones are dropped.
+    caf::result<void>(Verdicts),
+    /// The windows that were waited for are there.
+    caf::result<void>(WindowsReady),
+    /// New handles after a restart: sequences that depended on the old ones are rebuilt.
+    caf::result<void>(Wiring),
+    /// A wait may have lasted too long.
+    caf::result<void>(Wake)>;
+
+/// Drafts ahead: owns the draft lane.
+using DraftActor = Interface<
+    /// Where sequences stand: go on, or begin anew. Older epochs are dropped.
+    caf::result<void>(Frontiers),
+    /// A sequence is gone.
+    caf::result<void>(Forget), caf::result<Pong>(Ping)>;
+
+/// Runs the target's forward passes: owns the target lane.
+using TargetActor = Interface<
+    /// Enqueues a forward pass and passes the logits' handle on to the sampler.
+    caf::result<void>(Batch), caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
+
+/// Judges: enqueues verification behind the pass and sends the verdicts.
+using SamplerActor = Interface<caf::result<void>(Logits), caf::result<void>(Judged),
+                               caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
+
+/// Manages pages of both pools, and what prefixes are worth keeping.
+using KvCacheActor = Interface<
+    /// Pages for a sequence that has none.
+    caf::result<KvGrant>(KvReserve),
+    /// More pages.
+    caf::result<KvGrant>(KvGrow),
+    /// No more pages; right ones go to the prefix cache.
+    caf::result<void>(KvRelease),
+    /// Right pages may be shared already.
+    caf::result<void>(KvPublish), caf::result<Pong>(Ping)>;
+
+/// Starts all others, watches them, and starts them again.
+using SupervisorActor = Interface<
+    /// The handles now; answered once everything runs.
+    caf::result<Wiring>(Ping),
+    /// A back-off has passed.
+    caf::result<void>(Wake)>;
+
+/// Who is who now. An actor keeps the handles it needs and compares them with those it had.
+struct Wiring {
+  FacadeActor facade;
+  SchedulerActor scheduler;
+  DraftActor draft; ///< Null without a draft.
+  TargetActor target;
+  SamplerActor sampler;
+  KvCacheActor kv_cache;
+};
+
+} // namespace paceline::messages
+
+// Process-local messages: they hold references to memory of this process.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Submit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Cancel)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Commits)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drain)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drained)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Admit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Abandon)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Frontiers)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Forget)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Batch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Logits)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Judged)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Verdicts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::WindowsReady)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReserve)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrant)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvRelease)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvPublish)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Pong)

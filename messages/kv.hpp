@@ -1,0 +1,53 @@
+// Scheduler and KV-cache manager.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "messages/draft.hpp"
+#include "messages/sequence.hpp"
+
+namespace paceline::messages {
+
+/// Pages for a sequence that has none: shares what the prefix cache holds of the log's first
+/// `length` tokens, and grants pages for `capacity` tokens in each pool.
+struct KvReserve {
+  SequenceId sequence = 0;
+  TokenLogView log;
+  int length = 0;
+  int capacity = 0;
+};
+
+/// More pages for a sequence that has some.
+struct KvGrow {
+  SequenceId sequence = 0;
+  int capacity = 0;
+};
+
+/// Tables that cover `capacity` tokens; or, with `granted` false, nothing changed.
+struct KvGrant {
+  SequenceId sequence = 0;
+  bool granted = false;
+  gpu::PageTableRef target;
+  gpu::PageTableRef draft; ///< Null without a draft model.
+  int cached_target = 0;   ///< Leading tokens found in the prefix cache (KvReserve only).
+  int cached_draft = 0;
+};
+
+/// Gives a sequence's pages back. Full pages of the log's first `target` (`draft`) tokens are
+/// right and go to the prefix cache.
+struct KvRelease {
+  SequenceId sequence = 0;
+  TokenLogView log;
+  int target_valid = 0;
+  int draft_valid = 0;
+};
+
+/// Shares full pages of a running sequence (after prefill), so that requests with the same prompt
+/// need not wait for it to end.
+struct KvPublish {
+  SequenceId sequence = 0;
+  TokenLogView log;
+  int target_valid = 0;
+  int draft_valid = 0;
+};
+
+} // namespace paceline::messages
