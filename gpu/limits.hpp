@@ -8,9 +8,25 @@ namespace paceline::gpu::limits {
 
 /// Threads of one CPU lane; a larger request is refused.
 inline constexpr int lane_threads_max = 256;
+/// Largest logical core number in a device name; larger ones are refused.
+inline constexpr int core_index_max = 4095;
 /// Steps queued on one lane; `submit` refuses more and the owner treats the lane as failed.
 inline constexpr std::size_t lane_queue_max = 64;
-/// An idle lane spins this long before it sleeps.
+
+/// An idle lane's threads look for work this long before they sleep, at first without giving
+/// their core away.
 inline constexpr std::chrono::microseconds lane_spin{50};
+inline constexpr std::chrono::microseconds lane_spin_hard{10};
+/// At a barrier a thread spins this long, then yields its core, then sleeps.
+inline constexpr std::chrono::microseconds barrier_spin{10};
+inline constexpr std::chrono::microseconds barrier_yield{200};
+/// A step that waits is asked again after pauses that grow up to this.
+inline constexpr std::chrono::microseconds waiting_pause_max{50};
+/// The same on a simulated lane, by its own clock.
+inline constexpr std::chrono::microseconds sim_waiting_pause{20};
+
+/// Allocations from this size on are checked against the memory that is free, and come as pages
+/// of their own (huge ones where the system gives them).
+inline constexpr std::size_t large_allocation = std::size_t(1) << 20;
 
 } // namespace paceline::gpu::limits

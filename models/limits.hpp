@@ -10,9 +10,14 @@ inline constexpr std::size_t json_file_bytes_max = 64u << 20; ///< Larger files 
 inline constexpr std::size_t safetensors_header_bytes_max = 100u
                                                             << 20; ///< As the format's own limit.
 inline constexpr int json_depth_max = 64;
+inline constexpr std::size_t tensors_max = 1u << 18; ///< Of one file; more are refused.
+inline constexpr std::size_t tensor_rank_max = 8;    ///< Dimensions of one tensor.
 inline constexpr int vocabulary_max = 1 << 20;
 inline constexpr int layers_max = 1024;
 inline constexpr int hidden_max = 1 << 17;
+inline constexpr int heads_max = 1 << 12;
+inline constexpr int head_dim_max = 1 << 12;
 inline constexpr int context_max = 1 << 24;
+inline constexpr int scripted_memory_max = 64;
 
 } // namespace paceline::models::limits

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/model.hpp"
+#include "models/tokenizer.hpp"
 
 #include <span>
 #include <string_view>
@@ -18,8 +19,10 @@ struct ScriptedOptions {
   std::uint64_t seed = 1;
   double acceptance = 1; ///< Target: 1. Draft: sum of min(p, q) with the target's row.
   int context = 1 << 20;
-  bool peaked = false; ///< Rows with one dominant token, so that greedy decoding is stable.
+  bool peaked = false; ///< One token has 0.6 of the mass and more; a close draft finds it too.
 };
+/// True for "scripted" and "scripted:...".
+bool is_scripted(std::string_view name);
 /// "scripted", or "scripted:vocabulary=8,memory=2,seed=7,acceptance=0.8".
 Result<ScriptedOptions> parse_scripted(std::string_view name);
 
@@ -30,5 +33,8 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 /// as wrong output. Runs on devices whose memory the host can read (cpu, sim).
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
+
+/// Its tokenizer: token 17 reads " 17".
+Result<std::shared_ptr<const Tokenizer>> make_scripted_tokenizer(std::string_view name);
 
 } // namespace paceline::models

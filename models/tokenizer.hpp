@@ -15,7 +15,7 @@ namespace paceline::models {
 /// Immutable. Threads: all members from any.
 class Tokenizer {
 public:
-  /// Reads `folder`/tokenizer.json and tokenizer_config.json.
+  /// Reads `folder`/tokenizer.json: byte-level BPE. "scripted:..." names its own (scripted.hpp).
   static Result<std::shared_ptr<const Tokenizer>> load(const std::string& folder);
   virtual ~Tokenizer() = default;
 

@@ -2,6 +2,7 @@
 // easy as 1, 2, 3"). Header only, so that device kernels compile the same source.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #if defined(__CUDACC__)
@@ -48,8 +49,9 @@ PACELINE_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, std::uint32_
   return counter;
 }
 
-/// The block of four words that belongs to `key` and `index` (a token id for Gumbel noise, else
-/// 0). Counter words: index, position, attempt, choice and purpose; key words: the seed.
+/// The block of four words that belongs to `key` and `index` (a token's id / 4 for the noise of
+/// `coupled`, else 0). Counter words: index, position, attempt, choice and purpose; key words: the
+/// seed.
 PACELINE_HOST_DEVICE inline PhiloxBlock noise(const DrawKey& key, std::uint32_t index = 0) {
   const PhiloxBlock counter{
       {index, key.position, key.attempt, (key.choice << 3) | std::uint32_t(key.purpose)}};
@@ -63,9 +65,19 @@ PACELINE_HOST_DEVICE inline double uniform(const DrawKey& key) {
   return double(bits) * 0x1p-53;
 }
 
-/// Uniform in (0, 1), never an end: for logarithms. 32 bits, of the token's own block.
-PACELINE_HOST_DEVICE inline float uniform_open(const DrawKey& key, std::uint32_t token) {
-  return (float(noise(key, token).word[0] >> 8) + 0.5f) * 0x1p-24f;
+/// Exponential with mean 1, one per token: each word of a block serves a token. Small values decide
+/// races between tokens, so they get 64 bits: the draw is right for tokens of any probability.
+PACELINE_HOST_DEVICE inline double exponential(const DrawKey& key, std::uint32_t token) {
+  const std::uint32_t word = noise(key, token / 4).word[token % 4];
+  double v = double(word);
+  if (word < (1u << 16)) {
+    DrawKey finer = key;
+    finer.attempt = ~key.attempt;
+    v += (double(noise(finer, token / 4).word[token % 4]) + 0.5) * 0x1p-32;
+  } else {
+    v += 0.5;
+  }
+  return -std::log1p(-v * 0x1p-32);
 }
 
 } // namespace paceline::sampling

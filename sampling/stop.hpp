@@ -25,7 +25,9 @@ Cut cut_at_end(std::span<const TokenId> tokens, std::span<const TokenId> end_of_
                std::size_t budget);
 
 /// Finds the first of several stop strings in a text that arrives in pieces, and holds back what
-/// may still become one. Bytes, not characters: pieces may be cut anywhere.
+/// may still become one, and no more. Bytes, not characters: pieces may be cut anywhere and the
+/// result is the same. First is the one that is complete first as bytes arrive; of several that
+/// the same byte completes, the longest. Empty stop strings are ignored.
 class StopMatcher {
 public:
   StopMatcher() = default;
@@ -41,8 +43,16 @@ public:
   std::string finish();
 
 private:
-  std::vector<std::string> stops_;
+  /// Knuth, Morris and Pratt's matcher.
+  struct Pattern {
+    std::string text;
+    std::vector<std::size_t> border; ///< [i]: longest proper border of text[0..i].
+    std::size_t matched = 0;         ///< Longest prefix that the bytes so far end with.
+    std::size_t advance(std::size_t length, char byte) const;
+  };
+  std::vector<Pattern> patterns_;
   std::string held_;
+  bool stopped_ = false;
 };
 
 } // namespace paceline::sampling

@@ -30,8 +30,9 @@ double sync_rate(double a, int window, double c, double v);
 /// Probability that a chain lookahead comes true: a^(K+1).
 double chain_hit(double a, int window);
 
-/// Tokens per target step of `overlap` with hit probability h, where drafting fits under the
-/// verification ((K+1) c <= v): E / (v + (1 - h) K c).
+/// Tokens per target step of `overlap` with hit probability h: E / (v + (1 - h) K c) where drafting
+/// fits under the verification ((K+1) c <= v); where it does not, a hit waits for its lookahead and
+/// costs (K+1) c.
 double overlap_rate(double a, int window, double c, double v, double hit);
 
 /// The window (1..limit) of highest rate; `v` of K+1 rows is 1 + (K+1 - 1) * v_slope.

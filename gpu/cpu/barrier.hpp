@@ -1,0 +1,63 @@
+// The barrier that ends every operation of a team.
+#pragma once
+
+#include "gpu/cpu/wait.hpp"
+#include "gpu/limits.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+namespace paceline::gpu::cpu {
+
+/// Thrown at a barrier on the ranks that did not fail, so that they leave the region too.
+struct Poisoned : std::exception {
+  const char* what() const noexcept override { return "another thread of the team failed"; }
+};
+
+/// An epoch counter. Threads: arrive_and_wait and poison from any rank; reset when all have left.
+class Barrier {
+public:
+  explicit Barrier(int parties) : parties_(std::uint32_t(parties)) {}
+
+  void arrive_and_wait() {
+    if (parties_ == 1)
+      return;
+    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+    if (poisoned_.load(std::memory_order_acquire))
+      throw Poisoned();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      turn();
+    } else {
+      wait_change(epoch_, epoch, {limits::barrier_spin, limits::barrier_yield});
+    }
+    if (poisoned_.load(std::memory_order_acquire))
+      throw Poisoned();
+  }
+
+  /// Everybody who waits or arrives from now on throws.
+  void poison() {
+    poisoned_.store(true, std::memory_order_release);
+    turn();
+  }
+
+  void reset() {
+    arrived_.store(0, std::memory_order_relaxed);
+    poisoned_.store(false, std::memory_order_relaxed);
+  }
+
+private:
+  // A read-modify-write always: who sees any later epoch also sees an earlier poisoning.
+  void turn() {
+    epoch_.fetch_add(1, std::memory_order_acq_rel);
+    epoch_.notify_all();
+  }
+
+  const std::uint32_t parties_;
+  alignas(64) std::atomic<std::uint32_t> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<bool> poisoned_{false};
+};
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,85 @@
+// The CPU's kernel families behind one interface, chosen at run time. A kernel does one rank's
+// share on one thread: it knows nothing of teams and barriers (see operations.cpp).
+//
+// What every family promises (batch invariance): a result depends on its own row only, bit for
+// bit. A sum runs in one order, fixed by the family: a product's over the inputs from 0 on, a
+// softmax's over blocks of key_block positions counted from 0, so the division of the work, the
+// rows beside and the page size leave no mark.
+#pragma once
+
+#include "gpu/cpu/weight.hpp"
+#include "gpu/kv_pool.hpp"
+#include "gpu/tensor.hpp"
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::cpu {
+
+/// Rows are staged (see Kernels::stage) in blocks of this many.
+inline constexpr int row_block = 16;
+/// Positions per step of a running softmax.
+inline constexpr int key_block = 64;
+
+/// One kv head of one layer in a sequence's pages. A head's block in a page is, for bf16, keys
+/// [head_dim / 2][slot][2] and values [slot / 2][head_dim][2]; for f32, keys [head_dim][slot] and
+/// values [slot][head_dim]: scores want a vector of keys, sums a vector of values.
+struct KvHead {
+  const KvPool* pool = nullptr;
+  std::span<const std::uint32_t> pages;
+  std::size_t key_offset = 0; // bytes from a page's start to the head's keys
+  std::size_t value_offset = 0;
+  int page_tokens = 0; // even
+  int head_dim = 0;    // even
+  DType dtype = DType::bf16;
+
+  std::byte* keys(int page) const { return pool->page(pages[std::size_t(page)]) + key_offset; }
+  std::byte* values(int page) const { return pool->page(pages[std::size_t(page)]) + value_offset; }
+};
+
+class Kernels {
+public:
+  virtual ~Kernels() = default;
+  virtual const char* name() const = 0;
+
+  /// Bytes that `rows` staged inputs of a product with `w` take.
+  virtual std::size_t staged_bytes(int rows, const PackedWeight& w) const = 0;
+  /// Writes rows [first, last) of `in` as `linear` wants them: padded, and for a bf16 weight
+  /// rounded to bf16. staged: the whole of it, 64-byte aligned; first: a multiple of row_block.
+  virtual void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+                     int last) const = 0;
+  /// out[r][o] = staged[r] * w[o] (or += with `add`) for all rows of out and the outputs of
+  /// tiles [first, last).
+  virtual void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                      int last, bool add) const = 0;
+
+  /// out, in, weight: [cols]; may be in place.
+  virtual void rms_norm(float* out, const float* in, const float* weight, int cols,
+                        float epsilon) const = 0;
+  /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
+  virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
+  /// Attention of `heads` query heads that share `kv`, over positions [0, keys).
+  /// out, q: [heads, head_dim], dense.
+  virtual void attend(float* out, const float* q, int heads, float scale, int keys,
+                      const KvHead& kv, std::vector<float>& scratch) const = 0;
+  /// out[i] = silu(gate[i]) * up[i]
+  virtual void swiglu(float* out, const float* gate, const float* up, int n) const = 0;
+};
+
+/// Families that this machine can run, the fastest first; the last is the scalar oracle.
+std::vector<const Kernels*> available_kernels();
+
+/// The fastest, or the one that the environment variable PACELINE_CPU names.
+Result<const Kernels*> choose_kernels();
+
+const Kernels& scalar_kernels();
+
+/// Stores one head's key and value at `position`: plain copies, the same for every family.
+void store_key(const KvHead& kv, int position, const float* key);
+void store_value(const KvHead& kv, int position, const float* value);
+
+} // namespace paceline::gpu::cpu

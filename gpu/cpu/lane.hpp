@@ -1,0 +1,30 @@
+// A lane that is a pinned team of threads.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/lane.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::cpu {
+
+struct LaneOptions {
+  std::string name;
+  std::vector<int> cores; ///< One thread each; the first is rank 0 and calls the steps.
+  const Kernels* kernels = nullptr;
+  std::shared_ptr<base::Timekeeper> time;
+  std::shared_ptr<base::Trace> trace; ///< May be null.
+};
+
+Result<std::unique_ptr<Lane>> open_lane(LaneOptions options);
+
+/// The arguments of a piece's span in a trace.
+std::string trace_args(const Work& work);
+/// The exception in flight as an error. Call inside a catch block.
+Error current_error();
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,109 @@
+#include "gpu/cpu/memory.hpp"
+
+#include "gpu/limits.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <sys/mman.h>
+
+namespace paceline::gpu::cpu {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t(2) << 20;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+class SmallBuffer final : public Buffer {
+public:
+  SmallBuffer(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  ~SmallBuffer() override { std::free(data_); }
+  std::byte* data() override { return data_; }
+  std::size_t size() const override { return size_; }
+
+private:
+  std::byte* data_;
+  std::size_t size_;
+};
+
+class MappedBuffer final : public Buffer {
+public:
+  MappedBuffer(void* mapping, std::size_t mapped, std::byte* data, std::size_t size)
+      : mapping_(mapping), mapped_(mapped), data_(data), size_(size) {}
+  ~MappedBuffer() override { munmap(mapping_, mapped_); }
+  std::byte* data() override { return data_; }
+  std::size_t size() const override { return size_; }
+
+private:
+  void* mapping_;
+  std::size_t mapped_;
+  std::byte* data_;
+  std::size_t size_;
+};
+
+tl::unexpected<Error> too_little(std::size_t bytes) {
+  return fail(ErrorCode::out_of_memory,
+              fmt::format("cannot allocate {:.1f} MiB of memory", double(bytes) / 0x1p20),
+              "free memory, or use a smaller model, context or number of sequences");
+}
+
+// A number from a file such as cgroup's memory.max; "max" or no file: no limit.
+std::size_t read_number(const char* path) {
+  std::ifstream in(path);
+  std::size_t value = 0;
+  return in >> value ? value : std::numeric_limits<std::size_t>::max();
+}
+
+Result<std::shared_ptr<Buffer>> allocate_mapped(std::size_t bytes) {
+  if (bytes > host_memory().available)
+    return too_little(bytes);
+  const std::size_t mapped = round_up(bytes, huge_page) + huge_page;
+  void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED)
+    return too_little(bytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping);
+  auto* data = reinterpret_cast<std::byte*>(round_up(address, huge_page));
+  madvise(data, round_up(bytes, huge_page), MADV_HUGEPAGE); // A wish; the system may refuse it.
+  return std::make_shared<MappedBuffer>(mapping, mapped, data, bytes);
+}
+
+} // namespace
+
+DeviceMemory host_memory() {
+  DeviceMemory memory;
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  std::size_t kib = 0;
+  while (in >> key >> kib && std::getline(in, unit)) {
+    if (key == "MemTotal:")
+      memory.total = kib << 10;
+    if (key == "MemAvailable:")
+      memory.available = kib << 10;
+  }
+  const std::size_t limit = read_number("/sys/fs/cgroup/memory.max");
+  if (limit < memory.total) {
+    const std::size_t used = std::min(limit, read_number("/sys/fs/cgroup/memory.current"));
+    memory.total = limit;
+    memory.available = std::min(memory.available, limit - used);
+  }
+  return memory;
+}
+
+Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes) {
+  if (bytes >= limits::large_allocation)
+    return allocate_mapped(bytes);
+  const std::size_t rounded = round_up(std::max<std::size_t>(bytes, 1), 64);
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+  if (!data)
+    return too_little(bytes);
+  std::memset(data, 0, rounded);
+  return std::make_shared<SmallBuffer>(data, bytes);
+}
+
+} // namespace paceline::gpu::cpu

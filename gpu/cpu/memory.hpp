@@ -1,0 +1,20 @@
+// Host memory for weights, caches and workspaces.
+#pragma once
+
+#include "gpu/device.hpp"
+#include "gpu/tensor.hpp"
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace paceline::gpu::cpu {
+
+/// What the machine has, or the container's limit where that is smaller.
+DeviceMemory host_memory();
+
+/// Zeroed memory, aligned to 64 bytes; large ones to 2 MiB, in huge pages where the system allows.
+/// Pages become resident when they are first written.
+Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes);
+
+} // namespace paceline::gpu::cpu

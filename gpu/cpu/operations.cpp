@@ -1,0 +1,177 @@
+#include "gpu/cpu/operations.hpp"
+
+#include "gpu/cpu/memory.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+
+namespace paceline::gpu::cpu {
+namespace {
+
+// Up to this many rows every rank stages all inputs for itself: cheaper than a barrier.
+constexpr int private_rows_max = row_block;
+// Elementwise work on one row is divided in runs of this many elements.
+constexpr int element_run = 512;
+
+const PackedWeight& packed(const Weight& w) {
+  assert(dynamic_cast<const PackedWeight*>(&w) && "a weight of another device");
+  return static_cast<const PackedWeight&>(w);
+}
+
+KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int head) {
+  const KvLayout& layout = cache.layout;
+  return {cache.pool,
+          pages,
+          layout.offset(cache.layer, 0, head),
+          layout.offset(cache.layer, 1, head),
+          layout.page_tokens,
+          layout.head_dim,
+          layout.dtype};
+}
+
+} // namespace
+
+std::byte* Scratch::at_least(std::size_t bytes) {
+  if (!buffer_ || buffer_->size() < bytes) {
+    buffer_.reset();
+    auto grown = allocate_host(bytes + bytes / 2);
+    if (!grown)
+      throw std::bad_alloc();
+    buffer_ = std::move(*grown);
+  }
+  return buffer_->data();
+}
+
+CpuOperations::Share CpuOperations::share(int items) const {
+  const auto cut = [&](int rank) { return int(std::int64_t(items) * rank / team_.ranks); };
+  return {cut(rank_), cut(rank_ + 1)};
+}
+
+void CpuOperations::embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) {
+  const PackedWeight& w = packed(table);
+  assert(out.rows == int(tokens.size()) && out.cols == w.inputs());
+  const Share rows = share(out.rows);
+  for (int r = rows.begin; r < rows.end; ++r) {
+    const TokenId token = tokens[std::size_t(r)];
+    if (token >= 0 && token < w.outputs())
+      w.read_output(token, out.row(r));
+    else
+      std::fill_n(out.row(r), out.cols, 0.0f);
+  }
+  barrier();
+}
+
+void CpuOperations::rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  const Share rows = share(in.rows);
+  for (int r = rows.begin; r < rows.end; ++r)
+    team_.kernels.rms_norm(out.row(r), in.row(r), weight, in.cols, epsilon);
+  barrier();
+}
+
+void CpuOperations::linear(Tensor out, Tensor in, const Weight& w) {
+  product(out, in, w, false);
+}
+
+void CpuOperations::linear_add(Tensor out, Tensor in, const Weight& w) {
+  product(out, in, w, true);
+}
+
+void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool add) {
+  const PackedWeight& w = packed(weight);
+  assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
+  const std::byte* staged = stage(in, w);
+  const Share tiles = share(w.tiles());
+  if (tiles.begin < tiles.end && out.rows > 0)
+    team_.kernels.linear(out, staged, w, tiles.begin, tiles.end, add);
+  barrier();
+}
+
+const std::byte* CpuOperations::stage(Tensor in, const PackedWeight& w) {
+  const Kernels& kernels = team_.kernels;
+  if (in.rows <= private_rows_max || team_.ranks == 1) {
+    std::byte* staged = staged_.at_least(kernels.staged_bytes(in.rows, w));
+    kernels.stage(staged, in, w, 0, in.rows);
+    return staged;
+  }
+  if (rank_ == 0)
+    team_.staged.at_least(kernels.staged_bytes(in.rows, w));
+  barrier();
+  std::byte* staged = team_.staged.at_least(0);
+  const Share blocks = share((in.rows + row_block - 1) / row_block);
+  kernels.stage(staged, in, w, std::min(blocks.begin * row_block, in.rows),
+                std::min(blocks.end * row_block, in.rows));
+  barrier();
+  return staged;
+}
+
+void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
+                               const KvLayer& cache) {
+  const KvLayout& layout = cache.layout;
+  const int dim = layout.head_dim;
+  const int units = heads + 2 * layout.kv_heads;
+  assert(qkv.rows == rows.rows() && qkv.cols == units * dim && dim % 2 == 0);
+  const Share items = share(qkv.rows * units);
+  for (int item = items.begin; item < items.end; ++item) {
+    const int r = item / units;
+    const int unit = item % units;
+    const int position = rows.position[std::size_t(r)];
+    float* head = qkv.row(r) + unit * dim;
+    if (unit < heads + layout.kv_heads)
+      team_.kernels.rotate(head, rope.cos.row(position), rope.sin.row(position), dim / 2);
+    if (unit < heads)
+      continue;
+    const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
+    const KvHead kv = kv_head(cache, pages, (unit - heads) % layout.kv_heads);
+    if (unit < heads + layout.kv_heads)
+      store_key(kv, position, head);
+    else
+      store_value(kv, position, head);
+  }
+  barrier();
+}
+
+void CpuOperations::attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
+                              const KvLayer& cache) {
+  const int dim = cache.layout.head_dim;
+  const int group = heads / cache.layout.kv_heads;
+  assert(out.rows == rows.rows() && out.cols == heads * dim && heads % cache.layout.kv_heads == 0);
+  const Share items = share(out.rows * heads);
+  for (int item = items.begin; item < items.end;) {
+    const int r = item / heads;
+    const int head = item % heads;
+    // The heads that follow in this share and read the same keys.
+    const int together = std::min(group - head % group, items.end - item);
+    const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
+    team_.kernels.attend(out.row(r) + head * dim, qkv.row(r) + head * dim, together, scale,
+                         rows.position[std::size_t(r)] + 1, kv_head(cache, pages, head / group),
+                         attention_scratch_);
+    item += together;
+  }
+  barrier();
+}
+
+void CpuOperations::swiglu(Tensor out, Tensor in) {
+  assert(out.rows == in.rows && in.cols == 2 * out.cols);
+  const int runs = (out.cols + element_run - 1) / element_run;
+  const Share items = share(out.rows * runs);
+  for (int item = items.begin; item < items.end; ++item) {
+    const int r = item / runs;
+    const int first = item % runs * element_run;
+    const int count = std::min(element_run, out.cols - first);
+    team_.kernels.swiglu(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first,
+                         count);
+  }
+  barrier();
+}
+
+void CpuOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) {
+  assert(out.rows == int(rows.size()) && out.cols == in.cols);
+  const Share items = share(out.rows);
+  for (int r = items.begin; r < items.end; ++r)
+    std::copy_n(in.row(rows[std::size_t(r)]), in.cols, out.row(r));
+  barrier();
+}
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,78 @@
+// Operations on a team of CPU threads: checks, and the division of the work among ranks.
+#pragma once
+
+#include "gpu/cpu/barrier.hpp"
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/operations.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline::gpu::cpu {
+
+/// Grows, never shrinks; contents are lost when it grows. 64-byte aligned.
+class Scratch {
+public:
+  std::byte* at_least(std::size_t bytes);
+
+private:
+  std::shared_ptr<Buffer> buffer_;
+};
+
+/// What the ranks of one team share.
+struct TeamState {
+  TeamState(const Kernels& k, int count) : kernels(k), ranks(count), barrier(count) {}
+  const Kernels& kernels;
+  const int ranks;
+  Barrier barrier;
+  Scratch staged; ///< Inputs of a product with many rows; grown by rank 0 between barriers.
+};
+
+/// One rank's operations. Threads: its rank's.
+class CpuOperations final : public Operations {
+public:
+  CpuOperations(TeamState& team, int rank) : team_(team), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return team_.ranks; }
+  void barrier() override { team_.barrier.arrive_and_wait(); }
+
+  void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) override;
+  void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void linear(Tensor out, Tensor in, const Weight& w) override;
+  void linear_add(Tensor out, Tensor in, const Weight& w) override;
+  void rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
+                  const KvLayer& cache) override;
+  void attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
+                 const KvLayer& cache) override;
+  void swiglu(Tensor out, Tensor in) override;
+  void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
+
+  void propose(std::span<ProposeTask> tasks) override;
+  void verify(std::span<VerifyTask> tasks) override;
+  void score(std::span<ScoreTask> tasks) override;
+
+private:
+  struct Share {
+    int begin;
+    int end;
+  };
+  /// This rank's part of `items`.
+  Share share(int items) const;
+  const std::byte* stage(Tensor in, const PackedWeight& w);
+  void product(Tensor out, Tensor in, const Weight& w, bool add);
+  void propose_one(ProposeTask& task);
+  void verify_one(VerifyTask& task);
+  bool warp_row(VerifyTask& task, int row);
+  void add_logprob(VerifyTask& task, int row, TokenId token) const;
+
+  TeamState& team_;
+  const int rank_;
+  Scratch staged_;
+  std::vector<float> attention_scratch_;
+  sampling::WarpScratch warp_scratch_;
+  std::vector<float> probabilities_;
+  std::vector<TokenId> prefix_;
+};
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,139 @@
+// The oracle: every operation as its definition reads, rounding where the fast kernels round.
+#include "base/bf16.hpp"
+#include "gpu/cpu/kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace paceline::gpu::cpu {
+namespace {
+
+float element(DType dtype, const std::byte* data, std::size_t at) {
+  switch (dtype) {
+  case DType::f32: return reinterpret_cast<const float*>(data)[at];
+  case DType::f16: return base::to_float(reinterpret_cast<const base::f16*>(data)[at]);
+  case DType::bf16: return base::to_float(reinterpret_cast<const base::bf16*>(data)[at]);
+  }
+  return 0;
+}
+
+// Sums of one row with the 16 outputs of a tile, over the inputs in order.
+std::array<float, tile_outputs> row_times_tile(const float* row, const PackedWeight& w, int tile) {
+  std::array<float, tile_outputs> sum{};
+  const std::byte* data = w.tile(tile);
+  const bool pairs = w.dtype() == DType::bf16;
+  for (int i = 0; i < w.inputs(); ++i)
+    for (int o = 0; o < tile_outputs; ++o) {
+      const int at = pairs ? (i / 2 * tile_outputs + o) * 2 + i % 2 : i * tile_outputs + o;
+      sum[std::size_t(o)] += row[i] * element(w.dtype(), data, std::size_t(at));
+    }
+  return sum;
+}
+
+float key_element(const KvHead& kv, int position, int d) {
+  const int slot = position % kv.page_tokens;
+  const int at = kv.dtype == DType::f32 ? d * kv.page_tokens + slot
+                                        : (d / 2 * kv.page_tokens + slot) * 2 + d % 2;
+  return element(kv.dtype, kv.keys(position / kv.page_tokens), std::size_t(at));
+}
+
+float value_element(const KvHead& kv, int position, int d) {
+  const int slot = position % kv.page_tokens;
+  const int at =
+      kv.dtype == DType::f32 ? slot * kv.head_dim + d : (slot / 2 * kv.head_dim + d) * 2 + slot % 2;
+  return element(kv.dtype, kv.values(position / kv.page_tokens), std::size_t(at));
+}
+
+class ScalarKernels final : public Kernels {
+public:
+  const char* name() const override { return "scalar"; }
+
+  std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
+    return std::size_t(rows) * std::size_t(w.inputs()) * sizeof(float);
+  }
+
+  void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+             int last) const override {
+    auto* to = reinterpret_cast<float*>(staged);
+    for (int r = first; r < last; ++r)
+      for (int i = 0; i < w.inputs(); ++i)
+        to[std::size_t(r) * std::size_t(w.inputs()) + std::size_t(i)] =
+            w.dtype() == DType::bf16 ? base::round_to_bf16(in.row(r)[i]) : in.row(r)[i];
+  }
+
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+              bool add) const override {
+    const auto* rows = reinterpret_cast<const float*>(staged);
+    for (int tile = first; tile < last; ++tile) {
+      const int begin = tile * tile_outputs;
+      const int end = std::min(begin + tile_outputs, w.outputs());
+      for (int r = 0; r < out.rows; ++r) {
+        const auto sum = row_times_tile(rows + std::size_t(r) * std::size_t(w.inputs()), w, tile);
+        for (int o = begin; o < end; ++o)
+          out.row(r)[o] = sum[std::size_t(o - begin)] + (add ? out.row(r)[o] : 0);
+      }
+    }
+  }
+
+  void rms_norm(float* out, const float* in, const float* weight, int cols,
+                float epsilon) const override {
+    float squares = 0;
+    for (int i = 0; i < cols; ++i)
+      squares += in[i] * in[i];
+    const float factor = 1 / std::sqrt(squares / float(cols) + epsilon);
+    for (int i = 0; i < cols; ++i)
+      out[i] = in[i] * factor * weight[i];
+  }
+
+  void rotate(float* head, const float* cos, const float* sin, int half) const override {
+    for (int i = 0; i < half; ++i) {
+      const float a = head[i];
+      const float b = head[i + half];
+      head[i] = a * cos[i] - b * sin[i];
+      head[i + half] = b * cos[i] + a * sin[i];
+    }
+  }
+
+  void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
+              std::vector<float>& scratch) const override {
+    for (int h = 0; h < heads; ++h)
+      attend_one(out + h * kv.head_dim, q + h * kv.head_dim, scale, keys, kv, scratch);
+  }
+
+  void swiglu(float* out, const float* gate, const float* up, int n) const override {
+    for (int i = 0; i < n; ++i)
+      out[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+  }
+
+private:
+  static void attend_one(float* out, const float* q, float scale, int keys, const KvHead& kv,
+                         std::vector<float>& scores) {
+    scores.assign(std::size_t(keys), 0);
+    float highest = -std::numeric_limits<float>::infinity();
+    for (int j = 0; j < keys; ++j) {
+      for (int d = 0; d < kv.head_dim; ++d)
+        scores[std::size_t(j)] += q[d] * scale * key_element(kv, j, d);
+      highest = std::max(highest, scores[std::size_t(j)]);
+    }
+    float total = 0;
+    for (float& score : scores)
+      total += score = std::exp(score - highest);
+    std::fill_n(out, kv.head_dim, 0.0f);
+    for (int j = 0; j < keys; ++j)
+      for (int d = 0; d < kv.head_dim; ++d)
+        out[d] += scores[std::size_t(j)] * value_element(kv, j, d);
+    for (int d = 0; d < kv.head_dim; ++d)
+      out[d] /= total;
+  }
+};
+
+} // namespace
+
+const Kernels& scalar_kernels() {
+  static const ScalarKernels kernels;
+  return kernels;
+}
+
+} // namespace paceline::gpu::cpu

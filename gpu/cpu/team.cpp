@@ -1,0 +1,86 @@
+#include "gpu/cpu/team.hpp"
+
+#include "gpu/cpu/denormals.hpp"
+#include "gpu/cpu/topology.hpp"
+
+#include <sys/prctl.h>
+
+namespace paceline::gpu::cpu {
+
+Team::Team(const Kernels& kernels, std::vector<int> cores)
+    : cores_(std::move(cores)), state_(kernels, int(cores_.size())) {
+  for (int rank = 0; rank < state_.ranks; ++rank)
+    operations_.push_back(std::make_unique<CpuOperations>(state_, rank));
+}
+
+Team::~Team() {
+  closing_ = true;
+  region_.fetch_add(1);
+  region_.notify_all();
+  for (std::thread& thread : threads_)
+    thread.join();
+}
+
+void Team::start() {
+  for (int rank = 1; rank < state_.ranks; ++rank)
+    threads_.emplace_back([this, rank] { work(rank); });
+}
+
+void Team::enter() {
+  prepare_thread(0);
+}
+
+void Team::prepare_thread(int rank) const {
+  bind_to_core(cores_[std::size_t(rank)]);
+  // Short sleeps of a waiting step are meant as they are said: no slack of the default 50 us.
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
+}
+
+void Team::run(Step& step) {
+  failure_ = nullptr;
+  if (state_.ranks > 1) {
+    step_ = &step;
+    busy_.store(std::uint32_t(state_.ranks - 1), std::memory_order_relaxed);
+    region_.fetch_add(1, std::memory_order_release);
+    region_.notify_all();
+  }
+  run_rank(step, 0);
+  for (std::uint32_t left; (left = busy_.load(std::memory_order_acquire)) != 0;)
+    wait_change(busy_, left, {limits::barrier_spin, limits::barrier_yield});
+  if (failure_) {
+    state_.barrier.reset();
+    std::rethrow_exception(failure_);
+  }
+}
+
+void Team::work(int rank) {
+  prepare_thread(rank);
+  std::uint32_t seen = 0;
+  for (;;) {
+    wait_change(region_, seen, {limits::lane_spin_hard, limits::lane_spin});
+    seen = region_.load(std::memory_order_acquire);
+    if (closing_)
+      return;
+    run_rank(*step_, rank);
+    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      busy_.notify_all();
+  }
+}
+
+void Team::run_rank(Step& step, int rank) {
+  const FlushDenormals numeric_setting;
+  try {
+    step.run(*operations_[std::size_t(rank)]);
+  } catch (const Poisoned&) { // Another rank has the reason.
+  } catch (...) {
+    {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failure_)
+        failure_ = std::current_exception();
+    }
+    state_.barrier.poison();
+  }
+}
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,46 @@
+// The threads of a CPU lane: one parallel region at a time.
+#pragma once
+
+#include "gpu/cpu/operations.hpp"
+#include "gpu/lane.hpp"
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace paceline::gpu::cpu {
+
+/// Rank 0 is the thread that calls `run`; the others live from `start` to the destructor.
+class Team {
+public:
+  Team(const Kernels& kernels, std::vector<int> cores);
+  ~Team();
+
+  /// Starts the other ranks. May throw std::system_error; what was started ends in the destructor.
+  void start();
+  /// Binds and prepares the calling thread as rank 0.
+  void enter();
+  /// Runs `step` on every rank and returns when all have left; throws what a rank threw.
+  void run(Step& step);
+
+private:
+  void work(int rank);
+  void run_rank(Step& step, int rank);
+  void prepare_thread(int rank) const;
+
+  const std::vector<int> cores_;
+  TeamState state_;
+  std::vector<std::unique_ptr<CpuOperations>> operations_;
+  std::vector<std::thread> threads_;
+  Step* step_ = nullptr; // Of the region that `region_` counts.
+  std::atomic<bool> closing_{false};
+  alignas(64) std::atomic<std::uint32_t> region_{0};
+  alignas(64) std::atomic<std::uint32_t> busy_{0}; // Other ranks that are still inside.
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+};
+
+} // namespace paceline::gpu::cpu

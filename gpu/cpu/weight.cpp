@@ -1,0 +1,90 @@
+#include "gpu/cpu/weight.hpp"
+
+#include "base/bf16.hpp"
+#include "gpu/cpu/memory.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace paceline::gpu::cpu {
+namespace {
+
+// Position of (input, output of the tile) in a tile's elements.
+std::size_t element(DType dtype, int input, int output) {
+  if (dtype == DType::bf16)
+    return (std::size_t(input / 2) * tile_outputs + std::size_t(output)) * 2 +
+           std::size_t(input % 2);
+  return std::size_t(input) * tile_outputs + std::size_t(output);
+}
+
+template <class Bits>
+void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row, int inputs) {
+  auto* to = reinterpret_cast<Bits*>(tile);
+  for (int i = 0; i < inputs; ++i)
+    std::memcpy(to + element(dtype, i, output), row + std::size_t(i) * sizeof(Bits), sizeof(Bits));
+}
+
+} // namespace
+
+PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
+    : dtype_(dtype), outputs_(outputs), inputs_(inputs),
+      padded_inputs_(dtype == DType::bf16 ? (inputs + tile_inputs - 1) / tile_inputs * tile_inputs
+                                          : inputs) {}
+
+Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
+  if (parts.empty() || parts[0].cols <= 0)
+    return fail(ErrorCode::invalid_argument, "a weight without elements");
+  int outputs = 0;
+  for (const HostMatrix& part : parts) {
+    if (part.cols != parts[0].cols || part.dtype != parts[0].dtype || part.rows <= 0)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("cannot pack a {} x {} matrix of {} below one of {} columns of {}",
+                              part.rows, part.cols, to_string(part.dtype), parts[0].cols,
+                              to_string(parts[0].dtype)));
+    outputs += part.rows;
+  }
+  std::shared_ptr<PackedWeight> weight(new PackedWeight(parts[0].dtype, outputs, parts[0].cols));
+  auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
+  if (!memory)
+    return tl::unexpected(memory.error());
+  weight->memory_ = std::move(*memory);
+  weight->data_ = weight->memory_->data();
+  int first = 0;
+  for (const HostMatrix& part : parts) {
+    weight->fill(part, first);
+    first += part.rows;
+  }
+  return weight;
+}
+
+void PackedWeight::fill(const HostMatrix& part, int first_output) {
+  const std::size_t row_bytes = std::size_t(part.cols) * size_of(part.dtype);
+  for (int r = 0; r < part.rows; ++r) {
+    const int output = first_output + r;
+    std::byte* tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
+    const auto* row = static_cast<const std::byte*>(part.data) + std::size_t(r) * row_bytes;
+    if (dtype_ == DType::f32)
+      scatter_row<std::uint32_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+    else
+      scatter_row<std::uint16_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+  }
+}
+
+void PackedWeight::read_output(int output, float* values) const {
+  const std::byte* from = tile(output / tile_outputs);
+  for (int i = 0; i < inputs_; ++i) {
+    const std::size_t at = element(dtype_, i, output % tile_outputs);
+    switch (dtype_) {
+    case DType::f32: values[i] = reinterpret_cast<const float*>(from)[at]; break;
+    case DType::f16:
+      values[i] = base::to_float(reinterpret_cast<const base::f16*>(from)[at]);
+      break;
+    case DType::bf16:
+      values[i] = base::to_float(reinterpret_cast<const base::bf16*>(from)[at]);
+      break;
+    }
+  }
+}
+
+} // namespace paceline::gpu::cpu

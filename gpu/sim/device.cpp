@@ -1,0 +1,59 @@
+#include "gpu/sim/device.hpp"
+
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/cpu/memory.hpp"
+#include "gpu/sim/lane.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace paceline::gpu::sim {
+namespace {
+
+class SimDevice final : public Device {
+public:
+  SimDevice(Profile profile, const cpu::Kernels& kernels, DeviceOptions options)
+      : profile_(std::move(profile)), name_("sim:" + profile_.name), kernels_(kernels),
+        options_(std::move(options)) {}
+
+  const std::string& name() const override { return name_; }
+  const std::string& kernel() const override { return profile_.name; }
+  DeviceMemory memory() const override { return cpu::host_memory(); }
+
+  Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
+    return cpu::allocate_host(bytes);
+  }
+  Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
+    return cpu::PackedWeight::pack(parts);
+  }
+  Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
+    auto buffer = cpu::allocate_host(values.size_bytes());
+    if (buffer)
+      std::copy(values.begin(), values.end(), reinterpret_cast<float*>((*buffer)->data()));
+    return buffer;
+  }
+  Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
+    return sim::open_lane({role + " " + name_, profile_, &kernels_, options_.time, options_.trace});
+  }
+
+private:
+  const Profile profile_;
+  const std::string name_;
+  const cpu::Kernels& kernels_;
+  const DeviceOptions options_;
+};
+
+} // namespace
+
+Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions& options) {
+  assert(options.time);
+  auto profile = parse_profile(name.profile);
+  if (!profile)
+    return tl::unexpected(profile.error());
+  auto kernels = cpu::choose_kernels();
+  if (!kernels)
+    return tl::unexpected(kernels.error());
+  return std::make_shared<SimDevice>(std::move(*profile), **kernels, options);
+}
+
+} // namespace paceline::gpu::sim

@@ -1,0 +1,194 @@
+#include "gpu/sim/lane.hpp"
+
+#include "gpu/cpu/denormals.hpp"
+#include "gpu/cpu/lane.hpp"
+#include "gpu/cpu/operations.hpp"
+#include "gpu/limits.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace paceline::gpu::sim {
+namespace {
+
+// A state machine that a timer drives: at any time one callback is pending or running, or the
+// queue is empty. Pending callbacks hold it weakly, so that they find nothing after the lane.
+class LaneState : public std::enable_shared_from_this<LaneState> {
+public:
+  explicit LaneState(LaneOptions options)
+      : options_(std::move(options)), team_(*options_.kernels, 1), operations_(team_, 0) {}
+
+  const std::string& name() const { return options_.name; }
+
+  bool submit(std::shared_ptr<Step> step) {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || queue_.size() >= limits::lane_queue_max)
+      return false;
+    queue_.push_back(std::move(step));
+    if (!scheduled_) {
+      scheduled_ = true;
+      call_after({}, &LaneState::advance);
+    }
+    return true;
+  }
+
+  // Waits for a callback that is running on another thread.
+  void close() {
+    std::unique_lock lock(mutex_);
+    closing_ = true;
+    if (running_ == std::this_thread::get_id())
+      return; // The callback sees it and retires the rest.
+    idle_.wait(lock, [this] { return running_ == std::thread::id(); });
+    lock.unlock();
+    retire_rest();
+  }
+
+private:
+  void call_after(base::Duration delay, void (LaneState::*then)()) {
+    options_.time->after(delay, [weak = weak_from_this(), then] {
+      if (const auto self = weak.lock())
+        self->enter(then);
+    });
+  }
+
+  void enter(void (LaneState::*then)()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_)
+        return;
+      running_ = std::this_thread::get_id();
+    }
+    (this->*then)();
+    if (closing_) // By a step just now, or by a thread that waits for this callback to end.
+      retire_rest();
+    const std::lock_guard lock(mutex_);
+    running_ = {};
+    idle_.notify_all();
+  }
+
+  // Asks the front step what is next until something takes time.
+  void advance() {
+    while (!closing_) {
+      if (!step_ && !begin_next())
+        return;
+      try {
+        const base::TimePoint now = options_.time->now();
+        const Step::Next next = step_->prepare(now);
+        if (next == Step::Next::waiting)
+          return call_after(limits::sim_waiting_pause, &LaneState::advance);
+        if (next == Step::Next::done) {
+          retire(true);
+          continue;
+        }
+        piece_begin_ = now;
+        work_ = step_->work();
+        if (!begun_)
+          how_.begin = now;
+        begun_ = true;
+        const base::Duration latency = options_.profile.latency(work_);
+        if (latency > base::Duration::zero())
+          return call_after(latency, &LaneState::finish_piece_and_advance);
+        finish_piece();
+      } catch (...) {
+        fail_step();
+      }
+    }
+  }
+
+  void finish_piece_and_advance() {
+    try {
+      finish_piece();
+    } catch (...) {
+      fail_step();
+    }
+    advance();
+  }
+
+  void finish_piece() {
+    {
+      const cpu::FlushDenormals numeric_setting;
+      step_->run(operations_);
+    }
+    how_.end = options_.time->now();
+    step_->complete(how_.end);
+    how_.busy += how_.end - piece_begin_;
+    if (options_.trace)
+      options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end,
+                           cpu::trace_args(work_));
+  }
+
+  bool begin_next() {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) {
+      scheduled_ = false;
+      return false;
+    }
+    step_ = std::move(queue_.front());
+    queue_.pop_front();
+    how_ = {};
+    how_.begin = how_.end = options_.time->now();
+    begun_ = false;
+    return true;
+  }
+
+  void fail_step() {
+    how_.error = cpu::current_error();
+    how_.end = options_.time->now();
+    retire(false);
+  }
+
+  void retire(bool completed) {
+    how_.completed = completed;
+    const std::shared_ptr<Step> step = std::move(step_);
+    try {
+      step->retire(how_);
+    } catch (...) { // Nobody is left to tell: the step has retired all the same.
+    }
+  }
+
+  void retire_rest() {
+    while (step_ || begin_next()) {
+      how_.error = Error{ErrorCode::unavailable, "the lane " + options_.name + " was closed", {}};
+      retire(false);
+    }
+  }
+
+  const LaneOptions options_;
+  cpu::TeamState team_;
+  cpu::CpuOperations operations_;
+
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::deque<std::shared_ptr<Step>> queue_;
+  bool scheduled_ = false;           // A callback is pending or running.
+  std::atomic<bool> closing_{false}; // Set under the mutex.
+  std::thread::id running_;          // Of the callback that runs.
+
+  // The running step; the callback's own.
+  std::shared_ptr<Step> step_;
+  Retirement how_;
+  Work work_;
+  base::TimePoint piece_begin_;
+  bool begun_ = false;
+};
+
+class SimLane final : public Lane {
+public:
+  explicit SimLane(std::shared_ptr<LaneState> state) : state_(std::move(state)) {}
+  ~SimLane() override { state_->close(); }
+  bool submit(std::shared_ptr<Step> step) override { return state_->submit(std::move(step)); }
+  const std::string& name() const override { return state_->name(); }
+
+private:
+  std::shared_ptr<LaneState> state_;
+};
+
+} // namespace
+
+std::unique_ptr<Lane> open_lane(LaneOptions options) {
+  return std::make_unique<SimLane>(std::make_shared<LaneState>(std::move(options)));
+}
+
+} // namespace paceline::gpu::sim

@@ -1,0 +1,126 @@
+#include "models/checkpoint.hpp"
+
+#include "base/bf16.hpp"
+
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+namespace paceline::models {
+namespace {
+
+constexpr const char* incomplete_hint =
+    "config.json and the weights do not belong together; download the checkpoint again";
+
+template <class T>
+std::vector<float> widen_as(const void* source, std::size_t n) {
+  std::vector<float> out(n);
+  const T* in = static_cast<const T*>(source);
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = base::to_float(in[i]);
+  return out;
+}
+
+} // namespace
+
+std::vector<float> widen(gpu::DType dtype, const void* source, std::size_t n) {
+  switch (dtype) {
+  case gpu::DType::bf16: return widen_as<base::bf16>(source, n);
+  case gpu::DType::f16: return widen_as<base::f16>(source, n);
+  case gpu::DType::f32: break;
+  }
+  const auto* in = static_cast<const float*>(source);
+  return {in, in + n};
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& folder) {
+  Checkpoint checkpoint(folder);
+  std::error_code ignored;
+  const std::string single = folder + "/model.safetensors";
+  if (!std::filesystem::exists(single, ignored) &&
+      std::filesystem::exists(single + ".index.json", ignored))
+    return fail(ErrorCode::unsupported, shown_path(folder) + " holds its weights in several files",
+                "use a checkpoint with one model.safetensors");
+  if (auto ok = checkpoint.add_file(single); !ok)
+    return tl::unexpected(ok.error());
+  return checkpoint;
+}
+
+Result<void> Checkpoint::add_file(const std::string& path) {
+  auto file = MappedFile::open(path);
+  if (!file)
+    return tl::unexpected(file.error());
+  auto entries = parse_safetensors(path, file->bytes());
+  if (!entries)
+    return tl::unexpected(entries.error());
+  files_.push_back(std::move(*file));
+  for (TensorEntry& entry : *entries) {
+    std::string name = entry.name;
+    const auto [at, fresh] = tensors_.try_emplace(std::move(name), Tensor{std::move(entry), path});
+    if (!fresh)
+      return fail(ErrorCode::corrupt,
+                  fmt::format("{}: tensor {} stands in {} as well", shown_path(path),
+                              shown(at->first), shown_path(at->second.file)),
+                  "the files do not belong together; download the checkpoint again");
+  }
+  return {};
+}
+
+Result<const TensorEntry*> Checkpoint::take(std::string_view name,
+                                            const std::vector<std::int64_t>& shape) {
+  const auto at = tensors_.find(name);
+  if (at == tensors_.end())
+    return fail(ErrorCode::corrupt,
+                fmt::format("{}: tensor {} is missing", shown_path(folder_), shown(name)),
+                incomplete_hint);
+  Tensor& tensor = at->second;
+  if (tensor.entry.shape != shape)
+    return fail(ErrorCode::corrupt,
+                fmt::format("{}: tensor {} is [{}], where config.json wants [{}]",
+                            shown_path(tensor.file), shown(name),
+                            fmt::join(tensor.entry.shape, ", "), fmt::join(shape, ", ")),
+                incomplete_hint);
+  if (!std::exchange(tensor.taken, true))
+    parameters_ += tensor.entry.bytes.size() / gpu::size_of(tensor.entry.dtype);
+  return &tensor.entry;
+}
+
+const void* Checkpoint::aligned(const TensorEntry& entry) {
+  const void* data = entry.bytes.data();
+  if (reinterpret_cast<std::uintptr_t>(data) % gpu::size_of(entry.dtype) == 0)
+    return data;
+  copies_.push_back(std::make_unique<std::byte[]>(entry.bytes.size()));
+  std::memcpy(copies_.back().get(), data, entry.bytes.size());
+  return copies_.back().get();
+}
+
+Result<gpu::HostMatrix> Checkpoint::matrix(std::string_view name, int rows, int cols) {
+  const auto entry = take(name, {rows, cols});
+  if (!entry)
+    return tl::unexpected(entry.error());
+  return gpu::HostMatrix{(*entry)->dtype, aligned(**entry), rows, cols};
+}
+
+Result<std::vector<float>> Checkpoint::vector(std::string_view name, int size) {
+  const auto entry = take(name, {size});
+  if (!entry)
+    return tl::unexpected(entry.error());
+  return widen((*entry)->dtype, aligned(**entry), std::size_t(size));
+}
+
+void Checkpoint::ignore(std::string_view name) {
+  if (const auto at = tensors_.find(name); at != tensors_.end())
+    at->second.taken = true;
+}
+
+Result<void> Checkpoint::check_all_taken() const {
+  for (const auto& [name, tensor] : tensors_)
+    if (!tensor.taken)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{}: unexpected tensor {}", shown_path(tensor.file), shown(name)),
+                  "the architecture in config.json does not know it; results would be wrong");
+  return {};
+}
+
+} // namespace paceline::models

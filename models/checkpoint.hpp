@@ -1,0 +1,59 @@
+// The tensors of a checkpoint folder by name.
+#pragma once
+
+#include "gpu/tensor.hpp"
+#include "models/files.hpp"
+#include "models/safetensors.hpp"
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::models {
+
+/// Mapped files, checked when opened. A loader takes the tensors it knows; what nobody took is
+/// unexpected. Threads: one.
+class Checkpoint {
+public:
+  /// `folder`/model.safetensors.
+  static Result<Checkpoint> open(const std::string& folder);
+
+  bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  /// [rows, cols] as stored; valid as long as the checkpoint.
+  Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
+  /// [size], converted to f32.
+  Result<std::vector<float>> vector(std::string_view name, int size);
+  /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
+  void ignore(std::string_view name);
+
+  /// An error that names the first tensor nobody took.
+  Result<void> check_all_taken() const;
+  std::uint64_t parameters() const { return parameters_; } ///< Of the tensors taken.
+
+private:
+  struct Tensor {
+    TensorEntry entry;
+    std::string file;
+    bool taken = false;
+  };
+  explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
+  Result<void> add_file(const std::string& path);
+  Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape);
+  const void* aligned(const TensorEntry& entry);
+
+  std::string folder_;
+  std::vector<MappedFile> files_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::vector<std::unique_ptr<std::byte[]>> copies_; ///< Of tensors the file holds misaligned.
+  std::uint64_t parameters_ = 0;
+};
+
+/// n numbers of `dtype` as f32. source: aligned to its dtype.
+std::vector<float> widen(gpu::DType dtype, const void* source, std::size_t n);
+
+} // namespace paceline::models

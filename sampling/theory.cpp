@@ -1,0 +1,71 @@
+#include "sampling/theory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::sampling::theory {
+
+double acceptance(std::span<const float> p, std::span<const float> q) {
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min(p.size(), q.size()); ++i)
+    sum += double(std::min(p[i], q[i]));
+  return sum;
+}
+
+double coupled_acceptance_bound(double a) {
+  return a / (2 - a);
+}
+
+double expected_tokens(double a, int window) {
+  // The geometric sum itself: no division that fails at a = 1.
+  double sum = 1;
+  for (int i = 0; i < window; ++i)
+    sum = 1 + a * sum;
+  return sum;
+}
+
+double walltime_improvement(double a, int window, double c) {
+  return sync_rate(a, window, c, 1);
+}
+
+double operations_factor(double a, int window, double c_ops) {
+  return (window * c_ops + window + 1) / expected_tokens(a, window);
+}
+
+double sync_rate(double a, int window, double c, double v) {
+  return expected_tokens(a, window) / (window * c + v);
+}
+
+double chain_hit(double a, int window) {
+  return std::pow(a, window + 1);
+}
+
+double overlap_rate(double a, int window, double c, double v, double hit) {
+  const double after_hit = std::max(v, (window + 1) * c);
+  const double after_miss = v + window * c;
+  return expected_tokens(a, window) / (hit * after_hit + (1 - hit) * after_miss);
+}
+
+namespace {
+
+template <class Rate>
+int best_window(int limit, Rate rate) {
+  int best = 1;
+  for (int window = 2; window <= limit; ++window)
+    if (rate(window) > rate(best))
+      best = window;
+  return best;
+}
+
+} // namespace
+
+int best_window_sync(double a, double c, double v_slope, int limit) {
+  return best_window(limit, [&](int k) { return sync_rate(a, k, c, 1 + k * v_slope); });
+}
+
+int best_window_overlap(double a, double c, double v_slope, int limit) {
+  return best_window(
+      limit, [&](int k) { return overlap_rate(a, k, c, 1 + k * v_slope, chain_hit(a, k)); });
+}
+
+} // namespace paceline::sampling::theory

@@ -1,0 +1,179 @@
+#include "gpu/device.hpp"
+#include "gpu/limits.hpp"
+#include "gpu/sim/profile.hpp"
+#include "tests/gpu/support.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace std::chrono_literals;
+using gpu::testing::TestStep;
+using gpu::testing::VirtualTime;
+
+namespace {
+
+struct Fixture {
+  std::shared_ptr<VirtualTime> time = std::make_shared<VirtualTime>();
+
+  std::unique_ptr<Lane> lane(const std::string& profile) const {
+    return open_device("sim:" + profile, {1, time, nullptr}).value()->open_lane("target").value();
+  }
+  base::Duration now() const { return time->now().time_since_epoch(); }
+};
+
+std::shared_ptr<TestStep> step_of(Work work) {
+  auto step = std::make_shared<TestStep>();
+  step->what = work;
+  return step;
+}
+
+} // namespace
+
+TEST_CASE("profiles charge decode and draft by step and rows, prefill by rows, judging nothing") {
+  const auto target = sim::parse_profile("chinchilla-70b").value();
+  CHECK(target.latency({Work::Kind::decode, 1, 1, 0}) == 14100us);
+  CHECK(target.latency({Work::Kind::decode, 9, 1, 0}) == 14100us);
+  CHECK(target.latency({Work::Kind::verify, 9, 1, 0}) == 0us);
+  CHECK(target.latency({Work::Kind::prefill, 512, 1, 0}) == 14100us + 512 * 64us);
+  const auto draft = sim::parse_profile("chinchilla-4b").value();
+  CHECK(draft.latency({Work::Kind::draft, 1, 1, 0}) == 1800us);
+  const auto sloped = sim::parse_profile("14.1ms+0.2ms/row").value();
+  CHECK(sloped.latency({Work::Kind::decode, 1, 1, 0}) == 14100us);
+  CHECK(sloped.latency({Work::Kind::decode, 5, 1, 0}) == 14900us);
+  CHECK(sim::parse_profile("250us")->latency({Work::Kind::draft, 4, 4, 0}) == 250us);
+  CHECK(sim::parse_profile("1.5s")->latency({Work::Kind::decode, 1, 1, 0}) == 1500ms);
+}
+
+TEST_CASE("a simulated piece is prepared at its beginning and completes exactly a latency later") {
+  Fixture f;
+  const auto lane = f.lane("14.1ms");
+  std::vector<std::pair<char, base::Duration>> log;
+  const auto step =
+      std::make_shared<TestStep>([&](Operations&) { log.emplace_back('r', f.now()); });
+  int asked = 0;
+  step->prepare_with = [&](base::TimePoint now) {
+    CHECK(now.time_since_epoch() == f.now());
+    log.emplace_back('p', f.now());
+    return ++asked <= 2 ? Step::Next::ready : Step::Next::done;
+  };
+  step->complete_with = [&](base::TimePoint) { log.emplace_back('c', f.now()); };
+  REQUIRE(lane->submit(step));
+  CHECK(log.empty()); // Nothing happens on the caller's thread.
+  f.time->run();
+  CHECK(log == std::vector<std::pair<char, base::Duration>>{{'p', 0us},
+                                                            {'r', 14100us},
+                                                            {'c', 14100us},
+                                                            {'p', 14100us},
+                                                            {'r', 28200us},
+                                                            {'c', 28200us},
+                                                            {'p', 28200us}});
+  const Retirement how = step->wait();
+  CHECK(how.completed);
+  CHECK(how.begin.time_since_epoch() == 0us);
+  CHECK(how.end.time_since_epoch() == 28200us);
+  CHECK(how.busy == 28200us);
+}
+
+TEST_CASE("simulated steps run one after the other, and judging takes no time") {
+  Fixture f;
+  const auto lane = f.lane("2ms");
+  const auto a = step_of({Work::Kind::decode, 1, 1, 0});
+  const auto judge = step_of({Work::Kind::verify, 5, 1, 0});
+  const auto b = step_of({Work::Kind::decode, 1, 1, 0});
+  for (const auto& step : {a, judge, b})
+    REQUIRE(lane->submit(step));
+  f.time->run();
+  CHECK(a->wait().end.time_since_epoch() == 2ms);
+  CHECK(judge->wait().begin.time_since_epoch() == 2ms);
+  CHECK(judge->wait().end.time_since_epoch() == 2ms);
+  CHECK(b->wait().end.time_since_epoch() == 4ms);
+
+  const auto late = step_of({Work::Kind::decode, 1, 1, 0}); // The idle lane starts again.
+  REQUIRE(lane->submit(late));
+  f.time->run();
+  CHECK(late->wait().end.time_since_epoch() == 6ms);
+}
+
+TEST_CASE("a waiting simulated step is asked again after a pause of virtual time") {
+  Fixture f;
+  const auto lane = f.lane("1ms");
+  const auto step = step_of({Work::Kind::decode, 1, 1, 0});
+  int asked = 0;
+  step->prepare_with = [&](base::TimePoint) {
+    ++asked;
+    return asked <= 3 ? Step::Next::waiting : asked == 4 ? Step::Next::ready : Step::Next::done;
+  };
+  REQUIRE(lane->submit(step));
+  f.time->run();
+  CHECK(step->wait().begin.time_since_epoch() == 3 * limits::sim_waiting_pause);
+  CHECK(step->wait().end.time_since_epoch() == 3 * limits::sim_waiting_pause + 1ms);
+  CHECK(step->wait().busy == 1ms);
+}
+
+TEST_CASE("a simulated lane that is dropped retires everything and leaves no dangling callback") {
+  Fixture f;
+  auto lane = f.lane("1ms");
+  const auto first = step_of({Work::Kind::decode, 1, 1, 0});
+  const auto second = step_of({Work::Kind::decode, 1, 1, 0});
+  REQUIRE(lane->submit(first));
+  REQUIRE(lane->submit(second));
+  CHECK(f.time->step()); // `first` is in its piece now.
+  lane.reset();
+  for (const auto& step : {first, second}) {
+    CHECK(step->retired() == 1);
+    CHECK(!step->wait().completed);
+    CHECK(step.use_count() == 2); // `first` or `second`, and the list of this loop.
+  }
+  f.time->run(); // The pending callback finds nothing.
+  CHECK(first->retired() == 1);
+}
+
+TEST_CASE("a simulated step may drop its own lane while it retires or prepares") {
+  for (bool in_prepare : {false, true}) {
+    CAPTURE(in_prepare);
+    Fixture f;
+    auto lane = f.lane("1ms");
+    const auto step = step_of({Work::Kind::decode, 1, 1, 0});
+    const auto behind = step_of({Work::Kind::decode, 1, 1, 0});
+    if (in_prepare)
+      step->prepare_with = [&](base::TimePoint) {
+        lane.reset();
+        return Step::Next::waiting;
+      };
+    else
+      step->retire_with = [&](const Retirement&) { lane.reset(); };
+    REQUIRE(lane->submit(step));
+    REQUIRE(lane->submit(behind));
+    f.time->run();
+    CHECK(step->retired() == 1);
+    CHECK(step->wait().completed == !in_prepare);
+    CHECK(behind->retired() == 1);
+    CHECK(!behind->wait().completed);
+  }
+}
+
+TEST_CASE("exceptions of a simulated step retire it and the lane goes on") {
+  Fixture f;
+  const auto lane = f.lane("1ms");
+  const auto bad =
+      std::make_shared<TestStep>([](Operations&) { throw std::runtime_error("boom"); });
+  const auto good = step_of({Work::Kind::decode, 1, 1, 0});
+  REQUIRE(lane->submit(bad));
+  REQUIRE(lane->submit(good));
+  f.time->run();
+  CHECK(bad->wait().error);
+  CHECK(bad->wait().end.time_since_epoch() == 1ms);
+  CHECK(good->wait().completed);
+  CHECK(good->wait().end.time_since_epoch() == 2ms);
+}
+
+TEST_CASE("a full simulated queue refuses") {
+  Fixture f;
+  const auto lane = f.lane("1ms");
+  for (std::size_t i = 0; i < limits::lane_queue_max; ++i)
+    REQUIRE(lane->submit(step_of({})));
+  CHECK(!lane->submit(step_of({})));
+}
