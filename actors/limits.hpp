@@ -27,11 +27,20 @@ inline constexpr int draft_patience_steps = 20;
 inline constexpr std::chrono::nanoseconds draft_patience_min = 5ms;
 inline constexpr std::chrono::nanoseconds draft_patience_max = 10s;
 
+/// After it was late, nobody waits for the draft for this long, doubled each time up to the second.
+inline constexpr std::chrono::nanoseconds distrust_pause_min = 50ms;
+inline constexpr std::chrono::nanoseconds distrust_pause_max = 5s;
+
 /// A batch without verdicts for this long counts as lost; its sequences are rebuilt.
 inline constexpr std::chrono::nanoseconds batch_patience_min = 30s;
 inline constexpr int batch_patience_steps = 50;
 /// Rebuilds of one sequence without a new token before its request fails.
 inline constexpr int rebuilds_max = 5;
+
+/// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
+/// that runs gives any back, before its request fails.
+inline constexpr int reservation_tries_max = 1000;
+inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
 
 /// Restarts of one actor: first pause, doubled each time, and how many within a minute before the
 /// engine gives up on it.

@@ -67,6 +67,18 @@ Result<void> Checkpoint::add_file(const std::string& path) {
   return {};
 }
 
+gpu::DType Checkpoint::dtype() const {
+  const TensorEntry* first = nullptr;
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor.entry.shape.size() != 2)
+      continue;
+    if (first && first->dtype != tensor.entry.dtype)
+      return gpu::DType::f32;
+    first = &tensor.entry;
+  }
+  return first ? first->dtype : gpu::DType::f32;
+}
+
 Result<const TensorEntry*> Checkpoint::take(std::string_view name,
                                             const std::vector<std::int64_t>& shape) {
   const auto at = tensors_.find(name);

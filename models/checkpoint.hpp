@@ -23,7 +23,8 @@ public:
   /// `folder`/model.safetensors.
   static Result<Checkpoint> open(const std::string& folder);
 
-  bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  /// Of all matrices, or f32 where they differ.
+  gpu::DType dtype() const;
   /// [rows, cols] as stored; valid as long as the checkpoint.
   Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
   /// [size], converted to f32.

@@ -33,29 +33,35 @@ struct PhiloxBlock {
   std::uint32_t word[4];
 };
 
+inline constexpr int philox_rounds = 10;
+inline constexpr std::uint32_t philox_m0 = 0xD2511F53u; ///< Multipliers of words 0 and 2.
+inline constexpr std::uint32_t philox_m1 = 0xCD9E8D57u;
+inline constexpr std::uint32_t philox_w0 = 0x9E3779B9u; ///< Added to the key after each round.
+inline constexpr std::uint32_t philox_w1 = 0xBB67AE85u;
+
 /// Ten rounds of Philox4x32 over (counter, key).
 PACELINE_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, std::uint32_t key0,
                                                std::uint32_t key1) {
-  constexpr std::uint64_t m0 = 0xD2511F53u;
-  constexpr std::uint64_t m1 = 0xCD9E8D57u;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = m0 * counter.word[0];
-    const std::uint64_t p1 = m1 * counter.word[2];
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t p0 = std::uint64_t(philox_m0) * counter.word[0];
+    const std::uint64_t p1 = std::uint64_t(philox_m1) * counter.word[2];
     counter = PhiloxBlock{{std::uint32_t(p1 >> 32) ^ counter.word[1] ^ key0, std::uint32_t(p1),
                            std::uint32_t(p0 >> 32) ^ counter.word[3] ^ key1, std::uint32_t(p0)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += philox_w0;
+    key1 += philox_w1;
   }
   return counter;
 }
 
-/// The block of four words that belongs to `key` and `index` (a token's id / 4 for the noise of
-/// `coupled`, else 0). Counter words: index, position, attempt, choice and purpose; key words: the
-/// seed.
+/// The counter of a draw: index, position, attempt, choice and purpose. index: a token's id / 4
+/// for the noise of `coupled`, else 0.
+PACELINE_HOST_DEVICE inline PhiloxBlock noise_counter(const DrawKey& key, std::uint32_t index) {
+  return {{index, key.position, key.attempt, (key.choice << 3) | std::uint32_t(key.purpose)}};
+}
+
+/// The block of four words that belongs to `key` and `index`; the seed is Philox's key.
 PACELINE_HOST_DEVICE inline PhiloxBlock noise(const DrawKey& key, std::uint32_t index = 0) {
-  const PhiloxBlock counter{
-      {index, key.position, key.attempt, (key.choice << 3) | std::uint32_t(key.purpose)}};
-  return philox(counter, std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
+  return philox(noise_counter(key, index), std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
 }
 
 /// Uniform in [0, 1) with 53 bits.

@@ -1,33 +1,29 @@
 #include "sampling/rules.hpp"
 
+#include "sampling/row_kernels.hpp"
 #include "sampling/rules_core.hpp"
 
 #include <cassert>
-#include <limits>
 
 namespace paceline::sampling {
 namespace {
 
-/// Inversion in id order over weight(0..n-1); -1 when there is no mass.
-template <class Weight>
-TokenId invert(std::size_t n, double u, Weight weight) {
-  double total = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    total += double(weight(i));
-  const double goal = u * total;
-  double sum = 0;
-  TokenId last = -1;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float w = weight(i);
-    if (!(w > 0))
-      continue;
-    last = TokenId(i);
-    sum += double(w);
-    if (sum > goal)
-      break;
+struct PlainRow {
+  std::span<const float> p;
+  float weight(std::size_t i) const { return p[i]; }
+  double sum(std::size_t first, std::size_t count) const {
+    return row::sum(p.subspan(first, count));
   }
-  return last;
-}
+};
+
+struct ResidualRow {
+  std::span<const float> p;
+  std::span<const float> q;
+  float weight(std::size_t i) const { return residual(p[i], q[i]); }
+  double sum(std::size_t first, std::size_t count) const {
+    return row::residual_sum(p.subspan(first, count), q.subspan(first, count));
+  }
+};
 
 } // namespace
 
@@ -38,26 +34,15 @@ Rule resolve(VerifyRule rule, bool seed_given) {
 }
 
 TokenId draw(std::span<const float> probabilities, const DrawKey& key) {
-  const TokenId token =
-      invert(probabilities.size(), uniform(key), [&](std::size_t i) { return probabilities[i]; });
+  const TokenId token = invert(PlainRow{probabilities}, probabilities.size(), uniform(key));
   assert(token >= 0);
   return token;
 }
 
 TokenId draw_coupled(std::span<const float> probabilities, const DrawKey& key) {
-  TokenId winner = -1;
-  double lowest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < probabilities.size(); ++i) {
-    if (!(probabilities[i] > 0))
-      continue;
-    const double score = race_score(key, std::uint32_t(i), probabilities[i]);
-    if (winner < 0 || score < lowest) {
-      winner = TokenId(i);
-      lowest = score;
-    }
-  }
-  assert(winner >= 0);
-  return winner;
+  const TokenId token = row::race(probabilities, key);
+  assert(token >= 0);
+  return token;
 }
 
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,
@@ -86,8 +71,7 @@ Judgement judge_rejection(std::span<const float> p, std::span<const float> q, To
   assert(q.size() == p.size());
   if (accepts(uniform(noise.key(position, Purpose::accept)), p[t], q[t]))
     return {true, token};
-  const TokenId instead =
-      invert(p.size(), uniform(key), [&](std::size_t i) { return residual(p[i], q[i]); });
+  const TokenId instead = invert(ResidualRow{p, q}, p.size(), uniform(key));
   return {false, instead >= 0 ? instead : draw(p, key)};
 }
 

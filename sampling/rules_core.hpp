@@ -1,10 +1,10 @@
-// The arithmetic of the verification rules, one token at a time. Header only and free of the
-// standard library's containers, so that device kernels compile the same source.
+// The arithmetic of the verification rules, one token at a time. Header only and free of
+// containers, so that device kernels compile the same source.
 #pragma once
 
 #include "sampling/philox.hpp"
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace paceline::sampling {
@@ -20,10 +20,49 @@ PACELINE_HOST_DEVICE inline float residual(float p, float q) {
   return p > q ? p - q : 0.0f;
 }
 
-/// A token's score in a Gumbel-max draw, turned into an exponential race: argmax of log p + g is
-/// argmin of E/p, where g = -log E and E is exponential. Lower wins; p must be positive.
+/// A token's score in a Gumbel-max draw, written as a race of exponentials: with g = -log E,
+/// argmax of log p + g is argmin of E / p. p must be positive.
 PACELINE_HOST_DEVICE inline double race_score(const DrawKey& key, std::uint32_t token, float p) {
   return exponential(key, token) / double(p);
+}
+
+inline constexpr std::size_t inversion_block = 512;
+
+/// Draws by inversion of the cumulative sum in id order: the first token at which it exceeds u
+/// times the total. The sum goes block by block, so that whole blocks are passed over quickly.
+/// row.weight(i): of one token; row.sum(first, count): of a block, positive if a weight is.
+/// u: in [0, 1). Never a token of weight zero: where rounding leaves the goal out of reach, the
+/// last token with mass. -1 when there is no mass.
+template <class Row>
+PACELINE_HOST_DEVICE std::int32_t invert(const Row& row, std::size_t size, double u) {
+  const auto count = [size](std::size_t first) {
+    return size - first < inversion_block ? size - first : inversion_block;
+  };
+  double total = 0;
+  for (std::size_t first = 0; first < size; first += inversion_block)
+    total += row.sum(first, count(first));
+
+  const double goal = u * total;
+  double below = 0;
+  double reached = 0;
+  std::size_t chosen = size;
+  for (std::size_t first = 0; first < size && reached <= goal; first += inversion_block) {
+    const double block = row.sum(first, count(first));
+    if (!(block > 0))
+      continue;
+    chosen = first;
+    below = reached;
+    reached += block;
+  }
+
+  std::int32_t token = -1;
+  for (std::size_t i = chosen; i < size && i < chosen + inversion_block && below <= goal; ++i) {
+    if (!(row.weight(i) > 0))
+      continue;
+    token = std::int32_t(i);
+    below += double(row.weight(i));
+  }
+  return token;
 }
 
 } // namespace paceline::sampling

@@ -3,6 +3,7 @@
 
 #include "paceline/event.hpp"
 #include "paceline/request.hpp"
+#include "sampling/nucleus.hpp"
 
 #include <cstdint>
 #include <span>
@@ -39,15 +40,20 @@ struct History {
 
 /// Scratch of one thread; grows to the vocabulary's size once and is reused.
 struct WarpScratch {
-  std::vector<float> logits;
-  std::vector<float> selection;
-  std::vector<std::uint32_t> counts;
+  std::vector<float> logits;         ///< With bias and penalties.
+  std::vector<std::uint32_t> counts; ///< Of tokens in the output; zero between calls.
+  Candidates candidates;
 };
 
 /// The warped distribution of one row.
 /// logits: [row], f32; probabilities: [row], f32, sums to 1 up to rounding. Ids from `vocabulary`
-/// on are padding and get probability 0. Returns false, with `probabilities` unspecified, when
-/// the logits hold NaN or no finite value (a model that failed).
+/// on are padding and get probability 0. A pure function of the row, the warping and the history.
+/// A logit (or bias) of -infinity makes a token impossible, +infinity counts as the greatest
+/// finite logit. Top-k and top-p rank by logit, the lower id first among equals (nucleus.hpp);
+/// min-p keeps tokens of at least that share of the likeliest one's probability. Ids in history
+/// and bias that are outside the vocabulary are ignored.
+/// Returns false, with `probabilities` unspecified, when the logits hold NaN or nothing above
+/// -infinity (a model that failed).
 [[nodiscard]] bool warp(std::span<const float> logits, int vocabulary, const Warping& warping,
                         const History& history, WarpScratch& scratch,
                         std::span<float> probabilities);

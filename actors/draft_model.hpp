@@ -1,0 +1,44 @@
+// The draft model actor: knows sequences, positions, tokens and pages; nothing of requests.
+#pragma once
+
+#include "actors/draft_step.hpp"
+#include "actors/lane_reaper.hpp"
+#include "messages/interfaces.hpp"
+
+#include <memory>
+
+namespace paceline::actors {
+
+struct DraftModelParts {
+  std::shared_ptr<const models::Model> model;
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<gpu::KvPool> pool;
+  int vocabulary = 0; ///< The target's, padding left out.
+  int max_num_seqs = 0;
+  std::shared_ptr<LaneReaper> reaper;
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+/// Owns the draft lane. Frontiers go to the lane through a board; windows come back to who waits
+/// for them from the lane itself (messages/chain.hpp), so no message passes through here per token
+/// or per window.
+class DraftModel {
+public:
+  using Handle = messages::DraftActor;
+  static constexpr const char* name = "draft";
+
+  /// Throws std::runtime_error when the device gives no lane or no memory (the supervisor sees an
+  /// actor that did not start).
+  DraftModel(Handle::pointer self, DraftModelParts parts);
+  Handle::behavior_type make_behavior();
+
+private:
+  void wake_lane();
+
+  DraftModelParts parts_;
+  std::shared_ptr<DraftBoard> board_;
+  std::shared_ptr<DraftStep> step_;
+  std::shared_ptr<gpu::Lane> lane_;
+};
+
+} // namespace paceline::actors

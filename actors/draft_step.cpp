@@ -1,0 +1,205 @@
+#include "actors/draft_step.hpp"
+
+#include "actors/limits.hpp"
+#include "sampling/limits.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using messages::Chain;
+using messages::Frontier;
+
+namespace {
+
+/// The sequence's token at `position`: committed, or of its chain.
+TokenId token_at(const Frontier& at, int position) {
+  if (position < at.log_length)
+    return at.log->first(at.log_length)[std::size_t(position)];
+  if (position < at.length())
+    return at.tokens[std::size_t(position - at.log_length)];
+  return at.chain->token(position);
+}
+
+/// A window somebody waits for, or will soon: it goes before lookahead and before catching up.
+bool urgent(const Chain& chain) {
+  const int next = chain.next();
+  return next >= 0 && next < chain.window_end();
+}
+
+} // namespace
+
+DraftStep::DraftStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
+                     std::shared_ptr<models::Workspace> workspace, std::shared_ptr<RowPool> rows,
+                     std::shared_ptr<DraftBoard> board, std::shared_ptr<Telemetry> telemetry,
+                     int vocabulary)
+    : model_(std::move(model)), pool_(std::move(pool)), workspace_(std::move(workspace)),
+      rows_(std::move(rows)), board_(std::move(board)), telemetry_(std::move(telemetry)),
+      vocabulary_(std::min(vocabulary, model_->vocabulary())) {}
+
+gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
+  do {
+    absorb(board_->take());
+    choose();
+    if (!parts_.empty()) {
+      plan();
+      begin_ = now;
+      return Next::ready;
+    }
+  } while (!board_->rest());
+  return Next::done;
+}
+
+void DraftStep::absorb(DraftBoard::News news) {
+  for (Frontier& frontier : news.frontiers)
+    absorb(std::move(frontier));
+  for (const messages::Forget& forgotten : news.forgotten) {
+    const auto at = sequences_.find(forgotten.sequence);
+    if (at != sequences_.end() && at->second.at.residence->epoch <= forgotten.residence)
+      sequences_.erase(at);
+  }
+}
+
+void DraftStep::absorb(Frontier frontier) {
+  Sequence& s = sequences_[frontier.spec->id];
+  const bool first_stay = !s.at.residence || s.at.residence->epoch < frontier.residence->epoch;
+  if (!first_stay && (frontier.chain->epoch() < s.at.chain->epoch() ||
+                      frontier.residence->epoch < s.at.residence->epoch))
+    return; // older news than what is known
+  if (first_stay) {
+    const auto cached = frontier.log->first(frontier.residence->cached_at_grant);
+    s.fed.assign(cached.begin(), cached.end());
+    s.agreed = int(s.fed.size());
+  }
+  const bool same_chain = s.at.chain == frontier.chain;
+  s.at = std::move(frontier);
+  const int length = s.at.length();
+  while (s.agreed < std::min(length, int(s.fed.size())) &&
+         s.fed[std::size_t(s.agreed)] == token_at(s.at, s.agreed))
+    ++s.agreed;
+  if (!same_chain || s.agreed < length)
+    s.fed.resize(std::size_t(s.agreed));
+  s.at.residence->cached.store(s.agreed, std::memory_order_release);
+}
+
+void DraftStep::choose() {
+  parts_.clear();
+  const bool hurry = std::any_of(sequences_.begin(), sequences_.end(),
+                                 [](const auto& s) { return urgent(*s.second.at.chain); });
+  int budget = limits::draft_prefill_chunk;
+  for (auto& [id, sequence] : sequences_)
+    choose(sequence, hurry, budget);
+}
+
+void DraftStep::choose(Sequence& s, bool urgent_only, int& budget) {
+  const int context = std::min(model_->info().max_model_len, s.at.pages->capacity());
+  int draws = s.at.chain->next();
+  if (draws > context) { // its logits would need a token that has no room
+    s.at.chain->end_at(draws);
+    draws = -1;
+  }
+  const int reach = draws >= 0 ? draws : std::min(s.at.length(), context);
+  if (draws < 0 && int(s.fed.size()) >= reach)
+    return;
+  const int start = std::min(int(s.fed.size()), reach - 1);
+  const int missing = reach - start;
+  const bool catching_up = missing > sampling::limits::window_max + 1;
+  if (urgent_only && catching_up)
+    return;
+  const int count = catching_up ? std::min(missing, budget) : missing;
+  if (count == 0)
+    return;
+  if (catching_up)
+    budget -= count;
+  Part part{&s, {}, start, count == missing ? draws : -1, {}, nullptr};
+  for (int i = start; i < start + count; ++i)
+    part.tokens.push_back(token_at(s.at, i));
+  parts_.push_back(std::move(part));
+}
+
+void DraftStep::plan() {
+  std::vector<models::SequenceRows> batch;
+  rows_fed_ = 0;
+  for (Part& part : parts_) {
+    Frontier& at = part.sequence->at;
+    part.sequence->fed.resize(std::size_t(part.start));
+    const int count = int(part.tokens.size());
+    batch.push_back({at.pages->ids, part.start, part.tokens, part.draws < 0 ? count : count - 1});
+    rows_fed_ += count;
+    if (part.draws < 0)
+      continue;
+    at.chain->bind(part.draws);
+    if (at.spec->needs_q())
+      part.q = rows_->take();
+    for (int i = at.log_length; i < part.draws; ++i)
+      part.prefix.push_back(token_at(at, i));
+  }
+  model_->plan(batch, *pool_, *workspace_);
+  tasks_.clear();
+  const gpu::Tensor logits = workspace_->logits();
+  for (Part& part : parts_)
+    if (part.draws >= 0)
+      tasks_.push_back(task(part, logits.row(int(tasks_.size()))));
+}
+
+gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
+  const Frontier& at = part.sequence->at;
+  gpu::ProposeTask task;
+  task.logits = logits;
+  task.vocabulary = vocabulary_;
+  task.warping = &at.spec->warping;
+  task.history = {at.log->first(at.log_length), std::size_t(at.spec->prompt_tokens), part.prefix};
+  task.rule = at.spec->rule;
+  task.noise = at.spec->noise;
+  task.position = std::uint32_t(part.draws);
+  task.attempt = std::uint32_t(at.chain->start());
+  task.q = part.q.get();
+  if (task.q) // ids that only the target has are never drafted
+    std::fill(task.q + vocabulary_, task.q + rows_->row_length(), 0.0f);
+  return task;
+}
+
+gpu::Work DraftStep::work() const {
+  int context = 0;
+  for (const Part& part : parts_)
+    context = std::max(context, part.start + int(part.tokens.size()));
+  return {gpu::Work::Kind::draft, rows_fed_, int(parts_.size()), context};
+}
+
+void DraftStep::run(gpu::Operations& operations) {
+  model_->forward(operations, *workspace_);
+  operations.propose(tasks_);
+}
+
+void DraftStep::complete(base::TimePoint now) {
+  std::size_t next_task = 0;
+  const auto share = (now - begin_) / std::max<std::int64_t>(1, std::int64_t(tasks_.size()));
+  for (Part& part : parts_) {
+    Sequence& s = *part.sequence;
+    s.fed.insert(s.fed.end(), part.tokens.begin(), part.tokens.end());
+    s.at.residence->cached.store(std::min(int(s.fed.size()), s.at.length()),
+                                 std::memory_order_release);
+    if (part.draws < 0)
+      continue;
+    const gpu::ProposeTask& drawn = tasks_[next_task++];
+    Chain& chain = *s.at.chain;
+    chain.add_busy(share);
+    if (drawn.failed || (s.at.spec->needs_q() && !part.q))
+      chain.end_at(part.draws);
+    else
+      chain.put(part.draws, drawn.token, std::move(part.q));
+  }
+  add(telemetry_->drafted, tasks_.size());
+  telemetry_->overlap.drafted(begin_, now);
+  if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
+    const auto old = telemetry_->draft_step_ns.load(std::memory_order_relaxed);
+    const auto took = (now - begin_).count();
+    telemetry_->draft_step_ns.store(old ? old + (took - old) / 8 : took, std::memory_order_relaxed);
+  }
+  parts_.clear();
+}
+
+// A step that was abandoned leaves its chains unfinished; who waits for them has a deadline.
+void DraftStep::retire(const gpu::Retirement&) {}
+
+} // namespace paceline::actors

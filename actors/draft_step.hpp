@@ -1,0 +1,72 @@
+// The draft lane's work: every sequence one token further per pass, as far as its chain reaches.
+#pragma once
+
+#include "actors/draft_board.hpp"
+#include "actors/row_pool.hpp"
+#include "actors/telemetry.hpp"
+#include "gpu/lane.hpp"
+#include "models/model.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+/// One step for as long as there is something to draft: between two tokens it reads the board, so
+/// that a verdict takes effect without a new submission. The same object is submitted again and
+/// again, never twice at once (DraftBoard::enlist). All state below is the lane's alone.
+class DraftStep final : public gpu::Step {
+public:
+  /// vocabulary: ids that draft and target share; q rows have the target's length.
+  DraftStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
+            std::shared_ptr<models::Workspace> workspace, std::shared_ptr<RowPool> rows,
+            std::shared_ptr<DraftBoard> board, std::shared_ptr<Telemetry> telemetry,
+            int vocabulary);
+
+  std::string name() const override { return "draft"; }
+  Next prepare(base::TimePoint now) override;
+  gpu::Work work() const override;
+  void run(gpu::Operations& operations) override;
+  void complete(base::TimePoint now) override;
+  void retire(const gpu::Retirement& how) override;
+
+private:
+  struct Sequence {
+    messages::Frontier at;
+    std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
+    int agreed = 0;           ///< Of these, leading ones known to be committed.
+  };
+  /// One sequence's part of a pass.
+  struct Part {
+    Sequence* sequence = nullptr;
+    std::vector<TokenId> tokens; ///< To feed, from position `start`.
+    int start = 0;
+    int draws = -1;              ///< Position drawn after them; -1: none (catching up).
+    std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
+    messages::QRow q;
+  };
+
+  void absorb(DraftBoard::News news);
+  void absorb(messages::Frontier frontier);
+  void choose();
+  void choose(Sequence& sequence, bool urgent_only, int& budget);
+  void plan();
+  gpu::ProposeTask task(Part& part, const float* logits);
+
+  std::shared_ptr<const models::Model> model_;
+  std::shared_ptr<gpu::KvPool> pool_;
+  std::shared_ptr<models::Workspace> workspace_;
+  std::shared_ptr<RowPool> rows_;
+  std::shared_ptr<DraftBoard> board_;
+  std::shared_ptr<Telemetry> telemetry_;
+  int vocabulary_;
+
+  std::map<messages::SequenceId, Sequence> sequences_;
+  std::vector<Part> parts_;
+  std::vector<gpu::ProposeTask> tasks_;
+  int rows_fed_ = 0;
+  base::TimePoint begin_;
+};
+
+} // namespace paceline::actors

@@ -1,0 +1,194 @@
+#include "actors/facade.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+Facade::Facade(Handle::pointer self, FacadeParts parts) : self_(self), parts_(std::move(parts)) {}
+
+Facade::~Facade() {
+  for (auto& [id, record] : records_) {
+    Finished end = summary(record, FinishReason::error);
+    end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
+    record.sink->deliver(std::move(end));
+  }
+}
+
+FacadeActor::behavior_type Facade::make_behavior() {
+  return {
+      [this](const Submit& request) { submit(request); },
+      [this](const Cancel& request) { finish(request.request, FinishReason::cancelled); },
+      [this](const Commits& commits) {
+        add(parts_.telemetry->messages, 1);
+        for (const Committed& news : commits.sequences)
+          take(news);
+      },
+      [this](const Failed& failed) { finish(failed.sequence, FinishReason::error, failed.error); },
+      [this](const Drain& request) -> caf::result<Drained> {
+        auto promise = self_->make_response_promise<Drained>();
+        drained_.push_back(promise);
+        drain(request.limit);
+        return promise;
+      },
+      [this](const Wiring& wiring) {
+        if (scheduler_ == wiring.scheduler)
+          return;
+        scheduler_ = wiring.scheduler;
+        for (const auto& [id, record] : records_)
+          tell(self_, scheduler_, Admit{record.spec, record.tokens});
+      },
+      [this](const Wake&) { check_deadlines(); },
+  };
+}
+
+base::TimePoint Facade::now() const {
+  return self_->clock().now();
+}
+
+void Facade::submit(const Submit& request) {
+  if (draining_ || int(records_.size()) >= parts_.max_open) {
+    Finished refused;
+    refused.reason = FinishReason::error;
+    refused.seed = request.spec->noise.seed;
+    refused.error = draining_ ? Error{ErrorCode::unavailable, "the engine is shutting down", ""}
+                              : Error{ErrorCode::overloaded, "the admission queue is full",
+                                      "try again in a second, or raise --max-waiting"};
+    request.sink->deliver(std::move(refused));
+    return;
+  }
+  Record record;
+  record.spec = request.spec;
+  record.sink = request.sink;
+  record.tokens = request.prompt;
+  record.stops = sampling::StopMatcher(request.stop);
+  record.submitted = now();
+  record.lanes_before = parts_.telemetry->overlap.sums();
+  if (request.deadline.count() > 0) {
+    record.deadline = record.submitted + request.deadline;
+    tell_after(self_, request.deadline, self_, Wake{});
+  }
+  add(parts_.telemetry->prompt_tokens, request.prompt.size());
+  const SequenceId id = request.spec->id;
+  records_.emplace(id, std::move(record));
+  tell(self_, scheduler_, Admit{request.spec, request.prompt});
+}
+
+void Facade::take(const Committed& news) {
+  const auto at = records_.find(news.sequence);
+  if (at == records_.end())
+    return;
+  Record& record = at->second;
+  const int known = record.output() - news.first; // tokens of this message that came before
+  if (known < 0 || known > int(news.tokens.size()))
+    return;
+  record.speculation = news.speculation;
+  record.cached_tokens = news.cached_tokens;
+  if (!news.prompt_logprobs.empty())
+    record.sink->deliver(
+        PromptLogprobs{{record.tokens.begin(), record.tokens.begin() + record.spec->prompt_tokens},
+                       news.prompt_logprobs});
+  Delta delta;
+  std::optional<std::string> stop;
+  for (std::size_t i = std::size_t(known); i < news.tokens.size() && !stop; ++i) {
+    stop = append(record, news.tokens[i], delta);
+    delta.sources.push_back(news.sources[i]);
+    if (!news.logprobs.empty())
+      delta.logprobs.push_back(news.logprobs[i]);
+  }
+  if (!delta.tokens.empty()) {
+    record.last_token = now();
+    if (!record.first_token)
+      record.first_token = record.last_token;
+  }
+  if (stop)
+    finish(news.sequence, FinishReason::stop, {}, *stop, std::move(delta));
+  else if (news.end_of_text || news.length)
+    finish(news.sequence, news.end_of_text ? FinishReason::stop : FinishReason::length, {}, {},
+           std::move(delta));
+  else if (!delta.tokens.empty())
+    record.sink->deliver(std::move(delta));
+}
+
+std::optional<std::string> Facade::append(Record& record, TokenId token, Delta& delta) {
+  record.tokens.push_back(token);
+  delta.tokens.push_back(token);
+  sampling::StopMatcher::Step step = record.stops.feed(parts_.tokenizer->bytes(token));
+  delta.text += record.utf8.feed(step.text);
+  return std::move(step.stop);
+}
+
+/// The one place where a request ends.
+void Facade::finish(SequenceId id, FinishReason reason, std::optional<Error> error,
+                    std::string stop_match, Delta last) {
+  const auto at = records_.find(id);
+  if (at == records_.end())
+    return;
+  Record& record = at->second;
+  if (stop_match.empty()) // held back for a stop string that did not come
+    last.text += record.utf8.feed(record.stops.finish());
+  last.text += record.utf8.finish();
+  if (!last.tokens.empty() || !last.text.empty())
+    record.sink->deliver(std::move(last));
+  Finished end = summary(record, reason);
+  end.error = std::move(error);
+  end.stop_match = std::move(stop_match);
+  record.sink->deliver(std::move(end));
+  add(parts_.telemetry->finished, 1);
+  tell(self_, scheduler_, Abandon{id});
+  records_.erase(at);
+  if (draining_ && records_.empty())
+    drain({});
+}
+
+Finished Facade::summary(const Record& record, FinishReason reason) const {
+  Finished end;
+  end.reason = reason;
+  end.seed = record.spec->noise.seed;
+  end.usage = {record.spec->prompt_tokens, record.output(), record.cached_tokens};
+  end.speculation = record.speculation;
+  const OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();
+  const auto drafting = lanes.draft - record.lanes_before.draft;
+  if (drafting.count() > 0)
+    end.speculation.overlap_ratio =
+        base::seconds(lanes.overlapped - record.lanes_before.overlapped) / base::seconds(drafting);
+  end.timing.total_seconds = base::seconds(now() - record.submitted);
+  if (record.first_token) {
+    end.timing.time_to_first_token_seconds = base::seconds(*record.first_token - record.submitted);
+    end.timing.decode_seconds = base::seconds(record.last_token - *record.first_token);
+  }
+  return end;
+}
+
+void Facade::drain(base::Duration limit) {
+  draining_ = true;
+  if (records_.empty()) {
+    for (auto& promise : drained_)
+      promise.deliver(Drained{});
+    drained_.clear();
+  } else if (limit.count() > 0) {
+    drain_deadline_ = now() + limit;
+    tell_after(self_, limit, self_, Wake{});
+  } else {
+    cancel_all();
+  }
+}
+
+void Facade::check_deadlines() {
+  std::vector<SequenceId> late;
+  for (const auto& [id, record] : records_)
+    if (record.deadline && now() >= *record.deadline)
+      late.push_back(id);
+  for (const SequenceId id : late)
+    finish(id, FinishReason::deadline);
+  if (drain_deadline_ && now() >= *drain_deadline_)
+    cancel_all();
+}
+
+void Facade::cancel_all() {
+  while (!records_.empty())
+    finish(records_.begin()->first, FinishReason::cancelled);
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,74 @@
+// The engine facade actor: guards the requests.
+#pragma once
+
+#include "actors/telemetry.hpp"
+#include "messages/interfaces.hpp"
+#include "models/tokenizer.hpp"
+#include "sampling/stop.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::actors {
+
+struct FacadeParts {
+  std::shared_ptr<const models::Tokenizer> tokenizer;
+  int max_open = 0; ///< Requests waiting or running; more are refused.
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+/// A token is committed when it stands in the log kept here; a new scheduler is rebuilt from it.
+/// Every request ends exactly once, at the latest when this actor does.
+class Facade {
+public:
+  using Handle = messages::FacadeActor;
+  static constexpr const char* name = "facade";
+
+  Facade(Handle::pointer self, FacadeParts parts);
+  ~Facade();
+  Handle::behavior_type make_behavior();
+
+private:
+  struct Record {
+    messages::SequenceSpecRef spec;
+    std::shared_ptr<messages::EventSink> sink;
+    std::vector<TokenId> tokens; ///< Prompt, then the committed output.
+    sampling::StopMatcher stops;
+    models::Utf8Stream utf8;
+    base::TimePoint submitted;
+    std::optional<base::TimePoint> first_token;
+    base::TimePoint last_token;
+    std::optional<base::TimePoint> deadline;
+    OverlapMeter::Sums lanes_before;
+    SpeculationStats speculation;
+    int cached_tokens = 0;
+
+    int output() const { return int(tokens.size()) - spec->prompt_tokens; }
+  };
+  using Records = std::map<messages::SequenceId, Record>;
+
+  void submit(const messages::Submit& request);
+  void take(const messages::Committed& news);
+  /// Appends one token; the stop string it completed, if any.
+  std::optional<std::string> append(Record& record, TokenId token, Delta& delta);
+  void finish(messages::SequenceId id, FinishReason reason, std::optional<Error> error = {},
+              std::string stop_match = {}, Delta last = {});
+  Finished summary(const Record& record, FinishReason reason) const;
+  void drain(base::Duration limit);
+  void check_deadlines();
+  void cancel_all();
+  base::TimePoint now() const;
+
+  Handle::pointer self_;
+  FacadeParts parts_;
+  messages::SchedulerActor scheduler_;
+  Records records_;
+  bool draining_ = false;
+  std::optional<base::TimePoint> drain_deadline_;
+  std::vector<caf::typed_response_promise<messages::Drained>> drained_;
+};
+
+} // namespace paceline::actors

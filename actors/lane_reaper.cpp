@@ -1,0 +1,48 @@
+#include "actors/lane_reaper.hpp"
+
+#include <utility>
+
+namespace paceline::actors {
+
+LaneReaper::LaneReaper() : thread_([this] { work(); }) {}
+
+LaneReaper::~LaneReaper() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  news_.notify_one();
+  thread_.join();
+}
+
+std::shared_ptr<gpu::Lane> LaneReaper::guard(std::unique_ptr<gpu::Lane> lane) {
+  // A weak reference: the engine's end destroys the reaper first and closes what is left itself.
+  return {lane.release(), [weak = weak_from_this()](gpu::Lane* raw) {
+            std::unique_ptr<gpu::Lane> owned(raw);
+            if (const auto reaper = weak.lock())
+              reaper->bury(std::move(owned));
+          }};
+}
+
+void LaneReaper::bury(std::unique_ptr<gpu::Lane> lane) {
+  {
+    const std::lock_guard lock(mutex_);
+    lanes_.push_back(std::move(lane));
+  }
+  news_.notify_one();
+}
+
+void LaneReaper::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    news_.wait(lock, [this] { return closing_ || !lanes_.empty(); });
+    if (lanes_.empty())
+      return;
+    auto closing = std::exchange(lanes_, {});
+    lock.unlock();
+    closing.clear(); // joins, outside the lock
+    lock.lock();
+  }
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,34 @@
+// Closing a lane waits for its running piece; an actor must not.
+#pragma once
+
+#include "gpu/lane.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace paceline::actors {
+
+/// Takes lanes whose owners are gone and closes them on a thread of its own. The destructor waits
+/// until all are closed.
+class LaneReaper : public std::enable_shared_from_this<LaneReaper> {
+public:
+  LaneReaper();
+  ~LaneReaper();
+  /// A shared handle that leaves closing to the reaper.
+  std::shared_ptr<gpu::Lane> guard(std::unique_ptr<gpu::Lane> lane);
+
+private:
+  void bury(std::unique_ptr<gpu::Lane> lane);
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::vector<std::unique_ptr<gpu::Lane>> lanes_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+} // namespace paceline::actors

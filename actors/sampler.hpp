@@ -1,0 +1,35 @@
+// The sampler actor: enqueues verification behind each pass and spreads the verdicts.
+#pragma once
+
+#include "actors/telemetry.hpp"
+#include "messages/interfaces.hpp"
+
+#include <memory>
+
+namespace paceline::actors {
+
+struct SamplerParts {
+  int vocabulary = 0; ///< Ids that are not padding.
+  /// Repeat the draft's draws in every n-th batch; 1: always, 0: never.
+  int check_draws_every = 64;
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+class Sampler {
+public:
+  using Handle = messages::SamplerActor;
+  static constexpr const char* name = "sampler";
+
+  Sampler(Handle::pointer self, SamplerParts parts);
+  Handle::behavior_type make_behavior();
+
+private:
+  void verify(const messages::Logits& logits);
+  void spread(const messages::Judged& judged);
+
+  Handle::pointer self_;
+  SamplerParts parts_;
+  messages::Wiring wiring_;
+};
+
+} // namespace paceline::actors

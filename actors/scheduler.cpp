@@ -1,0 +1,299 @@
+// A sequence's life: admission, pages, preemption, rebuilding, end.
+#include "actors/scheduler.hpp"
+
+#include "actors/limits.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+namespace {
+
+/// The cache manager answers within microseconds, or is gone.
+constexpr std::chrono::seconds grant_patience{5};
+/// Pages are asked for this many tokens ahead of need, so that growing is rare.
+constexpr int tokens_ahead = 64;
+
+} // namespace
+
+Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
+    : self_(self), parts_(std::move(parts)), policy_(parts_.policy) {}
+
+SchedulerActor::behavior_type Scheduler::make_behavior() {
+  const auto counted = [this] { add(parts_.telemetry->messages, 1); };
+  return {
+      [this](const Admit& request) { admit(request); },
+      [this](const Abandon& request) { abandon(request.sequence); },
+      [this, counted](const Verdicts& verdicts) {
+        counted();
+        take(verdicts);
+      },
+      [this, counted](const WindowsReady& ready) {
+        counted();
+        if (wait_ && wait_->ticket == ready.ticket) {
+          distrust_pause_ = {};
+          stop_waiting();
+          pump();
+        }
+      },
+      [this](const Wiring& wiring) { rewire(wiring); },
+      [this](const Wake&) { check_deadlines(); },
+  };
+}
+
+base::TimePoint Scheduler::now() const {
+  return self_->clock().now();
+}
+
+Epoch Scheduler::mint() {
+  return {parts_.incarnation, ++epochs_};
+}
+
+Sequence* Scheduler::find(SequenceId id) {
+  const auto at = sequences_.find(id);
+  return at == sequences_.end() ? nullptr : &at->second;
+}
+
+void Scheduler::admit(const Admit& request) {
+  add(parts_.telemetry->messages, 1);
+  if (find(request.spec->id))
+    return;
+  Sequence& s = sequences_[request.spec->id];
+  s.spec = request.spec;
+  s.arrival = ++arrivals_;
+  const auto room = std::size_t(request.spec->prompt_tokens + request.spec->max_tokens);
+  s.log = std::make_shared<TokenLog>(request.tokens, std::max(room, request.tokens.size()));
+  s.stats.verify = request.spec->rule;
+  pump();
+}
+
+void Scheduler::abandon(SequenceId id) {
+  add(parts_.telemetry->messages, 1);
+  end(id);
+  pump();
+}
+
+void Scheduler::reserve(Sequence& s) {
+  s.phase = Sequence::Phase::reserving;
+  const int room = std::min(parts_.max_model_len, s.length() + std::max(s.budget(), 0));
+  const int capacity = std::min(room, s.length() + tokens_ahead);
+  // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
+  const int shareable = s.spec->prompt_logprobs ? 0 : s.length();
+  const SequenceId id = s.spec->id;
+  ask(self_, wiring_.kv_cache, grant_patience, KvReserve{id, s.log, shareable, capacity})
+      .then([this, id](const KvGrant& grant) { take_grant(id, grant); },
+            [this, id](const caf::error&) {
+              if (Sequence* waiting = find(id)) {
+                waiting->phase = Sequence::Phase::waiting;
+                pages_short_ = true;
+                wake_at(now() + grant_patience);
+              }
+            });
+}
+
+void Scheduler::take_grant(SequenceId id, const KvGrant& grant) {
+  add(parts_.telemetry->messages, 1);
+  Sequence* s = find(id);
+  if (!s || s->phase != Sequence::Phase::reserving) {
+    if (grant.granted) // its sequence ended meanwhile
+      tell(self_, wiring_.kv_cache, KvRelease{id, nullptr, 0, 0});
+    return;
+  }
+  if (!grant.granted) {
+    s->phase = Sequence::Phase::waiting;
+    pages_short_ = true;
+    // A request that can never fit was refused at submission: pages are only late in coming back.
+    if (++s->refusals > limits::reservation_tries_max)
+      give_up(id, {ErrorCode::out_of_memory, "the KV cache stayed full",
+                   "raise --kv-memory or lower --max-num-seqs"});
+    else
+      wake_at(now() + limits::reservation_pause);
+    return;
+  }
+  s->phase = Sequence::Phase::running;
+  s->refusals = 0;
+  s->target_pages = grant.target;
+  s->draft_pages = grant.draft;
+  s->cached = grant.cached_target;
+  s->cached_tokens = std::max(s->cached_tokens, grant.cached_target);
+  s->residence = std::make_shared<Residence>();
+  s->residence->epoch = mint();
+  s->residence->cached_at_grant = grant.cached_draft;
+  if (speculates(*s)) { // the draft reads the prompt while the target does
+    const auto reading = std::make_shared<Chain>(id, mint());
+    reading->begin(s->length(), s->length(), s->length());
+    tell(self_, wiring_.draft,
+         Frontiers{{{s->spec, s->log, s->length(), {}, reading, s->draft_pages, s->residence}}});
+  }
+  pump();
+}
+
+void Scheduler::grow(Sequence& s, int capacity) {
+  if (s.growing)
+    return;
+  s.growing = true;
+  const int room = std::min(parts_.max_model_len, s.spec->prompt_tokens + s.spec->max_tokens);
+  const SequenceId id = s.spec->id;
+  ask(self_, wiring_.kv_cache, grant_patience,
+      KvGrow{id, std::min(capacity + tokens_ahead, std::max(room, capacity))})
+      .then([this, id](const KvGrant& grant) { grew(id, grant); },
+            [this, id](const caf::error&) {
+              if (Sequence* refused = find(id))
+                refused->growing = false;
+              wake_at(now() + grant_patience);
+            });
+}
+
+void Scheduler::grew(SequenceId id, const KvGrant& grant) {
+  add(parts_.telemetry->messages, 1);
+  Sequence* s = find(id);
+  if (!s || s->phase != Sequence::Phase::running)
+    return;
+  s->growing = false;
+  s->starved = !grant.granted;
+  if (grant.granted) {
+    s->target_pages = grant.target;
+    s->draft_pages = grant.draft;
+  } else if (s->target_pages->capacity() <= s->length()) {
+    preempt_for(*s); // it cannot take a single step more
+  }
+  pump();
+}
+
+/// The sequence that came last gives its pages up; it is recomputed from its committed tokens.
+void Scheduler::preempt_for(const Sequence& needy) {
+  Sequence* last = nullptr;
+  int running = 0;
+  for (auto& [id, s] : sequences_) {
+    if (s.phase != Sequence::Phase::running)
+      continue;
+    ++running;
+    if (!last || s.arrival > last->arrival)
+      last = &s;
+  }
+  if (running <= 1) {
+    give_up(needy.spec->id, {ErrorCode::out_of_memory, "the KV cache is full",
+                             "raise --kv-memory or lower --max-model-len"});
+    return;
+  }
+  add(parts_.telemetry->preemptions, 1);
+  evict(*last, true);
+}
+
+/// Takes a sequence's pages. Steps in flight keep theirs alive until they have retired.
+void Scheduler::evict(Sequence& s, bool target_pages_right) {
+  retire_chain(s);
+  if (wiring_.draft && s.residence)
+    tell(self_, wiring_.draft, Forget{s.spec->id, s.residence->epoch});
+  const int draft_valid = s.residence ? s.residence->cached.load() : 0;
+  tell(self_, wiring_.kv_cache,
+       KvRelease{s.spec->id, s.log, target_pages_right ? s.cached : 0,
+                 target_pages_right ? std::min(draft_valid, s.length()) : 0});
+  s.target_pages = nullptr;
+  s.draft_pages = nullptr;
+  s.residence = nullptr;
+  s.cached = 0;
+  s.growing = s.starved = s.published = s.in_flight = false;
+  s.epoch = mint(); // a verdict under way is stale now
+  s.phase = Sequence::Phase::waiting;
+  pages_short_ = false;
+}
+
+void Scheduler::rebuild(Sequence& s) {
+  if (++s.rebuilds > limits::rebuilds_max) {
+    give_up(s.spec->id,
+            {ErrorCode::unavailable, "the request was rebuilt several times without a new token",
+             "see the engine's log for the actor that keeps failing"});
+    return;
+  }
+  evict(s, false);
+}
+
+void Scheduler::end(SequenceId id) {
+  Sequence* s = find(id);
+  if (!s)
+    return;
+  if (s->phase == Sequence::Phase::running)
+    evict(*s, true);
+  pages_short_ = false;
+  sequences_.erase(id);
+}
+
+void Scheduler::give_up(SequenceId id, Error why) {
+  tell(self_, wiring_.facade, Failed{id, std::move(why)});
+  end(id);
+}
+
+void Scheduler::rewire(const Wiring& wiring) {
+  const Wiring old = std::exchange(wiring_, wiring);
+  const bool target_path_changed = old.target != wiring.target || old.sampler != wiring.sampler ||
+                                   old.kv_cache != wiring.kv_cache;
+  if (target_path_changed) {
+    flight_.reset();
+    for (auto& [id, s] : sequences_)
+      if (s.phase != Sequence::Phase::waiting)
+        evict(s, false);
+  } else if (old.draft != wiring.draft) {
+    for (auto& [id, s] : sequences_)
+      retire_chain(s); // its writer is gone; the next verdict begins another
+  }
+  stop_waiting();
+  pump();
+}
+
+// ---- deadlines ----
+
+void Scheduler::wake_at(base::TimePoint when) {
+  if (alarm_ && *alarm_ <= when)
+    return;
+  alarm_ = when;
+  tell_after(self_, std::max(base::Duration::zero(), base::Duration(when - now())), self_, Wake{});
+}
+
+base::Duration Scheduler::draft_patience() const {
+  const base::Duration step{parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)};
+  return std::clamp<base::Duration>(step * limits::draft_patience_steps, limits::draft_patience_min,
+                                    limits::draft_patience_max);
+}
+
+base::Duration Scheduler::batch_patience() const {
+  return std::max<base::Duration>(limits::batch_patience_min,
+                                  step_time_ * limits::batch_patience_steps);
+}
+
+void Scheduler::distrust_draft() {
+  distrust_pause_ = std::clamp<base::Duration>(distrust_pause_ * 2, limits::distrust_pause_min,
+                                               limits::distrust_pause_max);
+  distrust_until_ = now() + distrust_pause_;
+}
+
+void Scheduler::check_deadlines() {
+  alarm_.reset();
+  if (wait_ && now() >= wait_->since + draft_patience()) {
+    distrust_draft();
+    stop_waiting();
+    for (auto& [id, s] : sequences_) // what it left undone is not waited for again
+      if (s.chain && !s.in_flight && !s.chain->settled(s.length() + s.window))
+        retire_chain(s);
+  }
+  if (flight_ && now() >= flight_->sent + batch_patience()) {
+    flight_.reset();
+    std::vector<SequenceId> lost;
+    for (auto& [id, s] : sequences_)
+      if (s.in_flight)
+        lost.push_back(id);
+    for (const SequenceId id : lost)
+      rebuild(*find(id));
+  }
+  if (!flight_)
+    pages_short_ = false;
+  if (wait_)
+    wake_at(wait_->since + draft_patience());
+  else if (flight_)
+    wake_at(flight_->sent + batch_patience());
+  pump();
+}
+
+} // namespace paceline::actors

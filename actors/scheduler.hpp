@@ -1,0 +1,126 @@
+// The scheduler actor: which sequences run next, with which windows, in which pages.
+#pragma once
+
+#include "actors/sequence.hpp"
+#include "actors/telemetry.hpp"
+#include "messages/interfaces.hpp"
+#include "sampling/policy.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace paceline::actors {
+
+struct SchedulerParts {
+  std::uint32_t incarnation = 1; ///< Of this scheduler; epochs of earlier ones are stale.
+  sampling::PolicyOptions policy;
+  bool has_draft = false;
+  int max_model_len = 0;
+  int max_num_seqs = 16;
+  int prefill_chunk = 512;
+  int logit_rows = 0; ///< Rows of logits that the target's workspace has.
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+/// One batch is under way at a time. When its verdicts come, the next one is sent from the same
+/// handler: between two target steps stand this actor's few microseconds, no request to the cache
+/// manager and no other actor's answer.
+class Scheduler {
+public:
+  using Handle = messages::SchedulerActor;
+  static constexpr const char* name = "scheduler";
+
+  Scheduler(Handle::pointer self, SchedulerParts parts);
+  Handle::behavior_type make_behavior();
+
+private:
+  using Sequences = std::map<messages::SequenceId, Sequence>;
+
+  // scheduler.cpp: a sequence's life
+  void admit(const messages::Admit& request);
+  void abandon(messages::SequenceId id);
+  void reserve(Sequence& s);
+  void take_grant(messages::SequenceId id, const messages::KvGrant& grant);
+  void grow(Sequence& s, int capacity);
+  void grew(messages::SequenceId id, const messages::KvGrant& grant);
+  void preempt_for(const Sequence& needy);
+  void evict(Sequence& s, bool target_pages_right);
+  void rebuild(Sequence& s);
+  void end(messages::SequenceId id);
+  void give_up(messages::SequenceId id, Error why);
+  void rewire(const messages::Wiring& wiring);
+
+  // scheduler_batch.cpp: what runs next
+  void pump();
+  void admit_waiting();
+  bool wait_for_windows();
+  bool should_wait(const Sequence& s) const;
+  void stop_waiting();
+  void send_batch();
+  std::optional<messages::BatchEntry> entry_for(Sequence& s, int& prefill_budget,
+                                                int& logit_budget);
+  void plan_next(Sequence& s, messages::BatchEntry& entry);
+  void ensure_pages(Sequence& s);
+  bool speculates(const Sequence& s) const;
+  sampling::Plan plan_for(const Sequence& s) const;
+
+  // scheduler_verdicts.cpp: what became of it
+  void take(const messages::Verdicts& verdicts);
+  bool apply(const messages::BatchEntry& entry, const messages::Verdict& verdict,
+             messages::Commits& commits);
+  bool commit(Sequence& s, const messages::Verdict& verdict, messages::Commits& commits);
+  void follow_chain(Sequence& s, const messages::BatchEntry& entry,
+                    const messages::Verdict& verdict);
+  void count(Sequence& s, const messages::BatchEntry& entry, const messages::Verdict& verdict);
+  struct Flight;
+  void observe(sampling::RoundObservation round, const Flight& flight, base::Duration draft_time);
+  void retire_chain(Sequence& s);
+  void distrust_draft();
+
+  // Deadlines.
+  void check_deadlines();
+  void wake_at(base::TimePoint when);
+  base::Duration draft_patience() const;
+  base::Duration batch_patience() const;
+
+  base::TimePoint now() const;
+  messages::Epoch mint();
+  Sequence* find(messages::SequenceId id);
+
+  Handle::pointer self_;
+  SchedulerParts parts_;
+  messages::Wiring wiring_;
+  sampling::SpeculationPolicy policy_;
+  Sequences sequences_;
+  std::uint64_t arrivals_ = 0;
+  std::uint64_t epochs_ = 0;
+  bool pages_short_ = false; ///< A reservation was refused; waits until pages come back.
+
+  /// The batch under way.
+  struct Flight {
+    messages::Batch batch;
+    base::TimePoint sent;
+    SpeculationMode mode = SpeculationMode::off;
+  };
+  std::optional<Flight> flight_;
+  std::uint64_t batches_ = 0;
+  std::optional<base::TimePoint> last_verdict_; ///< Of the batch just before, when nothing idled.
+  base::Duration step_time_{};                  ///< Smoothed time from batch to verdicts.
+
+  /// A wait for windows.
+  struct Wait {
+    std::uint64_t ticket = 0;
+    base::TimePoint since;
+  };
+  std::optional<Wait> wait_;
+  std::uint64_t tickets_ = 0;
+  /// After the draft was late nobody waits for it until then; the pause doubles each time.
+  base::TimePoint distrust_until_{};
+  base::Duration distrust_pause_{};
+
+  std::optional<base::TimePoint> alarm_;
+};
+
+} // namespace paceline::actors

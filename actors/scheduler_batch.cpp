@@ -1,0 +1,199 @@
+// What runs next: waiting for windows, and the making of a batch.
+#include "actors/limits.hpp"
+#include "actors/scheduler.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+void Scheduler::pump() {
+  admit_waiting();
+  if (flight_ || wait_)
+    return;
+  if (!wait_for_windows())
+    send_batch();
+}
+
+void Scheduler::admit_waiting() {
+  int taken = 0;
+  std::vector<Sequence*> waiting;
+  for (auto& [id, s] : sequences_) {
+    taken += s.phase != Sequence::Phase::waiting;
+    if (s.phase == Sequence::Phase::waiting)
+      waiting.push_back(&s);
+  }
+  parts_.telemetry->running.store(taken, std::memory_order_relaxed);
+  parts_.telemetry->waiting.store(int(waiting.size()), std::memory_order_relaxed);
+  if (pages_short_ || waiting.empty() || !wiring_.kv_cache)
+    return;
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Sequence* a, const Sequence* b) { return a->arrival < b->arrival; });
+  for (Sequence* s : waiting)
+    if (taken++ < parts_.max_num_seqs)
+      reserve(*s);
+}
+
+// ---- speculation of one sequence ----
+
+bool Scheduler::speculates(const Sequence& s) const {
+  return parts_.has_draft && wiring_.draft && s.draft_pages && s.spec->max_tokens > 0 &&
+         s.throttle.speculate() && plan_for(s).mode != SpeculationMode::off;
+}
+
+/// The engine's plan, bent by what the request asked for.
+sampling::Plan Scheduler::plan_for(const Sequence& s) const {
+  sampling::Plan plan = policy_.plan();
+  if (s.spec->speculation != SpeculationMode::automatic)
+    plan.mode = s.spec->speculation;
+  if (plan.mode == SpeculationMode::off)
+    return {};
+  if (s.spec->window > 0)
+    plan.window = s.spec->window;
+  plan.window = std::max(plan.window, 1);
+  const bool ahead = plan.mode == SpeculationMode::overlap && parts_.policy.lookahead;
+  plan.lookahead = ahead ? plan.window + 1 : 0;
+  return plan;
+}
+
+// ---- waiting ----
+
+/// Waits for a window that is not all there yet when expected tokens per second gain by it, and
+/// always where tokens have to repeat (`sync` with a fixed window). Looks at counts of bound
+/// positions only: a token's value never decides whether it is judged.
+bool Scheduler::should_wait(const Sequence& s) const {
+  if (!s.chain || s.window == 0 || s.in_flight || now() < distrust_until_ || s.chain->closed() ||
+      s.chain->settled(s.length() + s.window))
+    return false;
+  const sampling::Plan plan = plan_for(s);
+  const bool fixed = s.spec->window > 0 || parts_.policy.window.has_value();
+  if (plan.mode == SpeculationMode::sync && fixed)
+    return true;
+  return s.bound() < s.window && policy_.worth_waiting(s.bound(), s.window);
+}
+
+bool Scheduler::wait_for_windows() {
+  std::vector<Sequence*> late;
+  for (auto& [id, s] : sequences_)
+    if (s.phase == Sequence::Phase::running && should_wait(s))
+      late.push_back(&s);
+  if (late.empty())
+    return false;
+  wait_ = Wait{++tickets_, now()};
+  const auto me = caf::actor_cast<SchedulerActor>(self_);
+  const auto gate = std::make_shared<Gate>(
+      int(late.size()), [me, ticket = tickets_] { tell(me, WindowsReady{ticket}); });
+  for (Sequence* s : late)
+    s->chain->notify_at(s->length() + s->window, gate);
+  wake_at(wait_->since + draft_patience());
+  return true;
+}
+
+void Scheduler::stop_waiting() {
+  wait_.reset();
+}
+
+// ---- the batch ----
+
+void Scheduler::send_batch() {
+  if (!wiring_.target)
+    return;
+  Flight flight;
+  flight.batch.id = ++batches_;
+  flight.batch.patience = draft_patience();
+  flight.mode = policy_.plan().mode;
+  int prefill_budget = parts_.prefill_chunk;
+  int logit_budget = parts_.logit_rows;
+  std::vector<Sequence*> order;
+  for (auto& [id, s] : sequences_)
+    if (s.phase == Sequence::Phase::running && !s.in_flight)
+      order.push_back(&s);
+  // Running streams first, so that a long prompt never takes their place in the step.
+  std::sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) {
+    return std::pair(!a->decoding(), a->arrival) < std::pair(!b->decoding(), b->arrival);
+  });
+  for (Sequence* s : order) {
+    auto entry = entry_for(*s, prefill_budget, logit_budget);
+    if (!entry)
+      continue;
+    s->in_flight = true;
+    s->epoch = entry->epoch;
+    if (entry->chain || entry->next_chain)
+      flight.mode = plan_for(*s).mode;
+    flight.batch.entries.push_back(std::move(*entry));
+  }
+  if (flight.batch.entries.empty()) {
+    last_verdict_.reset(); // idle: the next round begins with its batch
+    return;
+  }
+  flight.sent = now();
+  flight_ = std::move(flight);
+  tell(self_, wiring_.target, flight_->batch);
+  wake_at(flight_->sent + batch_patience());
+  for (Sequence* s : order)
+    if (s->in_flight)
+      ensure_pages(*s);
+}
+
+std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
+                                               int& logit_budget) {
+  const int length = s.length();
+  const int missing = length - s.cached;
+  const int rows = std::min(
+      {missing, s.decoding() ? missing : prefill_budget, s.target_pages->capacity() - s.cached});
+  const int scored = s.spec->prompt_logprobs ? std::min(rows, logit_budget) : rows;
+  if (scored <= 0 || logit_budget < 1) {
+    if (s.target_pages->capacity() <= s.cached)
+      ensure_pages(s);
+    return std::nullopt;
+  }
+  BatchEntry entry;
+  entry.spec = s.spec;
+  entry.epoch = mint();
+  entry.log = s.log;
+  entry.cached = s.cached;
+  entry.length = s.cached + scored;
+  entry.judges = entry.length == length && s.spec->max_tokens > 0;
+  entry.pages = s.target_pages;
+  if (!s.decoding())
+    prefill_budget -= scored;
+  logit_budget -= s.spec->prompt_logprobs ? scored : int(entry.judges);
+  if (entry.judges) {
+    // The verdict adds a token of its own, and every token fed needs a slot.
+    entry.window = std::max(
+        0, std::min({s.bound(), s.budget() - 1, logit_budget, s.target_pages->capacity() - length,
+                     parts_.max_model_len - length - 1}));
+    logit_budget -= entry.window;
+    entry.chain = s.chain;
+    plan_next(s, entry);
+  }
+  return entry;
+}
+
+/// What the draft does after this step's verdict, decided before it is known.
+void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
+  const sampling::Plan plan = plan_for(s);
+  entry.judge_lookahead = plan.mode == SpeculationMode::overlap && parts_.policy.lookahead &&
+                          s.chain && entry.window < s.budget() - 1;
+  if (!speculates(s))
+    return;
+  entry.next_window = std::min(plan.window, s.budget() - 2);
+  entry.next_lookahead = plan.lookahead;
+  if (entry.next_window <= 0)
+    return;
+  entry.next_chain = std::make_shared<Chain>(s.spec->id, mint());
+  entry.draft_pages = s.draft_pages;
+  entry.residence = s.residence;
+}
+
+/// Two windows ahead of the frontier, so that no step ever waits for the cache manager.
+void Scheduler::ensure_pages(Sequence& s) {
+  const int room = std::min(parts_.max_model_len, s.spec->prompt_tokens + s.spec->max_tokens);
+  const int window = plan_for(s).window;
+  const int wanted = std::min(room, s.length() + s.bound() + 2 * (window + 1));
+  if (s.target_pages->capacity() < wanted)
+    grow(s, wanted);
+}
+
+} // namespace paceline::actors

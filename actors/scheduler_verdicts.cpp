@@ -1,0 +1,191 @@
+// What became of a batch: commits, chains, statistics.
+#include "actors/limits.hpp"
+#include "actors/scheduler.hpp"
+#include "sampling/stop.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+void Scheduler::take(const Verdicts& verdicts) {
+  if (!flight_ || flight_->batch.id != verdicts.batch)
+    return; // a batch that was given up
+  const Flight flight = std::move(*flight_);
+  flight_.reset();
+  const auto took = now() - flight.sent;
+  step_time_ = step_time_.count() ? step_time_ + (took - step_time_) / 8 : took;
+  if (verdicts.error) {
+    for (const BatchEntry& entry : flight.batch.entries)
+      if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
+        rebuild(*s);
+    pump();
+    return;
+  }
+  base::Duration draft_time{};
+  Commits commits;
+  std::vector<SequenceId> ended;
+  sampling::RoundObservation round;
+  round.mode = flight.mode;
+  for (std::size_t i = 0; i < verdicts.sequences.size(); ++i) {
+    const BatchEntry& entry = flight.batch.entries[i];
+    const Verdict& verdict = verdicts.sequences[i];
+    if (entry.chain)
+      draft_time = std::max<base::Duration>(draft_time, entry.chain->busy());
+    round.prefill |= entry.length - entry.cached > 1;
+    round.window = std::max(round.window, verdict.window);
+    round.sequences += !verdict.tokens.empty();
+    round.judged += verdict.judged;
+    round.accepted += verdict.accepted;
+    round.lookaheads += verdict.had_lookahead;
+    round.hits += verdict.hit;
+    round.tokens += int(verdict.tokens.size());
+    if (apply(entry, verdict, commits))
+      ended.push_back(entry.spec->id);
+  }
+  round.rows = verdicts.rows;
+  round.target_seconds = base::seconds(verdicts.busy);
+  observe(round, flight, draft_time);
+  for (const SequenceId id : ended)
+    end(id);
+  pump(); // the next batch before the news: the target waits for it
+  if (!commits.sequences.empty())
+    tell(self_, wiring_.facade, std::move(commits));
+}
+
+/// True when the sequence has ended.
+bool Scheduler::apply(const BatchEntry& entry, const Verdict& verdict, Commits& commits) {
+  Sequence* s = find(verdict.sequence);
+  if (!s || s->epoch != verdict.epoch || !s->in_flight)
+    return false; // stale: it ended or lost its pages meanwhile
+  s->in_flight = false;
+  if (verdict.failed) {
+    tell(self_, wiring_.facade,
+         Failed{s->spec->id,
+                {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
+                 "check the checkpoint, or run it with --dtype f32"}});
+    return true;
+  }
+  s->cached = verdict.cached;
+  s->prompt_logprobs.insert(s->prompt_logprobs.end(), verdict.prompt_logprobs.begin(),
+                            verdict.prompt_logprobs.end());
+  if (!entry.judges)
+    return s->spec->max_tokens == 0 && entry.length == s->length() && commit(*s, verdict, commits);
+  count(*s, entry, verdict);
+  follow_chain(*s, entry, verdict);
+  const bool ended = commit(*s, verdict, commits);
+  if (!s->published && !ended) {
+    s->published = true;
+    tell(self_, wiring_.kv_cache,
+         KvPublish{s->spec->id, s->log, s->cached,
+                   s->residence ? std::min(s->residence->cached.load(), s->length()) : 0});
+  }
+  return ended;
+}
+
+/// Appends to the log up to where the sequence ends, and tells the facade. True when it has ended.
+bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
+  const auto room = std::min(s.budget(), parts_.max_model_len - s.length());
+  const sampling::Cut cut =
+      sampling::cut_at_end(verdict.tokens, s.spec->end_of_text, std::size_t(std::max(0, room)));
+  Committed news;
+  news.sequence = s.spec->id;
+  news.first = s.output();
+  const auto keep = std::ptrdiff_t(cut.keep);
+  news.tokens.assign(verdict.tokens.begin(), verdict.tokens.begin() + keep);
+  news.sources.assign(verdict.sources.begin(), verdict.sources.begin() + keep);
+  for (std::size_t i = 0; i < cut.keep; ++i) // drafted under a verification, confirmed by this one
+    if (news.sources[i] == TokenSource::draft && s.length() + int(i) < s.lookahead_until)
+      news.sources[i] = TokenSource::lookahead;
+  if (!verdict.logprobs.empty())
+    news.logprobs.assign(verdict.logprobs.begin(), verdict.logprobs.begin() + keep);
+  news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
+  news.end_of_text = cut.end_of_text;
+  news.cached_tokens = s.cached_tokens;
+  s.log->append(news.tokens);
+  if (cut.keep > 0)
+    s.rebuilds = 0;
+  news.length = !cut.end_of_text && (s.budget() <= 0 || s.length() >= parts_.max_model_len);
+  news.speculation = s.stats;
+  if (s.chain)
+    news.speculation.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
+  add(parts_.telemetry->generated_tokens, cut.keep);
+  const bool ended = news.end_of_text || news.length;
+  commits.sequences.push_back(std::move(news));
+  return ended;
+}
+
+/// On a hit the chain goes on, on anything else the next one has begun (VerifyStep did both).
+void Scheduler::follow_chain(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
+  const int frontier = entry.length + int(verdict.tokens.size());
+  if (verdict.hit) {
+    s.lookahead_until = std::max(frontier, s.chain ? s.chain->bound() : 0);
+  } else {
+    retire_chain(s);
+    s.chain = entry.next_chain;
+    s.lookahead_until = 0;
+  }
+  s.window = s.chain ? entry.next_window : 0;
+  if (verdict.draft_late)
+    distrust_draft();
+  if (verdict.draft_lied) {
+    retire_chain(s);
+    parts_.has_draft = false;
+  }
+}
+
+void Scheduler::retire_chain(Sequence& s) {
+  if (!s.chain)
+    return;
+  stop_waiting(); // nobody will finish it
+  s.chain->close();
+  s.stats.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
+  s.chain = nullptr;
+  s.window = 0;
+}
+
+void Scheduler::count(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
+  Telemetry& t = *parts_.telemetry;
+  const sampling::Plan plan = plan_for(s);
+  s.stats.mode = plan.mode;
+  s.stats.window = plan.window;
+  ++s.stats.rounds;
+  s.stats.judged += std::uint64_t(verdict.judged);
+  s.stats.accepted += std::uint64_t(verdict.accepted);
+  s.stats.lookahead_rounds += verdict.had_lookahead;
+  s.stats.lookahead_hits += verdict.hit;
+  add(t.rounds, 1);
+  add(t.judged, verdict.judged);
+  add(t.accepted, verdict.accepted);
+  add(t.lookahead_rounds, verdict.had_lookahead);
+  add(t.lookahead_hits, verdict.hit);
+  for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
+    add(t.accepted_by_position[std::size_t(k)], 1);
+  if (entry.chain && verdict.judged > 0)
+    s.throttle.observe(verdict.judged, verdict.accepted);
+  else if (!s.throttle.speculate())
+    s.throttle.observe_plain();
+}
+
+/// What the round cost, for the policy and for `actor_overhead`.
+void Scheduler::observe(sampling::RoundObservation round, const Flight& flight,
+                        base::Duration draft_time) {
+  const base::TimePoint end = now();
+  const base::Duration took = end - last_verdict_.value_or(flight.sent);
+  const bool continues = last_verdict_.has_value();
+  last_verdict_ = end;
+  round.round_seconds = base::seconds(took);
+  round.draft_step_seconds =
+      double(parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)) * 1e-9;
+  if (round.window == 0 && round.mode != SpeculationMode::off)
+    round.mode = SpeculationMode::off; // nothing was there to judge
+  policy_.observe(round);
+  if (round.prefill || !continues || flight.mode == SpeculationMode::overlap)
+    return;
+  add(parts_.telemetry->decode_round_ns, took.count());
+  add(parts_.telemetry->decode_lane_ns,
+      std::int64_t(round.target_seconds * 1e9) + draft_time.count());
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,61 @@
+// The scheduler's view of one sequence.
+#pragma once
+
+#include "messages/batch.hpp"
+#include "messages/kv.hpp"
+#include "sampling/policy.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+struct Sequence {
+  enum class Phase {
+    waiting,   ///< Has no pages.
+    reserving, ///< Has asked for pages.
+    running,
+  };
+
+  messages::SequenceSpecRef spec;
+  messages::TokenLogRef log;
+  std::uint64_t arrival = 0; ///< Order of admission: the earlier, the higher its priority.
+  Phase phase = Phase::waiting;
+
+  // Its stay in the caches.
+  int cached = 0; ///< Committed tokens in the target's pages.
+  gpu::PageTableRef target_pages;
+  gpu::PageTableRef draft_pages;
+  messages::ResidenceRef residence;
+  bool growing = false; ///< Has asked for more pages.
+  bool starved = false; ///< Was refused; asks again when pages have come back.
+  bool published = false;
+
+  // Its speculation.
+  messages::ChainRef chain; ///< What the draft is writing; null: nothing.
+  int window = 0;           ///< K of the chain's next window.
+  int lookahead_until = 0;  ///< Chain positions below this were drafted under a verification.
+  sampling::SequenceThrottle throttle;
+
+  // The step in flight.
+  bool in_flight = false;
+  messages::Epoch epoch;
+
+  // What it has been through.
+  int refusals = 0; ///< Reservations refused in a row.
+  int rebuilds = 0; ///< Without a new token since.
+  int cached_tokens = 0;
+  SpeculationStats stats;
+  std::vector<TokenLogprob> prompt_logprobs;
+
+  int length() const { return log->size(); }
+  int output() const { return length() - spec->prompt_tokens; }
+  int budget() const { return spec->max_tokens - output(); }
+  /// Positions of the current window that are bound.
+  int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
+  bool decoding() const { return length() - cached <= 1; }
+};
+
+} // namespace paceline::actors

@@ -1,0 +1,40 @@
+#include "actors/target_model.hpp"
+
+#include "actors/target_step.hpp"
+#include "base/expect.hpp"
+
+#include <stdexcept>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
+    : self_(self), parts_(std::move(parts)) {
+  workspace_ =
+      base::value_or_throw(parts_.model->make_workspace(parts_.max_rows, parts_.max_logit_rows));
+  lane_ = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("target")));
+}
+
+void TargetModel::enqueue(const Batch& batch) {
+  auto pass = std::make_shared<ForwardPass>();
+  pass->batch = batch;
+  pass->workspace = workspace_;
+  auto step = std::make_shared<TargetStep>(parts_.model, parts_.pool, pass, parts_.telemetry);
+  if (!lane_->submit(std::move(step)))
+    throw std::runtime_error("the target's lane takes no more work");
+  tell(self_, sampler_, Logits{std::move(pass), lane_});
+}
+
+TargetActor::behavior_type TargetModel::make_behavior() {
+  return {
+      [this](const Batch& batch) {
+        add(parts_.telemetry->messages, 1);
+        enqueue(batch);
+      },
+      [this](const Wiring& wiring) { sampler_ = wiring.sampler; },
+      [](const Ping&) { return Pong{}; },
+  };
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,45 @@
+// The target model actor: forward passes for batches of sequences.
+#pragma once
+
+#include "actors/lane_reaper.hpp"
+#include "actors/telemetry.hpp"
+#include "messages/interfaces.hpp"
+#include "models/model.hpp"
+
+#include <memory>
+
+namespace paceline::actors {
+
+struct TargetModelParts {
+  std::shared_ptr<const models::Model> model;
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<gpu::KvPool> pool;
+  int max_rows = 0;
+  int max_logit_rows = 0;
+  std::shared_ptr<LaneReaper> reaper;
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+/// Owns the target lane and lends it to the sampler with each batch's logits. The workspace is
+/// one: passes and their verifications run on the lane in the order they were enqueued, and the
+/// scheduler has one batch under way at a time.
+class TargetModel {
+public:
+  using Handle = messages::TargetActor;
+  static constexpr const char* name = "target";
+
+  /// Throws std::runtime_error when the device gives no lane or no memory.
+  TargetModel(Handle::pointer self, TargetModelParts parts);
+  Handle::behavior_type make_behavior();
+
+private:
+  void enqueue(const messages::Batch& batch);
+
+  Handle::pointer self_;
+  TargetModelParts parts_;
+  std::shared_ptr<models::Workspace> workspace_;
+  std::shared_ptr<gpu::Lane> lane_;
+  messages::SamplerActor sampler_;
+};
+
+} // namespace paceline::actors

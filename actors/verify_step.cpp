@@ -1,0 +1,265 @@
+#include "actors/verify_step.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using messages::BatchEntry;
+using messages::ForwardPass;
+using messages::Judged;
+using messages::Verdict;
+using messages::Verdicts;
+
+VerifyStep::VerifyStep(std::shared_ptr<ForwardPass> pass, int vocabulary, bool check_draws,
+                       std::shared_ptr<Telemetry> telemetry, Done done)
+    : pass_(std::move(pass)), vocabulary_(vocabulary), check_draws_(check_draws),
+      telemetry_(std::move(telemetry)), done_(std::move(done)) {}
+
+gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
+  if (!pass_->retirement.completed)
+    return Next::done;
+  if (phase_ == Phase::windows && cases_.empty()) {
+    open_cases();
+    plan_windows();
+    plan_scores();
+    deadline_ = now + pass_->batch.patience;
+    telemetry_->overlap.target_began(now);
+    return Next::ready;
+  }
+  if (phase_ == Phase::lookaheads && !ran_) {
+    if (!lookaheads_settled() && now < deadline_)
+      return Next::waiting;
+    plan_lookaheads();
+    telemetry_->overlap.target_began(now);
+    ran_ = true;
+    return Next::ready;
+  }
+  return Next::done;
+}
+
+// The one reading of `bound`: the forward pass has just ended, nothing has been judged.
+void VerifyStep::open_cases() {
+  for (std::size_t i = 0; i < pass_->batch.entries.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    const ForwardPass::Rows& rows = pass_->rows[i];
+    Case c;
+    c.window.assign(rows.tokens.end() - rows.window, rows.tokens.end());
+    for (int k = 0; k < rows.window; ++k)
+      c.q.push_back(entry.spec->needs_q() ? entry.chain->q(entry.length + k) : nullptr);
+    c.bound_lookahead = entry.judge_lookahead && entry.chain && rows.window == entry.window &&
+                        entry.chain->bound() > entry.length + entry.window;
+    c.verdict.sequence = entry.spec->id;
+    c.verdict.epoch = entry.epoch;
+    c.verdict.cached = entry.length;
+    c.verdict.window = rows.window;
+    c.verdict.draft_late = rows.window < entry.window;
+    cases_.push_back(std::move(c));
+  }
+}
+
+gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  const ForwardPass::Rows& rows = pass_->rows[index];
+  const gpu::Tensor logits = pass_->workspace->logits();
+  gpu::VerifyTask t;
+  // The judging rows are the last of the entry's; a scored prompt has more before them.
+  t.logits = logits.row(rows.first_logit_row + rows.logit_rows - rows.window - 1 + row);
+  t.stride = logits.stride;
+  t.vocabulary = vocabulary_;
+  t.warping = &entry.spec->warping;
+  t.history = {entry.log->first(entry.length), std::size_t(entry.spec->prompt_tokens), {}};
+  t.rule = entry.spec->rule;
+  t.noise = entry.spec->noise;
+  t.position = std::uint32_t(entry.length + row);
+  t.top_logprobs = entry.spec->top_logprobs;
+  t.logprobs_mode = entry.spec->logprobs_mode;
+  return t;
+}
+
+void VerifyStep::plan_windows() {
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    if (!pass_->batch.entries[i].judges)
+      continue;
+    Case& c = cases_[i];
+    gpu::VerifyTask t = task(i, 0);
+    t.tokens = c.window;
+    t.q = c.q;
+    t.follow = !c.bound_lookahead;
+    judged_rows_ += int(c.window.size()) + 1;
+    tasks_.push_back(std::move(t));
+    owners_.push_back(i);
+  }
+}
+
+void VerifyStep::plan_scores() {
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    const ForwardPass::Rows& rows = pass_->rows[i];
+    const int prompt = entry.spec->prompt_tokens;
+    if (!entry.spec->prompt_logprobs || entry.cached + 1 >= prompt)
+      continue;
+    const int count = std::min(entry.length, prompt - 1) - entry.cached;
+    const gpu::Tensor logits = pass_->workspace->logits();
+    gpu::ScoreTask s;
+    s.logits = logits.row(rows.first_logit_row);
+    s.stride = logits.stride;
+    s.vocabulary = vocabulary_;
+    s.tokens = entry.log->first(prompt).subspan(std::size_t(entry.cached) + 1, std::size_t(count));
+    s.top = std::max(0, entry.spec->top_logprobs);
+    scores_.push_back(std::move(s));
+    score_owners_.push_back(i);
+  }
+}
+
+bool VerifyStep::lookaheads_settled() const {
+  return std::all_of(owners_.begin(), owners_.end(), [this](std::size_t i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    return entry.chain->settled(entry.length + entry.window + 1);
+  });
+}
+
+void VerifyStep::plan_lookaheads() {
+  tasks_.clear();
+  for (const std::size_t i : owners_) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    Case& c = cases_[i];
+    const int position = entry.length + entry.window;
+    gpu::VerifyTask t = task(i, entry.window);
+    c.prefix = c.window;
+    t.history.prefix = c.prefix;
+    if (entry.chain->drawn() > position) {
+      c.lookahead = entry.chain->token(position);
+      c.lookahead_q = entry.spec->needs_q() ? entry.chain->q(position) : nullptr;
+      t.tokens = {&c.lookahead, 1};
+      t.q = {&c.lookahead_q, 1};
+      t.follow = false;
+    } else { // bound, but not there in time: as for a dead draft
+      c.verdict.draft_late = true;
+    }
+    tasks_.push_back(std::move(t));
+  }
+}
+
+void VerifyStep::run(gpu::Operations& operations) {
+  operations.verify(tasks_);
+  if (phase_ == Phase::windows)
+    operations.score(scores_);
+}
+
+void VerifyStep::complete(base::TimePoint now) {
+  telemetry_->overlap.target_ended(now);
+  if (phase_ == Phase::windows)
+    take_windows();
+  else
+    take_lookaheads();
+}
+
+void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted) {
+  for (int k = 0; k < task.accepted; ++k) {
+    verdict.tokens.push_back(task.tokens[std::size_t(k)]);
+    verdict.sources.push_back(accepted);
+  }
+  if (task.ended) {
+    verdict.tokens.push_back(task.next);
+    verdict.sources.push_back(TokenSource::target);
+  }
+  const int offered = int(task.tokens.size());
+  verdict.accepted += task.accepted;
+  verdict.judged += std::min(task.accepted + 1, offered);
+  verdict.failed |= task.failed;
+  verdict.logprobs.insert(verdict.logprobs.end(), task.logprobs.begin(), task.logprobs.end());
+}
+
+void VerifyStep::take_windows() {
+  std::vector<std::size_t> pending;
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Case& c = cases_[owners_[t]];
+    const BatchEntry& entry = pass_->batch.entries[owners_[t]];
+    note(c.verdict, tasks_[t], TokenSource::draft);
+    const int fed = std::min(tasks_[t].accepted, int(c.window.size()));
+    c.verdict.cached = entry.length + fed;
+    for (int k = 0; check_draws_ && k < c.verdict.judged; ++k)
+      c.verdict.draft_lied |=
+          !drew_honestly(entry, entry.length + k, c.window[std::size_t(k)], c.q[std::size_t(k)]);
+    if (!tasks_[t].ended && !tasks_[t].failed)
+      pending.push_back(owners_[t]);
+  }
+  for (std::size_t s = 0; s < scores_.size(); ++s)
+    cases_[score_owners_[s]].verdict.prompt_logprobs = std::move(scores_[s].logprobs);
+  owners_ = std::move(pending);
+  phase_ = owners_.empty() ? Phase::done : Phase::lookaheads;
+}
+
+void VerifyStep::take_lookaheads() {
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Case& c = cases_[owners_[t]];
+    note(c.verdict, tasks_[t], TokenSource::lookahead);
+    c.verdict.hit = tasks_[t].accepted == 1;
+    if (check_draws_ && !tasks_[t].tokens.empty()) {
+      const BatchEntry& entry = pass_->batch.entries[owners_[t]];
+      c.verdict.draft_lied |=
+          !drew_honestly(entry, entry.length + entry.window, c.lookahead, c.lookahead_q);
+    }
+  }
+  phase_ = Phase::done;
+}
+
+bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId token,
+                               const float* q) const {
+  if (!entry.spec->needs_q() || !q)
+    return true;
+  const std::span<const float> row{q, std::size_t(vocabulary_)};
+  return token == sampling::propose(entry.spec->rule, row, entry.spec->noise,
+                                    std::uint32_t(position), std::uint32_t(entry.chain->start()));
+}
+
+// A hit goes on with its chain, whose reach grows; anything else ends it at once, on this thread,
+// so that the draft stops before its next token.
+void VerifyStep::hand_over(std::size_t index, Judged& judged) {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  Verdict& verdict = cases_[index].verdict;
+  verdict.had_lookahead = cases_[index].bound_lookahead;
+  const int length = entry.length + int(verdict.tokens.size());
+  const int window_end = length + entry.next_window;
+  const int limit = window_end + entry.next_lookahead;
+  const bool goes_on = verdict.hit && entry.next_chain && entry.next_window > 0;
+  if (goes_on)
+    entry.chain->extend(window_end, limit);
+  else if (entry.chain && entry.judges)
+    entry.chain->close();
+  verdict.hit = goes_on;
+  if (!entry.next_chain || !entry.judges || verdict.failed)
+    return;
+  if (!goes_on)
+    entry.next_chain->begin(length, window_end, limit);
+  judged.frontiers.sequences.push_back({entry.spec, entry.log, entry.length, verdict.tokens,
+                                        goes_on ? entry.chain : entry.next_chain, entry.draft_pages,
+                                        entry.residence});
+}
+
+gpu::Work VerifyStep::work() const {
+  return {gpu::Work::Kind::verify, judged_rows_, int(tasks_.size()), 0};
+}
+
+void VerifyStep::retire(const gpu::Retirement& how) {
+  Judged judged;
+  Verdicts& verdicts = judged.verdicts;
+  verdicts.batch = pass_->batch.id;
+  verdicts.begin = pass_->retirement.begin;
+  verdicts.end = how.end;
+  verdicts.busy = pass_->retirement.busy + how.busy;
+  if (!pass_->retirement.completed || !how.completed) {
+    const auto& why = pass_->retirement.completed ? how.error : pass_->retirement.error;
+    verdicts.error =
+        why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
+  } else {
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      verdicts.rows += int(pass_->rows[i].tokens.size());
+      hand_over(i, judged);
+      verdicts.sequences.push_back(std::move(cases_[i].verdict));
+    }
+  }
+  done_(std::move(judged));
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,75 @@
+// The target lane's verification of one batch, enqueued behind its forward pass.
+#pragma once
+
+#include "actors/telemetry.hpp"
+#include "gpu/lane.hpp"
+#include "messages/batch.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+/// Judges windows row by row; then, for sequences whose whole window was accepted, the lookahead's
+/// first token if that position was bound when the pass ended (read once, before anything was
+/// judged: DESIGN's rule that keeps `rejection` exact). Writes the verdicts, turns the chains over
+/// to what comes next, and hands both to `done` on the lane's thread.
+class VerifyStep final : public gpu::Step {
+public:
+  using Done = std::function<void(messages::Judged)>;
+  /// vocabulary: ids that are not padding. check_draws: repeat every draft draw from the q shown.
+  VerifyStep(std::shared_ptr<messages::ForwardPass> pass, int vocabulary, bool check_draws,
+             std::shared_ptr<Telemetry> telemetry, Done done);
+
+  std::string name() const override { return "verify"; }
+  Next prepare(base::TimePoint now) override;
+  gpu::Work work() const override;
+  void run(gpu::Operations& operations) override;
+  void complete(base::TimePoint now) override;
+  void retire(const gpu::Retirement& how) override;
+
+private:
+  enum class Phase { windows, lookaheads, done };
+  /// One entry on its way to a verdict.
+  struct Case {
+    std::vector<TokenId> window;
+    std::vector<const float*> q;
+    std::vector<TokenId> prefix;  ///< Window, once it was accepted whole.
+    bool bound_lookahead = false; ///< As read when the pass ended.
+    TokenId lookahead = 0;
+    const float* lookahead_q = nullptr;
+    messages::Verdict verdict;
+  };
+
+  void open_cases();
+  void plan_windows();
+  void plan_lookaheads();
+  bool lookaheads_settled() const;
+  gpu::VerifyTask task(std::size_t index, int row) const;
+  void plan_scores();
+  void take_windows();
+  void take_lookaheads();
+  void note(messages::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
+  bool drew_honestly(const messages::BatchEntry& entry, int position, TokenId token,
+                     const float* q) const;
+  void hand_over(std::size_t index, messages::Judged& judged);
+
+  std::shared_ptr<messages::ForwardPass> pass_;
+  int vocabulary_;
+  bool check_draws_;
+  std::shared_ptr<Telemetry> telemetry_;
+  Done done_;
+
+  Phase phase_ = Phase::windows;
+  bool ran_ = false;
+  std::vector<Case> cases_;
+  std::vector<gpu::VerifyTask> tasks_;
+  std::vector<std::size_t> owners_; ///< tasks_[i] belongs to cases_[owners_[i]].
+  std::vector<gpu::ScoreTask> scores_;
+  std::vector<std::size_t> score_owners_;
+  base::TimePoint deadline_;
+  int judged_rows_ = 0;
+};
+
+} // namespace paceline::actors

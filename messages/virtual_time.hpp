@@ -1,0 +1,67 @@
+// CAF on one thread with a clock that jumps: simulations, planning, and every actor's tests.
+// Like messages/caf.hpp this knows CAF's version: it drives 0.17's deterministic scheduler.
+#pragma once
+
+#include "base/clock.hpp"
+#include "messages/caf.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <random>
+
+namespace paceline::messages {
+
+/// The defaults are exact: messages before timers, runnable actors in turn, no seed consulted.
+struct VirtualTimeOptions {
+  /// The seed chooses which runnable actor goes next, or whether a timer that is due does.
+  bool shuffle = false;
+  /// While messages are pending, how probably the next timer fires before them although it is not
+  /// due: messages that took their time. Needs `shuffle`.
+  double early_timer_probability = 0.0;
+  /// Timers further away than this never fire early.
+  base::Duration early_timer_reach = std::chrono::seconds(1);
+};
+
+/// An actor system whose messages and timers are run by `step`, one at a time, by whoever owns it.
+/// The order is a function of the seed. Each actor's mailbox stays in order. Actors that are left
+/// when it is destroyed are not waited for, and their timers never fire; what refers to them must
+/// be gone by then, and those that refer to each other have to be ended first.
+/// Threads: all members, and all that sends to its actors, on one thread.
+class VirtualSystem {
+public:
+  explicit VirtualSystem(std::uint64_t seed, VirtualTimeOptions options = {});
+  ~VirtualSystem();
+  VirtualSystem(const VirtualSystem&) = delete;
+  VirtualSystem& operator=(const VirtualSystem&) = delete;
+
+  caf::actor_system& system() { return system_; }
+  base::TimePoint now() const;
+
+  /// One message of one actor, or one timer (which moves the clock). False: silence.
+  bool step();
+  /// Steps until silence, at most `limit`; how many there were.
+  std::size_t run(std::size_t limit = std::numeric_limits<std::size_t>::max());
+  /// Steps until `reached()`; false: silence, or `limit` steps, came first.
+  bool run_until(const std::function<bool()>& reached,
+                 std::size_t limit = std::numeric_limits<std::size_t>::max());
+  /// Drops every timer that is pending.
+  void cancel_timers();
+
+private:
+  static caf::actor_system_config& configure(caf::actor_system_config& config);
+  caf::detail::test_actor_clock& clock() const;
+  bool timer_goes_first();
+  void run_job();
+
+  VirtualTimeOptions options_;
+  std::mt19937_64 random_;
+  caf::actor_system_config config_;
+  caf::actor_system system_;
+  caf::scheduler::test_coordinator& coordinator_;
+};
+
+} // namespace paceline::messages

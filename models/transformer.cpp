@@ -1,0 +1,227 @@
+#include "models/transformer.hpp"
+
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace paceline::models {
+namespace {
+
+const float* floats(const std::shared_ptr<gpu::Buffer>& buffer) {
+  return reinterpret_cast<const float*>(buffer->data());
+}
+
+/// The rows that pass through a block together, and the buffers they use.
+struct Stage {
+  gpu::Tensor residual;  ///< [rows, hidden]
+  gpu::Tensor normed;    ///< [rows, hidden]
+  gpu::Tensor qkv;       ///< [rows, (heads + 2 kv_heads) * head_dim]
+  gpu::Tensor attended;  ///< [rows, heads * head_dim]
+  gpu::Tensor gate_up;   ///< [rows, 2 ffn]
+  gpu::Tensor activated; ///< [rows, ffn]
+
+  Stage first(int rows) const {
+    return {residual.slice(0, rows), normed.slice(0, rows),  qkv.slice(0, rows),
+            attended.slice(0, rows), gate_up.slice(0, rows), activated.slice(0, rows)};
+  }
+};
+
+class TransformerWorkspace final : public Workspace {
+public:
+  gpu::Tensor logits() const override { return logit_rows; }
+
+  /// A [height, width] buffer of this workspace's.
+  Result<gpu::Tensor> allocate(gpu::Device& device, int height, int width) {
+    auto buffer = device.allocate(std::size_t(height) * std::size_t(width) * sizeof(float));
+    if (!buffer)
+      return tl::unexpected(buffer.error());
+    buffers_.push_back(std::move(*buffer));
+    return buffers_.back()->tensor(height, width);
+  }
+
+  Stage all;              ///< Every row of the batch.
+  gpu::Tensor last;       ///< [max_logit_rows, hidden]: residual of the rows that are asked for,
+  gpu::Tensor last_qkv;   ///< and their queries.
+  gpu::Tensor logit_rows; ///< [max_logit_rows, vocabulary]
+
+  // What `plan` laid out.
+  std::vector<TokenId> tokens;
+  gpu::RowMap rows;
+  std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
+  gpu::RowMap wanted_rows;          ///< and where they stand.
+  gpu::KvLayer cache;
+
+private:
+  std::vector<std::shared_ptr<gpu::Buffer>> buffers_;
+};
+
+void clear(gpu::RowMap& rows) {
+  rows.sequence.clear();
+  rows.position.clear();
+  rows.pages.clear();
+}
+
+void add_row(gpu::RowMap& rows, int sequence, int position) {
+  rows.sequence.push_back(sequence);
+  rows.position.push_back(position);
+}
+
+class Transformer final : public Model {
+public:
+  Transformer(ModelConfig config, TransformerWeights weights, ModelInfo info,
+              std::shared_ptr<gpu::Device> device)
+      : config_(std::move(config)), weights_(std::move(weights)), info_(std::move(info)),
+        device_(std::move(device)), scale_(1 / std::sqrt(float(config_.head_dim))) {
+    const int pairs = config_.head_dim / 2;
+    rope_ = {weights_.rope_cos->tensor(config_.context, pairs),
+             weights_.rope_sin->tensor(config_.context, pairs)};
+  }
+
+  const ModelInfo& info() const override { return info_; }
+  int vocabulary() const override { return config_.vocabulary; }
+  gpu::KvShape kv_shape(int page_tokens) const override {
+    return {page_tokens, layout(page_tokens).token_bytes()};
+  }
+  gpu::Device& device() const override { return *device_; }
+
+  Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
+                                                    int max_logit_rows) const override {
+    const ModelConfig& c = config_;
+    const int qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
+    auto space = std::make_unique<TransformerWorkspace>();
+    struct Part {
+      gpu::Tensor* tensor;
+      int rows;
+      int cols;
+    };
+    const Part parts[] = {{&space->all.residual, max_rows, c.hidden},
+                          {&space->all.normed, max_rows, c.hidden},
+                          {&space->all.qkv, max_rows, qkv},
+                          {&space->all.attended, max_rows, c.heads * c.head_dim},
+                          {&space->all.gate_up, max_rows, 2 * c.ffn},
+                          {&space->all.activated, max_rows, c.ffn},
+                          {&space->last, max_logit_rows, c.hidden},
+                          {&space->last_qkv, max_logit_rows, qkv},
+                          {&space->logit_rows, max_logit_rows, c.vocabulary}};
+    for (const Part& part : parts) {
+      auto tensor = space->allocate(*device_, part.rows, part.cols);
+      if (!tensor)
+        return tl::unexpected(tensor.error());
+      *part.tensor = *tensor;
+    }
+    return space;
+  }
+
+  void plan(std::span<const SequenceRows> batch, const gpu::KvPool& pool,
+            Workspace& workspace) const override {
+    auto& space = static_cast<TransformerWorkspace&>(workspace);
+    space.tokens.clear();
+    space.wanted.clear();
+    clear(space.rows);
+    clear(space.wanted_rows);
+    for (const SequenceRows& sequence : batch)
+      plan_sequence(sequence, space);
+    space.wanted_rows.pages = space.rows.pages;
+    space.cache = {&pool, layout(pool.shape().page_tokens), 0};
+    assert(space.rows.rows() <= space.all.residual.rows);
+    assert(int(space.wanted.size()) <= space.logit_rows.rows);
+  }
+
+  void forward(gpu::Operations& operations, Workspace& workspace) const override {
+    auto& space = static_cast<TransformerWorkspace&>(workspace);
+    const int wanted = int(space.wanted.size());
+    if (space.rows.rows() == 0)
+      return;
+    Stage stage = space.all.first(space.rows.rows());
+    const gpu::RowMap* rows = &space.rows;
+    operations.embed(stage.residual, *weights_.embedding, space.tokens);
+    for (int i = 0; i < config_.layers; ++i) {
+      const TransformerBlock& block = weights_.blocks[std::size_t(i)];
+      const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
+      store(operations, block, cache, stage, *rows);
+      if (i + 1 == config_.layers && wanted < rows->rows()) {
+        if (wanted == 0)
+          return;
+        stage = narrow(operations, space, stage);
+        rows = &space.wanted_rows;
+      }
+      attend(operations, block, cache, stage, *rows);
+      feed_forward(operations, block, stage);
+    }
+    operations.rms_norm(stage.normed, stage.residual, floats(weights_.final_norm),
+                        config_.norm_epsilon);
+    operations.linear(space.logit_rows.slice(0, wanted), stage.normed, *weights_.head);
+  }
+
+private:
+  gpu::KvLayout layout(int page_tokens) const {
+    return {config_.layers, config_.kv_heads, config_.head_dim, page_tokens,
+            weights_.embedding->dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32};
+  }
+
+  void plan_sequence(const SequenceRows& sequence, TransformerWorkspace& space) const {
+    const int index = int(space.rows.pages.size());
+    space.rows.pages.push_back(sequence.pages);
+    space.tokens.insert(space.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
+    assert(sequence.start + sequence.rows() <= config_.context);
+    for (int i = 0; i < sequence.rows(); ++i) {
+      if (i >= sequence.logits_from) {
+        space.wanted.push_back(space.rows.rows());
+        add_row(space.wanted_rows, index, sequence.start + i);
+      }
+      add_row(space.rows, index, sequence.start + i);
+    }
+  }
+
+  /// Keys and values of all rows go to the cache; queries stay in stage.qkv.
+  void store(gpu::Operations& operations, const TransformerBlock& block, const gpu::KvLayer& cache,
+             const Stage& stage, const gpu::RowMap& rows) const {
+    operations.rms_norm(stage.normed, stage.residual, floats(block.attention_norm),
+                        config_.norm_epsilon);
+    operations.linear(stage.qkv, stage.normed, *block.qkv);
+    operations.rope_store(stage.qkv, config_.heads, rope_, rows, cache);
+  }
+
+  /// Once the last block has stored its keys and values, only rows whose logits are asked for go
+  /// on: a prompt's other rows end here.
+  Stage narrow(gpu::Operations& operations, TransformerWorkspace& space, const Stage& all) const {
+    const int wanted = int(space.wanted.size());
+    Stage out = all.first(wanted);
+    out.residual = space.last.slice(0, wanted);
+    out.qkv = space.last_qkv.slice(0, wanted);
+    operations.gather(out.residual, all.residual, space.wanted);
+    operations.gather(out.qkv, all.qkv, space.wanted);
+    return out;
+  }
+
+  void attend(gpu::Operations& operations, const TransformerBlock& block, const gpu::KvLayer& cache,
+              const Stage& stage, const gpu::RowMap& rows) const {
+    operations.attention(stage.attended, stage.qkv, config_.heads, scale_, rows, cache);
+    operations.linear_add(stage.residual, stage.attended, *block.attention_out);
+  }
+
+  void feed_forward(gpu::Operations& operations, const TransformerBlock& block,
+                    const Stage& stage) const {
+    operations.rms_norm(stage.normed, stage.residual, floats(block.ffn_norm), config_.norm_epsilon);
+    operations.linear(stage.gate_up, stage.normed, *block.gate_up);
+    operations.swiglu(stage.activated, stage.gate_up);
+    operations.linear_add(stage.residual, stage.activated, *block.down);
+  }
+
+  ModelConfig config_;
+  TransformerWeights weights_;
+  ModelInfo info_;
+  std::shared_ptr<gpu::Device> device_;
+  float scale_;
+  gpu::RopeTable rope_;
+};
+
+} // namespace
+
+std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWeights weights,
+                                              ModelInfo info, std::shared_ptr<gpu::Device> device) {
+  return std::make_shared<const Transformer>(std::move(config), std::move(weights), std::move(info),
+                                             std::move(device));
+}
+
+} // namespace paceline::models

@@ -1,0 +1,435 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sampling/row_kernels.cpp"
+#include "hwy/foreach_target.h" // compiles this file once per instruction set
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+#include "sampling/row_kernels.hpp"
+#include "sampling/rules_core.hpp"
+
+#include <algorithm>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace paceline::sampling::row::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::ScalableTag<float>;
+using U = hn::RebindToUnsigned<F>;
+using VF = hn::Vec<F>;
+using VU = hn::Vec<U>;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// A row's last, partial vector, filled up with `fill`.
+HWY_INLINE VF load_tail(const float* x, std::size_t count, float fill) {
+  const F f;
+  HWY_ALIGN float tail[hn::MaxLanes(f)];
+  std::fill_n(tail, hn::Lanes(f), fill);
+  std::copy_n(x, count, tail);
+  return hn::Load(f, tail);
+}
+
+HWY_INLINE void store_tail(VF v, float* x, std::size_t count) {
+  const F f;
+  HWY_ALIGN float tail[hn::MaxLanes(f)];
+  hn::Store(v, f, tail);
+  std::copy_n(tail, count, x);
+}
+
+/// Adds floats up in double.
+#if HWY_TARGET == HWY_SCALAR
+struct Total {
+  double sum = 0;
+  void add(VF v) { sum += double(hn::GetLane(v)); }
+  double value() const { return sum; }
+};
+#else
+struct Total {
+  using Half = hn::Half<F>;
+  using D = hn::Rebind<double, Half>;
+  hn::Vec<D> low;
+  hn::Vec<D> high;
+
+  HWY_INLINE Total() : low(hn::Zero(D())), high(hn::Zero(D())) {}
+  HWY_INLINE void add(VF v) {
+    low = hn::Add(low, hn::PromoteTo(D(), hn::LowerHalf(Half(), v)));
+    high = hn::Add(high, hn::PromoteTo(D(), hn::UpperHalf(Half(), v)));
+  }
+  HWY_INLINE double value() const { return hn::GetLane(hn::SumOfLanes(D(), hn::Add(low, high))); }
+};
+#endif
+
+Extent Scan(std::span<const float> x) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  VF highest0 = hn::Set(f, -infinity);
+  VF highest1 = highest0;
+  auto nan = hn::IsNaN(highest0);
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= x.size(); i += 2 * lanes) {
+    const VF a = hn::LoadU(f, &x[i]);
+    const VF b = hn::LoadU(f, &x[i + lanes]);
+    nan = hn::Or(nan, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+    highest0 = hn::Max(highest0, a);
+    highest1 = hn::Max(highest1, b);
+  }
+  for (; i < x.size(); i += lanes) {
+    const VF a = load_tail(&x[i], std::min(lanes, x.size() - i), -infinity);
+    nan = hn::Or(nan, hn::IsNaN(a));
+    highest0 = hn::Max(highest0, a);
+  }
+  const float highest = hn::GetLane(hn::MaxOfLanes(f, hn::Max(highest0, highest1)));
+  return {highest, !hn::AllFalse(f, nan)};
+}
+
+std::size_t Find(std::span<const float> x, float value) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  const VF wanted = hn::Set(f, value);
+  std::size_t i = 0;
+  while (i + lanes <= x.size() && hn::AllFalse(f, hn::Eq(hn::LoadU(f, &x[i]), wanted)))
+    i += lanes;
+  while (i < x.size() && x[i] != value)
+    ++i;
+  return i;
+}
+
+/// A weight is an exponential that is not below a floor, or a mass.
+struct Weight {
+  VF highest;
+  VF rate;
+  VF floor;
+  explicit Weight(Exponential e, float least = 0)
+      : highest(hn::Set(F(), e.highest)), rate(hn::Set(F(), e.rate)), floor(hn::Set(F(), least)) {}
+  HWY_INLINE VF operator()(VF x) const {
+    const VF w = hn::Exp(F(), hn::Mul(hn::Sub(x, highest), rate));
+    return hn::IfThenElseZero(hn::Ge(w, floor), w);
+  }
+};
+
+struct Mass : Weight {
+  explicit Mass(Exponential e) : Weight(e) {}
+  HWY_INLINE VF operator()(VF x) const {
+    return hn::Floor(hn::Mul(Weight::operator()(x), hn::Set(F(), float(1 / mass_unit))));
+  }
+};
+
+template <class Function>
+HWY_INLINE double map_and_sum(std::span<const float> x, Function function, float* out) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  Total total;
+  std::size_t i = 0;
+  for (; i + lanes <= x.size(); i += lanes) {
+    const VF y = function(hn::LoadU(f, &x[i]));
+    total.add(y);
+    if (out)
+      hn::StoreU(y, f, out + i);
+  }
+  if (i < x.size()) {
+    const VF y = function(load_tail(&x[i], x.size() - i, -infinity));
+    total.add(y);
+    if (out)
+      store_tail(y, out + i, x.size() - i);
+  }
+  return total.value();
+}
+
+double Exponentials(std::span<const float> x, Exponential e, float floor, float* out) {
+  return map_and_sum(x, Weight(e, floor), out);
+}
+
+double Masses(std::span<const float> x, Exponential e, float* out) {
+  return map_and_sum(x, Mass(e), out);
+}
+
+void Scale(std::span<float> x, float factor) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  std::size_t i = 0;
+  for (; i + lanes <= x.size(); i += lanes)
+    hn::StoreU(hn::Mul(hn::LoadU(f, &x[i]), hn::Set(f, factor)), f, &x[i]);
+  for (; i < x.size(); ++i)
+    x[i] *= factor;
+}
+
+std::size_t GroupMaxima(std::span<const float> x, std::size_t group_length, float* maxima) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i + group_length * lanes <= x.size(); i += group_length * lanes) {
+    VF highest = hn::LoadU(f, &x[i]);
+    for (std::size_t j = 1; j < group_length; ++j)
+      highest = hn::Max(highest, hn::LoadU(f, &x[i + j * lanes]));
+    hn::StoreU(highest, f, maxima + count);
+    count += lanes;
+  }
+  return count;
+}
+
+std::size_t Collect(std::span<const float> x, float cut, float* values, std::uint32_t* indices) {
+  const F f;
+  const U u;
+  const std::size_t lanes = hn::Lanes(f);
+  const VF least = hn::Set(f, cut);
+  std::size_t count = 0;
+  std::size_t i = 0;
+  for (; i + lanes <= x.size(); i += lanes) {
+    const VF v = hn::LoadU(f, &x[i]);
+    const auto mask = hn::Ge(v, least);
+    if (hn::AllFalse(f, mask))
+      continue;
+    hn::CompressStore(hn::Iota(u, std::uint32_t(i)), hn::RebindMask(u, mask), u, indices + count);
+    count += hn::CompressStore(v, mask, f, values + count);
+  }
+  for (; i < x.size(); ++i) {
+    if (x[i] >= cut) {
+      indices[count] = std::uint32_t(i);
+      values[count++] = x[i];
+    }
+  }
+  return count;
+}
+
+std::size_t KeepFrom(float* values, std::uint32_t* ids, std::size_t count, float cut) {
+  const F f;
+  const U u;
+  const std::size_t lanes = hn::Lanes(f);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; i += lanes) {
+    const VF v = hn::LoadU(f, values + i);
+    const auto mask = hn::And(hn::Ge(v, hn::Set(f, cut)), hn::FirstN(f, count - i));
+    // In place: writes end where reading has come to at the latest.
+    hn::CompressStore(hn::LoadU(u, ids + i), hn::RebindMask(u, mask), u, ids + kept);
+    kept += hn::CompressStore(v, mask, f, values + kept);
+  }
+  return kept;
+}
+
+Split SplitAt(float* values, float* masses, std::size_t count, float pivot, float* above_values,
+              float* above_masses) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  const VF middle = hn::Set(f, pivot);
+  Total above_mass;
+  Total equal_mass;
+  Split s;
+  for (std::size_t i = 0; i < count; i += lanes) {
+    const auto valid = hn::FirstN(f, count - i);
+    const VF v = hn::LoadU(f, values + i);
+    const VF m = hn::LoadU(f, masses + i);
+    const auto above = hn::And(hn::Gt(v, middle), valid);
+    const auto equal = hn::And(hn::Eq(v, middle), valid);
+    const auto below = hn::And(hn::Lt(v, middle), valid);
+    above_mass.add(hn::IfThenElseZero(above, m));
+    equal_mass.add(hn::IfThenElseZero(equal, m));
+    s.equal += hn::CountTrue(f, equal);
+    hn::CompressStore(m, above, f, above_masses + s.above);
+    s.above += hn::CompressStore(v, above, f, above_values + s.above);
+    hn::CompressStore(m, below, f, masses + s.below);
+    s.below += hn::CompressStore(v, below, f, values + s.below);
+  }
+  s.above_mass = above_mass.value();
+  s.equal_mass = equal_mass.value();
+  return s;
+}
+
+double Sum(std::span<const float> x) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  Total total;
+  std::size_t i = 0;
+  for (; i + lanes <= x.size(); i += lanes)
+    total.add(hn::LoadU(f, &x[i]));
+  if (i < x.size())
+    total.add(load_tail(&x[i], x.size() - i, 0));
+  return total.value();
+}
+
+double ResidualSum(std::span<const float> p, std::span<const float> q) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  Total total;
+  const auto add = [&](VF a, VF b)
+                       HWY_ATTR { total.add(hn::IfThenElseZero(hn::Gt(a, b), hn::Sub(a, b))); };
+  std::size_t i = 0;
+  for (; i + lanes <= p.size(); i += lanes)
+    add(hn::LoadU(f, &p[i]), hn::LoadU(f, &q[i]));
+  if (i < p.size())
+    add(load_tail(&p[i], p.size() - i, 0), load_tail(&q[i], p.size() - i, 0));
+  return total.value();
+}
+
+/// Who has the lowest score so far; among equals, who came first.
+struct Leader {
+  std::span<const float> p;
+  const DrawKey& key;
+  std::int32_t token = -1;
+  double score = std::numeric_limits<double>::infinity();
+
+  void enter(std::size_t challenger) {
+    if (!(p[challenger] > 0))
+      return;
+    const double s = race_score(key, std::uint32_t(challenger), p[challenger]);
+    if (token < 0 || s < score) {
+      token = std::int32_t(challenger);
+      score = s;
+    }
+  }
+};
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_INLINE void multiply(VU a, std::uint32_t factor, VU& high, VU& low) {
+  const U u;
+  const hn::RepartitionToWide<U> wide;
+  const VU m = hn::Set(u, factor);
+  const auto even = hn::MulEven(a, m);
+  const auto odd = hn::MulEven(hn::BitCast(u, hn::ShiftRight<32>(hn::BitCast(wide, a))), m);
+  high = hn::OddEven(hn::BitCast(u, odd), hn::BitCast(u, hn::ShiftRight<32>(even)));
+  low = hn::OddEven(hn::BitCast(u, hn::ShiftLeft<32>(odd)), hn::BitCast(u, even));
+}
+
+/// Philox blocks, one per lane; their counters differ in word 0 only.
+struct Blocks {
+  VU word[4];
+};
+
+HWY_INLINE Blocks philox_blocks(VU index, const DrawKey& key) {
+  const U u;
+  const PhiloxBlock counter = noise_counter(key, 0);
+  auto key0 = std::uint32_t(key.seed);
+  auto key1 = std::uint32_t(key.seed >> 32);
+  Blocks b{{index, hn::Set(u, counter.word[1]), hn::Set(u, counter.word[2]),
+            hn::Set(u, counter.word[3])}};
+  for (int round = 0; round < philox_rounds; ++round) {
+    VU high0, low0, high1, low1;
+    multiply(b.word[0], philox_m0, high0, low0);
+    multiply(b.word[2], philox_m1, high1, low1);
+    b.word[0] = hn::Xor(hn::Xor(high1, b.word[1]), hn::Set(u, key0));
+    b.word[1] = low1;
+    b.word[2] = hn::Xor(hn::Xor(high0, b.word[3]), hn::Set(u, key1));
+    b.word[3] = low0;
+    key0 += philox_w0;
+    key1 += philox_w1;
+  }
+  return b;
+}
+
+/// At most word * 2^-32, less what the rounding of a product may add.
+HWY_INLINE VF lower_bound(VU word) {
+  const VU halved = hn::ShiftRight<1>(word); // fits the signed type that converts
+  return hn::Mul(hn::ConvertTo(F(), hn::BitCast(hn::RebindToSigned<F>(), halved)),
+                 hn::Set(F(), 0x1p-31f * (1 - 0x1p-20f)));
+}
+
+/// Enters tokens first .. first + 4 lanes. A token's score is at least word * 2^-32 / p, because
+/// -log(1 - v) >= v: only the few whose bound undercuts the leader are scored in full.
+HWY_INLINE void enter_vectors(std::size_t first, Leader& leader) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  const float* p = &leader.p[first];
+  const VF row[4] = {hn::LoadU(f, p), hn::LoadU(f, p + lanes), hn::LoadU(f, p + 2 * lanes),
+                     hn::LoadU(f, p + 3 * lanes)};
+  const VF most = hn::Max(hn::Max(row[0], row[1]), hn::Max(row[2], row[3]));
+  if (hn::AllFalse(f, hn::Gt(most, hn::Zero(f))))
+    return;
+  const Blocks b = philox_blocks(hn::Iota(U(), std::uint32_t(first / 4)), leader.key);
+  HWY_ALIGN float bound[4 * hn::MaxLanes(f)];
+  hn::StoreInterleaved4(lower_bound(b.word[0]), lower_bound(b.word[1]), lower_bound(b.word[2]),
+                        lower_bound(b.word[3]), f, bound);
+  for (std::size_t j = 0; j < 4; ++j) {
+    const VF limit = hn::Mul(hn::Set(f, float(leader.score)), row[j]);
+    if (hn::AllFalse(f, hn::Lt(hn::Load(f, bound + j * lanes), limit)))
+      continue;
+    for (std::size_t k = j * lanes; k < (j + 1) * lanes; ++k)
+      if (double(bound[k]) < leader.score * double(p[k]))
+        leader.enter(first + k);
+  }
+}
+#endif
+
+std::int32_t Race(std::span<const float> p, const DrawKey& key) {
+  Leader leader{p, key};
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const std::size_t step = 4 * hn::Lanes(F());
+  for (; i + step <= p.size(); i += step)
+    enter_vectors(i, leader);
+#endif
+  for (; i < p.size(); ++i)
+    leader.enter(i);
+  return leader.token;
+}
+
+} // namespace paceline::sampling::row::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace paceline::sampling::row {
+
+HWY_EXPORT(Scan);
+HWY_EXPORT(Find);
+HWY_EXPORT(Exponentials);
+HWY_EXPORT(Masses);
+HWY_EXPORT(Scale);
+HWY_EXPORT(GroupMaxima);
+HWY_EXPORT(Collect);
+HWY_EXPORT(KeepFrom);
+HWY_EXPORT(SplitAt);
+HWY_EXPORT(Sum);
+HWY_EXPORT(ResidualSum);
+HWY_EXPORT(Race);
+
+Extent extent(std::span<const float> x) {
+  return HWY_DYNAMIC_DISPATCH(Scan)(x);
+}
+
+std::size_t find(std::span<const float> x, float value) {
+  return HWY_DYNAMIC_DISPATCH(Find)(x, value);
+}
+
+double exponentials(std::span<const float> x, Exponential e, float floor, float* out) {
+  return HWY_DYNAMIC_DISPATCH(Exponentials)(x, e, floor, out);
+}
+
+double masses(std::span<const float> x, Exponential e, float* out) {
+  return HWY_DYNAMIC_DISPATCH(Masses)(x, e, out);
+}
+
+void scale(std::span<float> x, float factor) {
+  HWY_DYNAMIC_DISPATCH(Scale)(x, factor);
+}
+
+std::size_t group_maxima(std::span<const float> x, std::size_t group_length, float* maxima) {
+  return HWY_DYNAMIC_DISPATCH(GroupMaxima)(x, group_length, maxima);
+}
+
+std::size_t collect(std::span<const float> x, float cut, float* values, std::uint32_t* indices) {
+  return HWY_DYNAMIC_DISPATCH(Collect)(x, cut, values, indices);
+}
+
+std::size_t keep_from(float* values, std::uint32_t* ids, std::size_t count, float cut) {
+  return HWY_DYNAMIC_DISPATCH(KeepFrom)(values, ids, count, cut);
+}
+
+Split split(float* values, float* masses, std::size_t count, float pivot, float* above_values,
+            float* above_masses) {
+  return HWY_DYNAMIC_DISPATCH(SplitAt)(values, masses, count, pivot, above_values, above_masses);
+}
+
+double sum(std::span<const float> x) {
+  return HWY_DYNAMIC_DISPATCH(Sum)(x);
+}
+
+double residual_sum(std::span<const float> p, std::span<const float> q) {
+  return HWY_DYNAMIC_DISPATCH(ResidualSum)(p, q);
+}
+
+std::int32_t race(std::span<const float> p, const DrawKey& key) {
+  return HWY_DYNAMIC_DISPATCH(Race)(p, key);
+}
+
+} // namespace paceline::sampling::row
+#endif

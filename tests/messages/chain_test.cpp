@@ -1,0 +1,3 @@
+#include "messages/chain.hpp"
+
+#include <doctest/doctest.h>
