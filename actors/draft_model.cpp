@@ -1,8 +1,6 @@
 #include "actors/draft_model.hpp"
 
-#include "actors/limits.hpp"
 #include "base/expect.hpp"
-#include "sampling/limits.hpp"
 
 #include <stdexcept>
 
@@ -11,17 +9,9 @@ namespace paceline::actors {
 using namespace messages;
 
 DraftModel::DraftModel(Handle::pointer, DraftModelParts parts)
-    : parts_(std::move(parts)), board_(std::make_shared<DraftBoard>()) {
-  const int rows =
-      limits::draft_prefill_chunk + parts_.max_num_seqs * (sampling::limits::window_max + 1);
-  std::shared_ptr<models::Workspace> workspace =
-      base::value_or_throw(parts_.model->make_workspace(rows, parts_.max_num_seqs));
-  auto q_rows = std::make_shared<RowPool>(parts_.device, parts_.vocabulary);
-  step_ =
-      std::make_shared<DraftStep>(parts_.model, parts_.pool, std::move(workspace),
-                                  std::move(q_rows), board_, parts_.telemetry, parts_.vocabulary);
-  lane_ = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
-}
+    : parts_(std::move(parts)), board_(std::make_shared<DraftBoard>()),
+      step_(parts_.make_step(board_)),
+      lane_(parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")))) {}
 
 void DraftModel::wake_lane() {
   add(parts_.telemetry->messages, 1);

@@ -1,20 +1,21 @@
 // The draft model actor: knows sequences, positions, tokens and pages; nothing of requests.
 #pragma once
 
-#include "actors/draft_step.hpp"
+#include "actors/draft_board.hpp"
 #include "actors/lane_reaper.hpp"
+#include "actors/telemetry.hpp"
+#include "gpu/device.hpp"
 #include "messages/interfaces.hpp"
 
+#include <functional>
 #include <memory>
 
 namespace paceline::actors {
 
 struct DraftModelParts {
-  std::shared_ptr<const models::Model> model;
-  std::shared_ptr<gpu::Device> device;
-  std::shared_ptr<gpu::KvPool> pool;
-  int vocabulary = 0; ///< The target's, padding left out.
-  int max_num_seqs = 0;
+  std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
+  /// What drafts: a DraftStep (a model) or a HostDraftStep (a caller's Drafter), on this board.
+  std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<DraftBoard>)> make_step;
   std::shared_ptr<LaneReaper> reaper;
   std::shared_ptr<Telemetry> telemetry;
 };
@@ -37,7 +38,7 @@ private:
 
   DraftModelParts parts_;
   std::shared_ptr<DraftBoard> board_;
-  std::shared_ptr<DraftStep> step_;
+  std::shared_ptr<gpu::Step> step_;
   std::shared_ptr<gpu::Lane> lane_;
 };
 

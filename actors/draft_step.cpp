@@ -1,6 +1,7 @@
 #include "actors/draft_step.hpp"
 
 #include "actors/limits.hpp"
+#include "base/expect.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
@@ -29,19 +30,19 @@ bool urgent(const Chain& chain) {
 
 } // namespace
 
-DraftStep::DraftStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
-                     std::shared_ptr<models::Workspace> workspace, std::shared_ptr<RowPool> rows,
-                     std::shared_ptr<DraftBoard> board, std::shared_ptr<Telemetry> telemetry,
-                     int vocabulary)
-    : model_(std::move(model)), pool_(std::move(pool)), workspace_(std::move(workspace)),
-      rows_(std::move(rows)), board_(std::move(board)), telemetry_(std::move(telemetry)),
-      vocabulary_(std::min(vocabulary, model_->vocabulary())) {}
+DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
+    : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
+      board_(std::move(board)),
+      workspace_(base::value_or_throw(parts_.model->make_workspace(
+          limits::draft_prefill_chunk + parts_.max_num_seqs * (sampling::limits::window_max + 1),
+          parts_.max_num_seqs))),
+      rows_(std::make_shared<RowPool>(parts_.device, parts_.vocabulary)) {}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
   do {
     absorb(board_->take());
     choose();
-    if (!parts_.empty()) {
+    if (!pass_.empty()) {
       plan();
       begin_ = now;
       return Next::ready;
@@ -83,7 +84,7 @@ void DraftStep::absorb(Frontier frontier) {
 }
 
 void DraftStep::choose() {
-  parts_.clear();
+  pass_.clear();
   const bool hurry = std::any_of(sequences_.begin(), sequences_.end(),
                                  [](const auto& s) { return urgent(*s.second.at.chain); });
   int budget = limits::draft_prefill_chunk;
@@ -92,7 +93,7 @@ void DraftStep::choose() {
 }
 
 void DraftStep::choose(Sequence& s, bool urgent_only, int& budget) {
-  const int context = std::min(model_->info().max_model_len, s.at.pages->capacity());
+  const int context = std::min(parts_.model->info().max_model_len, s.at.pages->capacity());
   int draws = s.at.chain->next();
   if (draws > context) { // its logits would need a token that has no room
     s.at.chain->end_at(draws);
@@ -114,13 +115,13 @@ void DraftStep::choose(Sequence& s, bool urgent_only, int& budget) {
   Part part{&s, {}, start, count == missing ? draws : -1, {}, nullptr};
   for (int i = start; i < start + count; ++i)
     part.tokens.push_back(token_at(s.at, i));
-  parts_.push_back(std::move(part));
+  pass_.push_back(std::move(part));
 }
 
 void DraftStep::plan() {
   std::vector<models::SequenceRows> batch;
   rows_fed_ = 0;
-  for (Part& part : parts_) {
+  for (Part& part : pass_) {
     Frontier& at = part.sequence->at;
     part.sequence->fed.resize(std::size_t(part.start));
     const int count = int(part.tokens.size());
@@ -128,16 +129,16 @@ void DraftStep::plan() {
     rows_fed_ += count;
     if (part.draws < 0)
       continue;
-    at.chain->bind(part.draws);
+    at.chain->bind(part.draws + 1);
     if (at.spec->needs_q())
       part.q = rows_->take();
     for (int i = at.log_length; i < part.draws; ++i)
       part.prefix.push_back(token_at(at, i));
   }
-  model_->plan(batch, *pool_, *workspace_);
+  parts_.model->plan(batch, *parts_.pool, *workspace_);
   tasks_.clear();
   const gpu::Tensor logits = workspace_->logits();
-  for (Part& part : parts_)
+  for (Part& part : pass_)
     if (part.draws >= 0)
       tasks_.push_back(task(part, logits.row(int(tasks_.size()))));
 }
@@ -146,7 +147,7 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   const Frontier& at = part.sequence->at;
   gpu::ProposeTask task;
   task.logits = logits;
-  task.vocabulary = vocabulary_;
+  task.vocabulary = drawable_;
   task.warping = &at.spec->warping;
   task.history = {at.log->first(at.log_length), std::size_t(at.spec->prompt_tokens), part.prefix};
   task.rule = at.spec->rule;
@@ -155,26 +156,26 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   task.attempt = std::uint32_t(at.chain->start());
   task.q = part.q.get();
   if (task.q) // ids that only the target has are never drafted
-    std::fill(task.q + vocabulary_, task.q + rows_->row_length(), 0.0f);
+    std::fill(task.q + drawable_, task.q + rows_->row_length(), 0.0f);
   return task;
 }
 
 gpu::Work DraftStep::work() const {
   int context = 0;
-  for (const Part& part : parts_)
+  for (const Part& part : pass_)
     context = std::max(context, part.start + int(part.tokens.size()));
-  return {gpu::Work::Kind::draft, rows_fed_, int(parts_.size()), context};
+  return {gpu::Work::Kind::draft, rows_fed_, int(pass_.size()), context};
 }
 
 void DraftStep::run(gpu::Operations& operations) {
-  model_->forward(operations, *workspace_);
+  parts_.model->forward(operations, *workspace_);
   operations.propose(tasks_);
 }
 
 void DraftStep::complete(base::TimePoint now) {
   std::size_t next_task = 0;
   const auto share = (now - begin_) / std::max<std::int64_t>(1, std::int64_t(tasks_.size()));
-  for (Part& part : parts_) {
+  for (Part& part : pass_) {
     Sequence& s = *part.sequence;
     s.fed.insert(s.fed.end(), part.tokens.begin(), part.tokens.end());
     s.at.residence->cached.store(std::min(int(s.fed.size()), s.at.length()),
@@ -189,14 +190,15 @@ void DraftStep::complete(base::TimePoint now) {
     else
       chain.put(part.draws, drawn.token, std::move(part.q));
   }
-  add(telemetry_->drafted, tasks_.size());
-  telemetry_->overlap.drafted(begin_, now);
+  add(parts_.telemetry->drafted, tasks_.size());
+  parts_.telemetry->overlap.drafted(begin_, now);
   if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
-    const auto old = telemetry_->draft_step_ns.load(std::memory_order_relaxed);
+    const auto old = parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed);
     const auto took = (now - begin_).count();
-    telemetry_->draft_step_ns.store(old ? old + (took - old) / 8 : took, std::memory_order_relaxed);
+    parts_.telemetry->draft_step_ns.store(old ? old + (took - old) / 8 : took,
+                                          std::memory_order_relaxed);
   }
-  parts_.clear();
+  pass_.clear();
 }
 
 // A step that was abandoned leaves its chains unfinished; who waits for them has a deadline.

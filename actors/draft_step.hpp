@@ -18,11 +18,16 @@ namespace paceline::actors {
 /// again, never twice at once (DraftBoard::enlist). All state below is the lane's alone.
 class DraftStep final : public gpu::Step {
 public:
-  /// vocabulary: ids that draft and target share; q rows have the target's length.
-  DraftStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
-            std::shared_ptr<models::Workspace> workspace, std::shared_ptr<RowPool> rows,
-            std::shared_ptr<DraftBoard> board, std::shared_ptr<Telemetry> telemetry,
-            int vocabulary);
+  struct Parts {
+    std::shared_ptr<const models::Model> model;
+    std::shared_ptr<gpu::Device> device;
+    std::shared_ptr<gpu::KvPool> pool;
+    int vocabulary = 0; ///< The target's without padding; q rows have this length.
+    int max_num_seqs = 0;
+    std::shared_ptr<Telemetry> telemetry;
+  };
+  /// Throws std::runtime_error when the device has no memory for a workspace.
+  DraftStep(Parts parts, std::shared_ptr<DraftBoard> board);
 
   std::string name() const override { return "draft"; }
   Next prepare(base::TimePoint now) override;
@@ -54,16 +59,14 @@ private:
   void plan();
   gpu::ProposeTask task(Part& part, const float* logits);
 
-  std::shared_ptr<const models::Model> model_;
-  std::shared_ptr<gpu::KvPool> pool_;
+  Parts parts_;
+  int drawable_; ///< Ids that both models have.
+  std::shared_ptr<DraftBoard> board_;
   std::shared_ptr<models::Workspace> workspace_;
   std::shared_ptr<RowPool> rows_;
-  std::shared_ptr<DraftBoard> board_;
-  std::shared_ptr<Telemetry> telemetry_;
-  int vocabulary_;
 
   std::map<messages::SequenceId, Sequence> sequences_;
-  std::vector<Part> parts_;
+  std::vector<Part> pass_; ///< Of the pass being made.
   std::vector<gpu::ProposeTask> tasks_;
   int rows_fed_ = 0;
   base::TimePoint begin_;

@@ -7,12 +7,17 @@ namespace paceline::actors {
 LaneReaper::LaneReaper() : thread_([this] { work(); }) {}
 
 LaneReaper::~LaneReaper() {
+  close();
+}
+
+void LaneReaper::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
   news_.notify_one();
-  thread_.join();
+  if (thread_.joinable())
+    thread_.join();
 }
 
 std::shared_ptr<gpu::Lane> LaneReaper::guard(std::unique_ptr<gpu::Lane> lane) {
@@ -27,8 +32,9 @@ std::shared_ptr<gpu::Lane> LaneReaper::guard(std::unique_ptr<gpu::Lane> lane) {
 void LaneReaper::bury(std::unique_ptr<gpu::Lane> lane) {
   {
     const std::lock_guard lock(mutex_);
-    lanes_.push_back(std::move(lane));
-  }
+    if (!closing_)
+      lanes_.push_back(std::move(lane));
+  } // after close() the caller closes it here
   news_.notify_one();
 }
 

@@ -17,6 +17,8 @@ class LaneReaper : public std::enable_shared_from_this<LaneReaper> {
 public:
   LaneReaper();
   ~LaneReaper();
+  /// Waits until every lane that was handed over is closed, and takes no more. Idempotent.
+  void close();
   /// A shared handle that leaves closing to the reaper.
   std::shared_ptr<gpu::Lane> guard(std::unique_ptr<gpu::Lane> lane);
 

@@ -20,13 +20,14 @@ int Chain::next() const {
   return position;
 }
 
-void Chain::bind(int position) {
-  assert(position == drawn_.load(std::memory_order_relaxed));
-  bound_.store(position + 1, std::memory_order_seq_cst);
+void Chain::bind(int end) {
+  assert(end > drawn_.load(std::memory_order_relaxed));
+  bound_.store(end, std::memory_order_seq_cst);
 }
 
 void Chain::put(int position, TokenId token, QRow q) {
-  assert(position + 1 == bound_.load(std::memory_order_relaxed));
+  assert(position == drawn_.load(std::memory_order_relaxed));
+  assert(position < bound_.load(std::memory_order_relaxed));
   slots_[std::size_t(position) % slots_.size()] = {token, std::move(q)};
   drawn_.store(position + 1, std::memory_order_seq_cst);
   announce();

@@ -55,7 +55,8 @@ public:
   // The draft's side.
   /// The next position to draw, or -1 when there is none now (limit reached, closed or ended).
   int next() const;
-  void bind(int position);
+  /// Positions up to `end` (one past) will be drawn next: before the first of them is.
+  void bind(int end);
   void put(int position, TokenId token, QRow q);
   /// Nothing will be drawn from `position` on (the draft's context is full, or it failed).
   void end_at(int position);

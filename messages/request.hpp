@@ -1,6 +1,7 @@
 // Engine facade, scheduler and supervisor: a request's way in and its tokens' way out.
 #pragma once
 
+#include "base/clock.hpp"
 #include "messages/sequence.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/event.hpp"

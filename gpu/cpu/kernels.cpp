@@ -1,6 +1,7 @@
 #include "gpu/cpu/kernels.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/cpu/highway.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,7 +12,11 @@
 namespace paceline::gpu::cpu {
 
 std::vector<const Kernels*> available_kernels() {
-  return {&scalar_kernels()};
+  std::vector<const Kernels*> all{&highway_kernels()};
+  for (const Kernels* variant : highway_variants())
+    all.push_back(variant);
+  all.push_back(&scalar_kernels());
+  return all;
 }
 
 Result<const Kernels*> choose_kernels() {

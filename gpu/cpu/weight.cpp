@@ -18,6 +18,10 @@ std::size_t element(DType dtype, int input, int output) {
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
 
+int round_up(int value, int to) {
+  return (value + to - 1) / to * to;
+}
+
 template <class Bits>
 void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row, int inputs) {
   auto* to = reinterpret_cast<Bits*>(tile);
@@ -29,8 +33,7 @@ void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row,
 
 PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
     : dtype_(dtype), outputs_(outputs), inputs_(inputs),
-      padded_inputs_(dtype == DType::bf16 ? (inputs + tile_inputs - 1) / tile_inputs * tile_inputs
-                                          : inputs) {}
+      padded_inputs_(round_up(inputs, dtype == DType::bf16 ? tile_inputs : 2)) {}
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
   if (parts.empty() || parts[0].cols <= 0)

@@ -11,7 +11,7 @@ namespace paceline::gpu::cpu {
 
 /// Outputs that lie side by side in a packed weight.
 inline constexpr int tile_outputs = 16;
-/// Inputs of a bf16 weight are padded with zeros to a multiple of this.
+/// Inputs of a bf16 weight are padded with zeros to a multiple of this (others: of two).
 inline constexpr int tile_inputs = 32;
 
 /// Tiles of 16 outputs, padded with zero outputs, one after the other.

@@ -1,0 +1,190 @@
+// The public Engine over the actors.
+#include "actors/opening.hpp"
+#include "actors/request_check.hpp"
+#include "actors/runtime.hpp"
+#include "actors/stream.hpp"
+
+#include <atomic>
+#include <random>
+
+namespace paceline {
+
+using namespace actors;
+
+/// What streams may outlive: they hold it weakly.
+class EngineCore {
+public:
+  explicit EngineCore(messages::FacadeActor facade) : facade_(std::move(facade)) {}
+  void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
+  const messages::FacadeActor& facade() const { return facade_; }
+
+private:
+  messages::FacadeActor facade_;
+};
+
+class Engine::Impl {
+public:
+  static Result<std::unique_ptr<Impl>> open(EngineOptions options);
+  ~Impl();
+
+  Result<Stream> submit(const Request& request);
+  void shutdown(std::chrono::milliseconds drain);
+
+  Opened opened;
+
+private:
+  explicit Impl(EngineOptions options);
+  Result<void> start();
+  std::uint64_t draw_seed();
+
+  EngineOptions options_;
+  std::shared_ptr<base::Trace> trace_;
+  std::unique_ptr<Runtime> runtime_;
+  messages::SupervisorActor supervisor_;
+  std::shared_ptr<EngineCore> core_;
+  std::atomic<std::uint64_t> requests_{0};
+};
+
+Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
+  if (!options_.trace_file.empty())
+    trace_ = std::make_shared<base::Trace>();
+  runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
+                                                             : std::nullopt);
+}
+
+Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
+  std::unique_ptr<Impl> impl(new Impl(std::move(options)));
+  auto opened = open_parts(impl->options_, impl->runtime_->time(), impl->trace_);
+  if (!opened)
+    return tl::unexpected(opened.error());
+  impl->opened = std::move(*opened);
+  if (auto started = impl->start(); !started)
+    return tl::unexpected(started.error());
+  return impl;
+}
+
+Result<void> Engine::Impl::start() {
+  supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts);
+  const auto wiring =
+      runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, std::chrono::seconds(30));
+  if (!wiring)
+    return fail(ErrorCode::internal, "the engine's actors did not start");
+  core_ = std::make_shared<EngineCore>(wiring->facade);
+  return {};
+}
+
+Engine::Impl::~Impl() {
+  shutdown(std::chrono::milliseconds(0));
+}
+
+void Engine::Impl::shutdown(std::chrono::milliseconds drain) {
+  if (!runtime_)
+    return;
+  if (core_) {
+    const auto limit = drain + std::chrono::seconds(10);
+    runtime_->ask<messages::Drained>(core_->facade(), messages::Drain{drain}, limit);
+    core_.reset();
+  }
+  if (supervisor_) {
+    caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    supervisor_ = nullptr;
+  }
+  // Lanes before the actor system: their last steps still name actors.
+  runtime_->await_actors();
+  if (opened.reaper)
+    opened.reaper->close();
+  runtime_.reset();
+  if (trace_)
+    (void)trace_->write(options_.trace_file);
+}
+
+std::uint64_t Engine::Impl::draw_seed() {
+  if (options_.virtual_time) // nothing of a simulation comes from outside
+    return options_.schedule_seed * 1'000'003 + requests_;
+  std::random_device device;
+  return std::uint64_t(device()) << 32 | device();
+}
+
+Result<Stream> Engine::Impl::submit(const Request& request) {
+  if (!core_)
+    return fail(ErrorCode::unavailable, "the engine is shut down");
+  auto checked = check_request(request, opened, draw_seed());
+  if (!checked)
+    return tl::unexpected(checked.error());
+  const std::uint64_t id = ++requests_;
+  auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+  spec->id = id;
+  checked->spec = std::move(spec);
+  std::function<bool(const std::function<bool()>&)> advance;
+  if (runtime_->is_virtual())
+    advance = [this](const std::function<bool()>& reached) {
+      return runtime_ && runtime_->advance_until(reached);
+    };
+  auto stream = std::make_shared<Stream::Impl>(
+      id,
+      [core = std::weak_ptr(core_), id] {
+        if (const auto alive = core.lock())
+          alive->cancel(id);
+      },
+      std::move(advance));
+  checked->sink = stream;
+  messages::tell(core_->facade(), std::move(*checked));
+  return Stream(std::move(stream));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::open(EngineOptions options) {
+  auto impl = Impl::open(std::move(options));
+  if (!impl)
+    return tl::unexpected(impl.error());
+  return Engine(std::move(*impl));
+}
+
+Result<Stream> Engine::submit(Request request) {
+  return impl_->submit(request);
+}
+
+Result<Completion> Engine::complete(Request request) {
+  auto stream = impl_->submit(request);
+  if (!stream)
+    return tl::unexpected(stream.error());
+  Completion whole;
+  while (auto event = stream->next()) {
+    if (auto* delta = std::get_if<Delta>(&*event)) {
+      whole.text += delta->text;
+      whole.tokens.insert(whole.tokens.end(), delta->tokens.begin(), delta->tokens.end());
+      whole.logprobs.insert(whole.logprobs.end(), delta->logprobs.begin(), delta->logprobs.end());
+    } else if (auto* end = std::get_if<Finished>(&*event)) {
+      if (end->error)
+        return tl::unexpected(*end->error);
+      whole.end = std::move(*end);
+      return whole;
+    }
+  }
+  return fail(ErrorCode::unavailable, "the engine was closed");
+}
+
+std::vector<TokenId> Engine::tokenize(const std::string& text) const {
+  return impl_->opened.tokenizer->encode(text);
+}
+std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
+  return impl_->opened.tokenizer->decode(tokens);
+}
+ModelInfo Engine::target() const {
+  return impl_->opened.target;
+}
+std::optional<ModelInfo> Engine::draft() const {
+  return impl_->opened.draft;
+}
+Metrics Engine::metrics() const {
+  return impl_->opened.parts.telemetry->snapshot();
+}
+void Engine::shutdown(std::chrono::milliseconds drain) {
+  impl_->shutdown(drain);
+}
+
+} // namespace paceline

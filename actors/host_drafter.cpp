@@ -1,0 +1,130 @@
+#include "actors/host_drafter.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+namespace paceline::actors {
+
+using messages::Chain;
+using messages::Frontier;
+
+HostDraftStep::HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
+    : parts_(std::move(parts)), board_(std::move(board)),
+      rows_(std::make_shared<RowPool>(parts_.device, parts_.vocabulary)) {}
+
+gpu::Step::Next HostDraftStep::prepare(base::TimePoint now) {
+  do {
+    absorb(board_->take());
+    current_ = choose();
+    if (!current_)
+      continue;
+    Chain& chain = *current_->chain;
+    const int next = chain.next();
+    const int end = next < chain.window_end() ? chain.window_end() : chain.limit();
+    asked_ = end - next;
+    chain.bind(end);
+    begin_ = now;
+    return Next::ready;
+  } while (!board_->rest());
+  return Next::done;
+}
+
+void HostDraftStep::absorb(DraftBoard::News news) {
+  for (Frontier& frontier : news.frontiers) {
+    Frontier& known = sequences_[frontier.spec->id];
+    if (!known.chain || known.chain->epoch() <= frontier.chain->epoch())
+      known = std::move(frontier);
+  }
+  for (const messages::Forget& forgotten : news.forgotten) {
+    const auto at = sequences_.find(forgotten.sequence);
+    if (at != sequences_.end() && at->second.residence->epoch <= forgotten.residence)
+      sequences_.erase(at);
+  }
+}
+
+/// The sequence whose window lacks most; lookahead only when no window does.
+Frontier* HostDraftStep::choose() {
+  Frontier* best = nullptr;
+  const auto lacks = [](const Frontier& f) { return f.chain->window_end() - f.chain->next(); };
+  for (auto& [id, frontier] : sequences_)
+    if (frontier.chain->next() >= 0 && (!best || lacks(frontier) > lacks(*best)))
+      best = &frontier;
+  return best;
+}
+
+std::vector<TokenId> HostDraftStep::context_of(const Frontier& at) const {
+  const auto committed = at.log->first(at.log_length);
+  std::vector<TokenId> context(committed.begin(), committed.end());
+  context.insert(context.end(), at.tokens.begin(), at.tokens.end());
+  for (int position = at.length(); position < at.chain->drawn(); ++position)
+    context.push_back(at.chain->token(position));
+  return context;
+}
+
+gpu::Work HostDraftStep::work() const {
+  return {gpu::Work::Kind::draft, asked_, 1, current_->length()};
+}
+
+void HostDraftStep::run(gpu::Operations& operations) {
+  if (operations.rank() != 0)
+    return;
+  const sampling::Warping& w = current_->spec->warping;
+  const DrafterSampling how{w.temperature, w.top_k, w.top_p, w.min_p, current_->spec->noise.seed};
+  try {
+    proposal_ = parts_.drafter->propose(context_of(*current_), asked_, how);
+  } catch (const std::exception&) { // as documented: no proposal
+    proposal_ = {};
+  }
+}
+
+/// The row a token was drawn from: the drafter's, normalised, or a point mass. Null when the
+/// drafter's is no distribution over the vocabulary, or memory is short.
+messages::QRow HostDraftStep::q_row(const Proposal& proposal, std::size_t index) const {
+  messages::QRow row = rows_->take();
+  if (!row)
+    return nullptr;
+  const std::span<float> q{row.get(), std::size_t(parts_.vocabulary)};
+  std::fill(q.begin(), q.end(), 0.0f);
+  if (proposal.log_q.empty()) {
+    q[std::size_t(proposal.tokens[index])] = 1;
+    return row;
+  }
+  if (index >= proposal.log_q.size() || proposal.log_q[index].size() < q.size())
+    return nullptr;
+  double sum = 0;
+  for (std::size_t i = 0; i < q.size(); ++i)
+    sum += double(q[i] = std::exp(proposal.log_q[index][i]));
+  if (!std::isfinite(sum) || sum <= 0)
+    return nullptr;
+  for (float& x : q)
+    x = float(double(x) / sum);
+  return row;
+}
+
+void HostDraftStep::complete(base::TimePoint now) {
+  Chain& chain = *current_->chain;
+  const bool needs_q = current_->spec->needs_q();
+  int position = chain.drawn();
+  const int end = position + std::min(asked_, int(proposal_.tokens.size()));
+  for (std::size_t i = 0; position < end; ++i, ++position) {
+    const TokenId token = proposal_.tokens[i];
+    if (token < 0 || token >= parts_.vocabulary)
+      break;
+    messages::QRow q = needs_q ? q_row(proposal_, i) : nullptr;
+    if (needs_q && !q)
+      break;
+    add(parts_.telemetry->drafted, 1);
+    chain.put(position, token, std::move(q));
+  }
+  if (chain.drawn() < chain.bound())
+    chain.end_at(chain.drawn());
+  chain.add_busy(now - begin_);
+  parts_.telemetry->overlap.drafted(begin_, now);
+  parts_.telemetry->draft_step_ns.store((now - begin_).count() / std::max(1, asked_),
+                                        std::memory_order_relaxed);
+}
+
+void HostDraftStep::retire(const gpu::Retirement&) {}
+
+} // namespace paceline::actors

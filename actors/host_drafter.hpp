@@ -1,0 +1,52 @@
+// A caller's Drafter in the draft model's place.
+#pragma once
+
+#include "actors/draft_board.hpp"
+#include "actors/row_pool.hpp"
+#include "actors/telemetry.hpp"
+#include "gpu/lane.hpp"
+#include "paceline/drafter.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace paceline::actors {
+
+/// Asks the Drafter for the rest of one sequence's window at a time, those that somebody waits for
+/// first. All positions asked for are bound before the call: how long the call takes, and what
+/// comes back, can then not decide what is judged; where it gives fewer tokens the chain ends.
+class HostDraftStep final : public gpu::Step {
+public:
+  struct Parts {
+    std::shared_ptr<Drafter> drafter;
+    std::shared_ptr<gpu::Device> device;
+    int vocabulary = 0;
+    std::shared_ptr<Telemetry> telemetry;
+  };
+  HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board);
+
+  std::string name() const override { return "propose"; }
+  Next prepare(base::TimePoint now) override;
+  gpu::Work work() const override;
+  void run(gpu::Operations& operations) override;
+  void complete(base::TimePoint now) override;
+  void retire(const gpu::Retirement& how) override;
+
+private:
+  void absorb(DraftBoard::News news);
+  messages::Frontier* choose();
+  std::vector<TokenId> context_of(const messages::Frontier& at) const;
+  messages::QRow q_row(const Proposal& proposal, std::size_t index) const;
+
+  Parts parts_;
+  std::shared_ptr<DraftBoard> board_;
+  std::shared_ptr<RowPool> rows_;
+  std::map<messages::SequenceId, messages::Frontier> sequences_;
+  messages::Frontier* current_ = nullptr;
+  int asked_ = 0;
+  Proposal proposal_;
+  base::TimePoint begin_;
+};
+
+} // namespace paceline::actors

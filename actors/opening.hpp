@@ -1,0 +1,29 @@
+// From options to what an engine is started from: devices, models, memory, settings.
+#pragma once
+
+#include "actors/supervisor.hpp"
+#include "models/config.hpp"
+#include "models/tokenizer.hpp"
+#include "paceline/engine.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace paceline::actors {
+
+/// All that `Engine::open` prepares before the first actor starts.
+struct Opened {
+  EngineParts parts;
+  std::shared_ptr<LaneReaper> reaper; ///< Of all lanes.
+  std::shared_ptr<const models::Tokenizer> tokenizer;
+  models::GenerationDefaults defaults;
+  ModelInfo target;
+  std::optional<ModelInfo> draft;
+  int max_model_len = 0;
+};
+
+/// Checks every option, opens devices, loads both models and divides the KV memory.
+Result<Opened> open_parts(const EngineOptions& options, std::shared_ptr<base::Timekeeper> time,
+                          std::shared_ptr<base::Trace> trace);
+
+} // namespace paceline::actors

@@ -1,0 +1,130 @@
+#include "actors/request_check.hpp"
+
+#include "actors/limits.hpp"
+#include "sampling/limits.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace paceline::actors {
+namespace {
+
+namespace bounds = sampling::limits;
+
+tl::unexpected<Error> bad(std::string what, std::string mend) {
+  return fail(ErrorCode::invalid_argument, std::move(what), std::move(mend));
+}
+
+Result<void> in_range(const char* name, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value <= high)
+    return {};
+  return bad(fmt::format("{} is {}", name, value),
+             fmt::format("give a number from {} to {}", low, high));
+}
+
+Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w, int vocabulary) {
+  w.temperature = asked.temperature.value_or(w.temperature);
+  w.top_k = asked.top_k.value_or(w.top_k);
+  w.top_p = asked.top_p.value_or(w.top_p);
+  w.min_p = asked.min_p.value_or(w.min_p);
+  w.repetition_penalty = asked.repetition_penalty.value_or(w.repetition_penalty);
+  w.presence_penalty = asked.presence_penalty.value_or(w.presence_penalty);
+  w.frequency_penalty = asked.frequency_penalty.value_or(w.frequency_penalty);
+  w.logit_bias = asked.logit_bias;
+  constexpr double tiny = 1e-6;
+  for (const auto& result :
+       {in_range("temperature", double(w.temperature), 0, 100),
+        in_range("top_k", w.top_k, 0, 1 << 30), in_range("top_p", double(w.top_p), tiny, 1),
+        in_range("min_p", double(w.min_p), 0, 1),
+        in_range("repetition_penalty", double(w.repetition_penalty), tiny, 100),
+        in_range("presence_penalty", double(w.presence_penalty), -2, 2),
+        in_range("frequency_penalty", double(w.frequency_penalty), -2, 2)})
+    if (!result)
+      return tl::unexpected(result.error());
+  if (w.logit_bias.size() > std::size_t(bounds::logit_bias_max))
+    return bad(fmt::format("logit_bias has {} entries", w.logit_bias.size()),
+               fmt::format("give at most {}", bounds::logit_bias_max));
+  for (const auto& [token, bias] : w.logit_bias)
+    if (token < 0 || token >= vocabulary || std::isnan(bias))
+      return bad(fmt::format("logit_bias names token {}", token),
+                 fmt::format("ids go from 0 to {}", vocabulary - 1));
+  return w;
+}
+
+Result<void> check_stops(const std::vector<std::string>& stops) {
+  if (stops.size() > std::size_t(bounds::stop_strings_max))
+    return bad(fmt::format("{} stop strings", stops.size()),
+               fmt::format("give at most {}", bounds::stop_strings_max));
+  for (const std::string& stop : stops)
+    if (stop.empty() || stop.size() > std::size_t(bounds::stop_string_bytes_max))
+      return bad(fmt::format("a stop string has {} bytes", stop.size()),
+                 fmt::format("give 1 to {}", bounds::stop_string_bytes_max));
+  return {};
+}
+
+Result<std::vector<TokenId>> prompt_of(const Request& request, const Opened& engine,
+                                       int vocabulary) {
+  std::vector<TokenId> tokens = request.prompt_tokens;
+  if (request.prompt.size() > limits::prompt_bytes_max)
+    return bad(fmt::format("the prompt has {} bytes", request.prompt.size()),
+               fmt::format("give at most {}", limits::prompt_bytes_max));
+  if (tokens.empty())
+    tokens = engine.tokenizer->encode(request.prompt);
+  if (tokens.empty() && !engine.defaults.end_of_text.empty())
+    tokens = {engine.defaults.end_of_text.front()}; // what separates texts begins one
+  if (tokens.empty())
+    return bad("the prompt is empty", "give at least one token");
+  for (const TokenId token : tokens)
+    if (token < 0 || token >= vocabulary)
+      return bad(fmt::format("the prompt has token {}", token),
+                 fmt::format("ids go from 0 to {}", vocabulary - 1));
+  const int longest = engine.max_model_len - (request.max_tokens == 0 ? 0 : 1);
+  if (int(tokens.size()) > longest)
+    return bad(fmt::format("the prompt has {} tokens", tokens.size()),
+               fmt::format("the context takes {}: shorten it or raise --max-model-len", longest));
+  return tokens;
+}
+
+} // namespace
+
+Result<messages::Submit> check_request(const Request& request, const Opened& engine,
+                                       std::uint64_t drawn_seed) {
+  const int vocabulary = engine.parts.sampler.vocabulary;
+  auto prompt = prompt_of(request, engine, vocabulary);
+  if (!prompt)
+    return tl::unexpected(prompt.error());
+  auto warping = warping_of(request.sampling, engine.defaults.warping, vocabulary);
+  if (!warping)
+    return tl::unexpected(warping.error());
+  const int room = engine.max_model_len - int(prompt->size());
+  for (const auto& result :
+       {check_stops(request.stop),
+        in_range("max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
+        in_range("window", request.window.value_or(1), 1, bounds::window_max),
+        in_range("top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
+    if (!result)
+      return tl::unexpected(result.error());
+
+  auto spec = std::make_shared<messages::SequenceSpec>();
+  spec->prompt_tokens = int(prompt->size());
+  spec->max_tokens = std::min(request.max_tokens.value_or(room), room);
+  if (!request.ignore_eos)
+    spec->end_of_text = engine.defaults.end_of_text;
+  spec->warping = *warping;
+  spec->rule = sampling::resolve(request.verify, request.sampling.seed.has_value());
+  spec->noise.seed = request.sampling.seed.value_or(drawn_seed);
+  spec->top_logprobs = request.logprobs || request.prompt_logprobs ? request.top_logprobs : -1;
+  spec->logprobs_mode = request.logprobs_mode;
+  spec->prompt_logprobs = request.prompt_logprobs;
+  spec->speculation = request.speculation.value_or(SpeculationMode::automatic);
+  spec->window = request.window.value_or(0);
+
+  messages::Submit submit;
+  submit.spec = std::move(spec);
+  submit.prompt = std::move(*prompt);
+  submit.stop = request.stop;
+  submit.deadline = request.deadline.value_or(std::chrono::milliseconds(0));
+  return submit;
+}
+
+} // namespace paceline::actors

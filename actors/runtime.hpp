@@ -1,0 +1,65 @@
+// The actor system an engine runs in: real threads, or one thread and a virtual clock.
+#pragma once
+
+#include "messages/interfaces.hpp"
+#include "messages/timekeeper.hpp"
+#include "messages/virtual_time.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace paceline::actors {
+
+class Runtime {
+public:
+  /// virtual_seed: none for real time.
+  explicit Runtime(std::optional<std::uint64_t> virtual_seed);
+  ~Runtime();
+  /// Stops the clock's callbacks and waits until all actors, which must have been told to go, are
+  /// gone.
+  void await_actors();
+
+  caf::actor_system& system() { return virtual_ ? virtual_->system() : *real_; }
+  std::shared_ptr<messages::ActorTimekeeper> time() { return time_; }
+  bool is_virtual() const { return virtual_ != nullptr; }
+
+  /// Virtual time: steps until `reached` (false: silence came first). Real time: does nothing.
+  bool advance_until(const std::function<bool()>& reached);
+  /// Asks an actor and waits, at most `limit`, for the answer.
+  template <class Answer, class Actor, class Question>
+  std::optional<Answer> ask(const Actor& to, Question question, std::chrono::nanoseconds limit);
+
+private:
+  caf::actor_system_config config_;
+  std::unique_ptr<caf::actor_system> real_;
+  std::unique_ptr<messages::VirtualSystem> virtual_;
+  std::shared_ptr<messages::ActorTimekeeper> time_;
+};
+
+template <class Answer, class Actor, class Question>
+std::optional<Answer> Runtime::ask(const Actor& to, Question question,
+                                   std::chrono::nanoseconds limit) {
+  std::optional<Answer> answer;
+  if (!is_virtual()) {
+    caf::scoped_actor asker{system()};
+    asker->request(to, limit, std::move(question))
+        .receive([&](Answer& a) { answer = std::move(a); }, [](const caf::error&) {});
+    return answer;
+  }
+  bool done = false;
+  system().spawn([&, to, question](caf::event_based_actor* asker) {
+    asker->request(to, limit, question)
+        .then(
+            [&](Answer& a) {
+              answer = std::move(a);
+              done = true;
+            },
+            [&](const caf::error&) { done = true; });
+  });
+  advance_until([&] { return done; });
+  return answer;
+}
+
+} // namespace paceline::actors

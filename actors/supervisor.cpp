@@ -1,0 +1,111 @@
+#include "actors/supervisor.hpp"
+
+#include "actors/limits.hpp"
+
+#include <algorithm>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
+    : self_(self), parts_(std::move(parts)) {
+  self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
+  for (int child = 0; child < children; ++child)
+    start(Child(child));
+  announce();
+}
+
+Supervisor::~Supervisor() {
+  // The facade last: by then nothing more can be committed, and it answers what is open.
+  for (const auto& actor :
+       {caf::actor_cast<caf::actor>(wiring_.scheduler), caf::actor_cast<caf::actor>(wiring_.draft),
+        caf::actor_cast<caf::actor>(wiring_.target), caf::actor_cast<caf::actor>(wiring_.sampler),
+        caf::actor_cast<caf::actor>(wiring_.kv_cache), caf::actor_cast<caf::actor>(wiring_.facade)})
+    if (actor)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+}
+
+SupervisorActor::behavior_type Supervisor::make_behavior() {
+  return {
+      [this](const Ping&) { return wiring_; },
+      [this](const Wake&) { restart_due(); },
+  };
+}
+
+template <class Actor>
+Actor Supervisor::watch(Child child, Actor actor) {
+  self_->monitor(actor);
+  care_[child].address = caf::actor_cast<caf::actor_addr>(actor);
+  return actor;
+}
+
+void Supervisor::start(Child child) {
+  switch (child) {
+  case facade: wiring_.facade = watch(child, spawn<Facade>(*self_, parts_.facade)); break;
+  case scheduler:
+    wiring_.scheduler = watch(child, spawn<Scheduler>(*self_, parts_.scheduler));
+    ++parts_.scheduler.incarnation;
+    break;
+  case draft:
+    if (parts_.start_draft)
+      wiring_.draft = watch(child, parts_.start_draft(self_));
+    break;
+  case target: wiring_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
+  case sampler: wiring_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
+  case kv_cache:
+    wiring_.kv_cache = watch(
+        child, spawn<KvCache>(*self_, parts_.target_pool, parts_.draft_pool, parts_.telemetry));
+    break;
+  case children: break;
+  }
+}
+
+void Supervisor::announce() {
+  tell(self_, wiring_.target, wiring_);
+  tell(self_, wiring_.sampler, wiring_);
+  tell(self_, wiring_.scheduler, wiring_);
+  tell(self_, wiring_.facade, wiring_);
+}
+
+void Supervisor::went_down(const caf::down_msg& down) {
+  const auto at = std::find_if(care_.begin(), care_.end(),
+                               [&](const Care& care) { return care.address == down.source; });
+  if (at == care_.end())
+    return;
+  const auto child = Child(at - care_.begin());
+  add(parts_.telemetry->restarts, 1);
+  if (child == facade || ++at->restarts > limits::restarts_max) {
+    if (child != draft) {
+      self_->quit(caf::exit_reason::user_shutdown);
+      return;
+    }
+    parts_.draft.reset(); // left out from now on
+  }
+  if (child == draft) { // nobody waits for it meanwhile
+    wiring_.draft = nullptr;
+    announce();
+    if (!parts_.draft)
+      return;
+  }
+  at->pause = std::clamp<base::Duration>(at->pause * 2, limits::restart_pause_min,
+                                         limits::restart_pause_max);
+  at->due = base::TimePoint(self_->clock().now()) + at->pause;
+  tell_after(self_, at->pause, self_, Wake{});
+}
+
+void Supervisor::restart_due() {
+  bool any = false;
+  for (int child = 0; child < children; ++child) {
+    Care& care = care_[std::size_t(child)];
+    if (!care.due || base::TimePoint(self_->clock().now()) < *care.due)
+      continue;
+    care.due.reset();
+    start(Child(child));
+    any = true;
+  }
+  if (any)
+    announce();
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,63 @@
+// The supervisor actor: starts all others, watches them, starts them again.
+#pragma once
+
+#include "actors/draft_model.hpp"
+#include "actors/facade.hpp"
+#include "actors/kv_cache.hpp"
+#include "actors/sampler.hpp"
+#include "actors/scheduler.hpp"
+#include "actors/target_model.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+
+namespace paceline::actors {
+
+/// What each actor is started from; all of it outlives any one of them.
+struct EngineParts {
+  FacadeParts facade;
+  SchedulerParts scheduler;
+  TargetModelParts target;
+  SamplerParts sampler;
+  std::shared_ptr<gpu::KvPool> target_pool;
+  std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
+  std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
+  std::shared_ptr<Telemetry> telemetry;
+};
+
+/// A child that went down is started again after a pause that doubles; everybody is told the new
+/// handles. A draft that keeps failing is left out. Any other child that does, or the facade going
+/// down, ends the engine: the facade answers every request that is open.
+class Supervisor {
+public:
+  using Handle = messages::SupervisorActor;
+  static constexpr const char* name = "supervisor";
+
+  Supervisor(Handle::pointer self, EngineParts parts);
+  ~Supervisor();
+  Handle::behavior_type make_behavior();
+
+private:
+  enum Child { facade, scheduler, draft, target, sampler, kv_cache, children };
+  struct Care {
+    caf::actor_addr address;
+    int restarts = 0;
+    base::Duration pause{};
+    std::optional<base::TimePoint> due; ///< Down; to be started then.
+  };
+
+  void start(Child child);
+  void went_down(const caf::down_msg& down);
+  void restart_due();
+  void announce();
+  template <class Actor>
+  Actor watch(Child child, Actor actor);
+
+  Handle::pointer self_;
+  EngineParts parts_;
+  messages::Wiring wiring_;
+  std::array<Care, children> care_;
+};
+
+} // namespace paceline::actors
