@@ -137,9 +137,6 @@ Result<int> run(Options options, Interrupt& interrupt) {
   auto session = open_session(options.engine);
   if (!session)
     return tl::unexpected(session.error());
-  if (auto ready = start_empty_prompt(session->engine, options.engine.target, options.request);
-      !ready)
-    return tl::unexpected(ready.error());
   auto answer = complete(session->engine, options, interrupt);
   if (!answer)
     return tl::unexpected(answer.error());

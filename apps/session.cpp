@@ -2,8 +2,6 @@
 
 #include "apps/options.hpp"
 #include "apps/terminal.hpp"
-#include "models/config.hpp"
-#include "models/model.hpp"
 
 #include <chrono>
 
@@ -44,22 +42,6 @@ Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)
   if (answer.end.error)
     return tl::unexpected(*answer.end.error);
   return answer;
-}
-
-Result<void> start_empty_prompt(const Engine& engine, const std::string& model, Request& request) {
-  if (!request.prompt_tokens.empty() || !engine.tokenize(request.prompt).empty())
-    return {};
-  const auto folder = models::resolve_model_path(model, "target");
-  if (!folder)
-    return tl::unexpected(folder.error());
-  const auto defaults = models::load_generation_defaults(*folder);
-  if (!defaults)
-    return tl::unexpected(defaults.error());
-  if (defaults->end_of_text.empty())
-    return fail(ErrorCode::invalid_argument, "the prompt is empty",
-                "give at least one word: this model names no token that begins a text");
-  request.prompt_tokens = {defaults->end_of_text.front()};
-  return {};
 }
 
 double decode_rate(const Finished& end) {

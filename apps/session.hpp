@@ -21,11 +21,6 @@ Result<Session> open_session(EngineOptions options);
 /// that failed is an error; one that was cancelled is not.
 Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)>& show = {});
 
-/// Makes an empty prompt one that a model can go on from. Models that begin texts with a token of
-/// their own add it; for the others it is the token that ends texts, which separates the files
-/// they were trained on.
-Result<void> start_empty_prompt(const Engine& engine, const std::string& model, Request& request);
-
 /// Tokens per second after the first one; 0 where there were fewer than two.
 double decode_rate(const Finished& end);
 
