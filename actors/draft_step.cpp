@@ -150,7 +150,7 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   task.vocabulary = drawable_;
   task.warping = &at.spec->warping;
   task.history = {at.log->first(at.log_length), std::size_t(at.spec->prompt_tokens), part.prefix};
-  task.rule = at.spec->rule;
+  task.rule = at.spec->judged_by();
   task.noise = at.spec->noise;
   task.position = std::uint32_t(part.draws);
   task.attempt = std::uint32_t(at.chain->start());

@@ -3,6 +3,7 @@
 #include "actors/draft_step.hpp"
 #include "actors/host_drafter.hpp"
 #include "actors/limits.hpp"
+#include "gpu/limits.hpp"
 #include "models/scripted.hpp"
 #include "sampling/limits.hpp"
 

@@ -38,8 +38,8 @@ void Scheduler::admit_waiting() {
 // ---- speculation of one sequence ----
 
 bool Scheduler::speculates(const Sequence& s) const {
-  return parts_.has_draft && wiring_.draft && s.draft_pages && s.spec->max_tokens > 0 &&
-         s.throttle.speculate() && plan_for(s).mode != SpeculationMode::off;
+  return parts_.has_draft && wiring_.draft && s.spec->max_tokens > 0 && s.throttle.speculate() &&
+         plan_for(s).mode != SpeculationMode::off;
 }
 
 /// The engine's plan, bent by what the request asked for.

@@ -48,8 +48,8 @@ void Supervisor::start(Child child) {
     ++parts_.scheduler.incarnation;
     break;
   case draft:
-    if (parts_.start_draft)
-      wiring_.draft = watch(child, parts_.start_draft(self_));
+    if (parts_.draft)
+      wiring_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft));
     break;
   case target: wiring_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
   case sampler: wiring_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;

@@ -68,7 +68,7 @@ gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   t.vocabulary = vocabulary_;
   t.warping = &entry.spec->warping;
   t.history = {entry.log->first(entry.length), std::size_t(entry.spec->prompt_tokens), {}};
-  t.rule = entry.spec->rule;
+  t.rule = entry.spec->judged_by();
   t.noise = entry.spec->noise;
   t.position = std::uint32_t(entry.length + row);
   t.top_logprobs = entry.spec->top_logprobs;
@@ -209,7 +209,7 @@ bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId to
   if (!entry.spec->needs_q() || !q)
     return true;
   const std::span<const float> row{q, std::size_t(vocabulary_)};
-  return token == sampling::propose(entry.spec->rule, row, entry.spec->noise,
+  return token == sampling::propose(entry.spec->judged_by(), row, entry.spec->noise,
                                     std::uint32_t(position), std::uint32_t(entry.chain->start()));
 }
 

@@ -1,7 +1,5 @@
 #include "base/trace.hpp"
 
-#include "base/limits.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -15,12 +13,26 @@ double microseconds(TimePoint t) {
   return std::chrono::duration<double, std::micro>(t.time_since_epoch()).count();
 }
 
+/// The inside of a JSON string (RFC 8259, section 7).
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", int(c));
+    else
+      out += c;
+  }
+  return out;
+}
+
 } // namespace
 
 void Trace::span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
                  std::string args) {
   const std::lock_guard lock(mutex_);
-  if (events_.size() >= limits::trace_events_max) {
+  if (events_.size() >= events_max_) {
     ++dropped_;
     return;
   }
@@ -39,7 +51,7 @@ Result<void> Trace::write(const std::string& path) const {
   for (std::size_t i = 0; i < rows_.size(); ++i)
     out << fmt::format(
                R"({{"ph":"M","pid":1,"tid":{},"name":"thread_name","args":{{"name":"{}"}}}},)", i,
-               rows_[i])
+               escaped(rows_[i]))
         << '\n';
   double origin = events_.empty() ? 0 : microseconds(events_.front().begin);
   for (const Event& e : events_)
@@ -47,7 +59,7 @@ Result<void> Trace::write(const std::string& path) const {
   for (const Event& e : events_)
     out << fmt::format(
                R"({{"ph":"X","pid":1,"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f},"args":{{{}}}}},)",
-               e.row, e.name, microseconds(e.begin) - origin,
+               e.row, escaped(e.name), microseconds(e.begin) - origin,
                std::max(0.0, microseconds(e.end) - microseconds(e.begin)), e.args)
         << '\n';
   out << R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"paceline"}}]})" << '\n';

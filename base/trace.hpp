@@ -3,8 +3,10 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/limits.hpp"
 #include "paceline/error.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -12,9 +14,12 @@
 
 namespace paceline::base {
 
-/// Threads: `span` from any. Names are kept as given; rows appear in order of first use.
+/// Threads: `span` from any. Names are any UTF-8; rows appear in order of first use.
 class Trace {
 public:
+  /// Events beyond `events_max` are dropped and counted.
+  explicit Trace(std::size_t events_max = limits::trace_events_max) : events_max_(events_max) {}
+
   /// args: a JSON object's inside (`"rows":8`), or empty.
   void span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
             std::string args = {});
@@ -29,6 +34,7 @@ private:
     TimePoint end;
     std::string args;
   };
+  const std::size_t events_max_;
   mutable std::mutex mutex_;
   std::vector<std::string> rows_;
   std::vector<Event> events_;

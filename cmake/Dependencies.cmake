@@ -1,21 +1,52 @@
-# Everything that is not ours, in one place: Debian 12's packages, or the same unpacked under
-# build/deps by ./dev where installing them would remove a package of the user's.
-set(PACELINE_DEPS "${PROJECT_SOURCE_DIR}/build/deps" CACHE PATH "Where ./dev unpacks packages")
+# Everything that is not ours, in one place: Debian 12's packages (tools/packages.txt), or the same
+# unpacked under build/deps by tools/setup where installing them would remove one of the user's.
+# All that is missing is reported at once, by the name of its Debian package.
+set(PACELINE_DEPS "${PROJECT_SOURCE_DIR}/build/deps" CACHE PATH "Where tools/setup unpacks packages")
 if(EXISTS "${PACELINE_DEPS}/usr")
   list(PREPEND CMAKE_PREFIX_PATH "${PACELINE_DEPS}/usr")
 endif()
 
+set(missing_packages "")
+macro(paceline_note package found)
+  if(NOT ${found})
+    list(APPEND missing_packages ${package})
+  endif()
+endmacro()
+
+# paceline_find(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS ...]): a CMake package.
+macro(paceline_find package name)
+  find_package(${name} ${ARGN} QUIET)
+  paceline_note("${package}" ${name}_FOUND)
+endmacro()
+
+# paceline_pkg_config(DEBIAN_PACKAGE MODULE): PkgConfig::MODULE.
+macro(paceline_pkg_config package name module)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(${name} QUIET IMPORTED_TARGET ${module})
+  endif()
+  paceline_note(${package} ${name}_FOUND)
+endmacro()
+
 find_package(Threads REQUIRED)
-find_package(CAF 0.17.6 REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS json)
-find_package(fmt REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
-find_package(CLI11 REQUIRED)
-find_path(EXPECTED_INCLUDE_DIR tl/expected.hpp REQUIRED)
+paceline_find(libcaf-dev CAF 0.17.6)
+# Static, so that the program needs no Boost at run time, wherever Boost was found.
+set(Boost_USE_STATIC_LIBS ON)
+paceline_find("libboost1.81-dev;libboost-json1.81-dev" Boost 1.81 COMPONENTS json)
+paceline_find(libfmt-dev fmt)
+paceline_find(libcli11-dev CLI11)
+paceline_find(libexpected-dev tl-expected)
+paceline_find(pkg-config PkgConfig)
+paceline_pkg_config(libhwloc-dev hwloc hwloc)
+paceline_pkg_config(libpcre2-dev pcre2 libpcre2-8)
+paceline_pkg_config(libutf8proc-dev utf8proc libutf8proc)
+paceline_pkg_config(libhwy-dev hwy libhwy)
 if(PACELINE_TESTS)
-  find_package(doctest REQUIRED)
+  paceline_find(doctest-dev doctest)
 endif()
+
+if(missing_packages)
+  list(JOIN missing_packages " " missing_packages)
+  message(FATAL_ERROR "These Debian packages are missing: ${missing_packages}\n"
+    "Run ./dev setup, or: sudo apt-get install ${missing_packages}")
+endif()
+message(STATUS "CAF ${CAF_VERSION}, Boost ${Boost_VERSION} (${Boost_DIR})")

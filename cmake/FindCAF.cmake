@@ -1,7 +1,7 @@
 # Debian's libcaf-dev 0.17 ships no CMake package: find header and library by hand.
-# Defines CAF::core and CAF::io (where present).
-find_path(CAF_INCLUDE_DIR caf/all.hpp HINTS "${PACELINE_DEPS}/usr/include")
-find_library(CAF_CORE_LIBRARY caf_core HINTS "${PACELINE_DEPS}/usr/lib")
+# Defines CAF::core.
+find_path(CAF_INCLUDE_DIR caf/all.hpp)
+find_library(CAF_CORE_LIBRARY caf_core)
 if(CAF_INCLUDE_DIR AND EXISTS "${CAF_INCLUDE_DIR}/caf/config.hpp")
   file(STRINGS "${CAF_INCLUDE_DIR}/caf/config.hpp" _caf_line REGEX "#define CAF_VERSION [0-9]+")
   string(REGEX MATCH "[0-9]+$" _caf_number "${_caf_line}")

@@ -68,8 +68,9 @@ struct SequenceSpec {
   SpeculationMode speculation = SpeculationMode::automatic;
   int window = 0; ///< Fixed K; 0: the policy's.
 
-  /// `rejection` reads q; greedy, `coupled` and `match` only compare tokens.
-  bool needs_q() const { return rule == sampling::Rule::rejection && !warping.greedy(); }
+  /// What judges: greedy decoding is the limit of all rules, and `match` needs no q.
+  sampling::Rule judged_by() const { return warping.greedy() ? sampling::Rule::match : rule; }
+  bool needs_q() const { return judged_by() == sampling::Rule::rejection; }
 };
 using SequenceSpecRef = std::shared_ptr<const SequenceSpec>;
 

@@ -3,6 +3,8 @@
 #include "models/files.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 #include <pcre2.h>
 
@@ -24,16 +26,28 @@ struct FreeStack {
 };
 using JitStack = std::unique_ptr<pcre2_jit_stack, FreeStack>;
 
-/// PCRE2's \s counts U+180E as a space, Unicode (since 6.3) and Oniguruma do not.
-std::string with_unicode_spaces(std::string_view pattern) {
+bool is_hex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isxdigit(c) != 0; });
+}
+
+/// Where Oniguruma and PCRE2 mean different things by an escape: PCRE2's \s counts U+180E as a
+/// space (Unicode, since 6.3, does not), its \h is a space and not a digit, and it has no \u.
+std::string from_oniguruma(std::string_view pattern) {
   std::string out;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char next = pattern[i] == '\\' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 's' || next == 'S')
-      out += next == 's' ? "\\p{White_Space}" : "\\P{White_Space}";
-    else
-      out += pattern.substr(i, next ? 2 : 1);
-    i += next ? 1 : 0;
+  while (!pattern.empty()) {
+    const std::string_view escape = pattern.substr(0, pattern[0] == '\\' ? 2 : 1);
+    pattern.remove_prefix(escape.size());
+    if (escape == "\\s" || escape == "\\S") {
+      out += escape == "\\s" ? "\\p{White_Space}" : "\\P{White_Space}";
+    } else if (escape == "\\h" || escape == "\\H") {
+      out += escape == "\\h" ? "\\p{AHex}" : "\\P{AHex}";
+    } else if (escape == "\\u" && pattern.size() >= 4 && is_hex(pattern.substr(0, 4))) {
+      out += fmt::format("\\x{{{}}}", pattern.substr(0, 4));
+      pattern.remove_prefix(4);
+    } else {
+      out += escape;
+    }
   }
   return out;
 }
@@ -50,7 +64,7 @@ const char* const gpt2_expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Result<Splitter> Splitter::compile(const std::string& pattern, const std::string& where) {
-  const std::string text = with_unicode_spaces(pattern);
+  const std::string text = from_oniguruma(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
   pcre2_code* code =

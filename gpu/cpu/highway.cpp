@@ -251,6 +251,9 @@ HWY_INLINE V16 round_bf16(const V16& x) {
 constexpr int queries_together = parts == 1 ? 4 : 3;
 constexpr int chunks_together = parts == 1 ? 4 : parts == 2 ? 2 : 1;
 
+/// A pair of bf16 or one f32: the bytes from one slot of keys, or dimension of values, to the next.
+constexpr std::size_t lane_bytes = 4;
+
 /// The part of one page that a block of keys covers.
 struct KeyRun {
   const std::byte* keys; // of the page's slot 0
@@ -271,21 +274,20 @@ struct Queries {
 /// Scores of Q queries against Chunks * 16 keys from `slot` on.
 template <class Read, int Q, int Chunks>
 HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at) {
-  constexpr std::size_t pair = Read::bytes == 2 ? 4 : 4; // bytes per slot of a row of keys
   const std::size_t row = std::size_t(s.page_tokens) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
   for (auto& of_query : acc)
     for (V16& a : of_query)
       a = splat(0);
-  const std::byte* from = keys + std::size_t(slot) * pair;
+  const std::byte* from = keys + std::size_t(slot) * lane_bytes;
   for (int d = 0; d < s.dim; d += 2, from += row) {
     for (int c = 0; c < Chunks; ++c) {
-      const V16 even = Read::even(from + std::size_t(c) * 16 * pair, s.page_tokens);
+      const V16 even = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
       for (int i = 0; i < Q; ++i)
         acc[i][c] = mul_add(even, splat(s.q[i * s.dim + d]), acc[i][c]);
     }
     for (int c = 0; c < Chunks; ++c) {
-      const V16 odd = Read::odd(from + std::size_t(c) * 16 * pair, s.page_tokens);
+      const V16 odd = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
       for (int i = 0; i < Q; ++i)
         acc[i][c] = mul_add(odd, splat(s.q[i * s.dim + d + 1]), acc[i][c]);
     }
@@ -298,25 +300,25 @@ HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at
 /// out += probabilities * values, for Chunks * 16 dimensions from `d` on.
 template <class Read, int Q, int Chunks>
 HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int d) {
-  constexpr std::size_t pair = 4; // bytes per dimension of a pair of slots, or of an f32 slot
   const std::size_t row = std::size_t(s.dim) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
   for (int i = 0; i < Q; ++i)
     for (int c = 0; c < Chunks; ++c)
       acc[i][c] = load(s.out + i * s.dim + d + 16 * c);
   for (const KeyRun* run = runs; run != runs + count; ++run) {
-    const std::byte* from = run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * pair;
+    const std::byte* from =
+        run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * lane_bytes;
     const float* p = s.probabilities + run->first;
     for (int j = 0; j < run->count; j += 2, from += row) {
       for (int c = 0; c < Chunks; ++c) {
-        const V16 even = Read::even(from + std::size_t(c) * 16 * pair, s.dim);
+        const V16 even = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
         for (int i = 0; i < Q; ++i)
           acc[i][c] = mul_add(even, splat(p[i * key_block + j]), acc[i][c]);
       }
       if (j + 1 == run->count)
         break; // What lies in the slot after the last key is anybody's.
       for (int c = 0; c < Chunks; ++c) {
-        const V16 odd = Read::odd(from + std::size_t(c) * 16 * pair, s.dim);
+        const V16 odd = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
         for (int i = 0; i < Q; ++i)
           acc[i][c] = mul_add(odd, splat(p[i * key_block + j + 1]), acc[i][c]);
       }

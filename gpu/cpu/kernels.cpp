@@ -1,6 +1,7 @@
 #include "gpu/cpu/kernels.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/cpu/amx.hpp"
 #include "gpu/cpu/highway.hpp"
 
 #include <algorithm>
@@ -12,7 +13,10 @@
 namespace paceline::gpu::cpu {
 
 std::vector<const Kernels*> available_kernels() {
-  std::vector<const Kernels*> all{&highway_kernels()};
+  std::vector<const Kernels*> all;
+  if (const Kernels* amx = amx_kernels())
+    all.push_back(amx);
+  all.push_back(&highway_kernels());
   for (const Kernels* variant : highway_variants())
     all.push_back(variant);
   all.push_back(&scalar_kernels());

@@ -1,0 +1,1 @@
+#include "actors/kv_cache.hpp"

@@ -1,0 +1,11 @@
+// The kernel family for x86 with AMX tiles (see amx.cpp).
+#pragma once
+
+namespace paceline::gpu::cpu {
+
+class Kernels;
+
+/// Null where the processor has no AMX or the system does not grant it. Asks once per process.
+const Kernels* amx_kernels();
+
+} // namespace paceline::gpu::cpu

@@ -1,0 +1,264 @@
+// Rotation, the paged cache and attention: against the oracle, and bitwise whatever the page size,
+// the chunks in which a prompt is fed, the batch and the ranks.
+#include "gpu/kv_pool.hpp"
+#include "tests/gpu/rig.hpp"
+
+#include <cmath>
+#include <numeric>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::testing;
+
+namespace {
+
+struct Heads {
+  int query;
+  int kv;
+  int dim;
+  int columns() const { return (query + 2 * kv) * dim; }
+};
+
+struct Setting {
+  std::string kernel = "scalar";
+  int threads = 1;
+  int page_tokens = 16;
+  DType dtype = DType::bf16;
+  int chunk = 1000;   ///< Rows of a sequence fed at a time.
+  bool batch = false; ///< Both sequences in one batch, else one after the other.
+};
+
+/// Two sequences' queries, keys and values.
+struct Input {
+  Input(Heads h, std::vector<int> lengths_, std::uint64_t seed)
+      : heads(h), lengths(std::move(lengths_)), random(seed), cos(300, h.dim / 2),
+        sin(300, h.dim / 2) {
+    for (int length : lengths)
+      qkv.emplace_back(length, h.columns(), random, 2.0f);
+    for (int p = 0; p < cos.rows; ++p)
+      for (int i = 0; i < cos.cols; ++i) {
+        const double angle = p * std::pow(10000.0, -double(i) / cos.cols);
+        const auto at = std::size_t(p * cos.cols + i);
+        cos.values[at] = float(std::cos(angle));
+        sin.values[at] = float(std::sin(angle));
+      }
+  }
+  Heads heads;
+  std::vector<int> lengths;
+  Random random;
+  std::vector<Matrix> qkv;
+  Matrix cos;
+  Matrix sin;
+};
+
+/// Feeds the input through rope_store and attention; a result per sequence.
+class Runner {
+public:
+  Runner(Input& input, const Setting& setting)
+      : input_(input), setting_(setting),
+        rig_(setting.kernel, setting.threads), layout_{2, input.heads.kv, input.heads.dim,
+                                                       setting.page_tokens, setting.dtype} {
+    const int pages_each = 300 / setting.page_tokens + 1;
+    pool_ = KvPool::create(*rig_.device, {setting.page_tokens, layout_.token_bytes()},
+                           std::size_t(pages_each) * input.lengths.size())
+                .value();
+    // NaN where nothing was written; sequences' pages interleaved, so that none is at its place.
+    std::fill_n(reinterpret_cast<std::uint32_t*>(pool_->page(0)),
+                pool_->shape().page_bytes() / 4 * pool_->ledger().total, 0x7FC07FC0u);
+    tables_.resize(input.lengths.size());
+    for (int i = 0; i < pages_each; ++i)
+      for (auto& table : tables_)
+        table.push_back(std::uint32_t(pages_.size() + 0)), pages_.push_back(pool_->take());
+  }
+
+  std::vector<Matrix> run() {
+    std::vector<Matrix> results;
+    for (int length : input_.lengths)
+      results.emplace_back(length, input_.heads.query * input_.heads.dim);
+    const int longest = *std::max_element(input_.lengths.begin(), input_.lengths.end());
+    for (int first = 0; first < longest; first += setting_.chunk) {
+      std::vector<std::pair<int, int>> rows; // (sequence, position)
+      for (int s = 0; s < int(input_.lengths.size()); ++s) {
+        for (int p = first; p < std::min(first + setting_.chunk, input_.lengths[std::size_t(s)]);
+             ++p)
+          rows.emplace_back(s, p);
+        if (!setting_.batch)
+          feed(std::exchange(rows, {}), results);
+      }
+      feed(rows, results);
+    }
+    return results;
+  }
+
+private:
+  void feed(const std::vector<std::pair<int, int>>& rows, std::vector<Matrix>& results) {
+    if (rows.empty())
+      return;
+    const int count = int(rows.size());
+    Matrix qkv(count, input_.heads.columns());
+    Matrix out(count, input_.heads.query * input_.heads.dim);
+    RowMap map;
+    for (const auto& table : tables_)
+      map.pages.emplace_back(table);
+    for (int r = 0; r < count; ++r) {
+      const auto [sequence, position] = rows[std::size_t(r)];
+      map.sequence.push_back(sequence);
+      map.position.push_back(position);
+      std::copy_n(input_.qkv[std::size_t(sequence)].tensor().row(position), qkv.cols,
+                  qkv.tensor().row(r));
+    }
+    const KvLayer cache{pool_.get(), layout_, 1};
+    rig_.run([&](Operations& ops) {
+      ops.rope_store(qkv.tensor(), input_.heads.query, {input_.cos.tensor(), input_.sin.tensor()},
+                     map, cache);
+      ops.attention(out.tensor(), qkv.tensor(), input_.heads.query,
+                    1 / std::sqrt(float(input_.heads.dim)), map, cache);
+    });
+    for (int r = 0; r < count; ++r) {
+      const auto [sequence, position] = rows[std::size_t(r)];
+      std::copy_n(out.tensor().row(r), out.cols,
+                  results[std::size_t(sequence)].tensor().row(position));
+    }
+  }
+
+  Input& input_;
+  Setting setting_;
+  Rig rig_;
+  KvLayout layout_;
+  std::shared_ptr<KvPool> pool_;
+  std::vector<PageRef> pages_;
+  std::vector<std::vector<std::uint32_t>> tables_;
+};
+
+std::vector<Matrix> attend(Input& input, const Setting& setting) {
+  return Runner(input, setting).run();
+}
+
+// In double precision, from the definition; keys and values rounded as the cache rounds them.
+Matrix exact_attention(const Input& input, int sequence, DType dtype) {
+  const auto [query, kv, dim] = input.heads;
+  const Matrix& qkv = input.qkv[std::size_t(sequence)];
+  const auto rotated = [&](int p, int head, int i) {
+    const int half = dim / 2;
+    const double a = qkv.at(p, head * dim + i % half);
+    const double b = qkv.at(p, head * dim + i % half + half);
+    const double c = input.cos.at(p, i % half);
+    const double s = input.sin.at(p, i % half);
+    return i < half ? a * c - b * s : b * c + a * s;
+  };
+  const auto stored = [&](double x) {
+    return dtype == DType::bf16 ? double(base::round_to_bf16(float(x))) : x;
+  };
+  Matrix out(qkv.rows, query * dim);
+  for (int p = 0; p < qkv.rows; ++p)
+    for (int h = 0; h < query; ++h) {
+      const int shared = h / (query / kv);
+      std::vector<double> weight(std::size_t(p) + 1);
+      double total = 0;
+      for (int j = 0; j <= p; ++j) {
+        double score = 0;
+        for (int i = 0; i < dim; ++i)
+          score += rotated(p, h, i) * stored(rotated(j, query + shared, i));
+        total += weight[std::size_t(j)] = std::exp(score / std::sqrt(double(dim)));
+      }
+      for (int i = 0; i < dim; ++i) {
+        double sum = 0;
+        for (int j = 0; j <= p; ++j)
+          sum +=
+              weight[std::size_t(j)] / total * stored(qkv.at(j, (query + kv + shared) * dim + i));
+        out.values[std::size_t(p * out.cols + h * dim + i)] = float(sum);
+      }
+    }
+  return out;
+}
+
+Matrix ones(const Matrix& like) {
+  Matrix result = like;
+  std::fill(result.values.begin(), result.values.end(), 1.0f);
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("the oracle's attention is the textbook's") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Input input({4, 2, 8}, {21, 5}, 1);
+    Setting setting;
+    setting.dtype = dtype;
+    const auto results = attend(input, setting);
+    // A key that rounds to the other neighbour in bf16 costs a little.
+    const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
+    for (int s = 0; s < 2; ++s) {
+      const Matrix exact = exact_attention(input, s, dtype);
+      CHECK(worst(results[std::size_t(s)], exact, ones(exact)) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("attention agrees with the oracle for every head shape and cache format") {
+  constexpr double tolerance = 1e-4;      // f32 cache; values lie in [-2, 2].
+  constexpr double tolerance_bf16 = 2e-2; // A key may round to the other neighbour.
+  for (const Heads& heads : {Heads{6, 2, 64}, Heads{4, 2, 32}, Heads{5, 1, 16}, Heads{3, 3, 48},
+                             Heads{9, 1, 80}, Heads{2, 1, 24}})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      Input input(heads, {150, 33}, 2);
+      Setting setting;
+      setting.dtype = dtype;
+      const auto expected = attend(input, setting);
+      for (const std::string& name : kernel_names()) {
+        CAPTURE(name);
+        CAPTURE(heads.dim);
+        CAPTURE(to_string(dtype));
+        setting.kernel = name;
+        const auto results = attend(input, setting);
+        for (std::size_t s = 0; s < 2; ++s)
+          CHECK(worst(results[s], expected[s], ones(expected[s])) <
+                (dtype == DType::f32 ? tolerance : tolerance_bf16));
+      }
+    }
+}
+
+TEST_CASE("attention has the same bits for every page size, chunk, batch and team") {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::string& name : kernel_names()) {
+      CAPTURE(name);
+      CAPTURE(to_string(dtype));
+      Input input({6, 2, 32}, {141, 70}, 3);
+      Setting plain;
+      plain.kernel = name;
+      plain.dtype = dtype;
+      const auto reference = attend(input, plain);
+      for (const int page_tokens : {2, 8, 16, 24, 32, 48, 128})
+        for (const int chunk : {1, 7, 64, 1000})
+          for (const bool batch : {false, true}) {
+            if (name == "scalar" && (chunk == 1 || page_tokens == 48))
+              continue; // Slow, and nothing to be found.
+            CAPTURE(page_tokens);
+            CAPTURE(chunk);
+            CAPTURE(batch);
+            Setting setting = plain;
+            setting.page_tokens = page_tokens;
+            setting.chunk = chunk;
+            setting.batch = batch;
+            setting.threads = 1 + (page_tokens / 8 + chunk) % 3;
+            CHECK(attend(input, setting) == reference);
+          }
+    }
+}
+
+TEST_CASE("NaN in a query or value shows in that row's attention and in no other sequence") {
+  for (const std::string& name : kernel_names()) {
+    CAPTURE(name);
+    Input input({2, 2, 16}, {40, 40}, 4);
+    input.qkv[0].values[std::size_t(10 * input.heads.columns())] =
+        std::numeric_limits<float>::quiet_NaN();
+    Setting setting;
+    setting.kernel = name;
+    setting.batch = true;
+    const auto results = attend(input, setting);
+    CHECK(std::isnan(results[0].at(10, 0)));
+    CHECK(!std::isnan(results[0].at(9, 0)));
+    for (const float value : results[1].values)
+      REQUIRE(!std::isnan(value));
+  }
+}

@@ -1,0 +1,247 @@
+// Every kernel family against the scalar oracle, and against itself in other company.
+#include "tests/gpu/rig.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::testing;
+
+namespace {
+
+constexpr DType all_dtypes[] = {DType::f32, DType::f16, DType::bf16};
+
+struct Shape {
+  int outputs;
+  int inputs;
+};
+// The demo pair's, and sizes that no tile divides.
+constexpr Shape shapes[] = {{640, 384}, {384, 1024}, {256, 128}, {1, 1},
+                            {17, 33},   {100, 50},   {79, 7}};
+
+Matrix product(const Rig& rig, const Weight& weight, Matrix& in, bool add = false) {
+  Matrix out(in.rows, weight.outputs());
+  std::fill(out.values.begin(), out.values.end(), 0.5f);
+  rig.run([&](Operations& ops) {
+    if (add)
+      ops.linear_add(out.tensor(), in.tensor(), weight);
+    else
+      ops.linear(out.tensor(), in.tensor(), weight);
+  });
+  return out;
+}
+
+// Sums of absolute values: what rounding errors of a sum are measured by.
+Matrix magnitudes(const Matrix& in, const Matrix& weight) {
+  Matrix result(in.rows, weight.rows);
+  for (int r = 0; r < in.rows; ++r)
+    for (int o = 0; o < weight.rows; ++o) {
+      double total = 1; // What linear_add adds to, and away from zero.
+      for (int i = 0; i < in.cols; ++i)
+        total += std::abs(double(in.at(r, i)) * double(weight.at(o, i)));
+      result.values[std::size_t(r) * std::size_t(weight.rows) + std::size_t(o)] = float(total);
+    }
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("products agree with the oracle up to the order of summation") {
+  constexpr double tolerance = 1e-6; // Of the sum of absolute values.
+  const Rig oracle("scalar", 1);
+  Random random(1);
+  for (const DType dtype : all_dtypes)
+    for (const Shape& shape : shapes) {
+      const HostWeight host(dtype, shape.outputs, shape.inputs, random);
+      const auto weight = oracle.device->pack({&host.matrix, 1}).value();
+      Matrix in(35, shape.inputs, random);
+      const Matrix scale = magnitudes(in, host.f32);
+      for (const std::string& name : kernel_names()) {
+        CAPTURE(name);
+        CAPTURE(to_string(dtype));
+        CAPTURE(shape.outputs);
+        CAPTURE(shape.inputs);
+        const Rig rig(name, 2);
+        for (const bool add : {false, true})
+          CHECK(worst(product(rig, *weight, in, add), product(oracle, *weight, in, add), scale) <
+                tolerance);
+      }
+    }
+}
+
+TEST_CASE("the oracle's product is the rounded inputs' product, in any format") {
+  const Rig oracle("scalar", 1);
+  Random random(2);
+  for (const DType dtype : all_dtypes) {
+    CAPTURE(to_string(dtype));
+    const HostWeight host(dtype, 33, 100, random);
+    const auto weight = oracle.device->pack({&host.matrix, 1}).value();
+    Matrix in(3, 100, random);
+    const Matrix out = product(oracle, *weight, in);
+    for (int r = 0; r < in.rows; ++r)
+      for (int o = 0; o < 33; ++o) {
+        double exact = 0;
+        for (int i = 0; i < 100; ++i)
+          exact += double(dtype == DType::bf16 ? base::round_to_bf16(in.at(r, i)) : in.at(r, i)) *
+                   double(host.f32.at(o, i));
+        CHECK(out.at(r, o) == doctest::Approx(exact).epsilon(1e-5).scale(1));
+      }
+  }
+}
+
+TEST_CASE("a row's product has the same bits alone, in any batch and on any number of ranks") {
+  Random random(3);
+  for (const std::string& name : kernel_names()) {
+    CAPTURE(name);
+    for (const DType dtype : all_dtypes) {
+      CAPTURE(to_string(dtype));
+      const HostWeight host(dtype, 200, 96, random);
+      const Rig alone(name, 1);
+      const auto weight = alone.device->pack({&host.matrix, 1}).value();
+      Matrix in(70, 96, random);
+      Matrix reference(0, 200);
+      for (int r = 0; r < in.rows; ++r) {
+        Matrix one = in.slice(r, 1);
+        const Matrix out = product(alone, *weight, one);
+        reference.values.insert(reference.values.end(), out.values.begin(), out.values.end());
+        ++reference.rows;
+      }
+      for (int threads = 1; threads <= 3; ++threads) {
+        CAPTURE(threads);
+        const Rig rig(name, threads);
+        for (int rows = 1; rows <= 70; rows += rows < 20 ? 1 : 25) {
+          CAPTURE(rows);
+          Matrix part = in.slice(70 - rows, rows);
+          CHECK(product(rig, *weight, part) == reference.slice(70 - rows, rows));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a weight packed from parts is the parts one below the other") {
+  Random random(4);
+  for (const DType dtype : all_dtypes) {
+    const HostWeight a(dtype, 20, 40, random);
+    const HostWeight b(dtype, 13, 40, random);
+    const Rig rig("scalar", 2);
+    const std::vector parts{a.matrix, b.matrix};
+    const auto both = rig.device->pack(parts).value();
+    const auto only_b = rig.device->pack({&b.matrix, 1}).value();
+    Matrix in(2, 40, random);
+    const Matrix whole = product(rig, *both, in);
+    const Matrix part = product(rig, *only_b, in);
+    for (int r = 0; r < 2; ++r)
+      for (int o = 0; o < 13; ++o)
+        CHECK(whole.at(r, 20 + o) == part.at(r, o));
+  }
+}
+
+TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as zeros") {
+  Random random(5);
+  for (const DType dtype : all_dtypes) {
+    const HostWeight host(dtype, 50, 37, random);
+    const Rig rig("scalar", 2);
+    const auto table = rig.device->pack({&host.matrix, 1}).value();
+    const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
+    Matrix out(int(tokens.size()), 37);
+    rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens); });
+    for (int r = 0; r < out.rows; ++r) {
+      const TokenId token = tokens[std::size_t(r)];
+      for (int i = 0; i < 37; ++i)
+        CHECK(out.at(r, i) == (token >= 0 && token < 50 ? host.f32.at(token, i) : 0.0f));
+    }
+  }
+}
+
+TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows") {
+  constexpr double tolerance = 2e-6; // Relative to the result's size, at least 0.01.
+  const Rig oracle("scalar", 1);
+  Random random(6);
+  for (const int cols : {384, 1024, 16, 5, 33}) {
+    Matrix in(9, 2 * cols, random, 6);
+    in.values[3] = 200; // Far out in the activation's tails.
+    in.values[4] = -200;
+    Matrix norm_in(9, cols, random, 3);
+    const std::vector<float> weight = random.floats(std::size_t(cols));
+    const auto run = [&](const Rig& rig, int rows) {
+      Matrix norm = norm_in.slice(0, rows);
+      Matrix gated(rows, cols);
+      rig.run([&](Operations& ops) {
+        ops.rms_norm(norm.tensor(), norm.tensor(), weight.data(), 1e-5f); // In place.
+        ops.swiglu(gated.tensor(), in.tensor().slice(0, rows));
+      });
+      norm.values.insert(norm.values.end(), gated.values.begin(), gated.values.end());
+      norm.rows *= 2;
+      return norm;
+    };
+    const Matrix expected = run(oracle, 9);
+    Matrix scale = expected;
+    for (float& value : scale.values)
+      value = std::max(std::abs(value), 0.01f);
+    for (const std::string& name : kernel_names()) {
+      CAPTURE(name);
+      CAPTURE(cols);
+      const Matrix all = run(Rig(name, 2), 9);
+      CHECK(worst(all, expected, scale) < tolerance);
+      const Matrix one = run(Rig(name, 3), 1);
+      CHECK(one.slice(0, 1) == all.slice(0, 1));
+      CHECK(one.slice(1, 1) == all.slice(9, 1));
+    }
+  }
+}
+
+TEST_CASE("gather copies rows in the order asked for") {
+  const Rig rig("scalar", 2);
+  Random random(7);
+  Matrix in(6, 10, random);
+  Matrix out(4, 10);
+  const std::vector<std::int32_t> rows{5, 0, 0, 3};
+  rig.run([&](Operations& ops) { ops.gather(out.tensor(), in.tensor(), rows); });
+  for (int r = 0; r < 4; ++r)
+    CHECK(out.slice(r, 1) == in.slice(rows[std::size_t(r)], 1));
+}
+
+TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere else") {
+  Random random(8);
+  for (const std::string& name : kernel_names()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    for (const DType dtype : all_dtypes) {
+      const HostWeight host(dtype, 40, 64, random);
+      const auto weight = rig.device->pack({&host.matrix, 1}).value();
+      Matrix in(5, 64, random);
+      in.values[2 * 64 + 9] = std::numeric_limits<float>::quiet_NaN();
+      Matrix out = product(rig, *weight, in);
+      const std::vector<float> ones(40, 1.0f);
+      rig.run(
+          [&](Operations& ops) { ops.rms_norm(out.tensor(), out.tensor(), ones.data(), 1e-5f); });
+      for (int r = 0; r < 5; ++r)
+        for (int o = 0; o < 40; ++o)
+          CHECK(std::isnan(out.at(r, o)) == (r == 2));
+    }
+  }
+}
+
+TEST_CASE("portable kernels have the same bits on every machine with fused multiply-add") {
+  std::vector<std::string> fused;
+  for (const std::string& name : kernel_names())
+    if (name == "highway-avx2" || name == "highway-avx3" || name == "highway-neon")
+      fused.push_back(name);
+  Random random(9);
+  const HostWeight host(DType::bf16, 100, 70, random);
+  Matrix in(3, 70, random);
+  for (std::size_t i = 1; i < fused.size(); ++i) {
+    const Rig a(fused[0], 1);
+    const Rig b(fused[i], 1);
+    const auto weight = a.device->pack({&host.matrix, 1}).value();
+    Matrix from_a = product(a, *weight, in);
+    Matrix from_b = product(b, *weight, in);
+    CHECK(from_a == from_b);
+    Matrix gated_a(3, 50), gated_b(3, 50);
+    a.run([&](Operations& ops) { ops.swiglu(gated_a.tensor(), from_a.tensor()); });
+    b.run([&](Operations& ops) { ops.swiglu(gated_b.tensor(), from_b.tensor()); });
+    CHECK(gated_a == gated_b);
+  }
+}

@@ -1,0 +1,106 @@
+// A device with one lane of a chosen kernel family and team, for tests of operations.
+#pragma once
+
+#include "base/bf16.hpp"
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/device.hpp"
+#include "tests/gpu/support.hpp"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::testing {
+
+inline std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const cpu::Kernels* kernels : cpu::available_kernels())
+    names.push_back(kernels->name());
+  return names;
+}
+
+class Rig {
+public:
+  Rig(const std::string& kernel, int threads) {
+    setenv("PACELINE_CPU", kernel.c_str(), 1);
+    device = open_device("cpu", {threads, std::make_shared<RealTime>(), nullptr}).value();
+    unsetenv("PACELINE_CPU");
+    lane = device->open_lane("target").value();
+  }
+
+  void run(std::function<void(Operations&)> body) const {
+    auto step = std::make_shared<TestStep>(std::move(body));
+    REQUIRE(lane->submit(step));
+    const Retirement how = step->wait();
+    REQUIRE(how.completed);
+  }
+
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Lane> lane;
+};
+
+/// A dense matrix of the test's own.
+struct Matrix {
+  Matrix(int r, int c) : rows(r), cols(c), values(std::size_t(r) * std::size_t(c)) {}
+  Matrix(int r, int c, Random& random, float scale = 1)
+      : rows(r), cols(c), values(random.floats(std::size_t(r) * std::size_t(c), scale)) {}
+  Tensor tensor() { return {values.data(), rows, cols, cols}; }
+  float at(int r, int c) const {
+    return values[std::size_t(r) * std::size_t(cols) + std::size_t(c)];
+  }
+  bool operator==(const Matrix& other) const { // Bit for bit.
+    return rows == other.rows && cols == other.cols &&
+           std::equal(values.begin(), values.end(), other.values.begin(), [](float a, float b) {
+             return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+           });
+  }
+  Matrix slice(int first, int count) const {
+    Matrix part(count, cols);
+    std::copy_n(values.begin() + std::ptrdiff_t(first) * cols, part.values.size(),
+                part.values.begin());
+    return part;
+  }
+
+  int rows;
+  int cols;
+  std::vector<float> values;
+};
+
+/// Random weights in a checkpoint's format.
+struct HostWeight {
+  HostWeight(DType dtype, int rows, int cols, Random& random)
+      : matrix{dtype, nullptr, rows, cols}, f32(rows, cols, random, 0.25f) {
+    for (float& value : f32.values) {
+      if (dtype == DType::bf16) {
+        bits.push_back(base::to_bf16(value).bits);
+        value = base::to_float(base::bf16{bits.back()});
+      } else if (dtype == DType::f16) { // Sign, an exponent of 2^-7 .. 1, any mantissa.
+        bits.push_back(std::uint16_t((random.bits() & 0x83FFu) | ((8 + random.bits() % 8) << 10)));
+        value = base::to_float(base::f16{bits.back()});
+      }
+    }
+    matrix.data = dtype == DType::f32 ? static_cast<const void*>(f32.values.data()) : bits.data();
+  }
+  HostWeight(const HostWeight&) = delete;
+
+  HostMatrix matrix;
+  Matrix f32; ///< The same values.
+  std::vector<std::uint16_t> bits;
+};
+
+/// Largest |a - b| in units of `scale[i]`.
+inline double worst(const Matrix& a, const Matrix& b, const Matrix& scale) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    const double off =
+        std::abs(double(a.values[i]) - double(b.values[i])) / double(scale.values[i]);
+    most = off <= most ? most : off; // NaN counts as worst.
+  }
+  return most;
+}
+
+} // namespace paceline::gpu::testing

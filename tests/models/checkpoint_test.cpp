@@ -1,0 +1,266 @@
+#include "models/checkpoint.hpp"
+#include "models/model.hpp"
+#include "support.hpp"
+
+#include <boost/json.hpp>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <random>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+
+namespace {
+
+/// The bytes of a safetensors file.
+std::string file_of(std::string_view header, std::string_view data) {
+  std::string out;
+  for (int i = 0; i < 8; ++i)
+    out += char(header.size() >> (8 * i) & 0xFF);
+  return out.append(header).append(data);
+}
+
+const std::string two_tensors = R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                                R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})";
+
+Result<std::vector<TensorEntry>> parse(const std::string& file) {
+  return parse_safetensors("w.safetensors", std::as_bytes(std::span(file)));
+}
+
+struct Damage {
+  std::string header;
+  const char* names; ///< What the message must name.
+};
+
+/// Splits a file of the demo's into header and data, and puts them together again changed.
+struct DemoFile {
+  json::object header;
+  std::string data;
+
+  explicit DemoFile(const std::string& role) {
+    const std::string file = test::read_file(test::demo(role) + "/model.safetensors");
+    std::uint64_t size = 0;
+    std::memcpy(&size, file.data(), 8);
+    header = json::parse(file.substr(8, size)).as_object();
+    data = file.substr(8 + size);
+  }
+  std::string bytes() const { return file_of(json::serialize(header), data); }
+};
+
+Result<std::shared_ptr<const Model>> load_with(const std::string& weights) {
+  const test::TemporaryFolder folder;
+  folder.link_all(test::demo("draft"));
+  folder.write("model.safetensors", weights);
+  return load_model(folder.path(), test::device(), {});
+}
+
+void check_refused(const Result<std::shared_ptr<const Model>>& model, const std::string& names) {
+  REQUIRE(!model);
+  CHECK_MESSAGE(model.error().message.find(names) != std::string::npos, model.error().text());
+  CHECK(model.error().message.find("model.safetensors") != std::string::npos);
+  CHECK(!model.error().hint.empty());
+}
+
+} // namespace
+
+TEST_CASE("a safetensors file gives its tensors") {
+  const auto entries = parse(file_of(two_tensors + "   ", std::string(32, '\x01')));
+  REQUIRE_MESSAGE(entries, entries.error().text());
+  REQUIRE(entries->size() == 2);
+  CHECK((*entries)[0].name == "a");
+  CHECK((*entries)[0].dtype == gpu::DType::f32);
+  CHECK((*entries)[0].shape == std::vector<std::int64_t>{2, 3});
+  CHECK((*entries)[0].bytes.size() == 24);
+  CHECK((*entries)[1].bytes.size() == 8);
+  CHECK(parse(file_of(R"({"__metadata__":{"format":"pt","x":"y"}})", ""))->empty());
+  CHECK(parse(file_of(R"({"s":{"dtype":"F16","shape":[],"data_offsets":[0,2]}})", "ab"))->size() ==
+        1);
+  CHECK(parse(file_of(R"({"e":{"dtype":"F16","shape":[0,5],"data_offsets":[0,0]}})", "")));
+}
+
+TEST_CASE("a damaged safetensors header is an error that names file and tensor") {
+  const std::string big = "18446744073709551615";
+  const Damage table[] = {
+      {"", "not JSON"},
+      {"[]", "list"},
+      {"7", "number"},
+      {"{", "not JSON"},
+      {"{} x", "after its JSON"},
+      {"{}{}", "after its JSON"},
+      {R"({"a":1})", "tensor a"},
+      {R"({"a":"x"})", "tensor a"},
+      {R"({"a":null})", "tensor a"},
+      {R"({"a":[1]})", "list"},
+      {R"({"a":{}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[2,3]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"shape":[2,3],"data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","dtype":"F16","shape":[2,3],"data_offsets":[0,24]}})", "twice"},
+      {R"({"a":{"dtype":"F32","shape":[2],"shape":[3],"data_offsets":[0,24]}})", "twice"},
+      {R"({"a":{"dtype":"F32","shape":{"x":2},"data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,24]}})", "list"},
+      {R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24],"x":[1]}})", "unknown field x"},
+      {R"({"a":{"dtype":"F32","shape":[2,-3],"data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[2,3.5],"data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[2,true],"data_offsets":[0,24]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", "tensor a"},
+      {R"({"a":{"dtype":"I64","shape":[4],"data_offsets":[0,32]}})", "I64"},
+      {R"({"a":{"dtype":"f32","shape":[8],"data_offsets":[0,32]}})", "f32"},
+      {R"({"a":{"dtype":"F32","shape":[9],"data_offsets":[0,36]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[7],"data_offsets":[0,32]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[32,0]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32,32]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[-1,31]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[0,)" + big + "]}}", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[)" + big + R"(],"data_offsets":[0,32]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[2147483647,2147483647,4],"data_offsets":[0,32]}})",
+       "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[)" + big + big + R"(],"data_offsets":[0,32]}})", "tensor a"},
+      // Two tensors share bytes, leave some out, or have one name.
+      {R"({"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]},)"
+       R"("b":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}})",
+       "tensor b overlaps"},
+      {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},)"
+       R"("b":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}})",
+       "tensor b follows"},
+      {R"({"a":{"dtype":"F32","shape":[7],"data_offsets":[0,28]}})", "4 bytes at the end"},
+      {R"({"a":{"dtype":"F32","shape":[7],"data_offsets":[4,32]}})", "tensor a follows"},
+      {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+       R"("a":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}})",
+       "tensor a stands twice"},
+      {R"({"x\ny":{"dtype":"F32","shape":[7],"data_offsets":[0,32]}})", "tensor x\\x0ay"},
+      {"{\"\xFF\":{}}", "not JSON"},
+      {R"({"__metadata__":{"x":1}})", "__metadata__"},
+  };
+  for (const Damage& damage : table) {
+    CAPTURE(damage.header);
+    const auto entries = parse(file_of(damage.header, std::string(32, '\x01')));
+    REQUIRE(!entries);
+    const std::string text = entries.error().text();
+    CHECK_MESSAGE(text.find(damage.names) != std::string::npos, text);
+    CHECK(text.starts_with("w.safetensors: "));
+    CHECK(text.find('\n') == std::string::npos);
+    CHECK(!entries.error().hint.empty());
+  }
+}
+
+TEST_CASE("a safetensors file with a wrong header size is an error") {
+  const std::string whole = file_of(two_tensors, std::string(32, '\x01'));
+  REQUIRE(parse(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK(!parse(whole.substr(0, size)));
+  CHECK(!parse(whole + "x"));
+  for (const std::uint64_t size :
+       {std::uint64_t(0), std::uint64_t(1), std::uint64_t(two_tensors.size() + 33),
+        std::uint64_t(100) << 20, std::uint64_t(1) << 40, ~std::uint64_t(0)}) {
+    std::string damaged = whole;
+    std::memcpy(damaged.data(), &size, 8);
+    CHECK(!parse(damaged));
+  }
+}
+
+TEST_CASE("a header with any byte changed is read or refused, never more") {
+  const std::string whole = file_of(two_tensors, std::string(32, '\x01'));
+  std::mt19937 random(9);
+  int refused = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string damaged = whole;
+    for (unsigned i = 0; i <= random() % 3; ++i)
+      damaged[random() % (damaged.size() - 32)] =
+          char(random() % 2 ? random() : "{}[]\",:0"[random() % 8]);
+    const auto entries = parse(damaged);
+    refused += !entries;
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; entries && i < entries->size(); ++i)
+      bytes += (*entries)[i].bytes.size();
+    CHECK((!entries || bytes <= damaged.size()));
+  }
+  CHECK(refused > 10'000);
+}
+
+TEST_CASE("a checkpoint hands out what it holds, in the shape that is asked for") {
+  const test::TemporaryFolder folder;
+  std::string data(32, '\0');
+  const float values[] = {1, 2, 3, 4, 5, 6};
+  std::memcpy(data.data(), values, 24);
+  const std::uint16_t halves[] = {0x3F80, 0xC000, 0x0000, 0x4040}; // 1, -2, 0, 3
+  std::memcpy(data.data() + 24, halves, 8);
+  // A header whose size is odd leaves the tensors misaligned.
+  for (const std::string padding : {"", " ", "  ", "   "}) {
+    folder.write("model.safetensors", file_of(two_tensors + padding, data));
+    auto checkpoint = Checkpoint::open(folder.path());
+    REQUIRE(checkpoint);
+    const auto matrix = checkpoint->matrix("a", 2, 3);
+    REQUIRE(matrix);
+    CHECK(std::uintptr_t(matrix->data) % alignof(float) == 0);
+    CHECK(std::memcmp(matrix->data, values, 24) == 0);
+    CHECK(checkpoint->vector("b", 4) == std::vector<float>{1, -2, 0, 3});
+    CHECK(checkpoint->parameters() == 10);
+    CHECK(checkpoint->check_all_taken());
+  }
+  auto checkpoint = Checkpoint::open(folder.path());
+  CHECK(checkpoint->matrix("a", 3, 2).error().message.find("tensor a is [2, 3]") !=
+        std::string::npos);
+  CHECK(checkpoint->matrix("c", 3, 2).error().message.find("tensor c is missing") !=
+        std::string::npos);
+  CHECK(checkpoint->check_all_taken().error().message.find("unexpected tensor a") !=
+        std::string::npos);
+}
+
+TEST_CASE("weights that do not fit config.json are refused by name") {
+  const DemoFile whole("draft");
+  REQUIRE(load_with(whole.bytes()));
+
+  DemoFile missing = whole;
+  const json::value norm = missing.header.at("model.norm.weight");
+  missing.header.erase("model.norm.weight");
+  missing.header["model.norm.weights"] = norm;
+  const auto model = load_with(missing.bytes());
+  REQUIRE(!model);
+  CHECK(model.error().message.find("model.norm.weight is missing") != std::string::npos);
+
+  DemoFile unexpected = whole;
+  unexpected.header["model.layers.0.self_attn.q_proj.bias"] =
+      json::object{{"dtype", "BF16"},
+                   {"shape", {1}},
+                   {"data_offsets", {unexpected.data.size(), unexpected.data.size() + 2}}};
+  unexpected.data += "xx";
+  check_refused(load_with(unexpected.bytes()), "q_proj.bias");
+
+  DemoFile turned = whole;
+  json::value& shape = turned.header["model.layers.1.mlp.down_proj.weight"].as_object()["shape"];
+  shape = json::array{shape.as_array()[1], shape.as_array()[0]};
+  check_refused(load_with(turned.bytes()), "model.layers.1.mlp.down_proj.weight is [384, 128]");
+
+  check_refused(load_with(whole.bytes().substr(0, 1'000'000)), "tensor model.");
+  check_refused(load_with(""), "too few");
+}
+
+TEST_CASE("a tied head that is stored all the same, and rotary frequencies, are ignored") {
+  DemoFile file("draft");
+  const std::size_t end = file.data.size();
+  const std::size_t head = std::size_t(4096) * 128 * 2;
+  file.header["lm_head.weight"] =
+      json::object{{"dtype", "BF16"}, {"shape", {4096, 128}}, {"data_offsets", {end, end + head}}};
+  file.header["model.layers.0.self_attn.rotary_emb.inv_freq"] = json::object{
+      {"dtype", "F32"}, {"shape", {16}}, {"data_offsets", {end + head, end + head + 64}}};
+  file.data.resize(end + head + 64);
+  const auto model = load_with(file.bytes());
+  REQUIRE_MESSAGE(model, model.error().text());
+  CHECK((*model)->info().parameters == 918'144);
+}
+
+TEST_CASE("files that are absent, folders, or sharded are errors that say so") {
+  const test::TemporaryFolder folder;
+  const auto load = [&] { return load_model(folder.path(), test::device(), {}); };
+  CHECK(load().error().code == ErrorCode::not_found);
+  CHECK(load().error().message.find("config.json") != std::string::npos);
+  folder.write("config.json", test::read_file(test::demo("draft") + "/config.json"));
+  CHECK(load().error().code == ErrorCode::not_found);
+  CHECK(load().error().message.find("model.safetensors") != std::string::npos);
+  folder.write("model.safetensors.index.json", "{}");
+  CHECK(load().error().code == ErrorCode::unsupported);
+  folder.write("model.safetensors/x", "");
+  CHECK(load().error().code == ErrorCode::invalid_argument);
+}

@@ -1,0 +1,212 @@
+#include "models/config.hpp"
+#include "models/model.hpp"
+#include "support.hpp"
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <optional>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+json::object demo_config() {
+  return json::parse(test::read_file(test::demo("target") + "/config.json")).as_object();
+}
+
+Result<ModelConfig> config_with(const std::string& key, const json::value& value) {
+  json::object object = demo_config();
+  object[key] = value;
+  const test::TemporaryFolder folder;
+  folder.write("config.json", json::serialize(object));
+  return load_config(folder.path());
+}
+
+Result<GenerationDefaults> defaults_of(const std::string& text) {
+  const test::TemporaryFolder folder;
+  folder.write("config.json", json::serialize(demo_config()));
+  folder.write("generation_config.json", text);
+  return load_generation_defaults(folder.path());
+}
+
+/// An environment variable, as it was again at the end of the scope.
+class Environment {
+public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name))
+      old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Environment() {
+    if (old_)
+      ::setenv(name_, old_->c_str(), 1);
+    else
+      ::unsetenv(name_);
+  }
+
+private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+} // namespace
+
+TEST_CASE("the demo pair's configuration is read as it stands") {
+  const auto config = load_config(test::demo("draft"));
+  REQUIRE(config);
+  CHECK(config->hidden == 128);
+  CHECK(config->layers == 2);
+  CHECK(config->heads == 4);
+  CHECK(config->kv_heads == 2);
+  CHECK(config->head_dim == 32);
+  CHECK(config->ffn == 384);
+  CHECK(config->vocabulary == 4096);
+  CHECK(config->context == 1024);
+  CHECK(config->norm_epsilon == 1e-5f);
+  CHECK(config->tied_embedding);
+}
+
+TEST_CASE("what config.json may leave out has its default") {
+  CHECK(config_with("head_dim", nullptr)->head_dim == 64);
+  CHECK(config_with("num_key_value_heads", nullptr)->kv_heads == 6);
+  CHECK(config_with("rope_theta", 500000)->rope_theta == 500000.0f);
+  CHECK(config_with("rope_scaling", json::object{{"rope_type", "default"}}));
+  CHECK(config_with("rope_parameters", json::object{{"rope_type", "default"}, {"rope_theta", 1e6}})
+            ->rope_theta == 1e6f);
+  CHECK(config_with("architectures", nullptr)->architecture == "LlamaForCausalLM");
+}
+
+TEST_CASE("an option that would change results is refused by name") {
+  const std::pair<const char*, json::value> cases[] = {
+      {"architectures", json::array{"GPT2LMHeadModel"}},
+      {"rope_scaling", json::object{{"type", "linear"}, {"factor", 2}}},
+      {"rope_scaling", json::object{{"rope_type", "llama3"}}},
+      {"rope_parameters", json::object{{"rope_type", "yarn"}}},
+      {"attention_bias", true},
+      {"mlp_bias", true},
+      {"hidden_act", "gelu"},
+      {"sliding_window", 4096},
+      {"partial_rotary_factor", 0.5},
+      {"quantization_config", json::object{}}};
+  for (const auto& [key, value] : cases) {
+    CAPTURE(key);
+    const auto refused = config_with(key, value);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::unsupported);
+    const bool named = refused.error().message.find(std::string(key) == "architectures"
+                                                        ? "GPT2LMHeadModel"
+                                                        : key) != std::string::npos;
+    CHECK_MESSAGE(named, refused.error().text());
+  }
+}
+
+TEST_CASE("a value out of range or of another type is an error that names the field") {
+  const std::pair<const char*, json::value> cases[] = {
+      {"hidden_size", nullptr},
+      {"hidden_size", 0},
+      {"hidden_size", -384},
+      {"hidden_size", 384.5},
+      {"hidden_size", "384"},
+      {"hidden_size", 1e30},
+      {"hidden_size", std::int64_t(1) << 40},
+      {"num_attention_heads", 0},
+      {"num_attention_heads", 5},
+      {"num_key_value_heads", 4},
+      {"num_key_value_heads", json::array{}},
+      {"head_dim", 63},
+      {"num_hidden_layers", 100000},
+      {"vocab_size", 0},
+      {"max_position_embeddings", std::int64_t(1) << 50},
+      {"rms_norm_eps", "small"},
+      {"rms_norm_eps", -1},
+      {"rope_theta", 0},
+      {"rope_scaling", 7},
+      {"attention_bias", "yes"},
+      {"tie_word_embeddings", 1},
+      {"hidden_act", 3}};
+  for (const auto& [key, value] : cases) {
+    CAPTURE(key);
+    CAPTURE(json::serialize(value));
+    const auto refused = config_with(key, value);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::corrupt);
+    CHECK_MESSAGE(refused.error().message.find(key) != std::string::npos, refused.error().text());
+    CHECK(refused.error().message.find("config.json") != std::string::npos);
+  }
+}
+
+TEST_CASE("sampling defaults come from generation_config.json, else greedy") {
+  const auto demo = load_generation_defaults(test::demo("target"));
+  REQUIRE(demo);
+  CHECK(demo->warping.temperature == 0.8f);
+  CHECK(demo->warping.top_p == 0.95f);
+  CHECK(demo->warping.top_k == 0);
+  CHECK(demo->end_of_text == std::vector<TokenId>{0});
+
+  const auto greedy = defaults_of(R"({"temperature": 0.7, "eos_token_id": [3, 5]})");
+  REQUIRE(greedy);
+  CHECK(greedy->warping.greedy());
+  CHECK(greedy->end_of_text == std::vector<TokenId>{3, 5});
+  CHECK(defaults_of(R"({"do_sample": true})")->warping.temperature == 1);
+  CHECK(defaults_of(R"({"do_sample": true, "top_k": 20})")->warping.top_k == 20);
+  CHECK(defaults_of(R"({"repetition_penalty": 1.1})")->warping.repetition_penalty == 1.1f);
+  CHECK(defaults_of("{}")->end_of_text == std::vector<TokenId>{0}); // config.json's
+}
+
+TEST_CASE("a damaged generation_config.json is an error that names the field") {
+  for (const auto& [text, name] :
+       {std::pair(R"({"do_sample": 3})", "do_sample"),
+        std::pair(R"({"temperature": -1})", "temperature"), std::pair(R"({"top_p": 2})", "top_p"),
+        std::pair(R"({"eos_token_id": "x"})", "eos_token_id"),
+        std::pair(R"({"eos_token_id": [1, -1]})", "eos_token_id"),
+        std::pair("[]", "generation_config.json"), std::pair("{", "generation_config.json")}) {
+    CAPTURE(text);
+    const auto refused = defaults_of(text);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::corrupt);
+    CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());
+  }
+}
+
+TEST_CASE("a model is a folder, the built-in pair, or a snapshot in the hub's local cache") {
+  const test::TemporaryFolder cache;
+  cache.write("models--org--name.x/refs/main", "abc123");
+  cache.write("models--org--name.x/snapshots/abc123/config.json", "{}");
+  const Environment hub("HF_HUB_CACHE", cache.path());
+  CHECK(resolve_model_path(cache.path(), "target") == cache.path());
+  CHECK(resolve_model_path("scripted:seed=1", "draft") == "scripted:seed=1");
+  CHECK(resolve_model_path("org/name.x", "target") ==
+        cache.path() + "/models--org--name.x/snapshots/abc123");
+  for (const char* role : {"target", "draft"}) {
+    const auto demo = resolve_model_path("demo", role);
+    REQUIRE(demo);
+    CHECK(fs::equivalent(*demo, test::demo(role)));
+  }
+  const Environment elsewhere("PACELINE_DEMO_MODELS", cache.path());
+  const auto absent = resolve_model_path("demo", "target");
+  REQUIRE(!absent);
+  CHECK(absent.error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("a model that is not there is an error that says how to get it") {
+  const test::TemporaryFolder cache;
+  cache.write("file.gguf", "x");
+  cache.write("models--org--half/refs/main", "gone");
+  cache.write("models--org--astray/refs/main", "../../..");
+  const Environment hub("HF_HUB_CACHE", cache.path());
+  const auto hint = [](const std::string& name) {
+    const auto refused = resolve_model_path(name, "target");
+    REQUIRE(!refused);
+    CHECK(refused.error().message.find(name) != std::string::npos);
+    return refused.error().hint;
+  };
+  for (const char* id : {"org/name", "org/half", "org/astray"})
+    CHECK(hint(id) == std::string("download it: huggingface-cli download ") + id);
+  for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
+    CHECK(hint(path).find("download") == std::string::npos);
+  CHECK(hint(cache.path() + "/file.gguf").find("folder") != std::string::npos);
+}

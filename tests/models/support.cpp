@@ -1,0 +1,139 @@
+#include "support.hpp"
+
+#include <boost/json/parse.hpp>
+#include <doctest/doctest.h>
+#include <fstream>
+#include <future>
+#include <sstream>
+#include <stdexcept>
+#include <unistd.h>
+
+namespace paceline::models::test {
+namespace fs = std::filesystem;
+namespace {
+
+/// Nothing here waits, so nothing is ever called back.
+class SteadyTime final : public base::Timekeeper {
+public:
+  base::TimePoint now() const override { return std::chrono::steady_clock::now(); }
+  void after(base::Duration, std::function<void()>) override {
+    throw std::logic_error("no timers in these tests");
+  }
+};
+
+/// One forward pass.
+class PassStep final : public gpu::Step {
+public:
+  PassStep(const Model& model, Workspace& workspace) : model_(model), workspace_(workspace) {}
+
+  std::string name() const override { return "pass"; }
+  Next prepare(base::TimePoint) override { return ran_ ? Next::done : Next::ready; }
+  gpu::Work work() const override { return {}; }
+  void run(gpu::Operations& operations) override { model_.forward(operations, workspace_); }
+  void complete(base::TimePoint) override { ran_ = true; }
+  void retire(const gpu::Retirement& how) override { retired_.set_value(how.completed); }
+
+  bool wait() { return retired_.get_future().get(); }
+
+private:
+  const Model& model_;
+  Workspace& workspace_;
+  bool ran_ = false;
+  std::promise<bool> retired_;
+};
+
+} // namespace
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE_MESSAGE(in, path.string());
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+boost::json::value data(const std::string& name) {
+  return boost::json::parse(read_file(fs::path(PACELINE_TEST_DATA) / name));
+}
+
+std::string demo(const std::string& role) {
+  return std::string(PACELINE_DEMO_MODELS) + "/" + role;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "paceline-models-XXXXXX").string();
+  REQUIRE(::mkdtemp(name.data()));
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void TemporaryFolder::write(const std::string& name, std::string_view contents) const {
+  fs::remove(path_ / name); // a link's target stays as it is
+  fs::create_directories((path_ / name).parent_path());
+  std::ofstream(path_ / name, std::ios::binary) << contents;
+}
+
+void TemporaryFolder::link_all(const std::string& folder) const {
+  for (const auto& entry : fs::directory_iterator(folder))
+    fs::create_symlink(entry.path(), path_ / entry.path().filename());
+}
+
+std::shared_ptr<gpu::Device> device(const std::string& name, int threads) {
+  gpu::DeviceOptions options;
+  options.threads = threads;
+  options.time = std::make_shared<SteadyTime>();
+  auto opened = gpu::open_device(name, options);
+  REQUIRE_MESSAGE(opened, opened.error().text());
+  return *opened;
+}
+
+Runner::Runner(std::shared_ptr<const Model> model, int page_tokens, std::size_t pages, int max_rows,
+               int max_logit_rows)
+    : model_(std::move(model)) {
+  gpu::Device& on = model_->device();
+  pool_ = gpu::KvPool::create(on, model_->kv_shape(page_tokens), pages).value();
+  workspace_ = model_->make_workspace(max_rows, max_logit_rows).value();
+  lane_ = on.open_lane("target").value();
+}
+
+Runner::~Runner() = default;
+
+std::vector<std::uint32_t> Runner::take_pages(int tokens) {
+  const int page_tokens = pool_->shape().page_tokens;
+  std::vector<std::uint32_t> ids;
+  for (int i = 0; i < (tokens + page_tokens - 1) / page_tokens; ++i) {
+    held_.push_back(pool_->take());
+    REQUIRE(held_.back());
+    ids.insert(i % 2 ? ids.begin() : ids.end(), held_.back()->id);
+  }
+  return ids;
+}
+
+std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch) {
+  model_->plan(batch, *pool_, *workspace_);
+  const auto step = std::make_shared<PassStep>(*model_, *workspace_);
+  REQUIRE(lane_->submit(step));
+  REQUIRE(step->wait());
+  const gpu::Tensor logits = workspace_->logits();
+  int rows = 0;
+  for (const SequenceRows& sequence : batch)
+    rows += sequence.logit_rows();
+  std::vector<std::vector<float>> out;
+  for (int r = 0; r < rows; ++r)
+    out.emplace_back(logits.row(r), logits.row(r) + logits.cols);
+  return out;
+}
+
+std::vector<std::vector<float>> logits_of(const std::shared_ptr<const Model>& model,
+                                          std::span<const TokenId> tokens) {
+  Runner runner(model, 16);
+  const auto pages = runner.take_pages(int(tokens.size()));
+  const SequenceRows rows{pages, 0, tokens, 0};
+  return runner.run({&rows, 1});
+}
+
+} // namespace paceline::models::test
