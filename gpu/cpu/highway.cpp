@@ -599,19 +599,20 @@ const Kernels& highway_kernels() {
   return *HWY_DYNAMIC_DISPATCH(best_kernels)();
 }
 
+// Chooses by hand, and leaves alone what the process dispatches to elsewhere.
 std::vector<const Kernels*> highway_variants() {
-  static const std::vector<const Kernels*> variants = [] {
-    std::vector<const Kernels*> all;
-    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      hwy::SetSupportedTargetsForTest(target);
-      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      all.push_back(HWY_DYNAMIC_DISPATCH(named_kernels)());
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    return all;
-  }();
-  return variants;
+  std::vector<const Kernels*> all;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0
+    static_cast<void>(target);
+    all.push_back(HWY_STATIC_DISPATCH(named_kernels)());
+#else
+    hwy::ChosenTarget chosen;
+    chosen.Update(target);
+    all.push_back(HWY_DISPATCH_TABLE(named_kernels)[chosen.GetIndex()]());
+#endif
+  }
+  return all;
 }
 
 } // namespace paceline::gpu::cpu
