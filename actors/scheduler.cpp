@@ -22,16 +22,21 @@ Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
     : self_(self), parts_(std::move(parts)), policy_(parts_.policy) {}
 
 SchedulerActor::behavior_type Scheduler::make_behavior() {
-  const auto counted = [this] { add(parts_.telemetry->messages, 1); };
   return {
-      [this](const Admit& request) { admit(request); },
-      [this](const Abandon& request) { abandon(request.sequence); },
-      [this, counted](const Verdicts& verdicts) {
-        counted();
+      [this](const Admit& request) {
+        const Handling span(*parts_.telemetry, name, "admit");
+        admit(request);
+      },
+      [this](const Abandon& request) {
+        const Handling span(*parts_.telemetry, name, "abandon");
+        abandon(request.sequence);
+      },
+      [this](const Verdicts& verdicts) {
+        const Handling span(*parts_.telemetry, name, "verdicts");
         take(verdicts);
       },
-      [this, counted](const WindowsReady& ready) {
-        counted();
+      [this](const WindowsReady& ready) {
+        const Handling span(*parts_.telemetry, name, "windows");
         if (wait_ && wait_->ticket == ready.ticket) {
           distrust_pause_ = {};
           stop_waiting();
@@ -57,7 +62,6 @@ Sequence* Scheduler::find(SequenceId id) {
 }
 
 void Scheduler::admit(const Admit& request) {
-  add(parts_.telemetry->messages, 1);
   if (find(request.spec->id))
     return;
   Sequence& s = sequences_[request.spec->id];
@@ -70,7 +74,6 @@ void Scheduler::admit(const Admit& request) {
 }
 
 void Scheduler::abandon(SequenceId id) {
-  add(parts_.telemetry->messages, 1);
   end(id);
   pump();
 }
