@@ -219,6 +219,24 @@ TEST_CASE("Speculation comes back when drafts are good again, after a growing pa
   CHECK(back.share[0] < 0.1);
 }
 
+TEST_CASE("A few probes outweigh a long memory of bad drafts") {
+  // At this cost of drafting a mode change needs acceptance to be believed in.
+  int rounds = 0;
+  constexpr int seeds = 8;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    Machine m{0.02, 0.5, 0.0, 1.0};
+    SpeculationPolicy policy({});
+    Simulator simulator(seed);
+    run(policy, simulator, m, 8000, 1);
+    m.a = 0.9;
+    for (int streak = 0; streak < 60 && rounds < 100'000; ++rounds) { // of rounds not in `off`
+      policy.observe(simulator.round(m, policy.plan()));
+      streak = policy.plan().mode == SpeculationMode::off ? 0 : streak + 1;
+    }
+  }
+  CHECK(rounds / seeds < 850);
+}
+
 TEST_CASE("Small and large batches are judged apart") {
   // Compute-bound beyond one sequence: speculation helps one client and would slow
   // eight down.
