@@ -57,11 +57,11 @@ std::string help_of(const CLI::App& program) {
 /// CLI11's message, in the form `what is wrong: how to mend it`.
 std::string usage_problem(const CLI::App& program, const CLI::ParseError& error) {
   const std::string what = error.what();
-  if (error.get_name() == "ValidationError") { // "--top-p: cannot be '3': give ..."
+  if (dynamic_cast<const CLI::ValidationError*>(&error)) { // "--top-p: cannot be '3': give ..."
     const auto colon = what.find(": ");
     return colon == std::string::npos ? what : what.substr(0, colon) + what.substr(colon + 1);
   }
-  if (error.get_name() == "ExtrasError") {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
     const auto extras = program.remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
     const char* kind = first.starts_with('-') ? "unknown option " : "unexpected argument ";
@@ -102,9 +102,12 @@ int program(int count, char** arguments) {
                    "paceline");
   program.set_version_flag("--version", "paceline " PACELINE_VERSION);
   program.require_subcommand(0, 1);
+  program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.footer(footer);
   const std::array commands{add_generate(program), add_demo(program),     add_bench(program),
                             add_score(program),    add_tokenize(program), add_inspect(program)};
+  for (const Command& command : commands)
+    command.app->group("Commands");
   if (!names_command(program, count, arguments))
     return complain(std::string("there is no command ") + arguments[1] + ": see paceline --help",
                     status_usage);

@@ -146,7 +146,7 @@ void add_sampling_options(CLI::App& app, Request& request) {
 
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name) {
   app.option_defaults()->group("Input");
-  auto* text = app.add_option("text,-p,--prompt", prompt.text,
+  auto* text = app.add_option(name + ",-p,--prompt", prompt.text,
                               "The " + name + "; - or none: standard input, taken as it is");
   text->type_name("TEXT");
   app.add_option("-f,--file", prompt.file, "Read the " + name + " from a file")

@@ -72,6 +72,11 @@ Result<Scores> score_all(Engine& engine, std::vector<TokenId> tokens, std::size_
   return scores;
 }
 
+int context_of(const ModelInfo& model, const EngineOptions& options) {
+  const int asked = options.max_model_len;
+  return asked > 0 ? std::min(asked, model.max_model_len) : model.max_model_len;
+}
+
 boost::json::object to_json(const Scores& scores) {
   boost::json::array logprobs{nullptr};
   for (const float logprob : scores.logprobs)
@@ -99,7 +104,7 @@ Result<int> run(const Options& options) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} has {} tokens", options.file, tokens.size()),
                 "give a text of at least two: the first has no probability");
-  const auto context = std::size_t(engine.target().max_model_len);
+  const auto context = std::size_t(context_of(engine.target(), options.engine));
   if (tokens.size() > context)
     note(fmt::format("{} tokens, context {}: scored in windows that overlap by half\n",
                      tokens.size(), context));

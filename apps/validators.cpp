@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <fmt/format.h>
 #include <limits>
 #include <optional>
 #include <unistd.h>

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
-#include <fmt/format.h>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,26 +31,37 @@ std::string not_acceptable(const std::string& value, const std::string& wanted);
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-/// An option whose value is one of a few names. `value` keeps its default until one is given.
-template <class T, class Value>
-CLI::Option* add_choice(CLI::App& app, const std::string& flags, Value& value, Choices<T> choices,
-                        const std::string& description) {
-  std::string names;
-  for (const auto& [name, meaning] : choices)
-    names += (names.empty() ? "" : "|") + name;
-  const auto find = [choices](const std::string& given) {
-    return std::find_if(choices.begin(), choices.end(),
-                        [&](const auto& choice) { return choice.first == given; });
+/// What a name means; none: it is not one of the choices.
+template <class T>
+std::optional<T> meaning(const Choices<T>& choices, const std::string& given) {
+  for (const auto& [name, value] : choices)
+    if (name == given)
+      return value;
+  return std::nullopt;
+}
+
+/// "off|sync|overlap"
+template <class T>
+std::string names(const Choices<T>& choices) {
+  std::string all;
+  for (const auto& [name, value] : choices)
+    all += (all.empty() ? "" : "|") + name;
+  return all;
+}
+
+/// An option whose value is one of a few names. `target` keeps its default until one is given.
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& flags, T& target,
+                        const Choices<T>& choices, const std::string& description) {
+  const auto set = [&target, choices](const std::string& given) {
+    target = meaning(choices, given).value_or(target);
   };
-  const auto check = [=](const std::string& given) {
-    return find(given) != choices.end() ? std::string() : not_acceptable(given, names);
+  const auto check = [choices](const std::string& given) {
+    return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
   };
-  return app
-      .add_option_function<std::string>(
-          flags, [&value, find](const std::string& given) { value = find(given)->second; },
-          description)
+  return app.add_option_function<std::string>(flags, set, description)
       ->check(CLI::Validator(check, ""))
-      ->type_name(names);
+      ->type_name(names(choices));
 }
 
 } // namespace paceline::apps

@@ -20,11 +20,15 @@ ProcessResult generate_with(std::vector<std::string> options) {
 } // namespace
 
 TEST_CASE("devices that do not exist are named") {
-  for (const char* device : {"tpu", "cpu:99999", "cpu:a", "cpu:4000", "cuda:99", "sim:", "sim:x"}) {
+  for (const char* device : {"tpu", "cpu:99999", "cpu:a", "cuda:99", "sim:", "sim:x"}) {
     CAPTURE(device);
     check_complaint(generate_with({"--device", device}), 2, {device});
     check_complaint(generate_with({"--draft-device", device}), 2, {device});
   }
+}
+
+TEST_CASE("a core that does not exist is named, and those that do") {
+  check_complaint(generate_with({"--device", "cpu:4000"}), 2, {"4000", "0"});
 }
 
 TEST_CASE("models that are not there are named") {

@@ -62,6 +62,10 @@ void give(int& file, std::string_view& text) {
     close_end(file);
 }
 
+unsigned long bit(int signal) {
+  return 1ul << (signal - 1);
+}
+
 /// A child starts as from a shell: no signal blocked, SIGPIPE deadly.
 class DefaultSignals {
 public:
@@ -140,17 +144,30 @@ void Process::send(int signal) {
 }
 
 void Process::await_taken(int signal) {
-  const unsigned long bit = 1ul << (signal - 1);
-  for (;;) {
-    std::ifstream status("/proc/" + std::to_string(child_) + "/status");
-    unsigned long pending = 0;
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with("ShdPnd:"))
-        pending = std::stoul(line.substr(7), nullptr, 16);
-    if ((pending & bit) == 0)
-      return;
+  while (alive() && (signals("ShdPnd:") & bit(signal)) != 0)
     std::this_thread::yield();
-  }
+}
+
+void Process::await_blocked(int signal) {
+  while (alive() && (signals("SigBlk:") & bit(signal)) == 0)
+    std::this_thread::yield();
+}
+
+bool Process::alive() const {
+  return !status_line("State:").starts_with("Z");
+}
+
+unsigned long Process::signals(const std::string& field) const {
+  return std::stoul(status_line(field), nullptr, 16);
+}
+
+/// A line of /proc/PID/status, after its name.
+std::string Process::status_line(const std::string& field) const {
+  std::ifstream status("/proc/" + std::to_string(child_) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field))
+      return line.substr(field.size() + 1);
+  return "0";
 }
 
 /// Serves all three pipes until both outputs end. The input is closed when `input` is written;

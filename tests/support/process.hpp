@@ -34,14 +34,19 @@ public:
   /// what lies in the pipe beyond them stays there.
   void read_output(std::size_t count);
   void send(int signal);
-  /// Blocks until no `signal` waits to be taken by the program.
+  /// Blocks until no `signal` waits to be taken by the program (or it has ended).
   void await_taken(int signal);
+  /// Blocks until the program's first thread blocks `signal` (or it has ended).
+  void await_blocked(int signal);
   /// Reads both outputs to their ends and waits for the exit; writes `input` meanwhile and closes
   /// it (none: the input stays as it is).
   ProcessResult wait(const std::string& input = {});
 
 private:
   void pump(const std::string& input);
+  bool alive() const;
+  unsigned long signals(const std::string& field) const;
+  std::string status_line(const std::string& field) const;
 
   pid_t child_ = -1;
   int input_ = -1;
