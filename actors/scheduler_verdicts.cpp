@@ -73,8 +73,8 @@ bool Scheduler::apply(const BatchEntry& entry, const Verdict& verdict, Commits& 
   if (!entry.judges)
     return s->spec->max_tokens == 0 && entry.length == s->length() && commit(*s, verdict, commits);
   count(*s, entry, verdict);
+  const bool ended = commit(*s, verdict, commits); // before the chain: it says where these are from
   follow_chain(*s, entry, verdict);
-  const bool ended = commit(*s, verdict, commits);
   if (!s->published && !ended) {
     s->published = true;
     tell(self_, wiring_.kv_cache,
