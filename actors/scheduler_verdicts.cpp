@@ -100,7 +100,8 @@ bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
       news.sources[i] = TokenSource::lookahead;
   if (!verdict.logprobs.empty())
     news.logprobs.assign(verdict.logprobs.begin(), verdict.logprobs.begin() + keep);
-  news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
+  if (s.scores())
+    news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
   news.end_of_text = cut.end_of_text;
   news.cached_tokens = s.cached_tokens;
   s.log->append(news.tokens);
