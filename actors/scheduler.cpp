@@ -83,7 +83,7 @@ void Scheduler::reserve(Sequence& s) {
   const int room = std::min(parts_.max_model_len, s.length() + std::max(s.budget(), 0));
   const int capacity = std::min(room, s.length() + tokens_ahead);
   // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
-  const int shareable = s.spec->prompt_logprobs ? 0 : s.length();
+  const int shareable = s.scores() ? 0 : s.length();
   const SequenceId id = s.spec->id;
   ask(self_, wiring_.kv_cache, grant_patience, KvReserve{id, s.log, shareable, capacity})
       .then([this, id](const KvGrant& grant) { take_grant(id, grant); },
@@ -121,6 +121,9 @@ void Scheduler::take_grant(SequenceId id, const KvGrant& grant) {
   s->draft_pages = grant.draft;
   s->cached = grant.cached_target;
   s->cached_tokens = std::max(s->cached_tokens, grant.cached_target);
+  s->prompt_logprobs.clear();
+  if (s->scores()) // nothing precedes the first
+    s->prompt_logprobs.push_back({.token = s->log->first(1).front(), .logprob = 0, .top = {}});
   s->residence = std::make_shared<Residence>();
   s->residence->epoch = mint();
   s->residence->cached_at_grant = grant.cached_draft;
