@@ -1,1 +1,195 @@
 #include "actors/kv_cache.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace paceline::actors {
+
+using namespace messages;
+
+namespace {
+
+std::size_t pages_in(const std::shared_ptr<gpu::KvPool>& pool) {
+  return pool ? pool->ledger().total : 0;
+}
+
+std::span<const TokenId> leading(const TokenLogView& log, int length) {
+  return log ? log->first(std::clamp(length, 0, log->size())) : std::span<const TokenId>();
+}
+
+KvGrant refused(SequenceId sequence) {
+  KvGrant grant;
+  grant.sequence = sequence;
+  return grant;
+}
+
+} // namespace
+
+KvCache::KvCache(Handle::pointer, std::shared_ptr<gpu::KvPool> target,
+                 std::shared_ptr<gpu::KvPool> draft, std::shared_ptr<Telemetry> telemetry)
+    : pools_{std::move(target), std::move(draft)}, telemetry_(std::move(telemetry)),
+      page_tokens_(pools_.target->shape().page_tokens), books_{PageBook(pages_in(pools_.target)),
+                                                               PageBook(pages_in(pools_.draft))},
+      prefixes_(page_tokens_, {&books_.target, &books_.draft}) {
+  assert(!pools_.draft || pools_.draft->shape().page_tokens == page_tokens_);
+}
+
+KvGrant KvCache::reserve(const KvReserve& wanted) {
+  drop(wanted.sequence);
+  PerPool<PrefixCache::Pages> shared = prefixes_.lookup(leading(wanted.log, wanted.length));
+  const PerPool<int> cached{int(shared.target.size()) * page_tokens_,
+                            int(shared.draft.size()) * page_tokens_};
+  Tables found;
+  for (const Pool pool : both_pools)
+    if (has(pool))
+      found[pool] = gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]));
+  return grant(wanted.sequence, found, wanted.capacity, cached);
+}
+
+KvGrant KvCache::grow(const KvGrow& wanted) {
+  const auto known = tables_.find(wanted.sequence);
+  if (known == tables_.end())
+    return refused(wanted.sequence);
+  return grant(wanted.sequence, known->second, wanted.capacity, {});
+}
+
+KvGrant KvCache::grant(SequenceId sequence, const Tables& found, int capacity,
+                       const PerPool<int>& cached) {
+  const std::optional<Tables> tables = extend(found, capacity);
+  if (!tables)
+    return refused(sequence);
+  adopt(sequence, *tables);
+  return {sequence, true, tables->target, tables->draft, cached.target, cached.draft};
+}
+
+void KvCache::publish(const KvPublish& right) {
+  const auto known = tables_.find(right.sequence);
+  if (known == tables_.end())
+    return;
+  const Tables& tables = known->second;
+  prefixes_.publish(
+      leading(right.log, right.target_valid),
+      {{tables.target.get(), right.target_valid}, {tables.draft.get(), right.draft_valid}});
+}
+
+void KvCache::release(const KvRelease& done) {
+  publish({done.sequence, done.log, done.target_valid, done.draft_valid});
+  drop(done.sequence);
+}
+
+std::size_t KvCache::missing(const Tables& tables, Pool pool, int capacity) const {
+  const auto size = std::size_t(page_tokens_);
+  const std::size_t pages = (std::size_t(std::max(capacity, 0)) + size - 1) / size;
+  return pages - std::min(pages, tables[pool]->pages.size());
+}
+
+/// How many of `pages` free pages the pool lacks.
+std::size_t KvCache::shortage(Pool pool, std::size_t pages) const {
+  return has(pool) ? pages - std::min(pages, pools_[pool]->ledger().free) : 0;
+}
+
+/// Either both pools have that many free pages afterwards, or nothing was evicted.
+bool KvCache::make_room(const PerPool<std::size_t>& pages) {
+  for (const Pool pool : both_pools) {
+    const std::size_t lacking = shortage(pool, pages[pool]);
+    if (lacking > 0 && lacking > prefixes_.evictable(pool))
+      return false;
+  }
+  for (const Pool pool : both_pools) // the target's entries take draft pages with them
+    prefixes_.evict(pool, shortage(pool, pages[pool]));
+  return true;
+}
+
+std::optional<KvCache::Tables> KvCache::extend(const Tables& tables, int capacity) {
+  PerPool<std::size_t> pages;
+  for (const Pool pool : both_pools)
+    pages[pool] = has(pool) ? missing(tables, pool, capacity) : 0;
+  if (!make_room(pages))
+    return std::nullopt;
+  Tables extended = tables;
+  for (const Pool pool : both_pools) {
+    std::vector<gpu::PageRef> fresh;
+    while (fresh.size() < pages[pool]) {
+      gpu::PageRef page = pools_[pool]->take();
+      if (!page)
+        return std::nullopt;
+      fresh.push_back(std::move(page));
+    }
+    if (!fresh.empty())
+      extended[pool] = gpu::PageTable::extend(tables[pool].get(), page_tokens_, std::move(fresh));
+  }
+  return extended;
+}
+
+void KvCache::adopt(SequenceId sequence, Tables tables) {
+  for (const Pool pool : both_pools)
+    if (tables[pool])
+      books_[pool].name(*tables[pool]);
+  drop(sequence);
+  tables_.emplace(sequence, std::move(tables));
+}
+
+void KvCache::drop(SequenceId sequence) {
+  const auto known = tables_.find(sequence);
+  if (known == tables_.end())
+    return;
+  for (const Pool pool : both_pools)
+    if (known->second[pool])
+      books_[pool].unname(*known->second[pool]);
+  tables_.erase(known);
+}
+
+KvLedger KvCache::ledger(Pool pool) const {
+  const gpu::PoolLedger pages = pools_[pool]->ledger();
+  const PageBook& book = books_[pool];
+  return {.total = pages.total,
+          .free = pages.free,
+          .cached = book.cached(),
+          .used = book.used(),
+          .quarantined = pages.out - book.used() - book.cached()};
+}
+
+void KvCache::account() {
+  add(telemetry_->messages, 1);
+  KvLedger sum;
+  for (const Pool pool : both_pools) {
+    if (!has(pool))
+      continue;
+    const KvLedger of_pool = ledger(pool);
+    sum.total += of_pool.total;
+    sum.used += of_pool.used;
+    sum.quarantined += of_pool.quarantined;
+  }
+  telemetry_->kv_pages_total = sum.total;
+  telemetry_->kv_pages_used = sum.used;
+  telemetry_->kv_pages_quarantined = sum.quarantined;
+}
+
+KvCacheActor::behavior_type KvCache::make_behavior() {
+  return {
+      [this](const KvReserve& wanted) {
+        KvGrant grant = reserve(wanted);
+        account();
+        return grant;
+      },
+      [this](const KvGrow& wanted) {
+        KvGrant grant = grow(wanted);
+        account();
+        return grant;
+      },
+      [this](const KvRelease& done) {
+        release(done);
+        account();
+      },
+      [this](const KvPublish& right) {
+        publish(right);
+        account();
+      },
+      [this](const Ping&) {
+        account();
+        return Pong{};
+      },
+  };
+}
+
+} // namespace paceline::actors

@@ -1,51 +1,70 @@
+// The KV-cache manager: grants pages of both pools, shares prefixes, keeps the ledger.
 #pragma once
+
+#include "actors/prefix_cache.hpp"
 #include "actors/telemetry.hpp"
 #include "messages/interfaces.hpp"
-#include <map>
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
 namespace paceline::actors {
+
+/// Where a pool's pages are: total = free + cached + used + quarantined. An idle engine has
+/// nothing used and nothing quarantined.
+struct KvLedger {
+  std::size_t total = 0;
+  std::size_t free = 0;
+  std::size_t cached = 0;      ///< Named by the prefix cache only: free as soon as wanted.
+  std::size_t used = 0;        ///< Named by a sequence's table.
+  std::size_t quarantined = 0; ///< Named by neither: held by steps in flight until they retire.
+};
+
+/// Keeps nothing that is not also known to reference counts: the pools outlive it, and what a
+/// predecessor granted comes back to them by itself.
 class KvCache {
 public:
   using Handle = messages::KvCacheActor;
   static constexpr const char* name = "kv_cache";
-  KvCache(Handle::pointer, std::shared_ptr<gpu::KvPool> t, std::shared_ptr<gpu::KvPool> d,
-          std::shared_ptr<Telemetry> tel)
-      : t_(t), d_(d), tel_(tel) {}
-  Handle::behavior_type make_behavior() {
-    using namespace messages;
-    return {[this](const KvReserve& r) {
-              tables_.erase(r.sequence);
-              return grant(r.sequence, r.capacity);
-            },
-            [this](const KvGrow& r) { return grant(r.sequence, r.capacity); },
-            [this](const KvRelease& r) { tables_.erase(r.sequence); }, [](const KvPublish&) {},
-            [](const Ping&) { return Pong{}; }};
-  }
+
+  /// draft: null without a draft model, else with pages of as many tokens as the target's.
+  KvCache(Handle::pointer self, std::shared_ptr<gpu::KvPool> target,
+          std::shared_ptr<gpu::KvPool> draft, std::shared_ptr<Telemetry> telemetry);
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+  Handle::behavior_type make_behavior();
+
+  /// Drops what the sequence had; then all that was asked for, or nothing.
+  messages::KvGrant reserve(const messages::KvReserve& wanted);
+  messages::KvGrant grow(const messages::KvGrow& wanted);
+  void release(const messages::KvRelease& done);
+  void publish(const messages::KvPublish& right);
+
+  /// Of a pool that is there.
+  KvLedger ledger(Pool pool) const;
 
 private:
-  bool fill(gpu::KvPool& pool, gpu::PageTableRef& table, int capacity) {
-    std::vector<gpu::PageRef> more;
-    const int per = pool.shape().page_tokens;
-    int have = table ? table->capacity() : 0;
-    for (; have < capacity; have += per) {
-      auto p = pool.take();
-      if (!p)
-        return false;
-      more.push_back(p);
-    }
-    table = gpu::PageTable::extend(table.get(), per, std::move(more));
-    return true;
-  }
-  messages::KvGrant grant(messages::SequenceId id, int capacity) {
-    auto& [t, d] = tables_[id];
-    messages::KvGrant g;
-    g.sequence = id;
-    g.granted = fill(*t_, t, capacity) && (!d_ || fill(*d_, d, capacity));
-    g.target = t;
-    g.draft = d;
-    return g;
-  }
-  std::shared_ptr<gpu::KvPool> t_, d_;
-  std::shared_ptr<Telemetry> tel_;
-  std::map<messages::SequenceId, std::pair<gpu::PageTableRef, gpu::PageTableRef>> tables_;
+  using Tables = PerPool<gpu::PageTableRef>;
+
+  bool has(Pool pool) const { return pools_[pool] != nullptr; }
+  messages::KvGrant grant(messages::SequenceId sequence, const Tables& found, int capacity,
+                          const PerPool<int>& cached);
+  std::size_t missing(const Tables& tables, Pool pool, int capacity) const;
+  std::size_t shortage(Pool pool, std::size_t pages) const;
+  bool make_room(const PerPool<std::size_t>& pages);
+  std::optional<Tables> extend(const Tables& tables, int capacity);
+  void adopt(messages::SequenceId sequence, Tables tables);
+  void drop(messages::SequenceId sequence);
+  /// Once a message: counts it, and shows the ledger.
+  void account();
+
+  PerPool<std::shared_ptr<gpu::KvPool>> pools_;
+  std::shared_ptr<Telemetry> telemetry_;
+  int page_tokens_;
+  PerPool<PageBook> books_;
+  PrefixCache prefixes_;
+  std::unordered_map<messages::SequenceId, Tables> tables_;
 };
+
 } // namespace paceline::actors

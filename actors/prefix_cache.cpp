@@ -1,1 +1,198 @@
+#include "actors/prefix_cache.hpp"
 
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <string_view>
+
+namespace paceline::actors {
+namespace {
+
+/// The key before a sequence's first page.
+constexpr std::uint64_t no_parent = 0;
+
+} // namespace
+
+void PageBook::name(const gpu::PageTable& table) {
+  for (const std::uint32_t id : table.ids)
+    change(id, +1, 0);
+}
+
+void PageBook::unname(const gpu::PageTable& table) {
+  for (const std::uint32_t id : table.ids)
+    change(id, -1, 0);
+}
+
+void PageBook::keep(const gpu::PageRef& page) {
+  change(page->id, 0, +1);
+}
+
+void PageBook::let_go(const gpu::PageRef& page) {
+  change(page->id, 0, -1);
+}
+
+void PageBook::change(std::uint32_t page, int tables, int entries) {
+  Names& names = names_[page];
+  const auto is_used = [&] { return std::size_t(names.tables > 0); };
+  const auto is_cached = [&] { return std::size_t(names.tables == 0 && names.entries > 0); };
+  used_ -= is_used();
+  cached_ -= is_cached();
+  names.tables += std::uint32_t(tables);
+  names.entries += std::uint32_t(entries);
+  used_ += is_used();
+  cached_ += is_cached();
+}
+
+std::uint64_t PrefixCache::hash_page(std::uint64_t parent, std::span<const TokenId> page) {
+  const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size_bytes());
+  return (parent ^ std::hash<std::string_view>{}(bytes)) * 0x9E3779B97F4A7C15u + 1;
+}
+
+PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t entries_max,
+                         Hash hash)
+    : page_tokens_(page_tokens), books_(books), entries_max_(entries_max), hash_(hash) {
+  assert(page_tokens > 0 && books.target);
+}
+
+std::span<const TokenId> PrefixCache::page_of(std::span<const TokenId> tokens,
+                                              std::size_t index) const {
+  const auto size = std::size_t(page_tokens_);
+  return tokens.subspan(index * size, size);
+}
+
+/// The entries of the leading `pages` pages, as far as they are there.
+PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, std::size_t pages) {
+  Path path;
+  while (path.size() < pages) {
+    const Entry* parent = path.empty() ? nullptr : &*path.back();
+    const auto page = page_of(tokens, path.size());
+    const auto [first, last] = index_.equal_range(hash_(parent ? parent->key : no_parent, page));
+    const auto found = std::find_if(first, last, [&](const auto& candidate) {
+      const Entry& entry = *candidate.second;
+      return entry.parent == parent && std::ranges::equal(entry.tokens, page);
+    });
+    if (found == last)
+      break;
+    path.push_back(found->second);
+  }
+  return path;
+}
+
+/// Parents end up before their children.
+void PrefixCache::touch(const Path& path) {
+  for (auto entry = path.rbegin(); entry != path.rend(); ++entry)
+    recent_.splice(recent_.begin(), recent_, *entry);
+}
+
+PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens) {
+  if (tokens.empty())
+    return {};
+  const Path path = walk(tokens, (tokens.size() - 1) / std::size_t(page_tokens_));
+  touch(path);
+  PerPool<Pages> found;
+  for (const Position entry : path)
+    found.target.push_back(entry->pages.target);
+  for (const Position entry : path) {
+    if (!entry->pages.draft)
+      break;
+    found.draft.push_back(entry->pages.draft);
+  }
+  return found;
+}
+
+std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) const {
+  if (!from.table || from.valid <= 0)
+    return 0;
+  assert(from.table->page_tokens == page_tokens_);
+  return std::min({std::size_t(from.valid) / std::size_t(page_tokens_),
+                   tokens / std::size_t(page_tokens_), from.table->pages.size()});
+}
+
+void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from) {
+  const std::size_t target_pages = full_pages(from.target, tokens.size());
+  const std::size_t draft_pages = std::min(target_pages, full_pages(from.draft, tokens.size()));
+  Path path = walk(tokens, target_pages);
+  while (path.size() < target_pages)
+    path.push_back(
+        insert(path, page_of(tokens, path.size()), from.target.table->pages[path.size()]));
+  for (std::size_t i = 0; i < draft_pages; ++i)
+    if (!path[i]->pages.draft)
+      set(*path[i], Pool::draft, from.draft.table->pages[i]);
+  touch(path);
+  while (recent_.size() > entries_max_)
+    erase(std::prev(recent_.end()));
+}
+
+PrefixCache::Position PrefixCache::insert(const Path& path, std::span<const TokenId> tokens,
+                                          gpu::PageRef target) {
+  Entry* parent = path.empty() ? nullptr : &*path.back();
+  const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens);
+  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, {}, {}});
+  const Position entry = recent_.begin();
+  set(*entry, Pool::target, std::move(target));
+  if (parent)
+    parent->children.push_back(entry);
+  index_.emplace(key, entry);
+  return entry;
+}
+
+void PrefixCache::set(Entry& entry, Pool pool, gpu::PageRef page) {
+  gpu::PageRef& old = entry.pages[pool];
+  if (old)
+    books_[pool]->let_go(old);
+  if (page)
+    books_[pool]->keep(page);
+  old = std::move(page);
+}
+
+std::size_t PrefixCache::evictable(Pool pool) const {
+  return std::size_t(std::ranges::count_if(
+      recent_, [&](const Entry& entry) { return entry.pages[pool].use_count() == 1; }));
+}
+
+// From the least recently used on; whatever follows an entry has been passed by then.
+std::size_t PrefixCache::evict(Pool pool, std::size_t pages) {
+  std::size_t evicted = 0;
+  for (Position entry = recent_.end(); evicted < pages && entry != recent_.begin();) {
+    --entry;
+    if (entry->pages[pool].use_count() != 1)
+      continue;
+    ++evicted;
+    if (pool == Pool::draft)
+      erase_draft(entry);
+    else
+      entry = erase(entry);
+  }
+  return evicted;
+}
+
+std::vector<PrefixCache::Position> PrefixCache::with_descendants(Position entry) const {
+  std::vector<Position> all{entry};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& children = all[i]->children;
+    all.insert(all.end(), children.begin(), children.end());
+  }
+  return all;
+}
+
+PrefixCache::Position PrefixCache::erase(Position entry) {
+  if (entry->parent)
+    std::erase(entry->parent->children, entry);
+  const std::vector<Position> all = with_descendants(entry);
+  Position behind = recent_.end();
+  for (auto gone = all.rbegin(); gone != all.rend(); ++gone) {
+    for (const Pool pool : both_pools)
+      set(**gone, pool, nullptr);
+    const auto [first, last] = index_.equal_range((*gone)->key);
+    index_.erase(std::find_if(first, last, [&](const auto& i) { return i.second == *gone; }));
+    behind = recent_.erase(*gone);
+  }
+  return behind;
+}
+
+void PrefixCache::erase_draft(Position entry) {
+  for (const Position gone : with_descendants(entry))
+    set(*gone, Pool::draft, nullptr);
+}
+
+} // namespace paceline::actors

@@ -65,10 +65,11 @@ void Chain::announce() {
     gate->arrive();
 }
 
+// The gate that was replaced is let go of outside the lock: what it holds is not ours.
 void Chain::notify_at(int position, std::shared_ptr<Gate> gate) {
   {
     const std::lock_guard lock(gate_mutex_);
-    gate_ = std::move(gate);
+    gate_.swap(gate);
     notify_position_.store(position, std::memory_order_seq_cst);
   }
   announce();

@@ -14,7 +14,7 @@
 
 namespace paceline::messages {
 
-/// Opens once everybody it was handed to has arrived, or when `open_now` says so; calls back once.
+/// Opens once everybody it was handed to has arrived; calls back once.
 /// The scheduler waits at one gate for all windows of a batch, so that it gets one message.
 /// Threads: any.
 class Gate {

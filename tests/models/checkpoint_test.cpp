@@ -1,11 +1,12 @@
 #include "models/checkpoint.hpp"
 #include "models/model.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <random>
+#include <sys/stat.h>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -261,6 +262,10 @@ TEST_CASE("files that are absent, folders, or sharded are errors that say so") {
   CHECK(load().error().message.find("model.safetensors") != std::string::npos);
   folder.write("model.safetensors.index.json", "{}");
   CHECK(load().error().code == ErrorCode::unsupported);
+  const std::string weights = folder.path() + "/model.safetensors";
+  REQUIRE(::mkfifo(weights.c_str(), 0600) == 0);
+  CHECK(load().error().code == ErrorCode::invalid_argument);
+  std::filesystem::remove(weights);
   folder.write("model.safetensors/x", "");
   CHECK(load().error().code == ErrorCode::invalid_argument);
 }

@@ -1,6 +1,6 @@
 #include "models/config.hpp"
 #include "models/model.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
 #include <cstdlib>

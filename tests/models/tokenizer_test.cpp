@@ -1,6 +1,6 @@
 #include "models/bpe.hpp"
 #include "models/tokenizer.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
 #include <chrono>
