@@ -10,6 +10,7 @@
 
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
+#include <functional>
 #include <memory>
 
 namespace paceline::apps {
@@ -93,15 +94,20 @@ std::string statistics(const Outcome& outcome) {
                      speculation_line(end));
 }
 
-/// Streams a request's text to standard output as it comes. Nobody reads any more: it is cancelled.
-Result<Completion> stream_text(Stream& stream, const std::string& before) {
+/// Follows the request to its end, its text streamed to standard output as it comes. When nobody
+/// reads any more, it is cancelled.
+Result<Completion> stream_text(Stream& stream, const std::string& before,
+                               const std::function<void()>& check_interrupt) {
   Output out;
   const auto show = [&](std::string_view text) {
     if (!out.write(text))
       stream.cancel();
   };
   show(before);
-  auto answer = follow(stream, [&](const Delta& delta) { show(delta.text); });
+  auto answer = follow(stream, [&](const Delta& delta) {
+    show(delta.text);
+    check_interrupt();
+  });
   if (answer)
     show("\n");
   if (const auto written = out.finish(); !written)
@@ -113,9 +119,19 @@ Result<Completion> complete(Engine& engine, const Options& options, Interrupt& i
   auto stream = engine.submit(options.request);
   if (!stream)
     return tl::unexpected(stream.error());
-  const auto scope = interrupt.on_first([&] { stream->cancel(); });
-  return options.json ? follow(*stream)
-                      : stream_text(*stream, options.echo ? options.request.prompt : "");
+  // With virtual time the engine works on this thread, and only between events can it be told.
+  const bool real_time = !simulated(options.engine);
+  const auto scope = interrupt.on_first([&] {
+    if (real_time)
+      stream->cancel();
+  });
+  const auto check_interrupt = [&] {
+    if (interrupt.seen())
+      stream->cancel();
+  };
+  if (options.json)
+    return follow(*stream, [&](const Delta&) { check_interrupt(); });
+  return stream_text(*stream, options.echo ? options.request.prompt : "", check_interrupt);
 }
 
 Result<int> report(const Engine& engine, const Options& options, const Outcome& outcome,

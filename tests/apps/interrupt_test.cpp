@@ -30,6 +30,31 @@ TEST_CASE("the first Ctrl-C keeps the text so far and shows the statistics") {
   CHECK(result.errors.find("tokens/s") != std::string::npos);
 }
 
+TEST_CASE("after Ctrl-C, --json still prints one whole object") {
+  // Nothing shows when decoding has begun, so the signal comes later and later, until it has.
+  ProcessResult result;
+  for (int tenths = 1; tenths < 50 && result.output.empty(); ++tenths) {
+    Process process(endless({"--json"}));
+    process.close_input();
+    process.await_blocked(SIGINT);
+    process.await_busy(0.1 * tenths);
+    process.send(SIGINT);
+    result = process.wait();
+    CHECK(result.status == 130);
+  }
+  CHECK(boost::json::parse(result.output).as_object().at("finish_reason") == "cancelled");
+}
+
+TEST_CASE("simulated runs are interrupted too") {
+  Process process(endless({"--device", "sim:1ms"}));
+  process.close_input();
+  process.read_output(1);
+  process.send(SIGINT);
+  const auto result = process.wait();
+  CHECK(result.status == 130);
+  CHECK(result.errors.find("[cancelled]") != std::string::npos);
+}
+
 TEST_CASE("a second Ctrl-C ends the program even while it cannot write") {
   Process process(endless());
   process.close_input();

@@ -153,6 +153,22 @@ void Process::await_blocked(int signal) {
     std::this_thread::yield();
 }
 
+void Process::await_busy(double seconds) {
+  const double wanted = seconds * double(sysconf(_SC_CLK_TCK));
+  while (alive()) {
+    std::ifstream file("/proc/" + std::to_string(child_) + "/stat");
+    std::string skipped;
+    std::getline(file, skipped, ')'); // the number and the name
+    for (int field = 3; field < 14; ++field)
+      file >> skipped;
+    double user = 0;
+    double system = 0;
+    if (!(file >> user >> system) || user + system >= wanted)
+      return;
+    std::this_thread::yield();
+  }
+}
+
 bool Process::alive() const {
   return !status_line("State:").starts_with("Z");
 }

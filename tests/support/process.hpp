@@ -38,6 +38,8 @@ public:
   void await_taken(int signal);
   /// Blocks until the program's first thread blocks `signal` (or it has ended).
   void await_blocked(int signal);
+  /// Blocks until the program has used this much processor time (or it has ended).
+  void await_busy(double seconds);
   /// Reads both outputs to their ends and waits for the exit; writes `input` meanwhile and closes
   /// it (none: the input stays as it is).
   ProcessResult wait(const std::string& input = {});
