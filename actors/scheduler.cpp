@@ -260,8 +260,11 @@ void Scheduler::wake_at(base::TimePoint when) {
 
 base::Duration Scheduler::draft_patience() const {
   const base::Duration step{parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)};
-  return std::clamp<base::Duration>(step * limits::draft_patience_steps, limits::draft_patience_min,
-                                    limits::draft_patience_max);
+  int longest = 0;
+  for (const auto& [id, s] : sequences_)
+    longest = std::max(longest, s.window);
+  return std::clamp<base::Duration>(step * (longest + limits::draft_patience_steps),
+                                    limits::draft_patience_min, limits::draft_patience_max);
 }
 
 base::Duration Scheduler::batch_patience() const {
