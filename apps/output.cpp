@@ -32,6 +32,7 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"acceptance_rate", stats.acceptance_rate()},
           {"rounds", stats.rounds},
           {"tokens_per_round", tokens_per_round(stats, completion_tokens)},
+          {"lookahead_rounds", stats.lookahead_rounds},
           {"lookahead_hit_rate", stats.lookahead_hit_rate()},
           {"overlap_ratio", stats.overlap_ratio}};
 }

@@ -51,10 +51,17 @@ TEST_CASE("a text longer than the context is scored in windows, each token once"
   CHECK(windowed.errors.find("windows") != std::string::npos);
   const auto object = json::parse(windowed.output).as_object();
   CHECK(object.at("tokens") == whole.at("tokens"));
-  CHECK(object.at("logprobs").as_array().size() == whole.at("logprobs").as_array().size());
-  // Half a context is less to go by than all of it, but not a different text.
-  CHECK(object.at("perplexity").to_number<double>() ==
-        doctest::Approx(whole.at("perplexity").to_number<double>()).epsilon(0.5));
+  const auto& all = whole.at("logprobs").as_array();
+  const auto& parts = object.at("logprobs").as_array();
+  REQUIRE(parts.size() == all.size());
+  double difference = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (i < 64)
+      CHECK(parts[i] == all[i]); // the first window has the same before it, bit for bit
+    difference += std::abs(parts[i].as_double() - all[i].as_double());
+  }
+  // Half a context is less to go by than all of it; one token's place too far would show.
+  CHECK(difference / double(all.size()) < 0.5);
   CHECK(whole.at("tokens").as_array().size() > 64);
 }
 

@@ -76,6 +76,24 @@ TEST_CASE("every mode writes the same text, greedy or coupled") {
   }
 }
 
+TEST_CASE("options reach the engine") {
+  const auto fixed = generate({"--speculation", "overlap", "--window", "5"}).at("speculation");
+  CHECK(fixed.at("mode") == "overlap");
+  CHECK(fixed.at("window") == 5);
+  const auto alone = generate({"--draft-model", ""}).at("speculation");
+  CHECK(alone.at("mode") == "off");
+  CHECK(alone.at("drafted") == 0);
+  CHECK(fixed.at("lookahead_rounds").to_number<int>() > 0);
+  const auto unchained = generate({"--speculation", "overlap", "--lookahead", "none"});
+  CHECK(unchained.at("speculation").at("lookahead_rounds").to_number<int>() == 0);
+  const auto matched = generate({"--speculation", "sync", "--verify", "match"});
+  CHECK(matched.at("speculation").at("mode") == "sync");
+  CHECK(matched.at("speculation").at("verify") == "match");
+  const auto short_context = generate({"--ctx-size", "16", "--ignore-eos"});
+  CHECK(short_context.at("usage").at("total_tokens") == 16);
+  CHECK(short_context.at("finish_reason") == "length");
+}
+
 TEST_CASE("the seed that was drawn repeats the run") {
   const auto first = generate({"--temperature", "1", "--verify", "coupled"});
   const auto seed = std::to_string(first.at("seed").to_number<std::uint64_t>());
