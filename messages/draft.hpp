@@ -39,6 +39,19 @@ struct Frontiers {
   std::vector<Frontier> sequences;
 };
 
+/// The way to the draft's lane, lent by the draft actor: what a verification has found reaches the
+/// draft from the thread that knows it first, without waking an actor in between. Threads: any.
+class DraftInbox {
+public:
+  virtual ~DraftInbox() = default;
+  /// A hint: it is lost when the draft is gone.
+  virtual void post(const Frontiers& frontiers) = 0;
+};
+struct Borrow {};
+struct Lent {
+  std::shared_ptr<DraftInbox> inbox;
+};
+
 /// The sequence has ended or lost its pages: forget it, and drop every reference to its memory.
 struct Forget {
   SequenceId sequence = 0;
