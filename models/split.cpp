@@ -108,11 +108,15 @@ Result<Splitter> Splitter::compile(const std::string& pattern, const std::string
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (!code)
     return unusable(message_of(error));
+  std::shared_ptr<const void> owner(code, [code](const void*) { pcre2_code_free(code); });
+  std::uint32_t may_be_empty = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &may_be_empty);
+  if (may_be_empty)
+    return unusable("it matches the empty text");
   // Without JIT (an unusual processor) matching is slower, not different.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   Splitter splitter;
-  splitter.code_ =
-      std::shared_ptr<const void>(code, [code](const void*) { pcre2_code_free(code); });
+  splitter.code_ = std::move(owner);
   return splitter;
 }
 
@@ -128,9 +132,8 @@ void Splitter::split(std::string_view text, std::vector<std::string_view>& out) 
   std::size_t done = 0;
   std::size_t from = 0;
   while (from < text.size()) {
-    const int found =
-        pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                    PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), context.get());
+    const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                  from, PCRE2_NO_UTF_CHECK, match.get(), context.get());
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {
       stack.reset(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
       pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
