@@ -14,7 +14,6 @@ DraftModel::DraftModel(Handle::pointer, DraftModelParts parts)
       lane_(parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")))) {}
 
 void DraftModel::wake_lane() {
-  add(parts_.telemetry->messages, 1);
   if (board_->enlist() && !lane_->submit(step_))
     throw std::runtime_error("the draft's lane takes no more work");
 }
@@ -22,11 +21,13 @@ void DraftModel::wake_lane() {
 DraftActor::behavior_type DraftModel::make_behavior() {
   return {
       [this](const Frontiers& news) {
+        const Handling span(*parts_.telemetry, name, "frontiers");
         for (const Frontier& frontier : news.sequences)
           board_->post(frontier);
         wake_lane();
       },
       [this](const Forget& forgotten) {
+        const Handling span(*parts_.telemetry, name, "forget");
         board_->post(forgotten);
         wake_lane();
       },

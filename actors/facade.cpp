@@ -18,10 +18,16 @@ Facade::~Facade() {
 
 FacadeActor::behavior_type Facade::make_behavior() {
   return {
-      [this](const Submit& request) { submit(request); },
-      [this](const Cancel& request) { finish(request.request, FinishReason::cancelled); },
+      [this](const Submit& request) {
+        const Handling span(*parts_.telemetry, name, "submit");
+        submit(request);
+      },
+      [this](const Cancel& request) {
+        const Handling span(*parts_.telemetry, name, "cancel");
+        finish(request.request, FinishReason::cancelled);
+      },
       [this](const Commits& commits) {
-        add(parts_.telemetry->messages, 1);
+        const Handling span(*parts_.telemetry, name, "commits");
         for (const Committed& news : commits.sequences)
           take(news);
       },

@@ -163,6 +163,8 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
     return tl::unexpected(pages.error());
   EngineParts& parts = opened.parts;
   parts.telemetry = std::make_shared<Telemetry>();
+  parts.telemetry->trace = trace;
+  parts.telemetry->time = time;
   for (auto [loaded, pool] : {std::pair{&*target, &parts.target_pool},
                               std::pair{draft ? &*draft : nullptr, &parts.draft_pool}}) {
     if (!loaded)

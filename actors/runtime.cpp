@@ -5,7 +5,7 @@ namespace {
 
 /// Actors only pass messages on; devices work on lanes. `stealing`, CAF's default, wakes an idle
 /// actor five to ten times later than `sharing`.
-constexpr std::size_t actor_threads = 2;
+constexpr std::size_t actor_threads = 1;
 
 } // namespace
 

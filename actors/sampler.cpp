@@ -31,11 +31,11 @@ void Sampler::spread(const Judged& judged) {
 SamplerActor::behavior_type Sampler::make_behavior() {
   return {
       [this](const Logits& logits) {
-        add(parts_.telemetry->messages, 1);
+        const Handling span(*parts_.telemetry, name, "logits");
         verify(logits);
       },
       [this](const Judged& judged) {
-        add(parts_.telemetry->messages, 1);
+        const Handling span(*parts_.telemetry, name, "judged");
         spread(judged);
       },
       [this](const Wiring& wiring) { wiring_ = wiring; },

@@ -22,16 +22,21 @@ Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
     : self_(self), parts_(std::move(parts)), policy_(parts_.policy) {}
 
 SchedulerActor::behavior_type Scheduler::make_behavior() {
-  const auto counted = [this] { add(parts_.telemetry->messages, 1); };
   return {
-      [this](const Admit& request) { admit(request); },
-      [this](const Abandon& request) { abandon(request.sequence); },
-      [this, counted](const Verdicts& verdicts) {
-        counted();
+      [this](const Admit& request) {
+        const Handling span(*parts_.telemetry, name, "admit");
+        admit(request);
+      },
+      [this](const Abandon& request) {
+        const Handling span(*parts_.telemetry, name, "abandon");
+        abandon(request.sequence);
+      },
+      [this](const Verdicts& verdicts) {
+        const Handling span(*parts_.telemetry, name, "verdicts");
         take(verdicts);
       },
-      [this, counted](const WindowsReady& ready) {
-        counted();
+      [this](const WindowsReady& ready) {
+        const Handling span(*parts_.telemetry, name, "windows");
         if (wait_ && wait_->ticket == ready.ticket) {
           distrust_pause_ = {};
           stop_waiting();
@@ -57,7 +62,6 @@ Sequence* Scheduler::find(SequenceId id) {
 }
 
 void Scheduler::admit(const Admit& request) {
-  add(parts_.telemetry->messages, 1);
   if (find(request.spec->id))
     return;
   Sequence& s = sequences_[request.spec->id];
@@ -70,7 +74,6 @@ void Scheduler::admit(const Admit& request) {
 }
 
 void Scheduler::abandon(SequenceId id) {
-  add(parts_.telemetry->messages, 1);
   end(id);
   pump();
 }
@@ -80,7 +83,7 @@ void Scheduler::reserve(Sequence& s) {
   const int room = std::min(parts_.max_model_len, s.length() + std::max(s.budget(), 0));
   const int capacity = std::min(room, s.length() + tokens_ahead);
   // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
-  const int shareable = s.spec->prompt_logprobs ? 0 : s.length();
+  const int shareable = s.scores() ? 0 : s.length();
   const SequenceId id = s.spec->id;
   ask(self_, wiring_.kv_cache, grant_patience, KvReserve{id, s.log, shareable, capacity})
       .then([this, id](const KvGrant& grant) { take_grant(id, grant); },
@@ -118,6 +121,9 @@ void Scheduler::take_grant(SequenceId id, const KvGrant& grant) {
   s->draft_pages = grant.draft;
   s->cached = grant.cached_target;
   s->cached_tokens = std::max(s->cached_tokens, grant.cached_target);
+  s->prompt_logprobs.clear();
+  if (s->scores()) // nothing precedes the first
+    s->prompt_logprobs.push_back({.token = s->log->first(1).front(), .logprob = 0, .top = {}});
   s->residence = std::make_shared<Residence>();
   s->residence->epoch = mint();
   s->residence->cached_at_grant = grant.cached_draft;
@@ -254,8 +260,11 @@ void Scheduler::wake_at(base::TimePoint when) {
 
 base::Duration Scheduler::draft_patience() const {
   const base::Duration step{parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)};
-  return std::clamp<base::Duration>(step * limits::draft_patience_steps, limits::draft_patience_min,
-                                    limits::draft_patience_max);
+  int longest = 0;
+  for (const auto& [id, s] : sequences_)
+    longest = std::max(longest, s.window);
+  return std::clamp<base::Duration>(step * (longest + limits::draft_patience_steps),
+                                    limits::draft_patience_min, limits::draft_patience_max);
 }
 
 base::Duration Scheduler::batch_patience() const {

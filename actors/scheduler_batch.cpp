@@ -142,8 +142,8 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
   const int missing = length - s.cached;
   const int rows = std::min(
       {missing, s.decoding() ? missing : prefill_budget, s.target_pages->capacity() - s.cached});
-  const int scored = s.spec->prompt_logprobs ? std::min(rows, logit_budget) : rows;
-  if (scored <= 0 || logit_budget < 1) {
+  const int count = s.scores() ? std::min(rows, logit_budget) : rows;
+  if (count <= 0 || logit_budget < 1) {
     if (s.target_pages->capacity() <= s.cached)
       ensure_pages(s);
     return std::nullopt;
@@ -153,12 +153,13 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
   entry.epoch = mint();
   entry.log = s.log;
   entry.cached = s.cached;
-  entry.length = s.cached + scored;
+  entry.length = s.cached + count;
   entry.judges = entry.length == length && s.spec->max_tokens > 0;
+  entry.scores = s.scores();
   entry.pages = s.target_pages;
   if (!s.decoding())
-    prefill_budget -= scored;
-  logit_budget -= s.spec->prompt_logprobs ? scored : int(entry.judges);
+    prefill_budget -= count;
+  logit_budget -= entry.scores ? count : int(entry.judges);
   if (entry.judges) {
     // The verdict adds a token of its own, and every token fed needs a slot.
     entry.window = std::max(

@@ -73,8 +73,8 @@ bool Scheduler::apply(const BatchEntry& entry, const Verdict& verdict, Commits& 
   if (!entry.judges)
     return s->spec->max_tokens == 0 && entry.length == s->length() && commit(*s, verdict, commits);
   count(*s, entry, verdict);
+  const bool ended = commit(*s, verdict, commits); // before the chain: it says where these are from
   follow_chain(*s, entry, verdict);
-  const bool ended = commit(*s, verdict, commits);
   if (!s->published && !ended) {
     s->published = true;
     tell(self_, wiring_.kv_cache,
@@ -100,7 +100,8 @@ bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
       news.sources[i] = TokenSource::lookahead;
   if (!verdict.logprobs.empty())
     news.logprobs.assign(verdict.logprobs.begin(), verdict.logprobs.begin() + keep);
-  news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
+  if (s.scores())
+    news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
   news.end_of_text = cut.end_of_text;
   news.cached_tokens = s.cached_tokens;
   s.log->append(news.tokens);

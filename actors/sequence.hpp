@@ -48,7 +48,7 @@ struct Sequence {
   int rebuilds = 0; ///< Without a new token since.
   int cached_tokens = 0;
   SpeculationStats stats;
-  std::vector<TokenLogprob> prompt_logprobs;
+  std::vector<TokenLogprob> prompt_logprobs; ///< Of the tokens fed in this stay.
 
   int length() const { return log->size(); }
   int output() const { return length() - spec->prompt_tokens; }
@@ -56,6 +56,8 @@ struct Sequence {
   /// Positions of the current window that are bound.
   int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
   bool decoding() const { return length() - cached <= 1; }
+  /// Its prompt's log-probabilities go out with its first token, or with its end.
+  bool scores() const { return spec->prompt_logprobs && output() == 0; }
 };
 
 } // namespace paceline::actors

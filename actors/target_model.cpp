@@ -29,7 +29,7 @@ void TargetModel::enqueue(const Batch& batch) {
 TargetActor::behavior_type TargetModel::make_behavior() {
   return {
       [this](const Batch& batch) {
-        add(parts_.telemetry->messages, 1);
+        const Handling span(*parts_.telemetry, name, "batch");
         enqueue(batch);
       },
       [this](const Wiring& wiring) { sampler_ = wiring.sampler; },

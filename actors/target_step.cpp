@@ -18,7 +18,7 @@ ForwardPass::Rows rows_of(const BatchEntry& entry) {
     for (int i = 0; i < rows.window; ++i)
       rows.tokens.push_back(entry.chain->token(entry.length + i));
   }
-  if (entry.spec->prompt_logprobs && entry.cached < entry.spec->prompt_tokens)
+  if (entry.scores && entry.cached < entry.spec->prompt_tokens)
     rows.logit_rows = int(rows.tokens.size());
   else if (entry.judges)
     rows.logit_rows = rows.window + 1;

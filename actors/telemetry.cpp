@@ -42,6 +42,18 @@ OverlapMeter::Sums OverlapMeter::sums() const {
   return sums_;
 }
 
+Handling::Handling(Telemetry& telemetry, const char* actor, const char* message)
+    : telemetry_(telemetry), actor_(actor), message_(message) {
+  add(telemetry_.messages, 1);
+  if (telemetry_.trace)
+    begin_ = telemetry_.time->now();
+}
+
+Handling::~Handling() {
+  if (telemetry_.trace)
+    telemetry_.trace->span(actor_, message_, begin_, telemetry_.time->now());
+}
+
 Metrics Telemetry::snapshot() const {
   Metrics m;
   m.running = running;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/trace.hpp"
 #include "paceline/engine.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 
 namespace paceline::actors {
@@ -61,6 +63,10 @@ struct Telemetry {
   std::atomic<std::size_t> kv_pages_quarantined{0};
   OverlapMeter overlap;
 
+  // Where spans go; null unless the user asked for a trace. Set before the first actor starts.
+  std::shared_ptr<base::Trace> trace;
+  std::shared_ptr<base::Timekeeper> time;
+
   Metrics snapshot() const;
 };
 
@@ -69,5 +75,20 @@ template <class T, class U>
 void add(std::atomic<T>& counter, U amount) {
   counter.fetch_add(T(amount), std::memory_order_relaxed);
 }
+
+/// For the life of a handler: counts its message and, where a trace is kept, spans it.
+class Handling {
+public:
+  Handling(Telemetry& telemetry, const char* actor, const char* message);
+  ~Handling();
+  Handling(const Handling&) = delete;
+  Handling& operator=(const Handling&) = delete;
+
+private:
+  Telemetry& telemetry_;
+  const char* actor_;
+  const char* message_;
+  base::TimePoint begin_;
+};
 
 } // namespace paceline::actors

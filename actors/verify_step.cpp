@@ -96,7 +96,7 @@ void VerifyStep::plan_scores() {
     const BatchEntry& entry = pass_->batch.entries[i];
     const ForwardPass::Rows& rows = pass_->rows[i];
     const int prompt = entry.spec->prompt_tokens;
-    if (!entry.spec->prompt_logprobs || entry.cached + 1 >= prompt)
+    if (!entry.scores || entry.cached + 1 >= prompt)
       continue;
     const int count = std::min(entry.length, prompt - 1) - entry.cached;
     const gpu::Tensor logits = pass_->workspace->logits();

@@ -18,7 +18,9 @@
 
 namespace paceline::gpu {
 
-/// How the transformer lays out a page: [layer][key, value][kv head][slot][head_dim] of `dtype`.
+/// How the transformer lays out a page: [layer][key, value][kv head], each a block of
+/// page_tokens x head_dim elements of `dtype` (f32 or bf16) in the order that the device's kernels
+/// read best. page_tokens and head_dim are even.
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
@@ -29,7 +31,7 @@ struct KvLayout {
   std::size_t token_bytes() const {
     return std::size_t(layers) * 2 * std::size_t(kv_heads) * std::size_t(head_dim) * size_of(dtype);
   }
-  /// Bytes from the page's start to (layer, key or value, head, slot 0).
+  /// Bytes from the page's start to the block of (layer, key or value, head).
   std::size_t offset(int layer, int key_or_value, int head) const {
     const auto index =
         (std::size_t(layer) * 2 + std::size_t(key_or_value)) * std::size_t(kv_heads) +

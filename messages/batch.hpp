@@ -17,9 +17,10 @@ struct BatchEntry {
   SequenceSpecRef spec;
   Epoch epoch; ///< Of this step; the verdict carries it back.
   TokenLogView log;
-  int cached = 0;     ///< Committed tokens whose keys and values are in the target's pages.
-  int length = 0;     ///< Committed tokens to feed up to; less than all for a prefill chunk.
-  bool judges = true; ///< False: a prefill chunk that is not the last.
+  int cached = 0;      ///< Committed tokens whose keys and values are in the target's pages.
+  int length = 0;      ///< Committed tokens to feed up to; less than all for a prefill chunk.
+  bool judges = true;  ///< False: a prefill chunk that is not the last.
+  bool scores = false; ///< The prompt tokens among the rows are scored.
   gpu::PageTableRef pages;
 
   ChainRef chain; ///< Null: plain decoding.

@@ -64,7 +64,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return fail(why == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
                 fmt::format("cannot read {} ({})", shown_path(path), std::strerror(why)), hint);
   };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Non-blocking: opening a pipe must not wait for a writer.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.number < 0 || ::fstat(file.number, &status) != 0)
     return cannot("check the model's folder and its permissions");

@@ -93,10 +93,10 @@ std::optional<fs::path> snapshot_of(const std::string& id) {
 } // namespace
 
 Result<std::string> resolve_model_path(const std::string& name, const std::string& role) {
+  if (name == "demo") // before folders: ./demo is one that has this name
+    return demo_model(role);
   if (is_scripted(name) || is_folder(name))
     return name;
-  if (name == "demo")
-    return demo_model(role);
   std::error_code ignored;
   if (fs::exists(name, ignored))
     return fail(ErrorCode::invalid_argument, shown_path(name) + " is a file, not a model folder",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 namespace paceline::sampling {
@@ -44,21 +43,6 @@ void keep_above(Threshold threshold, Candidates& kept) {
   kept.count = count;
 }
 
-/// The k-th highest of values, which are put into another order.
-float kth_highest(float* values, std::size_t count, std::size_t k) {
-  std::nth_element(values, values + (k - 1), values + count, std::greater<>());
-  return values[k - 1];
-}
-
-/// A value that at least k of the logits reach, close to the k-th highest when k is small: the
-/// k-th highest of the maxima of enough groups.
-float low_bound_of_kth(std::span<const float> logits, std::size_t k, Candidates& scratch) {
-  const auto length = std::clamp<std::size_t>(logits.size() / (8 * k), 1, 64);
-  float* maxima = grown(scratch.pool_values[0], logits.size());
-  const std::size_t groups = row::group_maxima(logits, length, maxima);
-  return groups < k ? -std::numeric_limits<float>::infinity() : kth_highest(maxima, groups, k);
-}
-
 /// Middle of a few elements spread over a pool.
 float choose_pivot(const float* values, std::size_t count) {
   float sample[9];
@@ -68,7 +52,8 @@ float choose_pivot(const float* values, std::size_t count) {
   return sample[4];
 }
 
-/// The threshold at which the mass of the candidates reaches `goal` (quickselect by mass).
+/// The threshold at which the mass of the candidates, taken from the highest value down, reaches
+/// `goal`: quickselect by mass, and by rank where every mass is 1.
 /// kept.masses: [kept.count], their sum at least `goal`; 0 < goal.
 Threshold reach(double goal, Candidates& kept) {
   for (int side = 0; side < 2; ++side) {
@@ -102,29 +87,37 @@ Threshold reach(double goal, Candidates& kept) {
   return {-std::numeric_limits<float>::infinity(), 0};
 }
 
-double goal_of(float top_p, double total) {
-  return std::max(double(top_p) * total, 1.0); // at least the likeliest token
+Threshold reach_rank(std::size_t k, Candidates& kept) {
+  std::fill_n(grown(kept.masses, kept.count), kept.count, 1.0f);
+  return reach(double(k), kept);
 }
 
-void keep_goal(double goal, Candidates& kept) {
-  keep_above(reach(goal, kept), kept);
+/// A value that at least k of the logits reach, close to the k-th highest: the k-th highest of the
+/// maxima of groups that are short enough to be many more than k. None for a large k.
+float low_bound_of_kth(std::span<const float> logits, std::size_t k, Candidates& scratch) {
+  const auto length = std::min<std::size_t>(logits.size() / (8 * k), 64);
+  if (length < 4)
+    return -std::numeric_limits<float>::infinity();
+  float* maxima = grown(scratch.values, logits.size());
+  scratch.count = row::group_maxima(logits, length, maxima);
+  return scratch.count < k ? -std::numeric_limits<float>::infinity() : reach_rank(k, scratch).value;
+}
+
+double goal_of(float top_p, double total) {
+  return std::max(double(top_p) * total, 1.0); // at least the likeliest token
 }
 
 } // namespace
 
 void keep_top_k(std::span<const float> logits, std::size_t k, Candidates& kept) {
   collect(logits, low_bound_of_kth(logits, k, kept), kept);
-  float* values = grown(kept.pool_values[0], kept.count);
-  std::copy_n(kept.values.begin(), kept.count, values);
-  const float kth = kth_highest(values, kept.count, k);
-  const auto above = std::count_if(values, values + k, [=](float x) { return x > kth; });
-  keep_above({kth, k - std::size_t(above)}, kept);
+  keep_above(reach_rank(k, kept), kept);
 }
 
 void keep_top_p(float top_p, row::Exponential e, Candidates& kept) {
   const std::span<const float> values{kept.values.data(), kept.count};
   const double total = row::masses(values, e, grown(kept.masses, kept.count));
-  keep_goal(goal_of(top_p, total), kept);
+  keep_above(reach(goal_of(top_p, total), kept), kept);
 }
 
 void keep_top_p(std::span<const float> logits, float top_p, row::Exponential e, Candidates& kept) {
@@ -141,7 +134,7 @@ void keep_top_p(std::span<const float> logits, float top_p, row::Exponential e, 
     if (row::masses(values, e, grown(kept.masses, kept.count)) >= goal)
       break;
   }
-  keep_goal(goal, kept);
+  keep_above(reach(goal, kept), kept);
 }
 
 } // namespace paceline::sampling

@@ -2,54 +2,205 @@
 
 #include "sampling/theory.hpp"
 
+#include <algorithm>
+#include <bit>
+
 namespace paceline::sampling {
+namespace {
+
+constexpr double round_memory = 24;  // rounds that a mode's mean time is taken over
+constexpr double clear_lead = 1.03;  // a rate below this lead changes nothing
+constexpr double window_lead = 1.02; // the same for windows
+constexpr double probe_budget = 0.0075;
+constexpr int first_pause = 12;
+constexpr int longest_pause = 2048;
+constexpr int longest_costly_pause = 16 * longest_pause;
+
+constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
+                                         SpeculationMode::overlap};
+
+/// Rounds; the first is not timed. Plain rounds are all alike, others bring luck with them.
+int probe_length(SpeculationMode mode) {
+  return mode == SpeculationMode::off ? 5 : 12;
+}
+
+} // namespace
 
 SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
-    : options_(options), acceptance_(options.prior_acceptance),
-      cost_ratio_(options.prior_cost_ratio) {}
+    : options_(options), estimates_(options.prior_acceptance, options.prior_cost_ratio) {
+  enter_load(1);
+  choose_windows();
+}
 
-void SpeculationPolicy::observe(const RoundObservation&) {}
+double SpeculationPolicy::acceptance() const {
+  return estimates_.acceptance();
+}
+
+double SpeculationPolicy::cost_ratio() const {
+  return estimates_.cost_ratio(sequences_);
+}
+
+double SpeculationPolicy::v(int rows) const {
+  const double one = estimates_.target_seconds(1);
+  return one > 0 ? estimates_.target_seconds(rows) / one : 1;
+}
 
 Plan SpeculationPolicy::plan() const {
-  Plan plan{options_.mode, 0, 0};
-  if (plan.mode == SpeculationMode::automatic)
-    plan.mode = SpeculationMode::sync;
-  if (plan.mode == SpeculationMode::off)
-    return plan;
-  plan.window = options_.window.value_or(
-      theory::best_window_sync(acceptance_, cost_ratio_, 0, options_.window_limit));
+  const bool probing = load().probe_rounds > 0 && !prefill_;
+  Plan plan{probing ? load().probed : load().mode, 0, 0};
+  plan.window = load().arms[std::size_t(plan.mode)].choice;
   if (plan.mode == SpeculationMode::overlap && options_.lookahead)
     plan.lookahead = plan.window + 1;
   return plan;
 }
 
-double SpeculationPolicy::acceptance() const {
-  return acceptance_;
-}
-double SpeculationPolicy::cost_ratio() const {
-  return cost_ratio_;
-}
-double SpeculationPolicy::v(int) const {
-  return 1;
-}
 bool SpeculationPolicy::worth_waiting(int bound, int window) const {
-  return bound < window;
+  if (bound >= window)
+    return false;
+  if (plan().mode == SpeculationMode::sync)
+    return true;
+  const double a = acceptance();
+  const double c = cost_ratio();
+  const double slope = estimates_.v_slope(sequences_);
+  const auto rate_with = [&](int k) {
+    return theory::expected_tokens(a, k) / ((k - bound) * c + 1 + k * slope);
+  };
+  for (int k = bound + 1; k <= window; ++k)
+    if (rate_with(k) > rate_with(bound))
+      return true;
+  return false;
+}
+
+void SpeculationPolicy::observe(const RoundObservation& round) {
+  if (round.sequences == 0)
+    return;
+  estimates_.observe(round);
+  enter_load(round.sequences);
+  choose_windows();
+  prefill_ = round.prefill;
+  if (!prefill_) {
+    time(round);
+    if (options_.mode == SpeculationMode::automatic)
+      steer();
+  }
+  last_mode_ = prefill_ ? SpeculationMode::automatic : round.mode;
+}
+
+/// A new load starts in the mode that is in use.
+void SpeculationPolicy::enter_load(int sequences) {
+  const auto before = load().known                                  ? load().mode
+                      : options_.mode == SpeculationMode::automatic ? SpeculationMode::sync
+                                                                    : options_.mode;
+  sequences_ = sequences;
+  load_ = std::min<std::size_t>(std::bit_width(unsigned(sequences - 1)), loads - 1);
+  if (load().known)
+    return;
+  load().known = true;
+  load().mode = before;
+  for (auto& arm : load().arms)
+    arm.pause = arm.pause_at_least = first_pause;
+}
+
+bool SpeculationPolicy::open_to(SpeculationMode mode) const {
+  return mode != SpeculationMode::overlap || options_.lookahead;
+}
+
+/// Tokens per second and sequence; 0 for a mode that was never timed.
+double SpeculationPolicy::rate(const Arm& arm) const {
+  return arm.seconds.weight > 0 ? estimates_.tokens(arm.window.value) / arm.seconds.value : 0;
+}
+
+void SpeculationPolicy::choose_windows() {
+  const double a = acceptance();
+  const double c = cost_ratio();
+  const double slope = estimates_.v_slope(sequences_);
+  const int limit = options_.window_limit;
+  const auto settle = [&](int& choice, int best, auto rate_with) {
+    if (options_.window)
+      choice = *options_.window;
+    else if (choice == 0 || rate_with(best) > window_lead * rate_with(choice))
+      choice = best;
+  };
+  settle(arm(SpeculationMode::sync).choice, theory::best_window_sync(a, c, slope, limit),
+         [&](int k) { return theory::sync_rate(a, k, c, 1 + k * slope); });
+  settle(
+      arm(SpeculationMode::overlap).choice, theory::best_window_overlap(a, c, slope, limit),
+      [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
+}
+
+/// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one
+/// that stalled.
+void SpeculationPolicy::time(const RoundObservation& round) {
+  if (round.mode != last_mode_)
+    return;
+  Arm& used = arm(round.mode);
+  used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
+  used.window.add(double(round.rows) / round.sequences - 1, 1, round_memory);
+}
+
+void SpeculationPolicy::steer() {
+  if (load().probe_rounds > 0) {
+    if (--load().probe_rounds == 0)
+      end_probe();
+    return;
+  }
+  const double present = rate(arm(load().mode));
+  for (auto mode : all_modes)
+    if (rate(arm(mode)) > clear_lead * present && present > 0)
+      return follow(mode);
+  for (auto mode : all_modes)
+    if (mode != load().mode && open_to(mode) && --arm(mode).pause <= 0)
+      return begin_probe(mode);
+}
+
+void SpeculationPolicy::begin_probe(SpeculationMode mode) {
+  load().probed = mode;
+  load().probe_rounds = probe_length(mode);
+  arm(mode).seconds.limit(1);
+  arm(mode).window.limit(1);
+  if (load().mode == SpeculationMode::off)
+    estimates_.doubt_acceptance();
+}
+
+void SpeculationPolicy::end_probe() {
+  Arm& probed = arm(load().probed);
+  const Arm& present = arm(load().mode);
+  if (rate(probed) > clear_lead * rate(present))
+    return follow(load().probed);
+  probed.pause_at_least = std::min(2 * probed.pause_at_least, longest_pause);
+  probed.pause = probed.pause_at_least;
+  if (rate(present) == 0)
+    return;
+  const double loss = 1 - rate(probed) / rate(present);
+  const double rounds = probe_length(load().probed) * probed.seconds.value / present.seconds.value;
+  const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
+  probed.pause = std::max(probed.pause, int(pause));
+}
+
+void SpeculationPolicy::follow(SpeculationMode mode) {
+  load().mode = mode;
+  for (auto& arm : load().arms)
+    arm.pause = arm.pause_at_least = first_pause;
 }
 
 void SequenceThrottle::observe(int judged, int accepted) {
+  constexpr double memory = 16; // judged positions
+  constexpr double hopeless = 0.15;
   if (judged == 0)
     return;
-  score_ += 0.1 * (double(accepted) / judged - score_);
-  if (score_ < 0.1) {
-    pause_ = next_pause_;
-    next_pause_ *= 2;
-    score_ = 0.5;
-  }
+  const double weight = judged / (judged + memory);
+  score_ += weight * (double(accepted) / judged - score_);
+  if (score_ > 0.5)
+    next_pause_ = first_pause;
+  if (score_ >= hopeless)
+    return;
+  pause_ = next_pause_;
+  next_pause_ = std::min(2 * next_pause_, longest_pause);
+  score_ = 2 * hopeless; // a few failures more will do next time
 }
 
 void SequenceThrottle::observe_plain() {
-  if (pause_ > 0)
-    --pause_;
+  pause_ = std::max(pause_ - 1, 0);
 }
 
 } // namespace paceline::sampling

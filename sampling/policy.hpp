@@ -1,32 +1,12 @@
 // Chooses mode and window length from what the rounds have shown.
 #pragma once
 
-#include "paceline/event.hpp"
+#include "sampling/estimates.hpp"
 
 #include <array>
-#include <cstdint>
 #include <optional>
 
 namespace paceline::sampling {
-
-/// One finished round of one batch, as the scheduler saw it. Only *judged* positions count towards
-/// acceptance: rows after a rejection say nothing (DESIGN: statistics that steer use judged
-/// positions only).
-struct RoundObservation {
-  SpeculationMode mode = SpeculationMode::off;
-  int sequences = 0;    ///< Sequences that committed tokens.
-  int window = 0;       ///< Longest window in the batch.
-  int rows = 0;         ///< Rows of the target step.
-  bool prefill = false; ///< The step carried prefill rows: its time says nothing of decoding.
-  int judged = 0;       ///< Over all sequences.
-  int accepted = 0;
-  int tokens = 0;     ///< Committed, over all sequences.
-  int lookaheads = 0; ///< Sequences that had a lookahead to hit.
-  int hits = 0;
-  double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
-  double target_seconds = 0;     ///< Target lane time: forward and verification.
-  double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted).
-};
 
 /// What the next round should do.
 struct Plan {
@@ -45,9 +25,15 @@ struct PolicyOptions {
 };
 
 /// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock).
-/// `automatic` starts in `sync`, keeps rates (tokens per second) of each mode, tries the others
-/// now and then for a few rounds, and follows the best; windows come from theory.hpp's formulas
-/// with measured a, c and v, smoothed.
+///
+/// Windows maximise theory.hpp's tokens per second for the estimated a, c and v. `automatic`
+/// starts in `sync` and follows the mode of most tokens per second: a mode's rounds are timed
+/// while it is in use, and what a round of that length should bring is the estimates' to say,
+/// which is steadier than counting a few rounds' tokens. Modes not in use are probed for a few
+/// rounds, after pauses that grow and are long enough to keep the loss below about 1 % each: so
+/// speculation that loses (a large batch, a text the draft does not know) ends by itself, and
+/// comes back. Times of small and large batches are kept apart. Rounds with prefill are neither
+/// timed nor used for probes.
 class SpeculationPolicy {
 public:
   explicit SpeculationPolicy(PolicyOptions options);
@@ -55,24 +41,55 @@ public:
   Plan plan() const;
 
   double acceptance() const; ///< Smoothed a.
-  double cost_ratio() const; ///< Smoothed c.
+  double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
   double v(int rows) const;  ///< Smoothed target time of `rows` rows over one row.
 
   /// Should a free target wait for a window of which `bound` of `window` positions are bound?
-  /// Decides by expected tokens per second (and always waits in `sync` with a fixed window, so
-  /// that its tokens repeat). Depends on the past and on counts only, never on token values.
+  /// `sync` always waits (its mode was chosen at that price, and with a fixed window its tokens
+  /// repeat); `overlap` when some longer window makes more tokens per second from now on.
+  /// Depends on the past and on counts only, never on token values.
   bool worth_waiting(int bound, int window) const;
 
 private:
-  PolicyOptions options_;
-  // The state is the implementation's; see policy.cpp.
-  struct Rate {
-    double tokens = 0;
-    double seconds = 0;
+  static constexpr std::size_t modes = 3; // off, sync, overlap
+  static constexpr std::size_t loads = 9; // sequences: 1, 2, up to 4, up to 8, ...
+
+  /// A mode under a load.
+  struct Arm {
+    FadingMean seconds;     ///< Of a round.
+    FadingMean window;      ///< Rows per sequence, less one.
+    int choice = 0;         ///< Window to use.
+    int pause = 0;          ///< Rounds before it is probed.
+    int pause_at_least = 0; ///< Next time.
   };
-  std::array<Rate, 3> rates_{};
-  double acceptance_;
-  double cost_ratio_;
+  struct Load {
+    std::array<Arm, modes> arms;
+    SpeculationMode mode = SpeculationMode::sync; ///< The one to follow.
+    SpeculationMode probed = SpeculationMode::off;
+    int probe_rounds = 0; ///< Left; 0: no probe.
+    bool known = false;
+  };
+
+  Load& load() { return loads_[load_]; }
+  const Load& load() const { return loads_[load_]; }
+  Arm& arm(SpeculationMode mode) { return load().arms[std::size_t(mode)]; }
+  bool open_to(SpeculationMode mode) const;
+  double rate(const Arm& arm) const;
+  void enter_load(int sequences);
+  void choose_windows();
+  void time(const RoundObservation& round);
+  void steer();
+  void begin_probe(SpeculationMode mode);
+  void end_probe();
+  void follow(SpeculationMode mode);
+
+  PolicyOptions options_;
+  Estimates estimates_;
+  std::array<Load, loads> loads_{};
+  std::size_t load_ = 0;
+  double sequences_ = 1;
+  bool prefill_ = false;                                   ///< Of the last round.
+  SpeculationMode last_mode_ = SpeculationMode::automatic; ///< automatic: none to compare with.
 };
 
 /// One sequence's own view: drafts that keep failing switch speculation off for that sequence,
@@ -87,9 +104,11 @@ public:
   bool speculate() const { return pause_ == 0; }
 
 private:
+  static constexpr int first_pause = 16;
+  static constexpr int longest_pause = 1024;
   double score_ = 1; ///< Smoothed acceptance.
   int pause_ = 0;    ///< Plain rounds left.
-  int next_pause_ = 16;
+  int next_pause_ = first_pause;
 };
 
 } // namespace paceline::sampling

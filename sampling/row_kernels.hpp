@@ -3,8 +3,6 @@
 // result is a function of the row alone; sums are taken in an order that only its length fixes.
 #pragma once
 
-#include "sampling/philox.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -67,9 +65,5 @@ Split split(float* values, float* masses, std::size_t count, float pivot, float*
 double sum(std::span<const float> x);
 /// Sum of max(0, p - q).
 double residual_sum(std::span<const float> p, std::span<const float> q);
-
-/// argmin of exponential(key, token) / p over tokens with p > 0, the lowest token among equals; -1
-/// when there is none.
-std::int32_t race(std::span<const float> p, const DrawKey& key);
 
 } // namespace paceline::sampling::row

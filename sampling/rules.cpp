@@ -1,5 +1,6 @@
 #include "sampling/rules.hpp"
 
+#include "sampling/race.hpp"
 #include "sampling/row_kernels.hpp"
 #include "sampling/rules_core.hpp"
 

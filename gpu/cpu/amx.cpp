@@ -47,6 +47,8 @@ namespace {
 
 constexpr std::size_t tile_size = 1024; // 16 rows of 64 bytes.
 constexpr int tile_row = 64;
+/// How many input tiles ahead of the products their operands are asked for.
+constexpr int prefetch_tiles = 4;
 
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
@@ -138,9 +140,8 @@ void prefetch_tile(const std::byte* tile) {
 // Weights are prefetched `ahead` input tiles early, at the end those of the tiles that follow.
 template <int Count>
 void narrow(const Product& p, int block, int rows, int tile) {
-  constexpr int ahead_max = 4;
   const int input_tiles = p.input_tiles();
-  const int ahead = std::min(ahead_max, input_tiles);
+  const int ahead = std::min(prefetch_tiles, input_tiles);
   const std::size_t stride = p.w.tile_bytes();
   const std::byte* in = p.inputs(block);
   const std::byte* w = p.w.tile(tile);
@@ -154,7 +155,7 @@ void narrow(const Product& p, int block, int rows, int tile) {
     _tile_zero(3);
   for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size, next += tile_size) {
     if (k == input_tiles - ahead)
-      next += Count * stride - p.w.tile_bytes();
+      next += std::size_t(Count - 1) * stride; // To the Count tiles that follow.
     _tile_loadd(4, in, tile_row);
     prefetch_tile(next);
     _tile_loadd(6, w, tile_row);
@@ -179,25 +180,30 @@ void narrow(const Product& p, int block, int rows, int tile) {
     store(i, p, block * row_block, rows, tile + i);
 }
 
-// Two blocks of rows against two tiles of weights: every load serves two products.
+// Two blocks of rows against two tiles of weights: every load serves two products. The weights stay
+// in the first-level cache from block to block; inputs are prefetched from the second level.
 void square(const Product& p, int block, int rows_of_second, int tile) {
   const int input_tiles = p.input_tiles();
+  const std::size_t stride = std::size_t(input_tiles) * tile_size;
+  const int ahead = std::min(prefetch_tiles, input_tiles);
   const std::byte* in = p.inputs(block);
-  const std::byte* in2 = p.inputs(block + 1);
   const std::byte* w = p.w.tile(tile);
-  const std::byte* w2 = p.w.tile(tile + 1);
+  const std::byte* next = in + std::size_t(ahead) * tile_size;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (int k = 0; k < input_tiles; ++k) {
-    const std::size_t at = std::size_t(k) * tile_size;
-    _tile_loadd(4, in + at, tile_row);
-    _tile_loadd(6, w + at, tile_row);
+  for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size, next += tile_size) {
+    if (k == input_tiles - ahead)
+      next += stride; // To the two blocks that follow.
+    _tile_loadd(4, in, tile_row);
+    prefetch_tile(next);
+    _tile_loadd(6, w, tile_row);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, w2 + at, tile_row);
+    _tile_loadd(7, w + stride, tile_row);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, in2 + at, tile_row);
+    prefetch_tile(next + stride);
+    _tile_loadd(5, in + stride, tile_row);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }

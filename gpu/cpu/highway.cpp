@@ -10,6 +10,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #undef HWY_DISABLED_TARGETS // Rare ones; the next lesser target serves them.
 #define HWY_DISABLED_TARGETS                                                                       \
@@ -21,6 +24,9 @@
 #include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+
+#undef INLINED
+#define INLINED HWY_ATTR __attribute__((always_inline))
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu {
@@ -36,23 +42,32 @@ constexpr int parts = 16 / lanes;
 /// Accumulators that fit into the registers beside their operands.
 constexpr int accumulators = lanes == 16 ? 24 : 12;
 
+/// f(0), f(1) ... f(N - 1), each with a constant of its own: arrays that are indexed so live in
+/// registers. Lambdas for it are marked INLINED.
+template <int N, int I = 0, class F>
+HWY_INLINE void repeat(const F& f) {
+  if constexpr (I < N) {
+    f(std::integral_constant<int, I>());
+    repeat<N, I + 1>(f);
+  }
+}
+
 /// 16 floats.
 struct V16 {
   V part[parts];
 };
 
 template <class F>
-HWY_INLINE V16 each(F f) {
+HWY_INLINE V16 each(const F& f) {
   V16 result;
-  for (int i = 0; i < parts; ++i)
-    result.part[i] = f(i);
+  repeat<parts>([&](auto i) INLINED { result.part[i] = f(i); });
   return result;
 }
 HWY_INLINE V16 splat(float x) {
-  return each([&](int) HWY_ATTR { return hn::Set(D(), x); });
+  return each([&](int) INLINED { return hn::Set(D(), x); });
 }
 HWY_INLINE V16 load(const float* from) {
-  return each([&](int i) HWY_ATTR { return hn::LoadU(D(), from + i * lanes); });
+  return each([&](int i) INLINED { return hn::LoadU(D(), from + i * lanes); });
 }
 HWY_INLINE void store(const V16& x, float* to) {
   for (int i = 0; i < parts; ++i)
@@ -73,36 +88,57 @@ HWY_INLINE void store_n(const V16& x, float* to, int count) {
   std::copy_n(padded, count, to);
 }
 HWY_INLINE V16 add(const V16& a, const V16& b) {
-  return each([&](int i) HWY_ATTR { return hn::Add(a.part[i], b.part[i]); });
+  return each([&](int i) INLINED { return hn::Add(a.part[i], b.part[i]); });
 }
 HWY_INLINE V16 mul(const V16& a, const V16& b) {
-  return each([&](int i) HWY_ATTR { return hn::Mul(a.part[i], b.part[i]); });
+  return each([&](int i) INLINED { return hn::Mul(a.part[i], b.part[i]); });
 }
 /// a * b + c
 HWY_INLINE V16 mul_add(const V16& a, const V16& b, const V16& c) {
-  return each([&](int i) HWY_ATTR { return hn::MulAdd(a.part[i], b.part[i], c.part[i]); });
+  return each([&](int i) INLINED { return hn::MulAdd(a.part[i], b.part[i], c.part[i]); });
 }
 HWY_INLINE V16 max(const V16& a, const V16& b) {
-  return each([&](int i) HWY_ATTR { return hn::Max(a.part[i], b.part[i]); });
+  return each([&](int i) INLINED { return hn::Max(a.part[i], b.part[i]); });
 }
 HWY_INLINE V16 exp(const V16& x) {
-  return each([&](int i) HWY_ATTR { return hn::Exp(D(), x.part[i]); });
+  return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
+}
+#if HWY_TARGET == HWY_SCALAR
+template <class Op>
+HWY_INLINE float fold_vector(V x, const Op&) {
+  return hn::GetLane(x);
+}
+#else
+template <class Tag, class Vec, class Op>
+HWY_INLINE auto fold_to_four(Tag, const Vec& x, const Op& op) {
+  if constexpr (hn::MaxLanes(Tag()) == 4) {
+    return x;
+  } else {
+    const hn::Half<Tag> half;
+    return fold_to_four(half, op(hn::LowerHalf(half, x), hn::UpperHalf(half, x)), op);
+  }
+}
+template <class Op>
+HWY_INLINE float fold_vector(V x, const Op& op) {
+  const auto four = fold_to_four(D(), x, op);
+  const auto two = op(four, hn::Shuffle1032(four));
+  return hn::GetLane(op(two, hn::Shuffle2301(two)));
+}
+#endif
+
+/// Folds 16 lanes in halves, whatever the register's width: (i, i + 8), (i, i + 4), ...
+template <class Op>
+HWY_INLINE float fold(V16 x, const Op& op) {
+  for (int width = parts / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      x.part[i] = op(x.part[i], x.part[i + width]);
+  return fold_vector(x.part[0], op);
 }
 HWY_INLINE float sum(const V16& x) {
-  float a[16];
-  store(x, a);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      a[i] += a[i + width];
-  return a[0];
+  return fold(x, [](const auto& a, const auto& b) INLINED { return hn::Add(a, b); });
 }
 HWY_INLINE float highest(const V16& x) {
-  float a[16];
-  store(x, a);
-  for (int width = 8; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      a[i] = std::max(a[i], a[i + width]);
-  return a[0];
+  return fold(x, [](const auto& a, const auto& b) INLINED { return hn::Max(a, b); });
 }
 
 /// Readers of two rows of 16 elements that belong to neighbouring inputs, keys or dimensions.
@@ -110,10 +146,10 @@ HWY_INLINE float highest(const V16& x) {
 struct ReadBf16 { // Interleaved: a 32-bit lane holds one element of each row.
   static constexpr std::size_t bytes = 2;
   HWY_INLINE static V16 even(const std::byte* from, int) {
-    return each([&](int i) HWY_ATTR { return hn::BitCast(D(), hn::ShiftLeft<16>(raw(from, i))); });
+    return each([&](int i) INLINED { return hn::BitCast(D(), hn::ShiftLeft<16>(raw(from, i))); });
   }
   HWY_INLINE static V16 odd(const std::byte* from, int) {
-    return each([&](int i) HWY_ATTR {
+    return each([&](int i) INLINED {
       const auto mask = hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000u);
       return hn::BitCast(D(), hn::And(raw(from, i), mask));
     });
@@ -135,7 +171,7 @@ struct ReadF32 {
 struct ReadF16 {
   static constexpr std::size_t bytes = 2;
   HWY_INLINE static V16 even(const std::byte* from, int) {
-    return each([&](int i) HWY_ATTR {
+    return each([&](int i) INLINED {
       const hn::Rebind<hwy::float16_t, D> half;
       const auto* at = reinterpret_cast<const hwy::float16_t*>(from) + i * lanes;
       return hn::PromoteTo(D(), hn::LoadU(half, at));
@@ -167,38 +203,36 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   const std::byte* w = p.w.tile(tile);
   const std::size_t tile_bytes = p.w.tile_bytes();
   V16 acc[Rows][Tiles];
-  for (auto& of_row : acc)
-    for (V16& a : of_row)
-      a = splat(0);
+  repeat<Rows>([&](auto r)
+                   INLINED { repeat<Tiles>([&](auto t) INLINED { acc[r][t] = splat(0); }); });
   for (int k = 0; k < inputs; k += 2, w += step) {
-    V16 even[Tiles];
-    for (int t = 0; t < Tiles; ++t) {
+    V16 weights[Tiles];
+    const auto accumulate = [&](int input) INLINED {
+      repeat<Rows>([&](auto r) INLINED {
+        const V16 in = splat(x[std::size_t(r) * std::size_t(inputs) + std::size_t(input)]);
+        repeat<Tiles>([&](auto t) INLINED { acc[r][t] = mul_add(weights[t], in, acc[r][t]); });
+      });
+    };
+    repeat<Tiles>([&](auto t) INLINED {
       const std::byte* at = w + std::size_t(t) * tile_bytes;
       for (std::size_t line = 0; line < step; line += 64)
         hwy::Prefetch(at + prefetch_bytes + line);
-      even[t] = Read::even(at, tile_outputs);
-    }
-    for (int r = 0; r < Rows; ++r) {
-      const V16 in = splat(x[std::size_t(r) * std::size_t(inputs) + std::size_t(k)]);
-      for (int t = 0; t < Tiles; ++t)
-        acc[r][t] = mul_add(even[t], in, acc[r][t]);
-    }
-    V16 odd[Tiles];
-    for (int t = 0; t < Tiles; ++t)
-      odd[t] = Read::odd(w + std::size_t(t) * tile_bytes, tile_outputs);
-    for (int r = 0; r < Rows; ++r) {
-      const V16 in = splat(x[std::size_t(r) * std::size_t(inputs) + std::size_t(k + 1)]);
-      for (int t = 0; t < Tiles; ++t)
-        acc[r][t] = mul_add(odd[t], in, acc[r][t]);
-    }
+      weights[t] = Read::even(at, tile_outputs);
+    });
+    accumulate(k);
+    repeat<Tiles>([&](auto t) INLINED {
+      weights[t] = Read::odd(w + std::size_t(t) * tile_bytes, tile_outputs);
+    });
+    accumulate(k + 1);
   }
-  for (int r = 0; r < Rows; ++r)
-    for (int t = 0; t < Tiles; ++t) {
+  repeat<Rows>([&](auto r) INLINED {
+    repeat<Tiles>([&](auto t) INLINED {
       const int first = (tile + t) * tile_outputs;
       const int count = std::min(tile_outputs, p.w.outputs() - first);
       float* out = p.out.row(row + r) + first;
       store_n(p.add ? add(load_n(out, count), acc[r][t]) : acc[r][t], out, count);
-    }
+    });
+  });
 }
 
 template <class Read, int Rows>
@@ -235,7 +269,7 @@ HWY_INLINE void product(const Product& p, int first, int last) {
 
 /// To bf16 and back, to nearest even; NaN stays NaN.
 HWY_INLINE V16 round_bf16(const V16& x) {
-  return each([&](int i) HWY_ATTR {
+  return each([&](int i) INLINED {
     const hn::RebindToUnsigned<D> u;
     const auto bits = hn::BitCast(u, x.part[i]);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
@@ -276,25 +310,29 @@ template <class Read, int Q, int Chunks>
 HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at) {
   const std::size_t row = std::size_t(s.page_tokens) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
-  for (auto& of_query : acc)
-    for (V16& a : of_query)
-      a = splat(0);
+  repeat<Q>([&](auto i) INLINED { repeat<Chunks>([&](auto c) INLINED { acc[i][c] = splat(0); }); });
   const std::byte* from = keys + std::size_t(slot) * lane_bytes;
   for (int d = 0; d < s.dim; d += 2, from += row) {
-    for (int c = 0; c < Chunks; ++c) {
-      const V16 even = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
-      for (int i = 0; i < Q; ++i)
-        acc[i][c] = mul_add(even, splat(s.q[i * s.dim + d]), acc[i][c]);
-    }
-    for (int c = 0; c < Chunks; ++c) {
-      const V16 odd = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
-      for (int i = 0; i < Q; ++i)
-        acc[i][c] = mul_add(odd, splat(s.q[i * s.dim + d + 1]), acc[i][c]);
-    }
+    V16 rows[Chunks];
+    const auto accumulate = [&](int at_d) INLINED {
+      repeat<Q>([&](auto i) INLINED {
+        const V16 q = splat(s.q[i * s.dim + at_d]);
+        repeat<Chunks>([&](auto c) INLINED { acc[i][c] = mul_add(rows[c], q, acc[i][c]); });
+      });
+    };
+    repeat<Chunks>([&](auto c) INLINED {
+      rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+    });
+    accumulate(d);
+    repeat<Chunks>([&](auto c) INLINED {
+      rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+    });
+    accumulate(d + 1);
   }
-  for (int i = 0; i < Q; ++i)
-    for (int c = 0; c < Chunks; ++c)
-      store(acc[i][c], s.probabilities + i * key_block + at + 16 * c);
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>(
+        [&](auto c) INLINED { store(acc[i][c], s.probabilities + i * key_block + at + 16 * c); });
+  });
 }
 
 /// out += probabilities * values, for Chunks * 16 dimensions from `d` on.
@@ -302,31 +340,35 @@ template <class Read, int Q, int Chunks>
 HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int d) {
   const std::size_t row = std::size_t(s.dim) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
-  for (int i = 0; i < Q; ++i)
-    for (int c = 0; c < Chunks; ++c)
-      acc[i][c] = load(s.out + i * s.dim + d + 16 * c);
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>([&](auto c) INLINED { acc[i][c] = load(s.out + i * s.dim + d + 16 * c); });
+  });
   for (const KeyRun* run = runs; run != runs + count; ++run) {
     const std::byte* from =
         run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * lane_bytes;
-    const float* p = s.probabilities + run->first;
+    V16 rows[Chunks];
+    const auto accumulate = [&](int key) INLINED {
+      repeat<Q>([&](auto i) INLINED {
+        const V16 p = splat(s.probabilities[i * key_block + key]);
+        repeat<Chunks>([&](auto c) INLINED { acc[i][c] = mul_add(rows[c], p, acc[i][c]); });
+      });
+    };
     for (int j = 0; j < run->count; j += 2, from += row) {
-      for (int c = 0; c < Chunks; ++c) {
-        const V16 even = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
-        for (int i = 0; i < Q; ++i)
-          acc[i][c] = mul_add(even, splat(p[i * key_block + j]), acc[i][c]);
-      }
+      repeat<Chunks>([&](auto c) INLINED {
+        rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+      });
+      accumulate(run->first + j);
       if (j + 1 == run->count)
         break; // What lies in the slot after the last key is anybody's.
-      for (int c = 0; c < Chunks; ++c) {
-        const V16 odd = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
-        for (int i = 0; i < Q; ++i)
-          acc[i][c] = mul_add(odd, splat(p[i * key_block + j + 1]), acc[i][c]);
-      }
+      repeat<Chunks>([&](auto c) INLINED {
+        rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+      });
+      accumulate(run->first + j + 1);
     }
   }
-  for (int i = 0; i < Q; ++i)
-    for (int c = 0; c < Chunks; ++c)
-      store(acc[i][c], s.out + i * s.dim + d + 16 * c);
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>([&](auto c) INLINED { store(acc[i][c], s.out + i * s.dim + d + 16 * c); });
+  });
 }
 
 /// Running softmax (Milakov and Gimelshein 2018) of one query.
@@ -514,7 +556,7 @@ public:
     for (int i = 0; i < n; i += 16) {
       const V16 g = load_n(gate + i, n - i);
       const V16 u = load_n(up + i, n - i);
-      store_n(each([&](int part) HWY_ATTR {
+      store_n(each([&](int part) INLINED {
                 const V x = g.part[part];
                 // exp's argument is bounded: past 88 the quotient vanishes anyway.
                 const V e = hn::Exp(D(), hn::Min(hn::Neg(x), hn::Set(D(), 88.0f)));
@@ -557,19 +599,20 @@ const Kernels& highway_kernels() {
   return *HWY_DYNAMIC_DISPATCH(best_kernels)();
 }
 
+// Chooses by hand, and leaves alone what the process dispatches to elsewhere.
 std::vector<const Kernels*> highway_variants() {
-  static const std::vector<const Kernels*> variants = [] {
-    std::vector<const Kernels*> all;
-    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      hwy::SetSupportedTargetsForTest(target);
-      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      all.push_back(HWY_DYNAMIC_DISPATCH(named_kernels)());
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    return all;
-  }();
-  return variants;
+  std::vector<const Kernels*> all;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0
+    static_cast<void>(target);
+    all.push_back(HWY_STATIC_DISPATCH(named_kernels)());
+#else
+    hwy::ChosenTarget chosen;
+    chosen.Update(target);
+    all.push_back(HWY_DISPATCH_TABLE(named_kernels)[chosen.GetIndex()]());
+#endif
+  }
+  return all;
 }
 
 } // namespace paceline::gpu::cpu

@@ -1,5 +1,5 @@
 #include "models/scripted.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <algorithm>
 #include <cmath>

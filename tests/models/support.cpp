@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <boost/json/parse.hpp>
 #include <doctest/doctest.h>

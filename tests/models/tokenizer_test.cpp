@@ -1,6 +1,6 @@
 #include "models/bpe.hpp"
 #include "models/tokenizer.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
 #include <chrono>
@@ -253,12 +253,13 @@ TEST_CASE("a tokenizer that asks for what is not known is refused by name") {
             "Removed";
       },
       "Split");
-  refused(
-      [](auto& j) {
-        j["pre_tokenizer"].as_object()["pretokenizers"].as_array()[0].as_object()["pattern"] =
-            json::object{{"Regex", "(unclosed"}};
-      },
-      "(unclosed");
+  for (const char* expression : {"(unclosed", "[", R"(\w+|x)", R"(x\b)", "[^a[b]]+", "[a&&b]"})
+    refused(
+        [&](auto& j) {
+          j["pre_tokenizer"].as_object()["pretokenizers"].as_array()[0].as_object()["pattern"] =
+              json::object{{"Regex", expression}};
+        },
+        expression);
 }
 
 TEST_CASE("a damaged tokenizer.json is an error that names what is wrong") {

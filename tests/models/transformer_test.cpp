@@ -1,5 +1,5 @@
 #include "models/model.hpp"
-#include "support.hpp"
+#include "tests/models/support.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>

@@ -112,18 +112,18 @@ TEST_CASE("A token of weight zero is never drawn, at either end of u") {
 
 TEST_CASE("draw and draw_coupled have the distribution of their row, normalised or not") {
   Row row = random_row(60, 1, 3);
-  CHECK(fit(row, 200'000, [&](auto seed) {
+  CHECK(fit(row, 100'000, [&](auto seed) {
           return draw(row, {seed, 0, 5, 0, Purpose::target});
         }) > testing::false_alarm);
-  CHECK(fit(row, 200'000, [&](auto seed) {
+  CHECK(fit(row, 100'000, [&](auto seed) {
           return draw_coupled(row, {seed, 0, 5, 0, Purpose::coupled});
         }) > testing::false_alarm);
   for (float& x : row)
     x *= 7;
-  CHECK(fit(row, 200'000, [&](auto seed) {
+  CHECK(fit(row, 100'000, [&](auto seed) {
           return draw(row, {seed, 1, 5, 0, Purpose::target});
         }) > testing::false_alarm);
-  CHECK(fit(row, 200'000, [&](auto seed) {
+  CHECK(fit(row, 100'000, [&](auto seed) {
           return draw_coupled(row, {seed, 1, 5, 0, Purpose::coupled});
         }) > testing::false_alarm);
 }
@@ -149,7 +149,7 @@ TEST_CASE("rejection accepts at rate 1 - TV, coupled at least at (1 - TV) / (1 +
     const Row p = random_row(40, world);
     const Row q = random_row(40, world + 100);
     const double a = theory::acceptance(p, q);
-    constexpr int rounds = 100'000;
+    constexpr int rounds = 40'000;
     const auto rate = [&](Rule rule) {
       int accepted = 0;
       for (std::uint64_t seed = 0; seed < rounds; ++seed) {

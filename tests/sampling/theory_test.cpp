@@ -54,7 +54,7 @@ TEST_CASE("Expected tokens are the closed form, and its limit where a is 1") {
 }
 
 TEST_CASE("A simulated process makes the expected tokens") {
-  constexpr int rounds = 400'000;
+  constexpr int rounds = 100'000;
   for (double a : {0.3, 0.6, 0.8, 0.95})
     for (int window : {1, 3, 5, 12}) {
       // Six standard errors; a round has at most window + 1 tokens, so its deviation is below

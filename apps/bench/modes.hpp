@@ -1,0 +1,39 @@
+// The workload decoded in each mode, in turn.
+#pragma once
+
+#include "paceline/engine.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+/// One mode's figures, medians over the repetitions.
+struct ModeResult {
+  SpeculationMode mode = SpeculationMode::off;
+  double tokens_per_second = 0; ///< After each prompt's first token, over all prompts.
+  double spread = 0;            ///< Of tokens_per_second: (largest - smallest) / median.
+  double acceptance_rate = 0;
+  double tokens_per_round = 0;
+  double window = 0; ///< Mean over the prompts of the window in use at the end.
+  double lookahead_hit_rate = 0;
+  double overlap_ratio = 0; ///< Share of drafting time that lay under target time.
+  double time_to_first_token_seconds = 0;
+  double overhead_seconds_per_round = 0; ///< Round time that no lane was working for.
+  double overhead_share = 0;             ///< The same, of the round.
+};
+
+struct ModesPlan {
+  std::vector<std::string> prompts;
+  std::vector<SpeculationMode> modes;
+  int repetitions = 0;
+  Request request; ///< Each prompt's, but for prompt, mode and seed.
+};
+
+/// One prompt after the other; modes take turns within a repetition, so that whatever else the
+/// machine does meets all of them. progress: 0 to 1.
+Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
+                                              const std::function<void(double)>& progress);
+
+} // namespace paceline::apps

@@ -1,0 +1,32 @@
+// What `paceline bench` prints.
+#pragma once
+
+#include "apps/bench/modes.hpp"
+#include "apps/bench/steps.hpp"
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+/// All that was measured.
+struct BenchReport {
+  ModelInfo target;
+  std::optional<ModelInfo> draft;
+  bool simulated = false;
+  int cores = 0;
+  std::optional<StepTimes> steps;
+  std::vector<ModeResult> modes;
+  int prompts = 0;
+  int repetitions = 0;
+  int max_tokens = 0;
+};
+
+/// The object of DESIGN section 9; what was not measured is left out.
+boost::json::object report_json(const BenchReport& report);
+/// The same for people.
+std::string report_text(const BenchReport& report);
+
+} // namespace paceline::apps

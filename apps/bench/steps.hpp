@@ -1,0 +1,25 @@
+// Times of single forward passes, measured on the devices themselves: no actors, no sampling.
+#pragma once
+
+#include "paceline/engine.hpp"
+
+#include <map>
+#include <optional>
+
+namespace paceline::apps {
+
+/// Seconds, medians.
+struct StepTimes {
+  std::map<int, double> target; ///< By rows: 1, 2, 4, 8, 16 at context 256.
+  double draft = 0;             ///< One row at context 256; 0: no draft model.
+  double prefill_512 = 0;       ///< Of the target; 0: its context is too short.
+
+  /// Of a target step of `rows`, between the measured ones.
+  double target_seconds(double rows) const;
+};
+
+/// Loads the models once more, one after the other, on the devices that `target` and `draft` name.
+Result<StepTimes> measure_steps(const ModelInfo& target, const std::optional<ModelInfo>& draft,
+                                const EngineOptions& options);
+
+} // namespace paceline::apps

@@ -1,0 +1,31 @@
+// The program's subcommands: each adds its options to the program and says how it is run.
+#pragma once
+
+#include "apps/interrupt.hpp"
+#include "paceline/error.hpp"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace paceline::apps {
+
+struct Command {
+  CLI::App* app = nullptr;
+  /// Called once, after parsing, if the user chose this command; gives the exit status.
+  std::function<Result<int>(Interrupt&)> run;
+};
+
+Command add_generate(CLI::App& program);
+Command add_demo(CLI::App& program);
+Command add_bench(CLI::App& program);
+Command add_score(CLI::App& program);
+Command add_tokenize(CLI::App& program);
+Command add_inspect(CLI::App& program);
+
+/// Exit statuses (DESIGN section 9 and `paceline --help`).
+inline constexpr int status_ok = 0;
+inline constexpr int status_failed = 1;
+inline constexpr int status_usage = 2;
+inline constexpr int status_interrupted = 130; // 128 + SIGINT, as shells have it
+
+} // namespace paceline::apps

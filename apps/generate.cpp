@@ -1,0 +1,204 @@
+// paceline generate: one completion.
+#include "apps/command.hpp"
+#include "apps/input.hpp"
+#include "apps/options.hpp"
+#include "apps/output.hpp"
+#include "apps/session.hpp"
+#include "apps/terminal.hpp"
+#include "apps/validators.hpp"
+#include "sampling/limits.hpp"
+
+#include <boost/json/array.hpp>
+#include <fmt/format.h>
+#include <functional>
+#include <memory>
+
+namespace paceline::apps {
+namespace {
+
+struct Options {
+  EngineOptions engine;
+  Request request;
+  PromptSource prompt;
+  bool json = false;
+  bool quiet = false;
+  bool echo = false;
+};
+
+/// A completion and what it took to get there.
+struct Outcome {
+  Completion answer;
+  double load_seconds = 0;
+  bool simulated = false;
+};
+
+boost::json::object logprob_json(const Engine& engine, const TokenLogprob& token) {
+  boost::json::array top;
+  for (const auto& [id, logprob] : token.top)
+    top.push_back({{"token", id}, {"piece", engine.detokenize({id})}, {"logprob", logprob}});
+  return {{"token", token.token},
+          {"piece", engine.detokenize({token.token})},
+          {"logprob", token.logprob},
+          {"top", std::move(top)}};
+}
+
+boost::json::object timing_json(const Outcome& outcome) {
+  const Timing& timing = outcome.answer.end.timing;
+  return {{"load_seconds", outcome.load_seconds},
+          {"time_to_first_token_seconds", timing.time_to_first_token_seconds},
+          {"decode_seconds", timing.decode_seconds},
+          {"total_seconds", timing.total_seconds},
+          {"tokens_per_second", decode_rate(outcome.answer.end)},
+          {"simulated", outcome.simulated}};
+}
+
+boost::json::object answer_json(const Engine& engine, const Options& options,
+                                const Outcome& outcome) {
+  const Completion& answer = outcome.answer;
+  boost::json::object object{
+      {"text", answer.text},
+      {"tokens", ids_json(answer.tokens)},
+      {"finish_reason", to_string(answer.end.reason)},
+      {"seed", answer.end.seed},
+      {"usage", usage_json(answer.end.usage)},
+      {"speculation", speculation_json(answer.end.speculation, answer.end.usage.completion_tokens)},
+      {"timing", timing_json(outcome)},
+      {"reproducible", answer.end.reproducible}};
+  if (options.request.logprobs) {
+    auto& logprobs = object["logprobs"].emplace_array();
+    for (const TokenLogprob& token : answer.logprobs)
+      logprobs.push_back(logprob_json(engine, token));
+  }
+  return object;
+}
+
+std::string speculation_line(const Finished& end) {
+  const SpeculationStats& s = end.speculation;
+  if (s.rounds == 0 || s.drafted == 0)
+    return fmt::format("{}; seed {}", to_string(s.mode), end.seed);
+  std::string line = fmt::format("{}, {}: acceptance {:.2f}, {:.2f} tokens a round",
+                                 to_string(s.mode), to_string(s.verify), s.acceptance_rate(),
+                                 tokens_per_round(s, end.usage.completion_tokens));
+  if (s.lookahead_rounds > 0)
+    line += fmt::format(", lookahead hits {:.2f}", s.lookahead_hit_rate());
+  return line + fmt::format("; seed {}", end.seed);
+}
+
+std::string statistics(const Outcome& outcome) {
+  const Finished& end = outcome.answer.end;
+  return fmt::format("[{}] {} tokens, {:.1f} tokens/s{}, first after {:.0f} ms (loading {:.2f} s)\n"
+                     "[{}]\n",
+                     to_string(end.reason), end.usage.completion_tokens, decode_rate(end),
+                     outcome.simulated ? " simulated" : "",
+                     1e3 * end.timing.time_to_first_token_seconds, outcome.load_seconds,
+                     speculation_line(end));
+}
+
+/// Follows the request to its end, its text streamed to standard output as it comes. When nobody
+/// reads any more, it is cancelled.
+Result<Completion> stream_text(Stream& stream, const std::string& before,
+                               const std::function<void()>& check_interrupt) {
+  Output out;
+  const auto show = [&](std::string_view text) {
+    if (!out.write(text))
+      stream.cancel();
+  };
+  show(before);
+  auto answer = follow(stream, [&](const Delta& delta) {
+    show(delta.text);
+    check_interrupt();
+  });
+  if (answer)
+    show("\n");
+  if (const auto written = out.finish(); !written)
+    return tl::unexpected(written.error());
+  return answer;
+}
+
+Result<Completion> complete(Engine& engine, const Options& options, Interrupt& interrupt) {
+  auto stream = engine.submit(options.request);
+  if (!stream)
+    return tl::unexpected(stream.error());
+  // With virtual time the engine works on this thread, and only between events can it be told.
+  const bool real_time = !simulated(options.engine);
+  const auto scope = interrupt.on_first([&] {
+    if (real_time)
+      stream->cancel();
+  });
+  const auto check_interrupt = [&] {
+    if (interrupt.seen())
+      stream->cancel();
+  };
+  if (options.json)
+    return follow(*stream, [&](const Delta&) { check_interrupt(); });
+  return stream_text(*stream, options.echo ? options.request.prompt : "", check_interrupt);
+}
+
+Result<int> report(const Engine& engine, const Options& options, const Outcome& outcome,
+                   bool interrupted) {
+  if (options.json) {
+    if (auto printed = print_json(answer_json(engine, options, outcome)); !printed)
+      return printed;
+  } else if (!options.quiet) {
+    note(dim(statistics(outcome), errors_are_terminal()));
+  }
+  return interrupted ? status_interrupted : status_ok;
+}
+
+Result<int> run(Options options, Interrupt& interrupt) {
+  auto prompt = read_text(options.prompt);
+  if (!prompt)
+    return tl::unexpected(prompt.error());
+  options.request.prompt = std::move(*prompt);
+  auto session = open_session(options.engine);
+  if (!session)
+    return tl::unexpected(session.error());
+  auto answer = complete(session->engine, options, interrupt);
+  if (!answer)
+    return tl::unexpected(answer.error());
+  const Outcome outcome{std::move(*answer), session->load_seconds, simulated(options.engine)};
+  return report(session->engine, options, outcome, interrupt.seen());
+}
+
+void add_logprob_options(CLI::App& app, Request& request, CLI::Option* json) {
+  const auto set = [&request](int count) {
+    request.logprobs = true;
+    request.top_logprobs = count;
+  };
+  app.add_option_function<int>("--logprobs", set,
+                               "With --json: each token's log-probability, and the N likeliest")
+      ->check(whole_number(0, sampling::limits::top_logprobs_max))
+      ->type_name("N")
+      ->needs(json);
+  add_choice<LogprobsMode>(app, "--logprobs-mode", request.logprobs_mode,
+                           {{"raw", LogprobsMode::raw}, {"processed", LogprobsMode::processed}},
+                           "Of the model, or of what temperature and the like made of it");
+}
+
+constexpr const char* footer = R"(Examples:
+  paceline generate "def fibonacci(n):" -n 64
+  paceline generate -f module.py --temperature 0 --speculation overlap --json
+  git diff | paceline generate --quiet -n 200 --stop "diff --git"
+
+The text goes to standard output as it comes, statistics to standard error. An empty
+prompt starts a new text. Ctrl-C keeps the text so far and shows the statistics.)";
+
+} // namespace
+
+Command add_generate(CLI::App& program) {
+  auto* app = program.add_subcommand("generate", "Complete a prompt");
+  auto options = std::make_shared<Options>();
+  add_prompt_options(*app, options->prompt, "prompt");
+  add_model_options(*app, options->engine);
+  add_speculation_options(*app, options->engine, options->request);
+  add_sampling_options(*app, options->request);
+  add_trace_option(*app, options->engine);
+  auto* json = add_json_option(*app, options->json);
+  add_logprob_options(*app, options->request, json);
+  app->add_flag("-q,--quiet", options->quiet, "No statistics");
+  app->add_flag("--echo", options->echo, "Print the prompt before its completion");
+  app->footer(footer);
+  return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
+}
+
+} // namespace paceline::apps

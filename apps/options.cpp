@@ -1,0 +1,175 @@
+#include "apps/options.hpp"
+
+#include "actors/limits.hpp"
+#include "apps/validators.hpp"
+#include "gpu/limits.hpp"
+#include "models/limits.hpp"
+#include "sampling/limits.hpp"
+
+#include <limits>
+
+namespace paceline::apps {
+namespace {
+
+constexpr const char* models_group = "Models and devices";
+constexpr const char* speculation_group = "Speculation";
+constexpr const char* sampling_group = "Sampling (defaults: the model's generation_config.json)";
+constexpr const char* output_group = "Output";
+
+constexpr std::int64_t int_max = std::numeric_limits<int>::max();
+
+// As Request's fields have them.
+constexpr double temperature_max = 100;
+constexpr double additive_penalty_max = 2;
+constexpr double repetition_penalty_max = 100;
+
+void add_truncations(CLI::App& app, Sampling& sampling) {
+  app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
+      ->check(whole_number(0, int_max))
+      ->type_name("K");
+  app.add_option("--top-p", sampling.top_p,
+                 "Draw among the likeliest tokens that together have probability P; 1: all")
+      ->check(number_above(0, 1))
+      ->type_name("P");
+  app.add_option("--min-p", sampling.min_p,
+                 "Draw among tokens at least P times as likely as the likeliest; 0: all")
+      ->check(number(0, 1))
+      ->type_name("P");
+}
+
+void add_penalties(CLI::App& app, Sampling& sampling) {
+  app.add_option("--repetition-penalty,--repeat-penalty", sampling.repetition_penalty,
+                 "Divide the logits of tokens seen before, in prompt or output; 1: off")
+      ->check(number_above(0, repetition_penalty_max))
+      ->type_name("X");
+  app.add_option("--presence-penalty", sampling.presence_penalty,
+                 "Lower the logits of tokens that the output has; 0: off")
+      ->check(number(-additive_penalty_max, additive_penalty_max))
+      ->type_name("X");
+  app.add_option("--frequency-penalty", sampling.frequency_penalty,
+                 "The same, times how often the output has them; 0: off")
+      ->check(number(-additive_penalty_max, additive_penalty_max))
+      ->type_name("X");
+}
+
+void add_endings(CLI::App& app, Request& request) {
+  app.add_option("-n,--max-tokens,--n-predict", request.max_tokens,
+                 "Most tokens to generate; default: what the context leaves")
+      ->check(whole_number(0, int_max))
+      ->type_name("N");
+  app.add_option("--stop", request.stop, "End before this text; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
+}
+
+} // namespace
+
+void add_model_options(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group(models_group);
+  app.add_option("-m,--model", engine.target,
+                 "Target model: a folder, a hub id in the local Hugging Face cache, or demo")
+      ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option("--device", engine.device, "cpu, cpu:0-3, cuda:0 or sim:PROFILE")
+      ->capture_default_str()
+      ->type_name("DEVICE");
+  app.add_option("-t,--threads", engine.threads, "Threads of the target; 0: the physical cores")
+      ->capture_default_str()
+      ->check(whole_number(0, gpu::limits::lane_threads_max))
+      ->type_name("N");
+  add_choice<NumberFormat>(app, "--dtype", engine.dtype,
+                           {{"auto", NumberFormat::automatic},
+                            {"f32", NumberFormat::f32},
+                            {"f16", NumberFormat::f16},
+                            {"bf16", NumberFormat::bf16}},
+                           "Format of the weights; auto: the checkpoint's");
+  app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
+                 "Tokens of context; 0: what the model was trained for")
+      ->capture_default_str()
+      ->check(whole_number(0, models::limits::context_max))
+      ->type_name("N");
+  app.add_option("--kv-memory", engine.kv_memory_bytes,
+                 "Memory for draft's and target's KV caches together; 0: chosen")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+}
+
+void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request) {
+  app.option_defaults()->group(speculation_group);
+  app.add_option("-d,--draft-model", engine.draft, "Draft model; empty: none")
+      ->capture_default_str()
+      ->type_name("DIR");
+  app.add_option("--draft-device", engine.draft_device, "Default: chosen for --device")
+      ->type_name("DEVICE");
+  app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
+      ->capture_default_str()
+      ->check(whole_number(1, actors::limits::max_num_seqs_max))
+      ->type_name("N");
+  add_choice<SpeculationMode>(app, "--speculation", engine.speculation,
+                              {{"off", SpeculationMode::off},
+                               {"sync", SpeculationMode::sync},
+                               {"overlap", SpeculationMode::overlap},
+                               {"auto", SpeculationMode::automatic}},
+                              "How draft and target work together");
+  const auto set_window = [&engine](const std::string& given) {
+    engine.window = given == "auto" ? std::nullopt : std::optional(std::stoi(given));
+  };
+  app.add_option_function<std::string>("--window,--num-speculative-tokens", set_window,
+                                       "Tokens drafted at a time")
+      ->check(automatic_or_number(1, sampling::limits::window_max))
+      ->type_name("auto|K");
+  add_choice<bool>(app, "--lookahead", engine.lookahead,
+                   {{"auto", true}, {"none", false}, {"chain", true}},
+                   "What overlap drafts past a window that is being verified");
+  add_choice<VerifyRule>(
+      app, "--verify", request.verify,
+      {{"auto", VerifyRule::automatic},
+       {"rejection", VerifyRule::rejection},
+       {"coupled", VerifyRule::coupled},
+       {"match", VerifyRule::match}},
+      "How drafted tokens are judged; auto: coupled with a seed, else rejection");
+}
+
+void add_sampling_options(CLI::App& app, Request& request) {
+  app.option_defaults()->group(sampling_group);
+  add_endings(app, request);
+  app.add_option("--temperature,--temp", request.sampling.temperature, "0: greedy")
+      ->check(number(0, temperature_max))
+      ->type_name("X");
+  add_truncations(app, request.sampling);
+  add_penalties(app, request.sampling);
+  app.add_option("--seed", request.sampling.seed, "Repeats a run; default: drawn and reported")
+      ->check(seed_number())
+      ->type_name("N");
+}
+
+void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name) {
+  app.option_defaults()->group("Input");
+  auto* text = app.add_option(name + ",-p,--prompt", prompt.text,
+                              "The " + name + "; - or none: standard input, taken as it is");
+  text->type_name("TEXT");
+  app.add_option("-f,--file", prompt.file, "Read the " + name + " from a file")
+      ->type_name("FILE")
+      ->excludes(text);
+}
+
+void add_trace_option(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group(output_group);
+  app.add_option("--trace", engine.trace_file,
+                 "Write what lanes and actors did, for ui.perfetto.dev")
+      ->check(creatable_file())
+      ->type_name("FILE");
+}
+
+CLI::Option* add_json_option(CLI::App& app, bool& json) {
+  app.option_defaults()->group(output_group);
+  return app.add_flag("--json", json, "Print one JSON object");
+}
+
+bool simulated(const EngineOptions& engine) {
+  const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
+  return is_sim(engine.device) && (engine.draft_device.empty() || is_sim(engine.draft_device));
+}
+
+} // namespace paceline::apps

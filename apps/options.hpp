@@ -1,0 +1,34 @@
+// The options that commands share, bound to the fields of the library's own EngineOptions and
+// Request: what is written here is the only place where the command line meets them.
+#pragma once
+
+#include "paceline/engine.hpp"
+#include "paceline/request.hpp"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+namespace paceline::apps {
+
+/// Where the prompt comes from; neither: standard input.
+struct PromptSource {
+  std::optional<std::string> text; ///< "-": standard input.
+  std::optional<std::string> file;
+};
+
+/// -m, --device, -t, --dtype, -c, --kv-memory
+void add_model_options(CLI::App& app, EngineOptions& engine);
+/// -d, --draft-device, --speculation, --window, --lookahead, --verify
+void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
+/// -n, --temperature, --top-k, --top-p, --min-p, penalties, --seed, --stop, --ignore-eos
+void add_sampling_options(CLI::App& app, Request& request);
+/// [PROMPT], -p, -f; `name`: what the text is called.
+void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);
+void add_trace_option(CLI::App& app, EngineOptions& engine);
+CLI::Option* add_json_option(CLI::App& app, bool& json);
+
+/// Both devices are simulated, so that time can be virtual.
+bool simulated(const EngineOptions& engine);
+
+} // namespace paceline::apps

@@ -1,0 +1,96 @@
+#include "apps/output.hpp"
+
+#include "apps/command.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <fmt/format.h>
+
+namespace paceline::apps {
+
+boost::json::object model_json(const ModelInfo& model) {
+  return {{"name", model.name},
+          {"architecture", model.architecture},
+          {"parameters", model.parameters},
+          {"weight_bytes", model.weight_bytes},
+          {"dtype", model.dtype},
+          {"device", model.device},
+          {"kernel", model.kernel},
+          {"vocabulary", model.vocabulary},
+          {"max_model_len", model.max_model_len}};
+}
+
+boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens) {
+  return {{"mode", to_string(stats.mode)},
+          {"verify", to_string(stats.verify)},
+          {"window", stats.window},
+          {"drafted", stats.drafted},
+          {"judged", stats.judged},
+          {"accepted", stats.accepted},
+          {"discarded", stats.discarded()},
+          {"acceptance_rate", stats.acceptance_rate()},
+          {"rounds", stats.rounds},
+          {"tokens_per_round", tokens_per_round(stats, completion_tokens)},
+          {"lookahead_rounds", stats.lookahead_rounds},
+          {"lookahead_hit_rate", stats.lookahead_hit_rate()},
+          {"overlap_ratio", stats.overlap_ratio}};
+}
+
+boost::json::object usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"cached_tokens", usage.cached_tokens}};
+}
+
+boost::json::array ids_json(std::span<const TokenId> ids) {
+  return boost::json::array(ids.begin(), ids.end());
+}
+
+Result<int> print_json(const boost::json::object& object) {
+  return print_text(boost::json::serialize(object) + "\n");
+}
+
+Result<int> print_text(std::string_view text) {
+  Output out;
+  out.write(text);
+  return out.finish().map([] { return status_ok; });
+}
+
+double tokens_per_round(const SpeculationStats& stats, int completion_tokens) {
+  return stats.rounds > 0 ? completion_tokens / double(stats.rounds) : 0;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit)
+    value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+Table::Table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
+
+void Table::add(std::vector<std::string> row) {
+  row.resize(rows_.front().size());
+  rows_.push_back(std::move(row));
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths(rows_.front().size());
+  for (const auto& row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows_) {
+    text += fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i)
+      text += fmt::format("  {:>{}}", row[i], widths[i]);
+    text += '\n';
+  }
+  return text;
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,45 @@
+// What commands print: JSON objects with DESIGN section 9's keys, and tables for people.
+#pragma once
+
+#include "apps/terminal.hpp"
+#include "paceline/engine.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::apps {
+
+boost::json::object model_json(const ModelInfo& model);
+boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens);
+boost::json::object usage_json(const Usage& usage);
+boost::json::array ids_json(std::span<const TokenId> ids);
+
+/// Prints `object` on a line of its own; gives the exit status.
+Result<int> print_json(const boost::json::object& object);
+/// Prints `text`; gives the exit status.
+Result<int> print_text(std::string_view text);
+
+/// Tokens per round, the verdict's own among them; 0 before the first round.
+double tokens_per_round(const SpeculationStats& stats, int completion_tokens);
+
+/// "2.00 GiB", "512 B"
+std::string human_bytes(std::uint64_t bytes);
+
+/// Columns under headings: the first one flush left, the others flush right.
+class Table {
+public:
+  explicit Table(std::vector<std::string> headings);
+  void add(std::vector<std::string> row);
+  /// Lines, each ending with a newline.
+  std::string text() const;
+
+private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+} // namespace paceline::apps

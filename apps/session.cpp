@@ -1,0 +1,52 @@
+#include "apps/session.hpp"
+
+#include "apps/options.hpp"
+#include "apps/terminal.hpp"
+
+#include <chrono>
+
+namespace paceline::apps {
+namespace {
+
+void add(Completion& answer, const Delta& delta) {
+  answer.text += delta.text;
+  answer.tokens.insert(answer.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+  answer.logprobs.insert(answer.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+}
+
+} // namespace
+
+Result<Session> open_session(EngineOptions options) {
+  ProgressLine line;
+  options.progress = [&line](const std::string& what, double done) { line.show(what, done); };
+  options.virtual_time = simulated(options);
+  const auto begin = std::chrono::steady_clock::now();
+  auto engine = Engine::open(std::move(options));
+  if (!engine)
+    return tl::unexpected(engine.error());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return Session{std::move(*engine), took.count()};
+}
+
+Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)>& show) {
+  Completion answer;
+  while (auto event = stream.next()) {
+    if (const auto* delta = std::get_if<Delta>(&*event)) {
+      add(answer, *delta);
+      if (show)
+        show(*delta);
+    } else if (auto* end = std::get_if<Finished>(&*event)) {
+      answer.end = std::move(*end);
+    }
+  }
+  if (answer.end.error)
+    return tl::unexpected(*answer.end.error);
+  return answer;
+}
+
+double decode_rate(const Finished& end) {
+  const int decoded = end.usage.completion_tokens - 1;
+  return decoded > 0 && end.timing.decode_seconds > 0 ? decoded / end.timing.decode_seconds : 0;
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,27 @@
+// An engine opened for a person who waits for it, and one request followed to its end.
+#pragma once
+
+#include "paceline/engine.hpp"
+
+#include <functional>
+#include <string>
+
+namespace paceline::apps {
+
+/// An open engine, and the real time that took.
+struct Session {
+  Engine engine;
+  double load_seconds = 0;
+};
+
+/// Shows progress while models load; simulated devices get virtual time.
+Result<Session> open_session(EngineOptions options);
+
+/// Reads the stream to its end. show: called with each delta as it comes; may be empty. A request
+/// that failed is an error; one that was cancelled is not.
+Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)>& show = {});
+
+/// Tokens per second after the first one; 0 where there were fewer than two.
+double decode_rate(const Finished& end);
+
+} // namespace paceline::apps

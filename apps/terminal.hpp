@@ -1,0 +1,56 @@
+// Standard output and standard error as a polite program uses them.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace paceline::apps {
+
+/// Standard output, unbuffered. It remembers how it failed: a reader that has gone away (a broken
+/// pipe) is no error, only a reason to stop; anything else, such as a full disk, is one.
+class Output {
+public:
+  /// False once nothing can be written any more.
+  bool write(std::string_view text);
+  bool open() const { return error_number_ == 0; }
+  /// An error unless all was written or the reader went away.
+  Result<void> finish() const;
+
+private:
+  int error_number_ = 0;
+};
+
+/// A remark on standard error, which is never worth failing for. Adds no newline.
+void note(std::string_view text);
+
+bool output_is_terminal();
+bool errors_are_terminal();
+bool input_is_terminal();
+
+/// Dim or bold where standard output (or standard error) is a terminal and NO_COLOR is not set.
+std::string dim(std::string_view text, bool terminal);
+std::string bold(std::string_view text, bool terminal);
+
+/// One line on standard error that is rewritten in place while something takes longer than
+/// a moment, and leaves nothing behind. Silent unless standard error is a terminal.
+class ProgressLine {
+public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// done: 0 to 1.
+  void show(std::string_view what, double done);
+  void clear();
+
+private:
+  std::chrono::steady_clock::time_point next_;
+  bool enabled_;
+  bool shown_ = false;
+};
+
+} // namespace paceline::apps

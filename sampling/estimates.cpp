@@ -1,0 +1,73 @@
+#include "sampling/estimates.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::sampling {
+
+Estimates::Estimates(double prior_acceptance, double prior_cost_ratio)
+    : acceptance_{prior_acceptance, prior_weight}, gain_{1, prior_weight},
+      prior_cost_ratio_(prior_cost_ratio) {}
+
+namespace {
+
+/// theory::expected_tokens for a mean window, which need not be whole.
+double geometric_tokens(double a, double window) {
+  return a > 1 - 1e-9 ? window + 1 : (1 - std::pow(a, window + 1)) / (1 - a);
+}
+
+} // namespace
+
+void Estimates::observe(const RoundObservation& round) {
+  if (round.judged > 0)
+    acceptance_.add(double(round.accepted) / round.judged, round.judged, acceptance_memory);
+  if (round.prefill || round.sequences == 0)
+    return;
+  const double window = double(round.rows) / round.sequences - 1;
+  const double expected = geometric_tokens(acceptance(), window) - 1;
+  if (round.judged > 0 && expected > 0)
+    gain_.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
+  if (round.draft_step_seconds > 0)
+    draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
+                       time_memory);
+  if (round.target_seconds > 0) {
+    const double rows = round.rows;
+    const double seconds = unless_stalled(round.target_seconds, target_seconds(rows));
+    rows_.add(rows, 1, time_memory);
+    seconds_.add(seconds, 1, time_memory);
+    rows_squared_.add(rows * rows, 1, time_memory);
+    rows_seconds_.add(rows * seconds, 1, time_memory);
+  }
+}
+
+double Estimates::tokens(double window) const {
+  return 1 + gain_.value * (geometric_tokens(acceptance(), window) - 1);
+}
+
+/// Of the line of least squares; between a constant and a line through the origin. Covariance and
+/// variance fade together, so that rounds of one size leave the slope as it was.
+double Estimates::slope() const {
+  if (rows_.weight == 0)
+    return 0;
+  const double variance = rows_squared_.value - rows_.value * rows_.value;
+  if (variance <= 1e-9 * rows_squared_.value)
+    return 0;
+  const double covariance = rows_seconds_.value - rows_.value * seconds_.value;
+  return std::clamp(covariance / variance, 0.0, seconds_.value / rows_.value);
+}
+
+double Estimates::target_seconds(double rows) const {
+  return seconds_.value + slope() * (rows - rows_.value);
+}
+
+double Estimates::cost_ratio(double sequences) const {
+  const double step = target_seconds(sequences);
+  return draft_seconds_.weight > 0 && step > 0 ? draft_seconds_.value / step : prior_cost_ratio_;
+}
+
+double Estimates::v_slope(double sequences) const {
+  const double step = target_seconds(sequences);
+  return step > 0 ? slope() * sequences / step : 0;
+}
+
+} // namespace paceline::sampling

@@ -1,0 +1,15 @@
+// The Gumbel-max draw of `coupled`, vectorised like row_kernels.hpp.
+#pragma once
+
+#include "sampling/philox.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace paceline::sampling::row {
+
+/// argmin of exponential(key, token) / p over tokens with p > 0, the lowest token among equals; -1
+/// when there is none. Rows of up to 2^31 - 1 tokens.
+std::int32_t race(std::span<const float> p, const DrawKey& key);
+
+} // namespace paceline::sampling::row

@@ -1,0 +1,109 @@
+#include "tests/apps/support.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace paceline::testing;
+namespace json = boost::json;
+
+TEST_CASE("tokenize gives ids and pieces") {
+  const auto object = paceline_json({"tokenize", "def f(x):"});
+  check_keys(object, {"tokens", "pieces"});
+  CHECK(object.at("tokens").as_array().size() == object.at("pieces").as_array().size());
+  CHECK(object.at("pieces").as_array()[0] == "def");
+  const auto shown = run_paceline({"tokenize", "def f(x):"});
+  CHECK(shown.status == 0);
+  CHECK(shown.output.find("  def\n") != std::string::npos);
+  CHECK(paceline_json({"tokenize"}, "def f(x):").at("tokens") == object.at("tokens"));
+  CHECK(paceline_json({"tokenize", ""}).at("tokens").as_array().empty());
+}
+
+TEST_CASE("score gives each token's log-probability, and perplexity from their mean") {
+  const TemporaryFolder folder;
+  const auto file = folder.file("module.py", "import os\n\n\ndef main():\n    return 0\n");
+  const auto object = paceline_json({"score", file});
+  check_keys(object, {"tokens", "logprobs", "perplexity"});
+  const auto& logprobs = object.at("logprobs").as_array();
+  REQUIRE(logprobs.size() == object.at("tokens").as_array().size());
+  CHECK(logprobs[0].is_null());
+  double sum = 0;
+  for (std::size_t i = 1; i < logprobs.size(); ++i) {
+    CHECK(logprobs[i].to_number<double>() <= 0);
+    sum += logprobs[i].to_number<double>();
+  }
+  CHECK(object.at("perplexity").to_number<double>() ==
+        doctest::Approx(std::exp(-sum / double(logprobs.size() - 1))));
+  CHECK(run_paceline({"score", file}).output.find("perplexity") != std::string::npos);
+}
+
+TEST_CASE("a text longer than the context is scored in windows, each token once") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i)
+    text += "x" + std::to_string(i) + " = " + std::to_string(i * i) + "\n";
+  const auto file = folder.file("long.py", text);
+  const auto whole = paceline_json({"score", file});
+  const auto windowed = run_paceline({"score", file, "-c", "64", "--json"});
+  CHECK(windowed.status == 0);
+  CHECK(windowed.errors.find("windows") != std::string::npos);
+  const auto object = json::parse(windowed.output).as_object();
+  CHECK(object.at("tokens") == whole.at("tokens"));
+  const auto& all = whole.at("logprobs").as_array();
+  const auto& parts = object.at("logprobs").as_array();
+  REQUIRE(parts.size() == all.size());
+  double difference = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (i < 64)
+      CHECK(parts[i] == all[i]); // the first window has the same before it, bit for bit
+    difference += std::abs(parts[i].as_double() - all[i].as_double());
+  }
+  // Half a context is less to go by than all of it; one token's place too far would show.
+  CHECK(difference / double(all.size()) < 0.5);
+  CHECK(whole.at("tokens").as_array().size() > 64);
+}
+
+TEST_CASE("inspect shows both models of the demo pair and that they fit") {
+  const auto object = paceline_json({"inspect"});
+  for (const std::string role : {"target", "draft"})
+    check_keys(object, {role + ".architecture", role + ".parameters", role + ".weight_bytes",
+                        role + ".max_model_len", role + ".vocabulary", role + ".special_tokens"});
+  CHECK(object.at("pair").at("compatible") == true);
+  CHECK(object.at("target").at("architecture") == "LlamaForCausalLM");
+  CHECK(object.at("target").at("parameters").to_number<std::int64_t>() > 10'000'000);
+  const auto shown = run_paceline({"inspect"});
+  CHECK(shown.output.find("LlamaForCausalLM") != std::string::npos);
+  CHECK(shown.output.find("<|endoftext|>") != std::string::npos);
+}
+
+TEST_CASE("inspect --devices names cores and kernel") {
+  const auto object = paceline_json({"inspect", "--devices"});
+  check_keys(object, {"name", "kernel", "kernels", "cores", "physical_cores", "memory_bytes"});
+  CHECK(run_paceline({"inspect", "--devices"}).output.starts_with("cpu"));
+}
+
+TEST_CASE("demo shows the same text in three modes, and a table that compares them") {
+  const auto result = run_paceline({"demo", "-n", "24"});
+  CHECK(result.status == 0);
+  for (const char* part : {"plain", "synchronous", "overlapped", "simulated", "acceptance",
+                           "tokens/s", "speed-up", "Overlap pays"}) {
+    CAPTURE(part);
+    CHECK(result.output.find(part) != std::string::npos);
+  }
+  const auto text_of = [&](const std::string& heading) {
+    const auto begin = result.output.find("--- " + heading) + 4 + heading.size();
+    return result.output.substr(begin, result.output.find("\n\n", begin) - begin);
+  };
+  CHECK(text_of("plain").size() > 40);
+  CHECK(text_of("synchronous") == text_of("plain"));
+  CHECK(text_of("overlapped") == text_of("plain"));
+}
+
+TEST_CASE("the smallest example completes a prompt") {
+  const auto result = run_process({PACELINE_EXAMPLE_COMPLETE, "def add(a, b):"});
+  CHECK(result.status == 0);
+  CHECK(result.errors.empty());
+  CHECK(result.output.size() > 10);
+}
