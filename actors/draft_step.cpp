@@ -47,7 +47,8 @@ gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
 
 void DraftStep::absorb(DraftBoard::News news) {
   for (Frontier& frontier : news.frontiers)
-    absorb(std::move(frontier));
+    if (!frontier.residence->over.load(std::memory_order_acquire))
+      absorb(std::move(frontier));
   for (const messages::Forget& forgotten : news.forgotten) {
     const auto at = sequences_.find(forgotten.sequence);
     if (at != sequences_.end() && at->second.at.residence->epoch <= forgotten.residence)

@@ -31,6 +31,8 @@ gpu::Step::Next HostDraftStep::prepare(base::TimePoint now) {
 
 void HostDraftStep::absorb(DraftBoard::News news) {
   for (Frontier& frontier : news.frontiers) {
+    if (frontier.residence->over.load(std::memory_order_acquire))
+      continue;
     Frontier& known = sequences_[frontier.spec->id];
     if (!known.chain || known.chain->epoch() <= frontier.chain->epoch())
       known = std::move(frontier);

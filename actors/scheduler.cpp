@@ -191,9 +191,11 @@ void Scheduler::preempt_for(const Sequence& needy) {
 /// Takes a sequence's pages. Steps in flight keep theirs alive until they have retired.
 void Scheduler::evict(Sequence& s, bool target_pages_right) {
   retire_chain(s);
+  const int draft_valid = s.residence ? s.residence->cached.load() : 0;
+  if (s.residence)
+    s.residence->over.store(true, std::memory_order_release);
   if (wiring_.draft && s.residence)
     tell(self_, wiring_.draft, Forget{s.spec->id, s.residence->epoch});
-  const int draft_valid = s.residence ? s.residence->cached.load() : 0;
   tell(self_, wiring_.kv_cache,
        KvRelease{s.spec->id, s.log, target_pages_right ? s.cached : 0,
                  target_pages_right ? std::min(draft_valid, s.length()) : 0});

@@ -17,6 +17,8 @@ struct Residence {
   Epoch epoch;             ///< Of the grant.
   int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
   std::atomic<int> cached{0};
+  /// Set before Forget is sent. A frontier of the stay may arrive behind that: it is dropped.
+  std::atomic<bool> over{false};
 };
 using ResidenceRef = std::shared_ptr<Residence>;
 
