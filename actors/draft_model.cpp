@@ -2,35 +2,56 @@
 
 #include "base/expect.hpp"
 
-#include <stdexcept>
-
 namespace paceline::actors {
 
 using namespace messages;
 
-DraftModel::DraftModel(Handle::pointer, DraftModelParts parts)
-    : parts_(std::move(parts)), board_(std::make_shared<DraftBoard>()),
-      step_(parts_.make_step(board_)),
-      lane_(parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")))) {}
+/// The board, and the lane that reads it. Lent, it may outlive the actor: posts then go nowhere.
+class DraftModel::Desk final : public DraftInbox {
+public:
+  Desk(std::shared_ptr<gpu::Step> step, std::shared_ptr<DraftBoard> board,
+       std::shared_ptr<gpu::Lane> lane)
+      : step_(std::move(step)), board_(std::move(board)), lane_(std::move(lane)) {}
 
-void DraftModel::wake_lane() {
-  if (board_->enlist() && !lane_->submit(step_))
-    throw std::runtime_error("the draft's lane takes no more work");
+  void post(const Frontiers& frontiers) override {
+    for (const Frontier& frontier : frontiers.sequences)
+      board_->post(frontier);
+    wake_lane();
+  }
+  void post(const Forget& forgotten) {
+    board_->post(forgotten);
+    wake_lane();
+  }
+
+private:
+  void wake_lane() {
+    if (board_->enlist())
+      (void)lane_->submit(step_); // refused: the lane is closing, and so is the draft
+  }
+
+  std::shared_ptr<gpu::Step> step_;
+  std::shared_ptr<DraftBoard> board_;
+  std::shared_ptr<gpu::Lane> lane_;
+};
+
+DraftModel::DraftModel(Handle::pointer, DraftModelParts parts) : parts_(std::move(parts)) {
+  auto board = std::make_shared<DraftBoard>();
+  auto step = parts_.make_step(board);
+  auto lane = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
+  desk_ = std::make_shared<Desk>(std::move(step), std::move(board), std::move(lane));
 }
 
 DraftActor::behavior_type DraftModel::make_behavior() {
   return {
       [this](const Frontiers& news) {
         const Handling span(*parts_.telemetry, name, "frontiers");
-        for (const Frontier& frontier : news.sequences)
-          board_->post(frontier);
-        wake_lane();
+        desk_->post(news);
       },
       [this](const Forget& forgotten) {
         const Handling span(*parts_.telemetry, name, "forget");
-        board_->post(forgotten);
-        wake_lane();
+        desk_->post(forgotten);
       },
+      [this](const Borrow&) { return Lent{desk_}; },
       [](const Ping&) { return Pong{}; },
   };
 }

@@ -34,12 +34,10 @@ public:
   Handle::behavior_type make_behavior();
 
 private:
-  void wake_lane();
+  class Desk;
 
   DraftModelParts parts_;
-  std::shared_ptr<DraftBoard> board_;
-  std::shared_ptr<gpu::Step> step_;
-  std::shared_ptr<gpu::Lane> lane_;
+  std::shared_ptr<Desk> desk_;
 };
 
 } // namespace paceline::actors

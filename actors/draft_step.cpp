@@ -22,12 +22,6 @@ TokenId token_at(const Frontier& at, int position) {
   return at.chain->token(position);
 }
 
-/// A window somebody waits for, or will soon: it goes before lookahead and before catching up.
-bool urgent(const Chain& chain) {
-  const int next = chain.next();
-  return next >= 0 && next < chain.window_end();
-}
-
 } // namespace
 
 DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
@@ -53,7 +47,8 @@ gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
 
 void DraftStep::absorb(DraftBoard::News news) {
   for (Frontier& frontier : news.frontiers)
-    absorb(std::move(frontier));
+    if (!frontier.residence->over.load(std::memory_order_acquire))
+      absorb(std::move(frontier));
   for (const messages::Forget& forgotten : news.forgotten) {
     const auto at = sequences_.find(forgotten.sequence);
     if (at != sequences_.end() && at->second.at.residence->epoch <= forgotten.residence)
@@ -85,35 +80,43 @@ void DraftStep::absorb(Frontier frontier) {
 
 void DraftStep::choose() {
   pass_.clear();
-  const bool hurry = std::any_of(sequences_.begin(), sequences_.end(),
-                                 [](const auto& s) { return urgent(*s.second.at.chain); });
+  // A window somebody waits for, or will soon, goes before those that have much to read first.
+  bool hurry = false;
+  for (auto& [id, s] : sequences_) {
+    const Reach reach = reach_of(s);
+    hurry |= reach.draws >= 0 && reach.draws < s.at.chain->window_end() && !reach.far();
+  }
   int budget = limits::draft_prefill_chunk;
-  for (auto& [id, sequence] : sequences_)
-    choose(sequence, hurry, budget);
+  for (auto& [id, s] : sequences_)
+    if (const Reach reach = reach_of(s); !(hurry && reach.far()))
+      choose(s, reach, budget);
 }
 
-void DraftStep::choose(Sequence& s, bool urgent_only, int& budget) {
+bool DraftStep::Reach::far() const {
+  return end - start > sampling::limits::window_max + 1;
+}
+
+DraftStep::Reach DraftStep::reach_of(const Sequence& s) const {
   const int context = std::min(parts_.model->info().max_model_len, s.at.pages->capacity());
-  int draws = s.at.chain->next();
-  if (draws > context) { // its logits would need a token that has no room
+  const int fed = int(s.fed.size());
+  const int draws = s.at.chain->next();
+  if (draws >= 0 && draws <= context) // the last token is fed again when all are: for its logits
+    return {std::min(fed, draws - 1), draws, draws};
+  if (draws > context) // its logits would need a token that has no room
     s.at.chain->end_at(draws);
-    draws = -1;
-  }
-  const int reach = draws >= 0 ? draws : std::min(s.at.length(), context);
-  if (draws < 0 && int(s.fed.size()) >= reach)
-    return;
-  const int start = std::min(int(s.fed.size()), reach - 1);
-  const int missing = reach - start;
-  const bool catching_up = missing > sampling::limits::window_max + 1;
-  if (urgent_only && catching_up)
-    return;
-  const int count = catching_up ? std::min(missing, budget) : missing;
+  const int end = std::min(s.at.length(), context);
+  return {std::min(fed, end), end, -1};
+}
+
+void DraftStep::choose(Sequence& s, const Reach& reach, int& budget) {
+  const int missing = reach.end - reach.start;
+  const int count = reach.far() ? std::min(missing, budget) : missing;
   if (count == 0)
     return;
-  if (catching_up)
+  if (reach.far())
     budget -= count;
-  Part part{&s, {}, start, count == missing ? draws : -1, {}, nullptr};
-  for (int i = start; i < start + count; ++i)
+  Part part{&s, {}, reach.start, count == missing ? reach.draws : -1, {}, nullptr};
+  for (int i = reach.start; i < reach.start + count; ++i)
     part.tokens.push_back(token_at(s.at, i));
   pass_.push_back(std::move(part));
 }

@@ -42,6 +42,14 @@ private:
     std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
     int agreed = 0;           ///< Of these, leading ones known to be committed.
   };
+  /// What a sequence wants next: the tokens of positions [start, end) fed, and then the token at
+  /// `draws` (-1: none, it only reads).
+  struct Reach {
+    int start = 0;
+    int end = 0;
+    int draws = -1;
+    bool far() const; ///< Too much for the pass that draws: it catches up first.
+  };
   /// One sequence's part of a pass.
   struct Part {
     Sequence* sequence = nullptr;
@@ -55,7 +63,8 @@ private:
   void absorb(DraftBoard::News news);
   void absorb(messages::Frontier frontier);
   void choose();
-  void choose(Sequence& sequence, bool urgent_only, int& budget);
+  Reach reach_of(const Sequence& sequence) const;
+  void choose(Sequence& sequence, const Reach& reach, int& budget);
   void plan();
   gpu::ProposeTask task(Part& part, const float* logits);
 

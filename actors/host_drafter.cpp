@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 
 namespace paceline::actors {
 
@@ -32,6 +31,8 @@ gpu::Step::Next HostDraftStep::prepare(base::TimePoint now) {
 
 void HostDraftStep::absorb(DraftBoard::News news) {
   for (Frontier& frontier : news.frontiers) {
+    if (frontier.residence->over.load(std::memory_order_acquire))
+      continue;
     Frontier& known = sequences_[frontier.spec->id];
     if (!known.chain || known.chain->epoch() <= frontier.chain->epoch())
       known = std::move(frontier);
@@ -73,7 +74,7 @@ void HostDraftStep::run(gpu::Operations& operations) {
   const DrafterSampling how{w.temperature, w.top_k, w.top_p, w.min_p, current_->spec->noise.seed};
   try {
     proposal_ = parts_.drafter->propose(context_of(*current_), asked_, how);
-  } catch (const std::exception&) { // as documented: no proposal
+  } catch (...) { // as documented: no proposal
     proposal_ = {};
   }
 }

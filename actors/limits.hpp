@@ -21,10 +21,12 @@ inline constexpr std::size_t prefix_entries_max = 1u << 20;
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 
-/// The scheduler goes on without a window that is later than this many of the draft's steps ...
+/// The scheduler goes on without a window that took this many of the draft's steps more than it has
+/// tokens ...
 inline constexpr int draft_patience_steps = 20;
-/// ... but never sooner or later than this.
-inline constexpr std::chrono::nanoseconds draft_patience_min = 5ms;
+/// ... but never sooner or later than this. Sooner than threads are put aside on a busy machine
+/// would be no sign of a stall.
+inline constexpr std::chrono::nanoseconds draft_patience_min = 50ms;
 inline constexpr std::chrono::nanoseconds draft_patience_max = 10s;
 
 /// After it was late, nobody waits for the draft for this long, doubled each time up to the second.

@@ -8,6 +8,13 @@ namespace paceline::actors {
 
 using namespace messages;
 
+namespace {
+
+/// The draft answers within microseconds, or is gone.
+constexpr std::chrono::seconds loan_patience{5};
+
+} // namespace
+
 Sampler::Sampler(Handle::pointer self, SamplerParts parts)
     : self_(self), parts_(std::move(parts)) {}
 
@@ -16,16 +23,24 @@ void Sampler::verify(const Logits& logits) {
   const bool check = every > 0 && logits.pass->batch.id % std::uint64_t(every) == 0;
   const auto me = caf::actor_cast<SamplerActor>(self_);
   auto step = std::make_shared<VerifyStep>(logits.pass, parts_.vocabulary, check, parts_.telemetry,
-                                           [me](Judged judged) { tell(me, std::move(judged)); });
+                                           [me, inbox = inbox_](Judged judged) {
+                                             if (inbox && !judged.frontiers.sequences.empty())
+                                               inbox->post(judged.frontiers);
+                                             tell(me, std::move(judged.verdicts));
+                                           });
   if (!logits.lane->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
 }
 
-// The scheduler first: the target waits for it. The draft's news is a hint that may be lost.
-void Sampler::spread(const Judged& judged) {
-  tell(self_, wiring_.scheduler, judged.verdicts);
-  if (wiring_.draft && !judged.frontiers.sequences.empty())
-    tell(self_, wiring_.draft, judged.frontiers);
+void Sampler::rewire(const Wiring& wiring) {
+  const bool same_draft = wiring.draft == wiring_.draft;
+  wiring_ = wiring;
+  if (same_draft)
+    return;
+  inbox_ = nullptr;
+  if (wiring.draft)
+    ask(self_, wiring.draft, loan_patience, Borrow{})
+        .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
 }
 
 SamplerActor::behavior_type Sampler::make_behavior() {
@@ -34,11 +49,11 @@ SamplerActor::behavior_type Sampler::make_behavior() {
         const Handling span(*parts_.telemetry, name, "logits");
         verify(logits);
       },
-      [this](const Judged& judged) {
-        const Handling span(*parts_.telemetry, name, "judged");
-        spread(judged);
+      [this](const Verdicts& verdicts) {
+        const Handling span(*parts_.telemetry, name, "verdicts");
+        tell(self_, wiring_.scheduler, verdicts);
       },
-      [this](const Wiring& wiring) { wiring_ = wiring; },
+      [this](const Wiring& wiring) { rewire(wiring); },
       [](const Ping&) { return Pong{}; },
   };
 }

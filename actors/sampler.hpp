@@ -25,11 +25,12 @@ public:
 
 private:
   void verify(const messages::Logits& logits);
-  void spread(const messages::Judged& judged);
+  void rewire(const messages::Wiring& wiring);
 
   Handle::pointer self_;
   SamplerParts parts_;
   messages::Wiring wiring_;
+  std::shared_ptr<messages::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 
 } // namespace paceline::actors

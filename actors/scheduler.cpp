@@ -191,9 +191,11 @@ void Scheduler::preempt_for(const Sequence& needy) {
 /// Takes a sequence's pages. Steps in flight keep theirs alive until they have retired.
 void Scheduler::evict(Sequence& s, bool target_pages_right) {
   retire_chain(s);
+  const int draft_valid = s.residence ? s.residence->cached.load() : 0;
+  if (s.residence)
+    s.residence->over.store(true, std::memory_order_release);
   if (wiring_.draft && s.residence)
     tell(self_, wiring_.draft, Forget{s.spec->id, s.residence->epoch});
-  const int draft_valid = s.residence ? s.residence->cached.load() : 0;
   tell(self_, wiring_.kv_cache,
        KvRelease{s.spec->id, s.log, target_pages_right ? s.cached : 0,
                  target_pages_right ? std::min(draft_valid, s.length()) : 0});
@@ -260,8 +262,11 @@ void Scheduler::wake_at(base::TimePoint when) {
 
 base::Duration Scheduler::draft_patience() const {
   const base::Duration step{parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)};
-  return std::clamp<base::Duration>(step * limits::draft_patience_steps, limits::draft_patience_min,
-                                    limits::draft_patience_max);
+  int longest = 0;
+  for (const auto& [id, s] : sequences_)
+    longest = std::max(longest, s.window);
+  return std::clamp<base::Duration>(step * (longest + limits::draft_patience_steps),
+                                    limits::draft_patience_min, limits::draft_patience_max);
 }
 
 base::Duration Scheduler::batch_patience() const {

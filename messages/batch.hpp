@@ -93,7 +93,7 @@ struct Verdicts {
   std::optional<Error> error; ///< The step failed; no sequence has a verdict.
 };
 
-/// Lane to sampler: a verification has retired. The same news for the scheduler and for the draft.
+/// What a verification makes: the same news for the scheduler and for the draft.
 struct Judged {
   Verdicts verdicts;
   Frontiers frontiers;

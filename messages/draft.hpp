@@ -17,6 +17,8 @@ struct Residence {
   Epoch epoch;             ///< Of the grant.
   int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
   std::atomic<int> cached{0};
+  /// Set before Forget is sent. A frontier of the stay may arrive behind that: it is dropped.
+  std::atomic<bool> over{false};
 };
 using ResidenceRef = std::shared_ptr<Residence>;
 
@@ -37,6 +39,19 @@ struct Frontier {
 /// Several at once: the verdicts of one target step.
 struct Frontiers {
   std::vector<Frontier> sequences;
+};
+
+/// The way to the draft's lane, lent by the draft actor: what a verification has found reaches the
+/// draft from the thread that knows it first, without waking an actor in between. Threads: any.
+class DraftInbox {
+public:
+  virtual ~DraftInbox() = default;
+  /// A hint: it is lost when the draft is gone.
+  virtual void post(const Frontiers& frontiers) = 0;
+};
+struct Borrow {};
+struct Lent {
+  std::shared_ptr<DraftInbox> inbox;
 };
 
 /// The sequence has ended or lost its pages: forget it, and drop every reference to its memory.

@@ -3,11 +3,10 @@
 // A round in `overlap`, with the messages it costs (single sequence or batch alike):
 //   1 scheduler -> target    Batch          the window to verify, by reference to its chain
 //   2 target    -> sampler   Logits         the pass is on the lane; judge behind it
-//   3 lane      -> sampler   Judged         verdicts are in host memory
+//   3 lane      -> sampler   Verdicts       in host memory; the draft's lane has the same news
 //   4 sampler   -> scheduler Verdicts
-//   5 sampler   -> draft     Frontiers      the same news, one hop earlier than the scheduler could
-//   6 scheduler -> facade    Commits
-//   7 draft lane -> scheduler WindowsReady  only when the scheduler waits
+//   5 scheduler -> facade    Commits
+//   6 draft lane -> scheduler WindowsReady  only when the scheduler waits
 #pragma once
 
 #include "messages/batch.hpp"
@@ -63,16 +62,21 @@ using DraftActor = Interface<
     /// Where sequences stand: go on, or begin anew. Older epochs are dropped.
     caf::result<void>(Frontiers),
     /// A sequence is gone.
-    caf::result<void>(Forget), caf::result<Pong>(Ping)>;
+    caf::result<void>(Forget),
+    /// The way to the lane, for as long as this actor lives.
+    caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
 /// Runs the target's forward passes: owns the target lane.
 using TargetActor = Interface<
     /// Enqueues a forward pass and passes the logits' handle on to the sampler.
     caf::result<void>(Batch), caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
 
-/// Judges: enqueues verification behind the pass and sends the verdicts.
-using SamplerActor = Interface<caf::result<void>(Logits), caf::result<void>(Judged),
-                               caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
+/// Judges: enqueues verification behind the pass, which tells the draft, and sends the verdicts.
+using SamplerActor = Interface<
+    /// A pass is on the lane: judge behind it.
+    caf::result<void>(Logits),
+    /// A verification has retired: the scheduler is told.
+    caf::result<void>(Verdicts), caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
 
 /// Manages pages of both pools, and what prefixes are worth keeping.
 using KvCacheActor = Interface<
@@ -117,7 +121,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Frontiers)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Forget)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Logits)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Judged)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Borrow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Lent)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Verdicts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::WindowsReady)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReserve)

@@ -26,31 +26,58 @@ struct FreeStack {
 };
 using JitStack = std::unique_ptr<pcre2_jit_stack, FreeStack>;
 
-bool is_hex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isxdigit(c) != 0; });
-}
-
-/// Where Oniguruma and PCRE2 mean different things by an escape: PCRE2's \s counts U+180E as a
-/// space (Unicode, since 6.3, does not), its \h is a space and not a digit, and it has no \u.
-std::string from_oniguruma(std::string_view pattern) {
-  std::string out;
-  while (!pattern.empty()) {
-    const std::string_view escape = pattern.substr(0, pattern[0] == '\\' ? 2 : 1);
-    pattern.remove_prefix(escape.size());
-    if (escape == "\\s" || escape == "\\S") {
-      out += escape == "\\s" ? "\\p{White_Space}" : "\\P{White_Space}";
-    } else if (escape == "\\h" || escape == "\\H") {
-      out += escape == "\\h" ? "\\p{AHex}" : "\\P{AHex}";
-    } else if (escape == "\\u" && pattern.size() >= 4 && is_hex(pattern.substr(0, 4))) {
-      out += fmt::format("\\x{{{}}}", pattern.substr(0, 4));
-      pattern.remove_prefix(4);
-    } else {
-      out += escape;
-    }
+/// The expression as PCRE2 spells it, or what in it PCRE2 would read differently.
+///
+/// PCRE2's \s counts U+180E as a space (Unicode, since 6.3, does not), its \h is a space and not a
+/// digit, it has no \u, and knows neither sets within sets nor words that hold combining marks.
+class Translation {
+public:
+  explicit Translation(std::string_view pattern) {
+    while (!pattern.empty() && different_.empty())
+      pattern.remove_prefix(pattern[0] == '\\' ? escape(pattern) : plain(pattern));
   }
-  return out;
-}
+  const std::string& text() const { return text_; }
+  const std::string& different() const { return different_; } ///< Empty: nothing.
+
+private:
+  std::size_t plain(std::string_view rest) {
+    if (in_set_ && (rest[0] == '[' || rest.starts_with("&&")))
+      different_ = "a set within a set";
+    in_set_ = rest[0] == '[' || (in_set_ && rest[0] != ']');
+    text_ += rest[0];
+    return 1;
+  }
+
+  std::size_t escape(std::string_view rest) {
+    const char kind = rest.size() > 1 ? rest[1] : '\0';
+    const std::string_view digits = rest.substr(std::min<std::size_t>(2, rest.size()), 4);
+    switch (kind) {
+    case 's': text_ += "\\p{White_Space}"; return 2;
+    case 'S': text_ += "\\P{White_Space}"; return 2;
+    case 'h': text_ += "\\p{AHex}"; return 2;
+    case 'H': text_ += "\\P{AHex}"; return 2;
+    case 'w':
+    case 'W':
+    case 'b':
+    case 'B': different_ = rest.substr(0, 2); return 2;
+    case 'u':
+      if (digits.size() == 4 && std::all_of(digits.begin(), digits.end(), is_hex)) {
+        text_ += fmt::format("\\x{{{}}}", digits);
+        return 6;
+      }
+      break;
+    default: break;
+    }
+    text_ += rest.substr(0, 2);
+    return std::min<std::size_t>(2, rest.size());
+  }
+
+  static bool is_hex(unsigned char c) { return std::isxdigit(c) != 0; }
+
+  bool in_set_ = false;
+  std::string text_;
+  std::string different_;
+};
 
 std::string message_of(int error) {
   PCRE2_UCHAR text[256] = {};
@@ -64,22 +91,32 @@ const char* const gpt2_expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Result<Splitter> Splitter::compile(const std::string& pattern, const std::string& where) {
-  const std::string text = from_oniguruma(pattern);
+  const Translation translation(pattern);
+  const auto unusable = [&](const std::string& why) {
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("{}: cannot use the split expression {} ({})", where, shown(pattern), why),
+        "use a tokenizer.json whose expressions PCRE2 reads as Oniguruma does");
+  };
+  if (!translation.different().empty())
+    return unusable(translation.different() + " would mean something else here");
+  const std::string& text = translation.text();
   int error = 0;
   PCRE2_SIZE at = 0;
   pcre2_code* code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (!code)
-    return fail(ErrorCode::unsupported,
-                fmt::format("{}: cannot use the split expression {} ({})", where, shown(pattern),
-                            message_of(error)),
-                "use a tokenizer.json whose expressions PCRE2 reads");
+    return unusable(message_of(error));
+  std::shared_ptr<const void> owner(code, [code](const void*) { pcre2_code_free(code); });
+  std::uint32_t may_be_empty = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &may_be_empty);
+  if (may_be_empty)
+    return unusable("it matches the empty text");
   // Without JIT (an unusual processor) matching is slower, not different.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   Splitter splitter;
-  splitter.code_ =
-      std::shared_ptr<const void>(code, [code](const void*) { pcre2_code_free(code); });
+  splitter.code_ = std::move(owner);
   return splitter;
 }
 
@@ -95,9 +132,8 @@ void Splitter::split(std::string_view text, std::vector<std::string_view>& out) 
   std::size_t done = 0;
   std::size_t from = 0;
   while (from < text.size()) {
-    const int found =
-        pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                    PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match.get(), context.get());
+    const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                  from, PCRE2_NO_UTF_CHECK, match.get(), context.get());
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {
       stack.reset(pcre2_jit_stack_create(32 << 10, 64 << 20, nullptr));
       pcre2_jit_stack_assign(context.get(), nullptr, stack.get());

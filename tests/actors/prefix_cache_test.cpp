@@ -227,6 +227,15 @@ TEST_CASE("the draft's pages can be given back alone, from the ends of prefixes 
   CHECK(world.out(Pool::draft) == 0);
 }
 
+TEST_CASE("a draft page that goes takes those after it along, which nobody could find any more") {
+  World world;
+  world.publish({1, 1});
+  const auto held = world.publish({1, 1, 2, 2});
+  CHECK(world.cache.evict(Pool::draft, 1) == 1);
+  CHECK(world.books.draft.cached() == 0);
+  CHECK(world.books.target.cached() == 2);
+}
+
 TEST_CASE("entries are bounded: the least recently used make room") {
   World world(64, 3);
   world.publish({1, 1, 1, 1});

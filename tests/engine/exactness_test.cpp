@@ -94,7 +94,7 @@ TEST_CASE("simulated: greedy and coupled tokens are those of plain decoding, how
         options.lookahead = turn % 7 != 3;
         options.schedule_seed = turn;
         CAPTURE(acceptance);
-        CAPTURE(to_string(mode));
+        CAPTURE(std::string(to_string(mode)));
         CAPTURE(window);
         Engine engine = open_engine(options);
         CHECK(tokens_of(ask_all(engine, mixed_requests())) == expected);
@@ -110,7 +110,7 @@ TEST_CASE("simulated: a draft slower than the target changes no token") {
     const auto expected = plainly(options, mixed_requests());
     for (const SpeculationMode mode : speculating) {
       CAPTURE(draft);
-      CAPTURE(to_string(mode));
+      CAPTURE(std::string(to_string(mode)));
       options.speculation = mode;
       Engine engine = open_engine(options);
       CHECK(tokens_of(ask_all(engine, mixed_requests())) == expected);

@@ -118,6 +118,9 @@ TEST_CASE("a damaged safetensors header is an error that names file and tensor")
       {R"({"a":{"dtype":"F32","shape":[2147483647,2147483647,4],"data_offsets":[0,32]}})",
        "tensor a"},
       {R"({"a":{"dtype":"F32","shape":[)" + big + big + R"(],"data_offsets":[0,32]}})", "tensor a"},
+      {R"({"a":{"dtype":"F32","shape":[1073741824,1073741824,4],"data_offsets":[0,0]},)"
+       R"("b":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})",
+       "tensor a"}, // 2^64 bytes
       // Two tensors share bytes, leave some out, or have one name.
       {R"({"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]},)"
        R"("b":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}})",
@@ -158,6 +161,8 @@ TEST_CASE("a safetensors file with a wrong header size is an error") {
     std::string damaged = whole;
     std::memcpy(damaged.data(), &size, 8);
     CHECK(!parse(damaged));
+    if (size > two_tensors.size() + 32)
+      CHECK(parse(damaged).error().message.find("a header of") != std::string::npos);
   }
 }
 

@@ -197,6 +197,7 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
   cache.write("file.gguf", "x");
   cache.write("models--org--half/refs/main", "gone");
   cache.write("models--org--astray/refs/main", "../../..");
+  cache.write("models--org--astray/snapshots/abc/config.json", "{}");
   const Environment hub("HF_HUB_CACHE", cache.path());
   const auto hint = [](const std::string& name) {
     const auto refused = resolve_model_path(name, "target");

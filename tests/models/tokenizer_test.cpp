@@ -1,4 +1,5 @@
 #include "models/bpe.hpp"
+#include "models/split.hpp"
 #include "models/tokenizer.hpp"
 #include "tests/models/support.hpp"
 
@@ -157,6 +158,30 @@ TEST_CASE("special tokens are known by name and left out of decoded text") {
   }
 }
 
+TEST_CASE("a text falls into an expression's matches and what lies between them") {
+  const auto pieces = [](const std::string& expression, std::string_view text) {
+    const auto splitter = Splitter::compile(expression, "test");
+    REQUIRE_MESSAGE(splitter, splitter.error().text());
+    std::vector<std::string_view> out;
+    splitter->split(text, out);
+    return std::vector<std::string>(out.begin(), out.end());
+  };
+  using Pieces = std::vector<std::string>;
+  CHECK(pieces("b+", "abbcb") == Pieces{"a", "bb", "c", "b"});
+  CHECK(pieces("b", "bb") == Pieces{"b", "b"});
+  CHECK(pieces("b", "xyz") == Pieces{"xyz"});
+  CHECK(pieces("b", "").empty());
+  CHECK(pieces(R"(\d)", "a\u0662\u0663") == Pieces{"a", "\u0662", "\u0663"});
+  CHECK(pieces(R"([\s]+)", "a\u3000 b\u180e") == Pieces{"a", "\u3000 ", "b\u180e"});
+  CHECK(pieces(R"(\h|\u4e2D)", "gf\u4e2d") == Pieces{"g", "f", "\u4e2d"});
+  CHECK(pieces("(?i:s)", "a\u017fb") == Pieces{"a", "\u017f", "b"});
+  // More than the machine's stack holds.
+  std::string run;
+  for (int i = 0; i < 500'000; ++i)
+    run += "ab";
+  CHECK(pieces("(?:a|b)+", "x" + run + "y") == Pieces{"x", run, "y"});
+}
+
 TEST_CASE("both ways of merging give what merging one pair at a time gives") {
   Bpe bpe;
   for (int i = 0; i < 256; ++i)
@@ -253,12 +278,14 @@ TEST_CASE("a tokenizer that asks for what is not known is refused by name") {
             "Removed";
       },
       "Split");
-  refused(
-      [](auto& j) {
-        j["pre_tokenizer"].as_object()["pretokenizers"].as_array()[0].as_object()["pattern"] =
-            json::object{{"Regex", "(unclosed"}};
-      },
-      "(unclosed");
+  for (const char* expression :
+       {"(unclosed", "[", R"(\w+|x)", R"(x\b)", "[^a[b]]+", "[a&&b]", "x*"})
+    refused(
+        [&](auto& j) {
+          j["pre_tokenizer"].as_object()["pretokenizers"].as_array()[0].as_object()["pattern"] =
+              json::object{{"Regex", expression}};
+        },
+        expression);
 }
 
 TEST_CASE("a damaged tokenizer.json is an error that names what is wrong") {

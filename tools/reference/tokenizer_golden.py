@@ -33,7 +33,7 @@ def variants(demo):
                                added(4098, "<think>", False, False), added(4099, "caf\u00e9au", False, True),
                                added(4100, "<|im_start|>x", True, False)]}
     yield "several splits", {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-        split(r"\p{N}{1,3}"), split(r"[\u4e00-\u9fff\u3040-\u309f\u30a0-\u30ff]+"), split(r"\h{5,}"), split(r"\s*\S+|\s+"), dict(BYTE_LEVEL)]}}
+        split(r"\p{N}{1,3}"), split(r"[\u4e00-\u9fff\u3040-\u309f\u30a0-\u30ff]+"), split(r"\h{5,}|\d\]?|[^\]\\a]\d"), split(r"\s*\S+|\s+"), dict(BYTE_LEVEL)]}}
     # Words that no merge makes.
     yield "ignore merges", {"model": {"ignore_merges": True, "extra": {"\u0120unmergeable": 4096, "qzx": 4097, "\u010a\u010a\u0120": 4098}}}
     yield "merges as pairs", {"model": {"merges_as_pairs": True}}

@@ -1,0 +1,119 @@
+// An engine without its public face: the same parts and actors on a virtual clock whose seed
+// decides what happens next, so that a test may look at each of them, or kill it.
+#pragma once
+
+#include "actors/opening.hpp"
+#include "actors/request_check.hpp"
+#include "messages/timekeeper.hpp"
+#include "tests/support/engine_fixture.hpp"
+#include "tests/support/simulation.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace paceline::testing {
+
+/// Keeps what it is sent.
+class Recorder final : public messages::EventSink {
+public:
+  void deliver(Event event) override { answer.add(std::move(event)); }
+  bool ended() const { return !answer.ends.empty(); }
+  Answer answer;
+};
+
+class EngineWorld {
+public:
+  explicit EngineWorld(const EngineOptions& options, std::uint64_t seed = 0,
+                       messages::VirtualTimeOptions order = any_order)
+      : time_(seed, order), clock_(std::make_shared<messages::ActorTimekeeper>(time_.system())) {
+    auto opened = actors::open_parts(options, clock_, nullptr);
+    if (!opened)
+      FAIL(opened.error().text());
+    opened_ = std::move(*opened);
+    supervisor_ = messages::spawn<actors::Supervisor>(time_.system(), opened_.parts);
+  }
+  ~EngineWorld() {
+    close();
+    clock_->stop();
+    opened_.reaper->close();
+  }
+  EngineWorld(const EngineWorld&) = delete;
+  EngineWorld& operator=(const EngineWorld&) = delete;
+
+  /// Ends all actors.
+  void close() {
+    caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    time_.run(steps_max);
+  }
+
+  std::shared_ptr<Recorder> submit(const Request& request) {
+    auto checked = actors::check_request(request, opened_, 17);
+    if (!checked)
+      FAIL(checked.error().text());
+    auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+    spec->id = ++requests_;
+    checked->spec = std::move(spec);
+    auto recorder = std::make_shared<Recorder>();
+    checked->sink = recorder;
+    messages::tell(wiring().facade, std::move(*checked));
+    return recorder;
+  }
+  void cancel(std::uint64_t id) { messages::tell(wiring().facade, messages::Cancel{id}); }
+
+  bool step() { return time_.step(); }
+  /// Until silence; how many steps that took.
+  std::size_t run() { return time_.run(steps_max); }
+  /// Until all have ended.
+  bool run_until_ended(const std::vector<std::shared_ptr<Recorder>>& requests) {
+    return time_.run_until(
+        [&] {
+          return std::ranges::all_of(requests,
+                                     [](const auto& request) { return request->ended(); });
+        },
+        steps_max);
+  }
+  base::TimePoint now() const { return time_.now(); }
+
+  /// Who is who now.
+  messages::Wiring wiring() { return *ask<messages::Wiring>(supervisor_, messages::Ping{}); }
+  template <class Handle>
+  void kill(const Handle& actor) {
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+  }
+  template <class Answer, class Handle, class Question>
+  std::optional<Answer> ask(const Handle& to, Question question) {
+    std::optional<Answer> answer;
+    bool done = false;
+    time_.system().spawn([&, to, question](caf::event_based_actor* self) {
+      self->request(to, caf::infinite, question)
+          .then(
+              [&](const Answer& a) {
+                answer = a;
+                done = true;
+              },
+              [&](const caf::error&) { done = true; });
+    });
+    time_.run_until([&] { return done; }, steps_max);
+    return answer;
+  }
+
+  const actors::EngineParts& parts() const { return opened_.parts; }
+  actors::Opened& opened() { return opened_; }
+  Metrics metrics() {
+    if (const auto cache = wiring().kv_cache)
+      ask<messages::Pong>(cache, messages::Ping{}); // counts its pages anew
+    return opened_.parts.telemetry->snapshot();
+  }
+
+private:
+  static constexpr std::size_t steps_max = 2'000'000;
+
+  messages::VirtualSystem time_;
+  std::shared_ptr<messages::ActorTimekeeper> clock_;
+  actors::Opened opened_;
+  messages::SupervisorActor supervisor_;
+  std::uint64_t requests_ = 0;
+};
+
+} // namespace paceline::testing
