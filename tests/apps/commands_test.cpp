@@ -39,6 +39,20 @@ TEST_CASE("score gives each token's log-probability, and perplexity from their m
   CHECK(run_paceline({"score", file}).output.find("perplexity") != std::string::npos);
 }
 
+TEST_CASE("score gives a generated token the log-probability that generating it had") {
+  const TemporaryFolder folder;
+  const auto generated = paceline_json({"generate", "1 2 3", "-m", "scripted", "-d", "", "-n", "20",
+                                        "--temperature", "1", "--logprobs", "0"});
+  const auto& logprobs = generated.at("logprobs").as_array();
+  const auto file = folder.file("ids", "1 2 3" + std::string(generated.at("text").as_string()));
+  const auto scored = paceline_json({"score", "-m", "scripted", file});
+  const auto& scores = scored.at("logprobs").as_array();
+  REQUIRE(scores.size() == 3 + logprobs.size());
+  for (std::size_t i = 0; i < logprobs.size(); ++i)
+    CHECK(scores[3 + i].to_number<double>() ==
+          doctest::Approx(logprobs[i].at("logprob").to_number<double>()).epsilon(1e-5));
+}
+
 TEST_CASE("a text longer than the context is scored in windows, each token once") {
   const TemporaryFolder folder;
   std::string text;

@@ -43,7 +43,7 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
       {{"generate", "x", "--n-predict", "1.5"}, {"1.5"}},
       {{"generate", "x", "--temperature", "hot"}, {"--temperature", "hot"}},
       {{"generate", "x", "--temp", "-1"}, {"-1"}},
-      {{"generate", "x", "--temp", "nan"}, {"nan"}},
+      {{"generate", "x", "--temp", "nan"}, {"--temperature", "nan"}},
       {{"generate", "x", "--top-p", "0"}, {"--top-p"}},
       {{"generate", "x", "--top-p", "1.5"}, {"--top-p"}},
       {{"generate", "x", "--top-k", "-3"}, {"--top-k"}},

@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <stdexcept>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -137,6 +138,12 @@ void Process::close_output() {
 void Process::read_output(std::size_t count) {
   while (output_ >= 0 && result_.output.size() < count)
     take(output_, result_.output, count - result_.output.size());
+}
+
+void Process::await_full_output() {
+  const int capacity = fcntl(output_, F_GETPIPE_SZ);
+  for (int filled = 0; alive() && filled < capacity; std::this_thread::yield())
+    ioctl(output_, FIONREAD, &filled);
 }
 
 void Process::send(int signal) {

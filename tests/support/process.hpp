@@ -33,6 +33,8 @@ public:
   /// Blocks until the program has written at least `count` bytes to standard output (or ended);
   /// what lies in the pipe beyond them stays there.
   void read_output(std::size_t count);
+  /// Blocks until the pipe of standard output is full (or the program has ended).
+  void await_full_output();
   void send(int signal);
   /// Blocks until no `signal` waits to be taken by the program (or it has ended).
   void await_taken(int signal);
