@@ -18,21 +18,19 @@ void Scheduler::pump() {
 
 void Scheduler::admit_waiting() {
   int taken = 0;
-  std::vector<Sequence*> waiting;
+  bool reserving = false;
+  Sequence* next = nullptr; // first come, first served: none overtakes one that needs more pages
   for (auto& [id, s] : sequences_) {
-    taken += s.phase != Sequence::Phase::waiting;
-    if (s.phase == Sequence::Phase::waiting)
-      waiting.push_back(&s);
+    reserving |= s.phase == Sequence::Phase::reserving;
+    if (s.phase != Sequence::Phase::waiting)
+      ++taken;
+    else if (!next || s.arrival < next->arrival)
+      next = &s;
   }
   parts_.telemetry->running.store(taken, std::memory_order_relaxed);
-  parts_.telemetry->waiting.store(int(waiting.size()), std::memory_order_relaxed);
-  if (pages_short_ || waiting.empty() || !wiring_.kv_cache)
-    return;
-  std::sort(waiting.begin(), waiting.end(),
-            [](const Sequence* a, const Sequence* b) { return a->arrival < b->arrival; });
-  for (Sequence* s : waiting)
-    if (taken++ < parts_.max_num_seqs)
-      reserve(*s);
+  parts_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
+  if (next && !reserving && !pages_short_ && taken < parts_.max_num_seqs && wiring_.kv_cache)
+    reserve(*next);
 }
 
 // ---- speculation of one sequence ----
