@@ -4,7 +4,10 @@
 
 namespace paceline::actors {
 
-LaneReaper::LaneReaper() : thread_([this] { work(); }) {}
+LaneReaper::LaneReaper(bool virtual_time) : closing_(virtual_time) {
+  if (!virtual_time)
+    thread_ = std::thread([this] { work(); });
+}
 
 LaneReaper::~LaneReaper() {
   close();
@@ -34,7 +37,7 @@ void LaneReaper::bury(std::unique_ptr<gpu::Lane> lane) {
     const std::lock_guard lock(mutex_);
     if (!closing_)
       lanes_.push_back(std::move(lane));
-  } // after close() the caller closes it here
+  } // else it is closed here
   news_.notify_one();
 }
 

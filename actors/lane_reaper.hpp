@@ -11,11 +11,11 @@
 
 namespace paceline::actors {
 
-/// Takes lanes whose owners are gone and closes them on a thread of its own. The destructor waits
-/// until all are closed.
+/// Takes lanes whose owners are gone and closes them on a thread of its own; in virtual time, which
+/// has one thread for everything, at once. The destructor waits until all are closed.
 class LaneReaper : public std::enable_shared_from_this<LaneReaper> {
 public:
-  LaneReaper();
+  explicit LaneReaper(bool virtual_time);
   ~LaneReaper();
   /// Waits until every lane that was handed over is closed, and takes no more. Idempotent.
   void close();

@@ -41,9 +41,6 @@ Result<void> check(const EngineOptions& o) {
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)
       return result;
-  if (o.page_tokens % 2 != 0) // kernels read keys of bf16 in pairs
-    return fail(ErrorCode::invalid_argument, fmt::format("--page-tokens is {}", o.page_tokens),
-                "give an even number");
   return {};
 }
 
@@ -149,6 +146,9 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
   auto target = load(o.target, "target", o.device, o.threads, o, time, trace);
   if (!target)
     return tl::unexpected(target.error());
+  if (o.page_tokens % 2 != 0 && !models::is_scripted(o.target)) // keys of bf16 go in pairs
+    return fail(ErrorCode::invalid_argument, fmt::format("page_tokens is {}", o.page_tokens),
+                "give an even number");
   std::optional<Loaded> draft;
   if (!o.draft.empty() && !o.drafter && o.speculation != SpeculationMode::off) {
     auto loaded = load(o.draft, "draft", draft_device(o, *target->device), 0, o, time, trace);
@@ -181,7 +181,7 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
 
   const int vocabulary = std::min(target->tokenizer->vocabulary(), target->model->vocabulary());
   const int logit_rows = logit_rows_of(o, *target);
-  const auto reaper = std::make_shared<LaneReaper>();
+  const auto reaper = std::make_shared<LaneReaper>(o.virtual_time);
   opened.reaper = reaper;
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
   parts.scheduler = {1,

@@ -164,6 +164,7 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
         0, std::min({s.bound(), s.budget() - 1, logit_budget, s.target_pages->capacity() - length,
                      parts_.max_model_len - length - 1}));
     logit_budget -= entry.window;
+    entry.whole = entry.window == s.window;
     entry.chain = s.chain;
     plan_next(s, entry);
   }

@@ -39,7 +39,7 @@ void Scheduler::take(const Verdicts& verdicts) {
     round.judged += verdict.judged;
     round.accepted += verdict.accepted;
     round.lookaheads += verdict.had_lookahead;
-    round.hits += verdict.hit;
+    round.hits += verdict.had_lookahead && verdict.hit;
     round.tokens += int(verdict.tokens.size());
     if (apply(entry, verdict, commits))
       ended.push_back(entry.spec->id);
@@ -155,12 +155,12 @@ void Scheduler::count(Sequence& s, const BatchEntry& entry, const Verdict& verdi
   s.stats.judged += std::uint64_t(verdict.judged);
   s.stats.accepted += std::uint64_t(verdict.accepted);
   s.stats.lookahead_rounds += verdict.had_lookahead;
-  s.stats.lookahead_hits += verdict.hit;
+  s.stats.lookahead_hits += verdict.had_lookahead && verdict.hit;
   add(t.rounds, 1);
   add(t.judged, verdict.judged);
   add(t.accepted, verdict.accepted);
   add(t.lookahead_rounds, verdict.had_lookahead);
-  add(t.lookahead_hits, verdict.hit);
+  add(t.lookahead_hits, verdict.had_lookahead && verdict.hit);
   for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
     add(t.accepted_by_position[std::size_t(k)], 1);
   if (entry.chain && verdict.judged > 0)

@@ -219,7 +219,7 @@ bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId to
 void VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const BatchEntry& entry = pass_->batch.entries[index];
   Verdict& verdict = cases_[index].verdict;
-  verdict.had_lookahead = cases_[index].bound_lookahead;
+  verdict.had_lookahead = entry.whole && cases_[index].bound_lookahead;
   const int length = entry.length + int(verdict.tokens.size());
   const int window_end = length + entry.next_window;
   const int limit = window_end + entry.next_lookahead;

@@ -23,8 +23,9 @@ struct BatchEntry {
   bool scores = false; ///< The prompt tokens among the rows are scored.
   gpu::PageTableRef pages;
 
-  ChainRef chain; ///< Null: plain decoding.
-  int window = 0; ///< Bound positions of the chain that are judged (from `length` on).
+  ChainRef chain;     ///< Null: plain decoding.
+  int window = 0;     ///< Bound positions of the chain that are judged (from `length` on).
+  bool whole = false; ///< They are the whole planned window: what comes after it is lookahead.
 
   /// What is drafted after this step: a hit goes on with `chain`, a miss begins `next_chain` (null:
   /// nothing is drafted). Their reach past the new frontier, in tokens.

@@ -166,7 +166,7 @@ private:
   Ends ends_;
   std::shared_ptr<Probe> probe_ = std::make_shared<Probe>();
   std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
-  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>();
+  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
   messages::SupervisorActor supervisor_;
