@@ -73,10 +73,13 @@ Result<void> run_once(Engine& engine, Request request, Way& way, Output* out) {
 
 /// All ways in turn, so that whatever else the machine does meets each of them.
 Result<void> repeat(Engine& engine, const Request& request, Ways& ways, int times) {
-  for (int i = 0; i < times; ++i)
+  ProgressLine line;
+  for (int i = 0; i < times; ++i) {
+    line.show("Measuring", double(i) / times);
     for (Way& way : ways)
       if (auto ran = run_once(engine, request, way, nullptr); !ran)
         return ran;
+  }
   return {};
 }
 
@@ -107,10 +110,10 @@ Result<Ways> run_simulated(const Options& options) {
 }
 
 Result<void> check_same_text(const Ways& ways, const Ways& reference) {
-  for (std::size_t i = 0; i < ways.size(); ++i)
-    if (ways[i].answer.tokens != reference[0].answer.tokens)
+  for (const Way& way : ways)
+    if (way.answer.tokens != reference[0].answer.tokens)
       return fail(ErrorCode::internal,
-                  fmt::format("{} decoding gave another text than plain", ways[i].name),
+                  fmt::format("{} decoding gave another text than plain", way.name),
                   "please report it");
   return {};
 }

@@ -23,7 +23,7 @@ tl::unexpected<Error> unreadable(const std::string& name, int error_number) {
 
 Result<std::string> read_to_end(int file, const std::string& name) {
   std::string text;
-  std::array<char, 64 * 1024> chunk;
+  std::array<char, 64 * 1024> chunk{};
   for (;;) {
     const ssize_t count = ::read(file, chunk.data(), chunk.size());
     if (count == 0)

@@ -46,7 +46,9 @@ struct Checkpoint {
 };
 
 std::string part_of(std::string_view tensor) {
-  const auto has = [tensor](std::string_view word) { return tensor.find(word) != tensor.npos; };
+  const auto has = [tensor](std::string_view word) {
+    return tensor.find(word) != std::string_view::npos;
+  };
   if (has("embed_tokens"))
     return "embedding";
   if (has("lm_head"))
@@ -113,7 +115,8 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
   return c;
 }
 
-boost::json::object pieces_json(const models::Tokenizer& tokenizer, std::vector<TokenId> ids) {
+boost::json::object pieces_json(const models::Tokenizer& tokenizer,
+                                const std::vector<TokenId>& ids) {
   boost::json::object pieces;
   for (const TokenId id : ids)
     pieces[std::to_string(id)] = tokenizer.piece(id);

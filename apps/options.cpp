@@ -4,8 +4,10 @@
 #include "apps/validators.hpp"
 #include "gpu/limits.hpp"
 #include "models/limits.hpp"
+#include "paceline/event.hpp"
 #include "sampling/limits.hpp"
 
+#include <fmt/format.h>
 #include <limits>
 
 namespace paceline::apps {
@@ -63,6 +65,47 @@ void add_endings(CLI::App& app, Request& request) {
   app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
 }
 
+CLI::Option* add_draft_option(CLI::App& app, EngineOptions& engine) {
+  return app
+      .add_option("-d,--draft-model", engine.draft,
+                  "Draft model; empty: none; default: demo for the target demo, else none")
+      ->type_name("DIR");
+}
+
+CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
+  return add_choice<SpeculationMode>(app, "--speculation", engine.speculation,
+                                     {{"off", SpeculationMode::off},
+                                      {"sync", SpeculationMode::sync},
+                                      {"overlap", SpeculationMode::overlap},
+                                      {"auto", SpeculationMode::automatic}},
+                                     "How draft and target work together");
+}
+
+void add_window_options(CLI::App& app, EngineOptions& engine) {
+  const auto set_window = [&engine](const std::string& given) {
+    engine.window = given == "auto" ? std::nullopt : std::optional(std::stoi(given));
+  };
+  app.add_option_function<std::string>("--window,--num-speculative-tokens", set_window,
+                                       "Tokens drafted at a time")
+      ->check(automatic_or_number(1, sampling::limits::window_max))
+      ->type_name("auto|K");
+  add_choice<bool>(app, "--lookahead", engine.lookahead,
+                   {{"auto", true}, {"none", false}, {"chain", true}},
+                   "What overlap drafts past a window that is being verified");
+}
+
+/// The demo draft is for the demo target; who asks for speculation must have a draft.
+void settle_draft(EngineOptions& engine, const CLI::Option& draft, const CLI::Option& mode) {
+  if (draft.count() == 0 && engine.target != "demo")
+    engine.draft.clear();
+  const bool speculates =
+      engine.speculation == SpeculationMode::sync || engine.speculation == SpeculationMode::overlap;
+  if (speculates && engine.draft.empty())
+    throw CLI::ValidationError(mode.get_name(),
+                               fmt::format("cannot be '{}' without a draft: name a --draft-model",
+                                           to_string(engine.speculation)));
+}
+
 } // namespace
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {
@@ -97,31 +140,15 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
 
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request) {
   app.option_defaults()->group(speculation_group);
-  app.add_option("-d,--draft-model", engine.draft, "Draft model; empty: none")
-      ->capture_default_str()
-      ->type_name("DIR");
+  const auto* draft = add_draft_option(app, engine);
   app.add_option("--draft-device", engine.draft_device, "Default: chosen for --device")
       ->type_name("DEVICE");
   app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
       ->capture_default_str()
       ->check(whole_number(1, actors::limits::max_num_seqs_max))
       ->type_name("N");
-  add_choice<SpeculationMode>(app, "--speculation", engine.speculation,
-                              {{"off", SpeculationMode::off},
-                               {"sync", SpeculationMode::sync},
-                               {"overlap", SpeculationMode::overlap},
-                               {"auto", SpeculationMode::automatic}},
-                              "How draft and target work together");
-  const auto set_window = [&engine](const std::string& given) {
-    engine.window = given == "auto" ? std::nullopt : std::optional(std::stoi(given));
-  };
-  app.add_option_function<std::string>("--window,--num-speculative-tokens", set_window,
-                                       "Tokens drafted at a time")
-      ->check(automatic_or_number(1, sampling::limits::window_max))
-      ->type_name("auto|K");
-  add_choice<bool>(app, "--lookahead", engine.lookahead,
-                   {{"auto", true}, {"none", false}, {"chain", true}},
-                   "What overlap drafts past a window that is being verified");
+  const auto* mode = add_mode_option(app, engine);
+  add_window_options(app, engine);
   add_choice<VerifyRule>(
       app, "--verify", request.verify,
       {{"auto", VerifyRule::automatic},
@@ -129,6 +156,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
        {"coupled", VerifyRule::coupled},
        {"match", VerifyRule::match}},
       "How drafted tokens are judged; auto: coupled with a seed, else rejection");
+  app.parse_complete_callback([&engine, draft, mode] { settle_draft(engine, *draft, *mode); });
 }
 
 void add_sampling_options(CLI::App& app, Request& request) {

@@ -45,7 +45,8 @@ boost::json::object usage_json(const Usage& usage) {
 }
 
 boost::json::array ids_json(std::span<const TokenId> ids) {
-  return boost::json::array(ids.begin(), ids.end());
+  boost::json::array list(ids.begin(), ids.end());
+  return list;
 }
 
 Result<int> print_json(const boost::json::object& object) {

@@ -4,7 +4,6 @@
 #include "paceline/engine.hpp"
 
 #include <functional>
-#include <string>
 
 namespace paceline::apps {
 

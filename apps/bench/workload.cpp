@@ -20,7 +20,7 @@ std::string join(const std::vector<std::string>& lines) {
 Result<std::vector<std::string>> load_prompts(const std::string& path) {
   const auto file = models::read_json_object(path);
   if (!file)
-    return tl::unexpected(file.error());
+    return fail(file.error().code, file.error().message, "give a JSON file of prompts");
   const auto malformed = [&path] {
     return fail(ErrorCode::corrupt, path + " holds no prompts",
                 R"(write {"prompts": [["first line", "second line"], ...]})");

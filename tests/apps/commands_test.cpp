@@ -79,6 +79,12 @@ TEST_CASE("a text longer than the context is scored in windows, each token once"
   CHECK(whole.at("tokens").as_array().size() > 64);
 }
 
+TEST_CASE("score refuses a context that gives nothing to go by") {
+  const TemporaryFolder folder;
+  const auto file = folder.file("module.py", "import os\n");
+  check_complaint(run_paceline({"score", file, "-c", "1"}), 2, {"--max-model-len"});
+}
+
 TEST_CASE("inspect shows both models of the demo pair and that they fit") {
   const auto object = paceline_json({"inspect"});
   for (const std::string role : {"target", "draft"})

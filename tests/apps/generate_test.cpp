@@ -83,6 +83,8 @@ TEST_CASE("options reach the engine") {
   const auto alone = generate({"--draft-model", ""}).at("speculation");
   CHECK(alone.at("mode") == "off");
   CHECK(alone.at("drafted") == 0);
+  const ModelCopy copy("target"); // the demo draft is the default for the demo target only
+  CHECK(generate({"--model", copy.path()}).at("speculation").at("mode") == "off");
   CHECK(fixed.at("lookahead_rounds").to_number<int>() > 0);
   const auto unchained = generate({"--speculation", "overlap", "--lookahead", "none"});
   CHECK(unchained.at("speculation").at("lookahead_rounds").to_number<int>() == 0);

@@ -70,6 +70,8 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
       {{"generate", "x", "--logprobs", "3"}, {"--json"}},
       {{"generate", "x", "--json", "--logprobs", "21"}, {"--logprobs"}},
       {{"generate", "x", "--stop", ""}, {"stop"}},
+      {{"generate", "x", "-d", "", "--speculation", "sync"}, {"--speculation", "--draft-model"}},
+      {{"generate", "x", "-m", "scripted", "--speculation", "overlap"}, {"--draft-model"}},
       {{"score"}, {"file"}},
       {{"bench", "--repetitions", "0"}, {"--repetitions"}},
       {{"demo", "-n", "1"}, {"--max-tokens"}},

@@ -125,7 +125,7 @@ TEST_CASE("a sequence that scores its prompt scores it once though it is preempt
   std::uint64_t preemptions = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    EngineOptions options = with_room_for(260, 192);
+    EngineOptions options = with_room_for(200, 192);
     options.prefill_chunk = 1 + int(seed % 4);
     EngineWorld world(options, seed);
     std::vector<std::shared_ptr<Recorder>> answers;
