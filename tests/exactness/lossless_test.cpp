@@ -119,6 +119,7 @@ TEST_CASE("greedy outputs are the target's own, token for token") {
 }
 
 TEST_CASE("the same seed gives the same run, step for step") {
+  int different = 0; // with another seed; where times are fixed it may change nothing
   for (Case& c : cases_of(Rule::rejection)) {
     CAPTURE(c.name);
     c.setting.requests = 200;
@@ -131,6 +132,7 @@ TEST_CASE("the same seed gives the same run, step for step") {
     CHECK(first.metrics.drafted == again.metrics.drafted);
     c.setting.seed = 2;
     const Outcome other = run(c.setting);
-    CHECK((other.steps != first.steps || other.time != first.time));
+    different += other.steps != first.steps || other.time != first.time;
   }
+  CHECK(different > 0);
 }
