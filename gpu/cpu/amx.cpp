@@ -180,29 +180,22 @@ void narrow(const Product& p, int block, int rows, int tile) {
     store(i, p, block * row_block, rows, tile + i);
 }
 
-// Two blocks of rows against two tiles of weights: every load serves two products. The weights stay
-// in the first-level cache from block to block; inputs are prefetched from the second level.
+// Two blocks of rows against two tiles of weights: every load serves two products.
 void square(const Product& p, int block, int rows_of_second, int tile) {
   const int input_tiles = p.input_tiles();
   const std::size_t stride = std::size_t(input_tiles) * tile_size;
-  const int ahead = std::min(prefetch_tiles, input_tiles);
   const std::byte* in = p.inputs(block);
   const std::byte* w = p.w.tile(tile);
-  const std::byte* next = in + std::size_t(ahead) * tile_size;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size, next += tile_size) {
-    if (k == input_tiles - ahead)
-      next += stride; // To the two blocks that follow.
+  for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size) {
     _tile_loadd(4, in, tile_row);
-    prefetch_tile(next);
     _tile_loadd(6, w, tile_row);
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, w + stride, tile_row);
     _tile_dpbf16ps(1, 4, 7);
-    prefetch_tile(next + stride);
     _tile_loadd(5, in + stride, tile_row);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);

@@ -92,6 +92,45 @@ TEST_CASE("a step has as many pieces as it says, and one that waits is asked aga
   CHECK(asked == 200);
 }
 
+TEST_CASE("busy time is the pieces' time, and waiting does not count") {
+  struct Ticking final : base::Timekeeper { // A microsecond a question.
+    base::TimePoint now() const override {
+      return base::TimePoint(std::chrono::microseconds(++ticks));
+    }
+    void after(base::Duration, std::function<void()>) override { std::abort(); }
+    mutable std::atomic<int> ticks{0};
+  };
+  const auto device = open_device("cpu", {2, std::make_shared<Ticking>(), nullptr}).value();
+  const auto queue = device->open_lane("target").value();
+  auto step = std::make_shared<TestStep>();
+  int asked = 0;
+  step->prepare_with = [&](base::TimePoint) {
+    ++asked;
+    if (asked == 8)
+      return Step::Next::done;
+    return asked == 1 || asked >= 5 ? Step::Next::ready : Step::Next::waiting;
+  };
+  REQUIRE(queue->submit(step));
+  const Retirement how = step->wait();
+  CHECK(how.busy == std::chrono::microseconds(4));             // Pieces 1, 5, 6 and 7.
+  CHECK(how.end - how.begin == std::chrono::microseconds(10)); // And three questions between.
+}
+
+TEST_CASE("denormal numbers are flushed on every rank, and on no thread outside") {
+  const auto product = [] {
+    volatile float tiny = 1e-39f;
+    volatile float one = 1;
+    return tiny * one;
+  };
+  const auto queue = lane(3);
+  std::atomic<int> flushed{0};
+  auto step = std::make_shared<TestStep>([&](Operations&) { flushed += product() == 0; });
+  step->complete_with = [&](base::TimePoint) { CHECK(product() != 0); };
+  REQUIRE(queue->submit(step));
+  CHECK(step->wait().completed);
+  CHECK(flushed == 3);
+}
+
 TEST_CASE("a step without pieces completes with no busy time") {
   const auto queue = lane(1);
   auto step = std::make_shared<TestStep>();

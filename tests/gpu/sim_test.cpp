@@ -170,6 +170,21 @@ TEST_CASE("exceptions of a simulated step retire it and the lane goes on") {
   CHECK(good->wait().end.time_since_epoch() == 2ms);
 }
 
+TEST_CASE("a simulated piece runs in the numeric setting of a lane and leaves its caller's alone") {
+  Fixture f;
+  const auto lane = f.lane("1ms");
+  volatile float tiny = 1e-39f;
+  volatile float one = 1;
+  float product = 1;
+  REQUIRE(lane->submit(std::make_shared<TestStep>([&](Operations& ops) {
+    CHECK(ops.ranks() == 1);
+    product = tiny * one;
+  })));
+  f.time->run();
+  CHECK(product == 0);
+  CHECK(tiny * one != 0);
+}
+
 TEST_CASE("a full simulated queue refuses") {
   Fixture f;
   const auto lane = f.lane("1ms");
