@@ -41,6 +41,9 @@ Result<void> check(const EngineOptions& o) {
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)
       return result;
+  if (o.page_tokens % 2 != 0) // kernels read keys of bf16 in pairs
+    return fail(ErrorCode::invalid_argument, fmt::format("--page-tokens is {}", o.page_tokens),
+                "give an even number");
   return {};
 }
 

@@ -85,34 +85,20 @@ void Scheduler::reserve(Sequence& s) {
   // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
   const int shareable = s.scores() ? 0 : s.length();
   const SequenceId id = s.spec->id;
+  const Epoch asked = s.epoch = mint();
   ask(self_, wiring_.kv_cache, grant_patience, KvReserve{id, s.log, shareable, capacity})
-      .then([this, id](const KvGrant& grant) { take_grant(id, grant); },
-            [this, id](const caf::error&) {
-              if (Sequence* waiting = find(id)) {
-                waiting->phase = Sequence::Phase::waiting;
-                pages_short_ = true;
-                wake_at(now() + grant_patience);
-              }
-            });
+      .then([this, id, asked](const KvGrant& grant) { take_grant(id, asked, grant); },
+            [this, id, asked](const caf::error&) { take_grant(id, asked, {}); });
 }
 
-void Scheduler::take_grant(SequenceId id, const KvGrant& grant) {
+void Scheduler::take_grant(SequenceId id, Epoch asked, const KvGrant& grant) {
   add(parts_.telemetry->messages, 1);
   Sequence* s = find(id);
-  if (!s || s->phase != Sequence::Phase::reserving) {
-    if (grant.granted) // its sequence ended meanwhile
-      tell(self_, wiring_.kv_cache, KvRelease{id, nullptr, 0, 0});
-    return;
-  }
+  if (!s || s->phase != Sequence::Phase::reserving || s->epoch != asked)
+    return; // it was evicted or ended meanwhile, and its pages were released behind this grant
   if (!grant.granted) {
     s->phase = Sequence::Phase::waiting;
-    pages_short_ = true;
-    // A request that can never fit was refused at submission: pages are only late in coming back.
-    if (++s->refusals > limits::reservation_tries_max)
-      give_up(id, {ErrorCode::out_of_memory, "the KV cache stayed full",
-                   "raise --kv-memory or lower --max-num-seqs"});
-    else
-      wake_at(now() + limits::reservation_pause);
+    ask_again(*s);
     return;
   }
   s->phase = Sequence::Phase::running;
@@ -136,30 +122,41 @@ void Scheduler::take_grant(SequenceId id, const KvGrant& grant) {
   pump();
 }
 
+/// Pages were refused. A request that can never fit was refused at submission: they are only late
+/// in coming back, from those that run or from steps that have not retired.
+void Scheduler::ask_again(Sequence& s) {
+  pages_short_ = true;
+  const bool alone = std::none_of(sequences_.begin(), sequences_.end(), [&](const auto& other) {
+    return &other.second != &s && other.second.phase == Sequence::Phase::running;
+  });
+  if (alone && ++s.refusals > limits::reservation_tries_max)
+    give_up(s.spec->id, {ErrorCode::out_of_memory, "the KV cache stayed full",
+                         "raise --kv-memory or lower --max-num-seqs"});
+  else
+    wake_at(now() + limits::reservation_pause);
+}
+
 void Scheduler::grow(Sequence& s, int capacity) {
   if (s.growing)
     return;
   s.growing = true;
   const int room = std::min(parts_.max_model_len, s.spec->prompt_tokens + s.spec->max_tokens);
   const SequenceId id = s.spec->id;
+  const Epoch stay = s.residence->epoch;
   ask(self_, wiring_.kv_cache, grant_patience,
       KvGrow{id, std::min(capacity + tokens_ahead, std::max(room, capacity))})
-      .then([this, id](const KvGrant& grant) { grew(id, grant); },
-            [this, id](const caf::error&) {
-              if (Sequence* refused = find(id))
-                refused->growing = false;
-              wake_at(now() + grant_patience);
-            });
+      .then([this, id, stay](const KvGrant& grant) { grew(id, stay, grant); },
+            [this, id, stay](const caf::error&) { grew(id, stay, {}); });
 }
 
-void Scheduler::grew(SequenceId id, const KvGrant& grant) {
+void Scheduler::grew(SequenceId id, Epoch stay, const KvGrant& grant) {
   add(parts_.telemetry->messages, 1);
   Sequence* s = find(id);
-  if (!s || s->phase != Sequence::Phase::running)
+  if (!s || s->phase != Sequence::Phase::running || s->residence->epoch != stay)
     return;
   s->growing = false;
-  s->starved = !grant.granted;
   if (grant.granted) {
+    s->refusals = 0;
     s->target_pages = grant.target;
     s->draft_pages = grant.draft;
   } else if (s->target_pages->capacity() <= s->length()) {
@@ -169,7 +166,7 @@ void Scheduler::grew(SequenceId id, const KvGrant& grant) {
 }
 
 /// The sequence that came last gives its pages up; it is recomputed from its committed tokens.
-void Scheduler::preempt_for(const Sequence& needy) {
+void Scheduler::preempt_for(Sequence& needy) {
   Sequence* last = nullptr;
   int running = 0;
   for (auto& [id, s] : sequences_) {
@@ -179,13 +176,11 @@ void Scheduler::preempt_for(const Sequence& needy) {
     if (!last || s.arrival > last->arrival)
       last = &s;
   }
-  if (running <= 1) {
-    give_up(needy.spec->id, {ErrorCode::out_of_memory, "the KV cache is full",
-                             "raise --kv-memory or lower --max-model-len"});
-    return;
+  if (running > 1) {
+    add(parts_.telemetry->preemptions, 1);
+    evict(*last, true);
   }
-  add(parts_.telemetry->preemptions, 1);
-  evict(*last, true);
+  ask_again(needy); // before the one that was evicted
 }
 
 /// Takes a sequence's pages. Steps in flight keep theirs alive until they have retired.
@@ -203,7 +198,7 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
   s.draft_pages = nullptr;
   s.residence = nullptr;
   s.cached = 0;
-  s.growing = s.starved = s.published = s.in_flight = false;
+  s.growing = s.published = s.in_flight = false;
   s.epoch = mint(); // a verdict under way is stale now
   s.phase = Sequence::Phase::waiting;
   pages_short_ = false;
@@ -223,7 +218,7 @@ void Scheduler::end(SequenceId id) {
   Sequence* s = find(id);
   if (!s)
     return;
-  if (s->phase == Sequence::Phase::running)
+  if (s->phase != Sequence::Phase::waiting)
     evict(*s, true);
   pages_short_ = false;
   sequences_.erase(id);
@@ -247,16 +242,18 @@ void Scheduler::rewire(const Wiring& wiring) {
     for (auto& [id, s] : sequences_)
       retire_chain(s); // its writer is gone; the next verdict begins another
   }
+  pages_short_ = false;
   stop_waiting();
   pump();
 }
 
 // ---- deadlines ----
 
+/// An earlier alarm will do: it looks at everything, and sets the next one.
 void Scheduler::wake_at(base::TimePoint when) {
-  if (alarm_ && *alarm_ <= when)
+  if (!alarms_.empty() && *alarms_.begin() <= when)
     return;
-  alarm_ = when;
+  alarms_.insert(when);
   tell_after(self_, std::max(base::Duration::zero(), base::Duration(when - now())), self_, Wake{});
 }
 
@@ -281,7 +278,7 @@ void Scheduler::distrust_draft() {
 }
 
 void Scheduler::check_deadlines() {
-  alarm_.reset();
+  alarms_.erase(alarms_.begin(), alarms_.upper_bound(now()));
   if (wait_ && now() >= wait_->since + draft_patience()) {
     distrust_draft();
     stop_waiting();
@@ -298,8 +295,7 @@ void Scheduler::check_deadlines() {
     for (const SequenceId id : lost)
       rebuild(*find(id));
   }
-  if (!flight_)
-    pages_short_ = false;
+  pages_short_ = false;
   if (wait_)
     wake_at(wait_->since + draft_patience());
   else if (flight_)

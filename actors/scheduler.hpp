@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace paceline::actors {
@@ -42,10 +43,11 @@ private:
   void admit(const messages::Admit& request);
   void abandon(messages::SequenceId id);
   void reserve(Sequence& s);
-  void take_grant(messages::SequenceId id, const messages::KvGrant& grant);
+  void take_grant(messages::SequenceId id, messages::Epoch asked, const messages::KvGrant& grant);
+  void ask_again(Sequence& s);
   void grow(Sequence& s, int capacity);
-  void grew(messages::SequenceId id, const messages::KvGrant& grant);
-  void preempt_for(const Sequence& needy);
+  void grew(messages::SequenceId id, messages::Epoch stay, const messages::KvGrant& grant);
+  void preempt_for(Sequence& needy);
   void evict(Sequence& s, bool target_pages_right);
   void rebuild(Sequence& s);
   void end(messages::SequenceId id);
@@ -96,7 +98,7 @@ private:
   Sequences sequences_;
   std::uint64_t arrivals_ = 0;
   std::uint64_t epochs_ = 0;
-  bool pages_short_ = false; ///< A reservation was refused; waits until pages come back.
+  bool pages_short_ = false; ///< Pages were refused; nobody asks until some come back, or a while.
 
   /// The batch under way.
   struct Flight {
@@ -120,7 +122,7 @@ private:
   base::TimePoint distrust_until_{};
   base::Duration distrust_pause_{};
 
-  std::optional<base::TimePoint> alarm_;
+  std::set<base::TimePoint> alarms_; ///< Wakes under way.
 };
 
 } // namespace paceline::actors

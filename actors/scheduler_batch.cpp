@@ -18,21 +18,19 @@ void Scheduler::pump() {
 
 void Scheduler::admit_waiting() {
   int taken = 0;
-  std::vector<Sequence*> waiting;
+  bool reserving = false;
+  Sequence* next = nullptr; // first come, first served: none overtakes one that needs more pages
   for (auto& [id, s] : sequences_) {
-    taken += s.phase != Sequence::Phase::waiting;
-    if (s.phase == Sequence::Phase::waiting)
-      waiting.push_back(&s);
+    reserving |= s.phase == Sequence::Phase::reserving;
+    if (s.phase != Sequence::Phase::waiting)
+      ++taken;
+    else if (!next || s.arrival < next->arrival)
+      next = &s;
   }
   parts_.telemetry->running.store(taken, std::memory_order_relaxed);
-  parts_.telemetry->waiting.store(int(waiting.size()), std::memory_order_relaxed);
-  if (pages_short_ || waiting.empty() || !wiring_.kv_cache)
-    return;
-  std::sort(waiting.begin(), waiting.end(),
-            [](const Sequence* a, const Sequence* b) { return a->arrival < b->arrival; });
-  for (Sequence* s : waiting)
-    if (taken++ < parts_.max_num_seqs)
-      reserve(*s);
+  parts_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
+  if (next && !reserving && !pages_short_ && taken < parts_.max_num_seqs && wiring_.kv_cache)
+    reserve(*next);
 }
 
 // ---- speculation of one sequence ----
@@ -172,17 +170,17 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
   return entry;
 }
 
-/// What the draft does after this step's verdict, decided before it is known.
+/// What the draft does after this step's verdict, decided before it is known. Whatever is bound is
+/// judged, in every mode: what was drawn under another plan may not be dropped for a new one, which
+/// may have come from how long its drawing took.
 void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
+  entry.judge_lookahead = s.chain && entry.window < s.budget() - 1;
   const sampling::Plan plan = plan_for(s);
-  entry.judge_lookahead = plan.mode == SpeculationMode::overlap && parts_.policy.lookahead &&
-                          s.chain && entry.window < s.budget() - 1;
-  if (!speculates(s))
+  const int window = std::min(plan.window, s.budget() - 2);
+  if (!speculates(s) || window <= 0)
     return;
-  entry.next_window = std::min(plan.window, s.budget() - 2);
+  entry.next_window = window;
   entry.next_lookahead = plan.lookahead;
-  if (entry.next_window <= 0)
-    return;
   entry.next_chain = std::make_shared<Chain>(s.spec->id, mint());
   entry.draft_pages = s.draft_pages;
   entry.residence = s.residence;

@@ -30,7 +30,6 @@ struct Sequence {
   gpu::PageTableRef draft_pages;
   messages::ResidenceRef residence;
   bool growing = false; ///< Has asked for more pages.
-  bool starved = false; ///< Was refused; asks again when pages have come back.
   bool published = false;
 
   // Its speculation.
@@ -41,10 +40,10 @@ struct Sequence {
 
   // The step in flight.
   bool in_flight = false;
-  messages::Epoch epoch;
+  messages::Epoch epoch; ///< Of that step, or of the reservation under way.
 
   // What it has been through.
-  int refusals = 0; ///< Reservations refused in a row.
+  int refusals = 0; ///< Of pages, in a row, while nobody else ran.
   int rebuilds = 0; ///< Without a new token since.
   int cached_tokens = 0;
   SpeculationStats stats;

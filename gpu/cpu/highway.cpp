@@ -14,9 +14,9 @@
 #include <type_traits>
 #include <vector>
 
-#undef HWY_DISABLED_TARGETS // Rare ones; the next lesser target serves them.
+#undef HWY_DISABLED_TARGETS // Rare or old ones; the next lesser target serves them.
 #define HWY_DISABLED_TARGETS                                                                       \
-  (HWY_AVX3_DL | HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+  (HWY_AVX3_DL | HWY_SSE4 | HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/highway.cpp"
 #include <hwy/foreach_target.h> // IWYU pragma: keep
@@ -32,6 +32,17 @@ HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu {
 namespace HWY_NAMESPACE {
 
+#if HWY_TARGET == HWY_SCALAR // Without vectors the oracle is as good as any.
+
+const Kernels* best_kernels() {
+  return &scalar_kernels();
+}
+const Kernels* named_kernels() {
+  return &scalar_kernels();
+}
+
+#else
+
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::CappedTag<float, 16>;
@@ -39,8 +50,10 @@ using V = hn::Vec<D>;
 constexpr int lanes = int(hn::MaxLanes(D()));
 constexpr int parts = 16 / lanes;
 
-/// Accumulators that fit into the registers beside their operands.
-constexpr int accumulators = lanes == 16 ? 24 : 12;
+/// Registers for sums, the rest being for their operands (AVX2 has 16, the others 32), and rows
+/// of a product that share what is read of the weights.
+constexpr int accumulators = lanes == 8 ? 8 : 16;
+constexpr int rows_together = lanes == 16 ? 8 : 4;
 
 /// f(0), f(1) ... f(N - 1), each with a constant of its own: arrays that are indexed so live in
 /// registers. Lambdas for it are marked INLINED.
@@ -103,12 +116,6 @@ HWY_INLINE V16 max(const V16& a, const V16& b) {
 HWY_INLINE V16 exp(const V16& x) {
   return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
 }
-#if HWY_TARGET == HWY_SCALAR
-template <class Op>
-HWY_INLINE float fold_vector(V x, const Op&) {
-  return hn::GetLane(x);
-}
-#else
 template <class Tag, class Vec, class Op>
 HWY_INLINE auto fold_to_four(Tag, const Vec& x, const Op& op) {
   if constexpr (hn::MaxLanes(Tag()) == 4) {
@@ -124,7 +131,6 @@ HWY_INLINE float fold_vector(V x, const Op& op) {
   const auto two = op(four, hn::Shuffle1032(four));
   return hn::GetLane(op(two, hn::Shuffle2301(two)));
 }
-#endif
 
 /// Folds 16 lanes in halves, whatever the register's width: (i, i + 8), (i, i + 4), ...
 template <class Op>
@@ -235,36 +241,31 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   });
 }
 
-template <class Read, int Rows>
+template <int Rows>
 constexpr int tiles_together = std::clamp(accumulators / (Rows * parts), 1, 4);
-constexpr int rows_together = std::clamp(accumulators / parts, 1, 8);
 
-/// All rows against tiles [tile, tile + Tiles) while those are in the cache.
-template <class Read, int Tiles, int Rows = rows_together>
+/// All rows against tiles [tile, tile + Tiles) while those are in the cache: blocks of Rows, and of
+/// halves of that for the rest.
+template <class Read, int Tiles, int Rows>
 HWY_INLINE void product_rows(const Product& p, int row, int tile) {
   for (; row + Rows <= p.out.rows; row += Rows)
     product_block<Read, Rows, Tiles>(p, row, tile);
   if constexpr (Rows > 1)
-    product_rows<Read, Tiles, Rows - 1>(p, row, tile);
+    product_rows<Read, Tiles, Rows / 2>(p, row, tile);
 }
 
-/// As many tiles at a time as the registers hold beside this many rows.
-template <class Read, int Rows>
-HWY_INLINE void product_tiles(const Product& p, int first, int last) {
-  constexpr int together = tiles_together<Read, Rows>;
+/// The more rows, the fewer tiles at a time: the registers hold so many sums.
+template <class Read, int Rows = rows_together>
+HWY_INLINE void product(const Product& p, int first, int last) {
+  if constexpr (Rows > 1) {
+    if (p.out.rows < Rows)
+      return product<Read, Rows / 2>(p, first, last);
+  }
+  constexpr int together = tiles_together<Rows>;
   for (; first + together <= last; first += together)
     product_rows<Read, together, Rows>(p, 0, first);
   for (; first < last; ++first)
     product_rows<Read, 1, Rows>(p, 0, first);
-}
-
-template <class Read, int Rows = 1>
-HWY_INLINE void product(const Product& p, int first, int last) {
-  if constexpr (Rows < rows_together) {
-    if (p.out.rows > Rows)
-      return product<Read, Rows + 1>(p, first, last);
-  }
-  product_tiles<Read, Rows>(p, first, last);
 }
 
 /// To bf16 and back, to nearest even; NaN stays NaN.
@@ -584,6 +585,8 @@ const Kernels* named_kernels() {
   }());
   return &kernels;
 }
+
+#endif
 
 } // namespace HWY_NAMESPACE
 } // namespace paceline::gpu::cpu

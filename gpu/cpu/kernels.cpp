@@ -14,12 +14,15 @@ namespace paceline::gpu::cpu {
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> all;
-  if (const Kernels* amx = amx_kernels())
-    all.push_back(amx);
-  all.push_back(&highway_kernels());
+  const auto add = [&](const Kernels* kernels) {
+    if (kernels && std::find(all.begin(), all.end(), kernels) == all.end())
+      all.push_back(kernels);
+  };
+  add(amx_kernels());
+  add(&highway_kernels());
   for (const Kernels* variant : highway_variants())
-    all.push_back(variant);
-  all.push_back(&scalar_kernels());
+    add(variant);
+  add(&scalar_kernels());
   return all;
 }
 

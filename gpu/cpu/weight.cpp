@@ -29,6 +29,27 @@ void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row,
     std::memcpy(to + element(dtype, i, output), row + std::size_t(i) * sizeof(Bits), sizeof(Bits));
 }
 
+// The same for a whole tile, written from its start to its end. Unit: what stays together, an
+// element or a pair.
+template <class Unit>
+void transpose(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
+  const std::size_t units = row_bytes / sizeof(Unit);
+  for (std::size_t i = 0; i < units; ++i)
+    for (std::size_t o = 0; o < tile_outputs; ++o, tile += sizeof(Unit))
+      std::memcpy(tile, rows + o * row_bytes + i * sizeof(Unit), sizeof(Unit));
+}
+
+void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) {
+  const std::size_t row_bytes = std::size_t(inputs) * size_of(dtype);
+  if (dtype == DType::f16)
+    return transpose<std::uint16_t>(tile, rows, row_bytes);
+  transpose<std::uint32_t>(tile, rows, row_bytes); // f32, or a pair of bf16.
+  if (dtype == DType::bf16 && inputs % 2 != 0)
+    for (int o = 0; o < tile_outputs; ++o)
+      std::memcpy(tile + 2 * element(dtype, inputs - 1, o),
+                  rows + std::size_t(o + 1) * row_bytes - 2, 2);
+}
+
 } // namespace
 
 PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
@@ -63,14 +84,18 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {
   const std::size_t row_bytes = std::size_t(part.cols) * size_of(part.dtype);
-  for (int r = 0; r < part.rows; ++r) {
+  for (int r = 0; r < part.rows;) {
     const int output = first_output + r;
     std::byte* tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
     const auto* row = static_cast<const std::byte*>(part.data) + std::size_t(r) * row_bytes;
-    if (dtype_ == DType::f32)
+    const bool whole = output % tile_outputs == 0 && r + tile_outputs <= part.rows;
+    if (whole)
+      fill_tile(dtype_, tile, row, part.cols);
+    else if (dtype_ == DType::f32)
       scatter_row<std::uint32_t>(dtype_, tile, output % tile_outputs, row, part.cols);
     else
       scatter_row<std::uint16_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+    r += whole ? tile_outputs : 1;
   }
 }
 

@@ -47,3 +47,151 @@ TEST_CASE("wherever a request is cancelled, it ends once and its pages come back
       check_idle(world.metrics());
     }
 }
+
+namespace {
+
+constexpr std::size_t scripted_token_bytes = sizeof(TokenId);
+
+/// Room for `tokens` in each of the two pools, one page above.
+EngineOptions with_room_for(int tokens, int context, int page_tokens = 4) {
+  EngineOptions options = simulated({.context = context, .draft_context = context});
+  options.page_tokens = page_tokens;
+  options.kv_memory_bytes = 2 * std::size_t(tokens + page_tokens) * scripted_token_bytes;
+  return options;
+}
+
+std::vector<Answer> plainly(EngineOptions options, const std::vector<Request>& requests) {
+  options.speculation = SpeculationMode::off;
+  options.kv_memory_bytes = std::size_t(1) << 20;
+  Engine engine = open_engine(options);
+  std::vector<Answer> answers;
+  for (const Request& request : requests)
+    answers.push_back(ask(engine, request));
+  return answers;
+}
+
+} // namespace
+
+TEST_CASE("sequences that do not fit together take turns, and say the same") {
+  std::vector<Request> requests;
+  for (int i = 0; i < 5; ++i)
+    requests.push_back(request_of(10 + 13 * i, 90, i));
+  const EngineOptions options = with_room_for(200, 192);
+  const std::vector<Answer> expected = plainly(options, requests);
+  std::uint64_t preemptions = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (const SpeculationMode mode :
+         {SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap}) {
+      CAPTURE(seed);
+      CAPTURE(std::string(to_string(mode)));
+      EngineOptions how = options;
+      how.speculation = mode;
+      EngineWorld world(how, seed);
+      std::vector<std::shared_ptr<Recorder>> answers;
+      for (const Request& request : requests)
+        answers.push_back(world.submit(request));
+      REQUIRE(world.run_until_ended(answers));
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        CHECK(answers[i]->answer.end().reason == FinishReason::length);
+        CHECK(answers[i]->answer.tokens == expected[i].tokens);
+      }
+      world.run();
+      const Metrics metrics = world.metrics();
+      check_idle(metrics);
+      preemptions += metrics.preemptions;
+    }
+  CHECK(preemptions > 0);
+}
+
+TEST_CASE("pages that a step still held go to who waits for them as soon as it has retired") {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    EngineWorld world(with_room_for(128, 128), seed);
+    const auto first = world.submit(request_of(60, 60));
+    const auto second = world.submit(request_of(60, 60, 1));
+    const auto third = world.submit(request_of(100, 20, 2));
+    for (std::uint64_t i = 0; i < 40 + 7 * seed; ++i)
+      world.step();
+    const base::TimePoint cancelled = world.now();
+    world.cancel(1);
+    REQUIRE(world.run_until_ended({first, second, third}));
+    CHECK(second->answer.tokens.size() == 60);
+    CHECK(third->answer.tokens.size() == 20);
+    CHECK(base::seconds(world.now() - cancelled) < 3); // 80 steps of 10 ms, and two prompts
+  }
+}
+
+TEST_CASE("a sequence that scores its prompt scores it once though it is preempted") {
+  std::uint64_t preemptions = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    EngineOptions options = with_room_for(260, 192);
+    options.prefill_chunk = 1 + int(seed % 4);
+    EngineWorld world(options, seed);
+    std::vector<std::shared_ptr<Recorder>> answers;
+    for (int i = 0; i < 4; ++i) {
+      Request request = request_of(30 + i, 120, i);
+      request.prompt_logprobs = true;
+      answers.push_back(world.submit(request));
+    }
+    REQUIRE(world.run_until_ended(answers));
+    for (const auto& answer : answers) {
+      CHECK(answer->answer.tokens.size() == 120);
+      CHECK(answer->answer.prompt.size() == 1); // whose entries the recorder has counted
+    }
+    preemptions += world.metrics().preemptions;
+  }
+  CHECK(preemptions > 0);
+}
+
+TEST_CASE("a prompt that was read before is not read again, and says the same") {
+  for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap}) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions options = simulated();
+    options.speculation = mode;
+    options.page_tokens = 8;
+    Engine engine = open_engine(options);
+    Request request = request_of(50, 30);
+    const Answer first = ask(engine, request);
+    CHECK(first.end().usage.cached_tokens == 0);
+    const Answer second = ask(engine, request);
+    CHECK(second.end().usage.cached_tokens == 48);
+    CHECK(second.tokens == first.tokens);
+    CHECK(second.end().timing.time_to_first_token_seconds <
+          first.end().timing.time_to_first_token_seconds);
+
+    // What was generated is worth keeping too: a conversation goes on from there.
+    Request longer = request;
+    longer.prompt_tokens.insert(longer.prompt_tokens.end(), first.tokens.begin(),
+                                first.tokens.end());
+    const Answer third = ask(engine, longer);
+    CHECK(third.end().usage.cached_tokens == 72);
+    options.kv_memory_bytes = 0;
+    Engine fresh = open_engine(options);
+    CHECK(ask(fresh, longer).tokens == third.tokens);
+
+    request.prompt_logprobs = true; // needs every row
+    CHECK(ask(engine, request).end().usage.cached_tokens == 0);
+  }
+}
+
+TEST_CASE("requests with one prompt that run at the same time share it") {
+  EngineOptions options = simulated();
+  options.page_tokens = 8;
+  options.max_num_seqs = 1; // the second begins when the first's prompt is there
+  Engine engine = open_engine(options);
+  const std::vector<Answer> answers =
+      ask_all(engine, {request_of(50, 20), request_of(50, 20), request_of(50, 20)});
+  CHECK(answers[1].end().usage.cached_tokens == 48);
+  CHECK(answers[2].tokens == answers[0].tokens);
+  CHECK(engine.metrics().kv_pages_used == 0);
+}
+
+TEST_CASE("memory that does not hold one sequence is refused with the amount that would") {
+  EngineOptions options = with_room_for(100, 192);
+  const auto engine = Engine::open(options);
+  REQUIRE_FALSE(engine);
+  CHECK(engine.error().code == ErrorCode::out_of_memory);
+  options.kv_memory_bytes = 2 * (192 + 4) * scripted_token_bytes;
+  CHECK(Engine::open(options));
+}

@@ -8,6 +8,8 @@
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/simulation.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -64,14 +66,14 @@ public:
   bool step() { return time_.step(); }
   /// Until silence; how many steps that took.
   std::size_t run() { return time_.run(steps_max); }
-  /// Until all have ended.
+  /// False: silence came first.
+  bool run_until(const std::function<bool()>& reached) {
+    return time_.run_until(reached, steps_max);
+  }
   bool run_until_ended(const std::vector<std::shared_ptr<Recorder>>& requests) {
-    return time_.run_until(
-        [&] {
-          return std::ranges::all_of(requests,
-                                     [](const auto& request) { return request->ended(); });
-        },
-        steps_max);
+    return run_until([&] {
+      return std::ranges::all_of(requests, [](const auto& request) { return request->ended(); });
+    });
   }
   base::TimePoint now() const { return time_.now(); }
 

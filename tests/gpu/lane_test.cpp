@@ -10,7 +10,6 @@
 #include <fstream>
 #include <future>
 #include <stdexcept>
-#include <sys/resource.h>
 #include <thread>
 
 using namespace paceline;

@@ -325,3 +325,33 @@ TEST_CASE("a tokenizer.json cut short anywhere is an error, never a crash") {
   REQUIRE(!absent);
   CHECK(absent.error().code == ErrorCode::not_found);
 }
+
+TEST_CASE("a tokenizer.json with any bytes changed is read or refused, never more") {
+  json::object small = demo_json();
+  json::object& model = small["model"].as_object();
+  json::object vocab;
+  for (const auto& [piece, id] : model["vocab"].as_object())
+    if (id.as_int64() < 300)
+      vocab[piece] = id;
+  model["vocab"] = vocab;
+  model["merges"].as_array().resize(300 - 257);
+  small["normalizer"] = json::object{{"type", "NFC"}};
+  const std::string whole = json::serialize(small);
+  const test::TemporaryFolder folder;
+  std::mt19937 random(17);
+  int refused = 0;
+  for (int round = 0; round < 1500; ++round) {
+    std::string damaged = whole;
+    for (unsigned i = 0; i <= random() % 2; ++i)
+      damaged[random() % damaged.size()] =
+          random() % 3 ? "{}[]\\\",:09-etn+*(?"[random() % 18] : char(random());
+    folder.write("tokenizer.json", damaged);
+    const auto tokenizer = Tokenizer::load(folder.path());
+    refused += !tokenizer;
+    if (tokenizer)
+      (*tokenizer)
+          ->decode((*tokenizer)->encode("def f(x):\n    return 'caf\u0065\u0301' + str(x)"));
+  }
+  CHECK(refused > 300);
+  CHECK(refused < 1500);
+}

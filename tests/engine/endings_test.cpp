@@ -1,0 +1,251 @@
+// How requests end: every one once, and where plain decoding would have ended it.
+#include "tests/engine/world.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <optional>
+
+using namespace paceline;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
+                               SpeculationMode::overlap, SpeculationMode::automatic};
+
+Request request_of(int prompt_tokens, std::optional<int> max_tokens, int salt = 0) {
+  Request request;
+  for (int i = 0; i < prompt_tokens; ++i)
+    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+/// The same request in every mode; `check` gets plain decoding's answer and each other one.
+void compare_modes(const EngineOptions& options, const Request& request,
+                   const std::function<void(const Answer&)>& check_plain,
+                   const std::vector<TokenId>& end_of_text = {}) {
+  std::optional<Answer> plain;
+  for (const SpeculationMode mode : all_modes) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions how = options;
+    how.speculation = mode;
+    EngineWorld world(how);
+    world.opened().defaults.end_of_text = end_of_text;
+    const auto recorder = world.submit(request);
+    REQUIRE(world.run_until_ended({recorder}));
+    const Answer& answer = recorder->answer;
+    if (!plain) {
+      check_plain(answer);
+      plain = answer;
+    }
+    CHECK(answer.tokens == plain->tokens);
+    CHECK(answer.text == plain->text);
+    CHECK(answer.end().reason == plain->end().reason);
+    CHECK(answer.end().stop_match == plain->end().stop_match);
+    CHECK(answer.end().usage.completion_tokens == int(plain->tokens.size()));
+    world.run();
+    CHECK(world.metrics().kv_pages_used == 0);
+  }
+}
+
+/// Right drafts: ends fall inside accepted runs.
+EngineOptions eager() {
+  EngineOptions options = simulated({.acceptance = 1});
+  options.window = 6;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("a request takes exactly the tokens it may, down to none") {
+  for (const int max_tokens : {0, 1, 2, 3, 4, 7, 8, 9, 33}) {
+    CAPTURE(max_tokens);
+    compare_modes(eager(), request_of(10, max_tokens), [&](const Answer& plain) {
+      CHECK(plain.tokens.size() == std::size_t(max_tokens));
+      CHECK(plain.end().reason == FinishReason::length);
+    });
+  }
+}
+
+TEST_CASE("the context's end is an end by length") {
+  EngineOptions options = eager();
+  options.max_model_len = 64;
+  for (const int prompt : {1, 50, 61, 62, 63}) {
+    CAPTURE(prompt);
+    compare_modes(options, request_of(prompt, std::nullopt), [&](const Answer& plain) {
+      CHECK(plain.tokens.size() == std::size_t(64 - prompt));
+      CHECK(plain.end().reason == FinishReason::length);
+    });
+  }
+  Engine engine = open_engine(options);
+  CHECK(engine.submit(request_of(64, std::nullopt)).error().code == ErrorCode::invalid_argument);
+  CHECK(ask(engine, request_of(64, 0)).end().reason == FinishReason::length); // nothing to add
+}
+
+TEST_CASE("any of several end-of-text ids ends the output, and is its last token") {
+  std::vector<TokenId> all;
+  compare_modes(eager(), request_of(10, 120), [&](const Answer& plain) { all = plain.tokens; });
+  for (const std::vector<TokenId>& ids : {std::vector<TokenId>{all[5]},
+                                          {all[20], all[11]},
+                                          {all[0]},
+                                          {all[119]},
+                                          {all[60], 31, all[61]}}) {
+    const auto end = std::find_first_of(all.begin(), all.end(), ids.begin(), ids.end());
+    compare_modes(
+        eager(), request_of(10, 120),
+        [&](const Answer& plain) {
+          CHECK(plain.tokens == std::vector<TokenId>(all.begin(), end + 1));
+          CHECK(plain.end().reason == FinishReason::stop);
+          CHECK(plain.end().stop_match.empty());
+        },
+        ids);
+  }
+  Request request = request_of(10, 120);
+  request.ignore_eos = true;
+  compare_modes(eager(), request, [&](const Answer& plain) { CHECK(plain.tokens == all); },
+                {all[5]});
+}
+
+TEST_CASE("a stop string ends text and tokens where plain decoding would, across tokens too") {
+  std::string text;
+  std::vector<TokenId> all;
+  compare_modes(eager(), request_of(10, 60), [&](const Answer& plain) {
+    text = plain.text;
+    all = plain.tokens;
+  });
+  for (const auto& [from, length] :
+       {std::pair{std::size_t(9), std::size_t(1)}, {20, 3}, {31, 7}, {50, 20}, {0, 2}}) {
+    Request request = request_of(10, 60);
+    const std::string stop = text.substr(from, length);
+    request.stop = {"never said", stop};
+    CAPTURE(stop);
+    compare_modes(eager(), request, [&](const Answer& plain) {
+      CHECK(plain.end().reason == FinishReason::stop);
+      CHECK(plain.end().stop_match == stop);
+      CHECK(plain.text == text.substr(0, text.find(stop)));
+      CHECK(plain.tokens.size() < all.size());
+      CHECK(std::equal(plain.tokens.begin(), plain.tokens.end(), all.begin()));
+    });
+  }
+  Request request = request_of(10, 60);
+  request.stop = {text.substr(text.size() - 2) + "?"}; // begins as the text ends
+  compare_modes(eager(), request, [&](const Answer& plain) {
+    CHECK(plain.text == text); // what was held back comes at the end
+    CHECK(plain.end().reason == FinishReason::length);
+  });
+}
+
+TEST_CASE("a deadline ends a request with what it has, waiting or running") {
+  for (const SpeculationMode mode : all_modes) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions options = simulated();
+    options.speculation = mode;
+    options.max_num_seqs = 1;
+    Engine engine = open_engine(options);
+    Request request = request_of(10, 200);
+    const Answer whole = ask(engine, request);
+    request.deadline = 200ms;
+    Stream running = submit(engine, request);
+    Stream waiting = submit(engine, request);
+    const Answer late = read_all(running);
+    CHECK(late.end().reason == FinishReason::deadline);
+    CHECK(late.tokens.size() > 5);
+    CHECK(late.tokens.size() < 190);
+    CHECK(std::equal(late.tokens.begin(), late.tokens.end(), whole.tokens.begin()));
+    CHECK(late.end().timing.total_seconds == doctest::Approx(0.2));
+    const Answer never = read_all(waiting);
+    CHECK(never.end().reason == FinishReason::deadline);
+    CHECK(never.tokens.empty());
+    CHECK(ask(engine, request_of(5, 5)).tokens.size() == 5);
+  }
+}
+
+TEST_CASE("requests beyond the admission queue are refused with a hint, the others served") {
+  EngineOptions options = simulated();
+  options.max_num_seqs = 2;
+  options.max_waiting = 3;
+  Engine engine = open_engine(options);
+  const std::vector<Answer> answers = ask_all(engine, std::vector<Request>(8, request_of(5, 10)));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    CAPTURE(i);
+    if (i < 5) {
+      CHECK(answers[i].tokens.size() == 10);
+      continue;
+    }
+    CHECK(answers[i].end().reason == FinishReason::error);
+    REQUIRE(answers[i].end().error);
+    CHECK(answers[i].end().error->code == ErrorCode::overloaded);
+    CHECK_FALSE(answers[i].end().error->hint.empty());
+  }
+  const auto refused = engine.complete(request_of(5, 10));
+  CHECK(refused); // there is room again
+}
+
+TEST_CASE("a shutdown lets running requests finish as long as it says, and refuses new ones") {
+  for (const auto& [drain, finishes] : {std::pair{10s, true}, {0s, false}}) {
+    Engine engine = open_engine(simulated());
+    std::vector<Stream> streams;
+    for (int i = 0; i < 3; ++i)
+      streams.push_back(submit(engine, request_of(5 + i, 60)));
+    while (auto event = streams.front().next()) // all three run
+      if (std::holds_alternative<Delta>(*event))
+        break;
+    engine.shutdown(drain);
+    CHECK(engine.submit(request_of(5, 5)).error().code == ErrorCode::unavailable);
+    CHECK(engine.complete(request_of(5, 5)).error().code == ErrorCode::unavailable);
+    for (Stream& stream : streams) {
+      const Answer answer = read_all(stream);
+      CHECK(answer.end().reason == (finishes ? FinishReason::length : FinishReason::cancelled));
+    }
+    engine.shutdown(); // again
+  }
+}
+
+TEST_CASE("streams outlive their engine, and have ended") {
+  std::vector<Stream> streams;
+  {
+    Engine engine = open_engine(simulated());
+    for (int i = 0; i < 3; ++i)
+      streams.push_back(submit(engine, request_of(5 + i, 60)));
+    streams.front().next();
+    Engine moved = std::move(engine);
+  }
+  for (Stream& stream : streams) {
+    const Answer answer = read_all(stream);
+    CHECK(answer.end().reason == FinishReason::cancelled);
+    stream.cancel();
+    CHECK_FALSE(stream.try_next());
+  }
+}
+
+TEST_CASE("a stream that is dropped or replaced cancels its request, the others go on") {
+  Engine engine = open_engine(simulated());
+  Stream kept = submit(engine, request_of(5, 60));
+  {
+    Stream dropped = submit(engine, request_of(6, 60));
+    dropped.next();
+  }
+  Stream replaced = submit(engine, request_of(7, 60));
+  replaced.next();
+  replaced = submit(engine, request_of(8, 20));
+  Stream moved = std::move(replaced);
+  CHECK(read_all(moved).tokens.size() == 20);
+  CHECK(read_all(kept).tokens.size() == 60);
+  const Metrics metrics = engine.metrics();
+  CHECK(metrics.finished == 4);
+  CHECK(metrics.running == 0);
+}
+
+TEST_CASE("a request cancelled before anything ran ends once") {
+  Engine engine = open_engine(simulated());
+  Stream stream = submit(engine, request_of(5, 60));
+  stream.cancel();
+  stream.cancel();
+  const Answer answer = read_all(stream);
+  CHECK(answer.end().reason == FinishReason::cancelled);
+  CHECK_FALSE(stream.next());
+  CHECK(answer.tokens.empty());
+}
