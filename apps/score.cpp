@@ -106,8 +106,8 @@ Result<int> run(const Options& options) {
                 "give a text of at least two: the first has no probability");
   const auto context = std::size_t(context_of(engine.target(), options.engine));
   if (context < 2)
-    return fail(ErrorCode::invalid_argument, "a context of one token gives none to score",
-                "give --max-model-len 2 or more");
+    return fail(ErrorCode::invalid_argument, "a context of one token leaves none to score",
+                "give --max-model-len at least 2");
   if (tokens.size() > context)
     note(fmt::format("{} tokens, context {}: scored in windows that overlap by half\n",
                      tokens.size(), context));
