@@ -251,10 +251,12 @@ void Scheduler::rewire(const Wiring& wiring) {
 
 // ---- deadlines ----
 
+/// An alarm that is set cannot be taken back, so none is set while one that comes sooner is
+/// pending: when that one comes all deadlines are looked at, and the next is set.
 void Scheduler::wake_at(base::TimePoint when) {
-  if (alarm_ && *alarm_ <= when)
+  if (!alarms_.empty() && *alarms_.begin() <= when)
     return;
-  alarm_ = when;
+  alarms_.insert(when);
   tell_after(self_, std::max(base::Duration::zero(), base::Duration(when - now())), self_, Wake{});
 }
 
@@ -279,7 +281,7 @@ void Scheduler::distrust_draft() {
 }
 
 void Scheduler::check_deadlines() {
-  alarm_.reset();
+  alarms_.erase(alarms_.begin(), alarms_.upper_bound(now()));
   if (wait_ && now() >= wait_->since + draft_patience()) {
     distrust_draft();
     stop_waiting();

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace paceline::actors {
@@ -120,7 +121,7 @@ private:
   base::TimePoint distrust_until_{};
   base::Duration distrust_pause_{};
 
-  std::optional<base::TimePoint> alarm_;
+  std::set<base::TimePoint> alarms_; ///< Pending ones.
 };
 
 } // namespace paceline::actors
