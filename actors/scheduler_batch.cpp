@@ -172,17 +172,17 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
   return entry;
 }
 
-/// What the draft does after this step's verdict, decided before it is known.
+/// What the draft does after this step's verdict, decided before it is known. Whatever is bound is
+/// judged, in every mode: what was drawn under another plan may not be dropped for a new one, which
+/// may have come from how long its drawing took.
 void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
+  entry.judge_lookahead = s.chain && entry.window < s.budget() - 1;
   const sampling::Plan plan = plan_for(s);
-  entry.judge_lookahead = plan.mode == SpeculationMode::overlap && parts_.policy.lookahead &&
-                          s.chain && entry.window < s.budget() - 1;
-  if (!speculates(s))
+  const int window = std::min(plan.window, s.budget() - 2);
+  if (!speculates(s) || window <= 0)
     return;
-  entry.next_window = std::min(plan.window, s.budget() - 2);
+  entry.next_window = window;
   entry.next_lookahead = plan.lookahead;
-  if (entry.next_window <= 0)
-    return;
   entry.next_chain = std::make_shared<Chain>(s.spec->id, mint());
   entry.draft_pages = s.draft_pages;
   entry.residence = s.residence;

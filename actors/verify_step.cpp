@@ -213,8 +213,9 @@ bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId to
                                     std::uint32_t(position), std::uint32_t(entry.chain->start()));
 }
 
-// A hit goes on with its chain, whose reach grows; anything else ends it at once, on this thread,
-// so that the draft stops before its next token.
+// A hit goes on with its chain, whose reach changes (to nothing, where no more is to be drafted:
+// what is bound stays); anything else ends it at once, on this thread, so that the draft stops
+// before its next token.
 void VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const BatchEntry& entry = pass_->batch.entries[index];
   Verdict& verdict = cases_[index].verdict;
@@ -222,19 +223,17 @@ void VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const int length = entry.length + int(verdict.tokens.size());
   const int window_end = length + entry.next_window;
   const int limit = window_end + entry.next_lookahead;
-  const bool goes_on = verdict.hit && entry.next_chain && entry.next_window > 0;
-  if (goes_on)
+  if (verdict.hit)
     entry.chain->extend(window_end, limit);
   else if (entry.chain && entry.judges)
     entry.chain->close();
-  verdict.hit = goes_on;
   if (!entry.next_chain || !entry.judges || verdict.failed)
     return;
-  if (!goes_on)
+  if (!verdict.hit)
     entry.next_chain->begin(length, window_end, limit);
   judged.frontiers.sequences.push_back({entry.spec, entry.log, entry.length, verdict.tokens,
-                                        goes_on ? entry.chain : entry.next_chain, entry.draft_pages,
-                                        entry.residence});
+                                        verdict.hit ? entry.chain : entry.next_chain,
+                                        entry.draft_pages, entry.residence});
 }
 
 gpu::Work VerifyStep::work() const {
