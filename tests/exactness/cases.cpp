@@ -1,0 +1,100 @@
+#include "tests/exactness/cases.hpp"
+
+namespace paceline::testing {
+namespace {
+
+/// window: 0 to adapt it, up to 4.
+sampling::PolicyOptions policy(SpeculationMode mode, int window) {
+  sampling::PolicyOptions options;
+  options.mode = mode;
+  options.window_limit = 4;
+  if (window > 0)
+    options.window = window;
+  return options;
+}
+
+sampling::Warping warped() {
+  sampling::Warping warping;
+  warping.temperature = 0.8f;
+  warping.top_p = 0.9f;
+  warping.repetition_penalty = 1.2f;
+  warping.presence_penalty = 0.3f;
+  warping.frequency_penalty = 0.2f;
+  return warping;
+}
+
+} // namespace
+
+Case late_lookaheads() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 2);
+  s.together = 1;
+  s.pace = {.target = 2ms, .draft = 500us, .malice = Malice::token, .late_by = 3ms};
+  return {"late lookaheads", s};
+}
+
+Case partial_windows() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 3);
+  s.together = 2;
+  s.pace = {.target = 2ms, .draft = 1500us, .malice = Malice::after_token, .late_by = 2ms};
+  return {"partial windows", s};
+}
+
+Case adapting_mode() {
+  Setting s;
+  s.policy = policy(SpeculationMode::automatic, 0);
+  s.policy.window_limit = 2;
+  s.warping = warped();
+  s.length = 7;
+  s.together = 6;
+  s.prefill_chunk = 7;
+  s.acceptance = 0.8;
+  s.pace = {.target = 5ms, .draft = 500us, .malice = Malice::unlikely, .late_by = 2ms};
+  return {"adapting mode", s};
+}
+
+Case adapting_windows() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 0);
+  s.target.vocabulary = 5;
+  s.length = 4;
+  s.together = 3;
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::likely, .late_by = 3ms};
+  return {"adapting windows", s};
+}
+
+Case mixed_modes() {
+  Setting s;
+  s.policy = policy(SpeculationMode::automatic, 0);
+  s.together = 16;
+  s.page_tokens = 4;
+  s.pace.malice = Malice::token;
+  s.vary = [](messages::SequenceSpec& spec, int n) {
+    constexpr SpeculationMode modes[] = {SpeculationMode::automatic, SpeculationMode::overlap,
+                                         SpeculationMode::sync, SpeculationMode::off};
+    spec.speculation = modes[n % 4];
+    spec.window = n / 4 % 4;
+  };
+  return {"mixed modes", s};
+}
+
+Case whole_windows() {
+  Setting s;
+  s.policy = policy(SpeculationMode::sync, 3);
+  s.warping = warped();
+  s.pace.malice = Malice::unlikely;
+  return {"whole windows", s};
+}
+
+Case coarse_noise() {
+  Setting s;
+  s.coarse = true;
+  s.policy = policy(SpeculationMode::overlap, 2);
+  s.together = 2;
+  s.length = 4;
+  s.pace.malice = Malice::token;
+  return {"coarse noise", s};
+}
+
+} // namespace paceline::testing

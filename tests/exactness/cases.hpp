@@ -1,0 +1,44 @@
+// Runs in which every path through a round is taken, by every mode and under every adversary.
+#pragma once
+
+#include "tests/exactness/run.hpp"
+
+#include <string>
+#include <vector>
+
+namespace paceline::testing {
+
+struct Case {
+  std::string name;
+  Setting setting;
+};
+
+/// Fixed windows of 2, one sequence: a lookahead's first token that is late decides alone whether
+/// the pass ends before it.
+Case late_lookaheads();
+/// A draft nearly as slow as the target, windows of 3: what is there in time is judged.
+Case partial_windows();
+/// Windows and mode follow what rounds have shown; penalties and top-p.
+Case adapting_mode();
+/// Windows follow; more tokens, less alike.
+Case adapting_windows();
+/// Every request has a mode and a window of its own, in one batch.
+Case mixed_modes();
+/// Waiting for whole windows.
+Case whole_windows();
+/// coarse_rules.hpp; for `rejection`.
+Case coarse_noise();
+
+inline std::vector<Case> cases_of(sampling::Rule rule) {
+  std::vector<Case> cases{late_lookaheads(),  partial_windows(), adapting_mode(),
+                          adapting_windows(), mixed_modes(),     whole_windows()};
+  if (rule == sampling::Rule::rejection)
+    cases.push_back(coarse_noise());
+  for (Case& c : cases) {
+    c.setting.rule = rule;
+    c.setting.seed = std::uint64_t(&c - cases.data()) + 1;
+  }
+  return cases;
+}
+
+} // namespace paceline::testing

@@ -1,0 +1,135 @@
+// Promise 1 through all actors: joint sequences have the target's distribution, whatever windows,
+// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 19
+// cases below alarm for fewer than one choice of seeds in a million (19e-8).
+#include "tests/exactness/cases.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::testing;
+using sampling::Rule;
+
+namespace {
+
+ChiSquare fit(const Setting& setting, const std::vector<Tokens>& outputs) {
+  const World world = world_of(setting);
+  const auto probabilities = enumerate(world);
+  std::vector<std::uint64_t> counts(probabilities.size());
+  for (const Tokens& output : outputs)
+    ++counts[index_of(output, world.vocabulary)];
+  return chi_square(probabilities, counts);
+}
+
+Tokens plain_sampling(const Setting& setting, const World& world, const sampling::Noise& noise) {
+  Tokens output;
+  for (auto position = std::uint32_t(setting.prompt.size()); int(output.size()) < setting.length;
+       ++position)
+    output.push_back(sampling::follow(setting.rule, world.target(output), noise, position));
+  return output;
+}
+
+/// How many outputs are not the very tokens that the target alone draws with their noise.
+int different_from_plain(const Setting& setting, const std::vector<Tokens>& outputs) {
+  const World world = world_of(setting);
+  int different = 0;
+  for (int n = 0; n < int(outputs.size()); ++n)
+    different += outputs[std::size_t(n)] !=
+                 plain_sampling(setting, world, setting.noise(n + setting.warm_up));
+  return different;
+}
+
+/// The rare paths of all cases together.
+void check_reached(const Seen& seen) {
+  CHECK(seen.plain > 1000);
+  CHECK(seen.partial > 1000);
+  CHECK(seen.full_acceptance > 1000);
+  CHECK(seen.hits > 1000);
+  CHECK(seen.lookahead_misses > 1000);
+  CHECK(seen.unbound_lookaheads > 1000);
+  CHECK(seen.late_windows > 1000);
+  CHECK(seen.late_lookaheads > 1000);
+}
+
+void check_lossless(Rule rule, int requests) {
+  Seen all;
+  for (Case& c : cases_of(rule)) {
+    CAPTURE(c.name);
+    c.setting.requests = requests;
+    const Outcome outcome = run(c.setting);
+    const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+    CAPTURE(chi_square.statistic);
+    CHECK(chi_square.cells > 30);
+    CHECK(chi_square.p_value > false_alarm);
+    CHECK(outcome.seen.dropped == 0);
+    if (rule == Rule::coupled)
+      CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+    if (c.name == adapting_mode().name)
+      for (const int ended_in_mode : outcome.modes)
+        CHECK(ended_in_mode > requests / 50);
+    all += outcome.seen;
+    MESSAGE(c.name, ": ", chi_square.cells, " cells, p = ", chi_square.p_value);
+  }
+  check_reached(all);
+}
+
+} // namespace
+
+TEST_CASE("rejection has the target's distribution against every adversary") {
+  check_lossless(Rule::rejection, 20'000);
+}
+
+TEST_CASE("coupled has the target's distribution over seeds, and plain sampling's very tokens") {
+  check_lossless(Rule::coupled, 10'000);
+}
+
+TEST_CASE("match has the target's distribution against every adversary") {
+  check_lossless(Rule::match, 10'000);
+}
+
+TEST_CASE("long coupled outputs are plain sampling's, token for token") {
+  for (Case& c : cases_of(Rule::coupled)) {
+    CAPTURE(c.name);
+    c.setting.target = {.vocabulary = 40, .memory = 3, .seed = 9};
+    c.setting.length = 100;
+    c.setting.requests = 60;
+    c.setting.warm_up = 0;
+    CHECK(different_from_plain(c.setting, run(c.setting).outputs) == 0);
+  }
+}
+
+TEST_CASE("greedy outputs are the target's own, token for token") {
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    for (Case& c : cases_of(rule)) {
+      CAPTURE(int(rule));
+      CAPTURE(c.name);
+      if (c.setting.coarse)
+        continue;
+      c.setting.target = {.vocabulary = 40, .memory = 5, .seed = 9, .peaked = true};
+      c.setting.warping.temperature = 0;
+      c.setting.length = 100;
+      c.setting.requests = 20;
+      c.setting.warm_up = 0;
+      for (const TokenId first : {1, 2, 3}) {
+        c.setting.prompt = {first, 7};
+        const Outcome outcome = run(c.setting);
+        CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+        CHECK(outcome.seen.hits + outcome.seen.full_acceptance > 0);
+      }
+    }
+}
+
+TEST_CASE("the same seed gives the same run, step for step") {
+  for (Case& c : cases_of(Rule::rejection)) {
+    CAPTURE(c.name);
+    c.setting.requests = 200;
+    const Outcome first = run(c.setting);
+    const Outcome again = run(c.setting);
+    CHECK(first.outputs == again.outputs);
+    CHECK(first.steps == again.steps);
+    CHECK(first.time == again.time);
+    CHECK(first.metrics.messages == again.metrics.messages);
+    CHECK(first.metrics.drafted == again.metrics.drafted);
+    c.setting.seed += 100;
+    CHECK(run(c.setting).steps != first.steps);
+  }
+}

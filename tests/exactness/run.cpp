@@ -1,0 +1,210 @@
+#include "tests/exactness/run.hpp"
+
+#include "actors/draft_step.hpp"
+#include "actors/supervisor.hpp"
+#include "messages/timekeeper.hpp"
+#include "tests/exactness/watched_device.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+namespace paceline::testing {
+namespace {
+
+/// Counts the callbacks that lanes ask for.
+class CountingTime final : public base::Timekeeper {
+public:
+  explicit CountingTime(caf::actor_system& system) : time_(system) {}
+  base::TimePoint now() const override { return time_.now(); }
+  void after(base::Duration delay, std::function<void()> then) override {
+    ++callbacks;
+    time_.after(delay, std::move(then));
+  }
+  void stop() { time_.stop(); }
+
+  std::size_t callbacks = 0;
+
+private:
+  messages::ActorTimekeeper time_;
+};
+
+/// How many requests have ended and in which modes, and why the last bad end was bad.
+struct Ends {
+  int count = 0;
+  std::array<int, 3> modes{};
+  std::string bad;
+};
+
+/// Where one request's tokens go.
+class Collector final : public messages::EventSink {
+public:
+  Collector(Tokens& tokens, Ends& ends) : tokens_(tokens), ends_(ends) {}
+  void deliver(Event event) override {
+    if (const auto* delta = std::get_if<Delta>(&event))
+      tokens_.insert(tokens_.end(), delta->tokens.begin(), delta->tokens.end());
+    if (const auto* end = std::get_if<Finished>(&event)) {
+      ++ends_.count;
+      ++ends_.modes[std::size_t(end->speculation.mode)];
+      if (end->reason != FinishReason::length)
+        ends_.bad = end->error ? end->error->text() : to_string(end->reason);
+    }
+  }
+
+private:
+  Tokens& tokens_;
+  Ends& ends_;
+};
+
+class EngineRun {
+public:
+  explicit EngineRun(const Setting& setting)
+      : setting_(setting), simulation_(setting.seed, setting.order),
+        time_(std::make_shared<CountingTime>(simulation_.system())) {
+    probe_->last_position = int(setting.prompt.size()) + setting.length - 1;
+    probe_->window = setting.policy.window.value_or(0);
+  }
+  ~EngineRun() {
+    simulation_.run(); // lanes come to rest: another thread closes them
+    if (supervisor_)
+      simulation_.kill(supervisor_);
+    supervisor_ = nullptr;
+    wiring_ = {};
+    simulation_.run();
+    time_->stop();
+    reaper_->close();
+  }
+  EngineRun(const EngineRun&) = delete;
+
+  Outcome run() {
+    supervisor_ = simulation_.spawn<actors::Supervisor>(make_parts());
+    wiring_ = simulation_.ask<messages::Wiring>(supervisor_, messages::Ping{}).value();
+    outcome_.outputs.resize(std::size_t(setting_.requests));
+    const base::TimePoint begin = simulation_.now();
+    for (int submitted = 0; ends_.count < setting_.requests;) {
+      while (submitted < setting_.requests && submitted - ends_.count < 2 * setting_.together)
+        submit(submitted++);
+      const int before = ends_.count;
+      if (!simulation_.run_until([&] { return ends_.count > before || ++outcome_.steps == 0; },
+                                 steps_max))
+        throw std::runtime_error("a request does not end");
+      if (ends_.count <= setting_.warm_up)
+        probe_->seen = {};
+    }
+    if (!ends_.bad.empty())
+      throw std::runtime_error("a request ended badly: " + ends_.bad);
+    outcome_.time = simulation_.now() - begin;
+    outcome_.callbacks = time_->callbacks;
+    outcome_.metrics = telemetry_->snapshot();
+    outcome_.seen = probe_->seen;
+    outcome_.modes = ends_.modes;
+    outcome_.outputs.erase(outcome_.outputs.begin(),
+                           outcome_.outputs.begin() +
+                               std::min(setting_.warm_up, setting_.requests));
+    return std::move(outcome_);
+  }
+
+private:
+  std::shared_ptr<gpu::Device> make_device(const World& coarse) {
+    const auto rules = setting_.coarse ? std::make_shared<CoarseRules>(coarse) : nullptr;
+    return make_watched_device({time_, setting_.pace, setting_.seed, probe_, rules});
+  }
+
+  std::shared_ptr<gpu::KvPool> make_pool(const models::Model& model, int page_tokens) {
+    const std::size_t pages = 4096 + std::size_t(setting_.length);
+    return gpu::KvPool::create(model.device(), model.kv_shape(page_tokens), pages).value();
+  }
+
+  actors::EngineParts make_parts() {
+    const auto device = make_device(setting_.coarse ? coarse_world(setting_.length) : World());
+    const auto target = models::make_scripted(setting_.target, device).value();
+    const auto draft = models::make_scripted(setting_.draft(), device).value();
+    const int vocabulary = setting_.target.vocabulary;
+    const int context = int(setting_.prompt.size()) + setting_.length;
+    const int logit_rows = setting_.together * (setting_.policy.window_limit + 1);
+
+    actors::EngineParts parts;
+    parts.telemetry = telemetry_;
+    parts.facade = {models::make_scripted_tokenizer(target->info().name).value(),
+                    2 * setting_.together, telemetry_};
+    parts.scheduler = {1,          setting_.policy,   true,
+                       context,    setting_.together, setting_.prefill_chunk,
+                       logit_rows, telemetry_};
+    parts.target_pool = make_pool(*target, setting_.page_tokens);
+    parts.draft_pool = make_pool(*draft, setting_.page_tokens);
+    parts.target = {target,     device,  parts.target_pool, setting_.prefill_chunk + logit_rows,
+                    logit_rows, reaper_, telemetry_};
+    parts.sampler = {vocabulary, 1, telemetry_};
+    const actors::DraftStep::Parts drafting{
+        draft, device, parts.draft_pool, vocabulary, setting_.together, telemetry_};
+    const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
+      return std::make_shared<actors::DraftStep>(drafting, std::move(board));
+    };
+    parts.draft = actors::DraftModelParts{device, make_step, reaper_, telemetry_};
+    return parts;
+  }
+
+  void submit(int n) {
+    messages::SequenceSpec spec;
+    spec.id = std::uint64_t(n) + 1;
+    spec.prompt_tokens = int(setting_.prompt.size());
+    spec.max_tokens = setting_.length;
+    spec.warping = setting_.warping;
+    spec.rule = setting_.rule;
+    spec.noise = setting_.noise(n);
+    if (setting_.vary)
+      setting_.vary(spec, n);
+    messages::Submit request;
+    request.spec = std::make_shared<const messages::SequenceSpec>(std::move(spec));
+    request.prompt = setting_.prompt;
+    request.sink = std::make_shared<Collector>(outcome_.outputs[std::size_t(n)], ends_);
+    simulation_.tell(wiring_.facade, std::move(request));
+  }
+
+  static constexpr std::size_t steps_max = 100'000'000;
+
+  const Setting& setting_;
+  Outcome outcome_;
+  Ends ends_;
+  std::shared_ptr<Probe> probe_ = std::make_shared<Probe>();
+  std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
+  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>();
+  Simulation simulation_;
+  std::shared_ptr<CountingTime> time_;
+  messages::SupervisorActor supervisor_;
+  messages::Wiring wiring_;
+};
+
+Row warped_row(const models::ScriptedOptions& model, const Setting& setting, const Tokens& output) {
+  Tokens tokens = setting.prompt;
+  tokens.insert(tokens.end(), output.begin(), output.end());
+  Row logits;
+  for (const double p : models::scripted_row(model, tokens))
+    logits.push_back(p > 0 ? float(std::log(p)) : -std::numeric_limits<float>::infinity());
+  Row row(logits.size());
+  sampling::WarpScratch scratch;
+  if (!sampling::warp(logits, model.vocabulary, setting.warping,
+                      {tokens, setting.prompt.size(), {}}, scratch, row))
+    throw std::runtime_error("a scripted row is no distribution");
+  return row;
+}
+
+} // namespace
+
+sampling::Noise Setting::noise(int n) const {
+  return {sampling::noise({seed, 0, std::uint32_t(n)}, 0).word[0] | std::uint64_t(n) << 32, 0};
+}
+
+Outcome run(const Setting& setting) {
+  return EngineRun(setting).run();
+}
+
+World world_of(const Setting& setting) {
+  if (setting.coarse)
+    return coarse_world(setting.length);
+  const auto rows = [setting](const models::ScriptedOptions& model) {
+    return Rows([=](const Tokens& output) { return warped_row(model, setting, output); });
+  };
+  return {setting.target.vocabulary, setting.length, rows(setting.target), rows(setting.draft())};
+}
+
+} // namespace paceline::testing

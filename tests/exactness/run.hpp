@@ -1,0 +1,70 @@
+// Requests through the real actors, on a virtual clock, with a scripted pair of models.
+#pragma once
+
+#include "actors/telemetry.hpp"
+#include "messages/sequence.hpp"
+#include "models/scripted.hpp"
+#include "sampling/policy.hpp"
+#include "tests/exactness/coarse_rules.hpp"
+#include "tests/exactness/pace.hpp"
+#include "tests/exactness/probe.hpp"
+#include "tests/support/simulation.hpp"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace paceline::testing {
+
+/// What a run is a function of.
+struct Setting {
+  models::ScriptedOptions target{.vocabulary = 4, .memory = 2, .seed = 4};
+  double acceptance = 0.7;
+  Tokens prompt{1, 2, 0};
+  int length = 5; ///< Of every output.
+  sampling::Warping warping{.temperature = 1, .logit_bias = {}};
+  sampling::Rule rule = sampling::Rule::rejection;
+  bool coarse = false; ///< Rows and noise of coarse_rules.hpp.
+
+  sampling::PolicyOptions policy;
+  /// Mode and window of the n-th request; empty: the engine's.
+  std::function<void(messages::SequenceSpec&, int n)> vary;
+  int together = 4; ///< Sequences in a batch; as many again wait.
+  int page_tokens = 2;
+  int prefill_chunk = 64;
+
+  Pace pace;
+  messages::VirtualTimeOptions order{
+      .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
+  int requests = 1000;
+  /// Of them, those that the engine learns its times from: until then it does not know how long to
+  /// wait for the draft. They are no part of the outcome.
+  int warm_up = 50;
+  std::uint64_t seed = 1; ///< Of everything: noise, lengths, order.
+
+  models::ScriptedOptions draft() const {
+    models::ScriptedOptions options = target;
+    options.acceptance = acceptance;
+    return options;
+  }
+  sampling::Noise noise(int n) const;
+};
+
+struct Outcome {
+  std::vector<Tokens> outputs;
+  Metrics metrics;
+  Seen seen;
+  std::array<int, 3> modes{}; ///< How many requests ended in off, sync, overlap.
+  base::Duration time{};      ///< Virtual, all requests together.
+  std::size_t steps = 0;      ///< Of the virtual system: messages and timers.
+  std::size_t callbacks = 0;  ///< Of lanes, among them: each a timer and a message.
+};
+
+/// Runs them all; throws std::runtime_error when a request does not end as it should.
+Outcome run(const Setting& setting);
+
+/// The warped rows that the outputs of `setting` follow.
+World world_of(const Setting& setting);
+
+} // namespace paceline::testing

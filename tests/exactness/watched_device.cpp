@@ -1,0 +1,215 @@
+#include "tests/exactness/watched_device.hpp"
+
+#include "gpu/cpu/operations.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace paceline::testing {
+namespace {
+
+/// A CPU's, of one rank; drawing and judging are watched.
+class WatchedOperations final : public gpu::Operations {
+public:
+  explicit WatchedOperations(const Watch& watch)
+      : watch_(watch), team_(gpu::cpu::scalar_kernels(), 1), cpu_(team_, 0) {}
+
+  void begin_piece(int number) {
+    piece_ = number;
+    drawn_.clear();
+  }
+  std::span<const gpu::ProposeTask> drawn() const { return drawn_; }
+
+  void propose(std::span<gpu::ProposeTask> tasks) override {
+    if (watch_.coarse)
+      watch_.coarse->propose(tasks);
+    else
+      cpu_.propose(tasks);
+    drawn_.assign(tasks.begin(), tasks.end());
+    watch_.probe->proposed(tasks);
+  }
+  void verify(std::span<gpu::VerifyTask> tasks) override {
+    if (watch_.coarse)
+      watch_.coarse->verify(tasks);
+    else
+      cpu_.verify(tasks);
+    if (piece_ == 0)
+      watch_.probe->judged_windows(tasks);
+    else
+      watch_.probe->judged_lookaheads(tasks);
+  }
+  void score(std::span<gpu::ScoreTask> tasks) override { cpu_.score(tasks); }
+
+  int rank() const override { return 0; }
+  int ranks() const override { return 1; }
+  void barrier() override {}
+
+  // A scripted model needs none of these.
+  void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>) override { std::abort(); }
+  void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::RowMap&,
+                  const gpu::KvLayer&) override {
+    std::abort();
+  }
+  void attention(gpu::Tensor, gpu::Tensor, int, float, const gpu::RowMap&,
+                 const gpu::KvLayer&) override {
+    std::abort();
+  }
+  void swiglu(gpu::Tensor, gpu::Tensor) override { std::abort(); }
+  void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
+
+private:
+  const Watch& watch_;
+  gpu::cpu::TeamState team_;
+  gpu::cpu::CpuOperations cpu_;
+  int piece_ = 0;
+  std::vector<gpu::ProposeTask> drawn_;
+};
+
+/// At any time one callback is pending, or the queue is empty.
+class LaneState : public std::enable_shared_from_this<LaneState> {
+public:
+  LaneState(Watch watch, const std::string& role)
+      : watch_(std::move(watch)), pacemaker_(watch_.pace, watch_.seed * 2 + (role == "draft")),
+        operations_(watch_) {}
+
+  void submit(std::shared_ptr<gpu::Step> step) {
+    queue_.push_back(std::move(step));
+    if (!std::exchange(busy_, true))
+      call_after(0ns, &LaneState::advance);
+  }
+  /// From any thread; a run ends with idle lanes, so that nothing is left to retire.
+  void close() { closing_ = true; }
+
+private:
+  void call_after(base::Duration delay, void (LaneState::*then)()) {
+    watch_.time->after(delay, [weak = weak_from_this(), then] {
+      if (const auto self = weak.lock(); self && !self->closing_)
+        ((*self).*then)();
+    });
+  }
+
+  void advance() {
+    while (step_ || begin_next()) {
+      const base::TimePoint now = watch_.time->now();
+      const auto next = step_->prepare(now);
+      if (next == gpu::Step::Next::done) {
+        retire();
+        continue;
+      }
+      if (next == gpu::Step::Next::waiting) {
+        note_wait(now);
+        return call_after(asking_again, &LaneState::advance);
+      }
+      waiting_since_.reset();
+      piece_begin_ = now;
+      if (piece_ == 0)
+        how_.begin = now;
+      operations_.begin_piece(piece_++);
+      step_->run(operations_);
+      return call_after(pacemaker_.length(step_->work(), operations_.drawn()), &LaneState::finish);
+    }
+    busy_ = false;
+  }
+  void finish() {
+    how_.end = watch_.time->now();
+    how_.busy += how_.end - piece_begin_;
+    step_->complete(how_.end);
+    advance();
+  }
+
+  void note_wait(base::TimePoint now) {
+    Seen& seen = watch_.probe->seen;
+    if (!waiting_since_) {
+      waiting_since_ = now;
+      ++(piece_ == 0 ? seen.late_windows : seen.late_lookaheads);
+    }
+    seen.longest_wait = std::max<base::Duration>(seen.longest_wait, now - *waiting_since_);
+  }
+
+  bool begin_next() {
+    if (queue_.empty())
+      return false;
+    step_ = std::move(queue_.front());
+    queue_.pop_front();
+    piece_ = 0;
+    how_ = {};
+    how_.begin = how_.end = watch_.time->now();
+    return true;
+  }
+  void retire() {
+    how_.completed = true;
+    std::exchange(step_, nullptr)->retire(how_);
+  }
+
+  static constexpr base::Duration asking_again = 200us;
+
+  const Watch watch_;
+  Pacemaker pacemaker_;
+  WatchedOperations operations_;
+  std::deque<std::shared_ptr<gpu::Step>> queue_;
+  bool busy_ = false;
+  std::atomic<bool> closing_{false};
+
+  // The running step.
+  std::shared_ptr<gpu::Step> step_;
+  int piece_ = 0;
+  gpu::Retirement how_;
+  base::TimePoint piece_begin_;
+  std::optional<base::TimePoint> waiting_since_;
+};
+
+class WatchedLane final : public gpu::Lane {
+public:
+  WatchedLane(const Watch& watch, std::string role)
+      : name_(std::move(role)), state_(std::make_shared<LaneState>(watch, name_)) {}
+  ~WatchedLane() override { state_->close(); }
+  bool submit(std::shared_ptr<gpu::Step> step) override {
+    state_->submit(std::move(step));
+    return true;
+  }
+  const std::string& name() const override { return name_; }
+
+private:
+  std::string name_;
+  std::shared_ptr<LaneState> state_;
+};
+
+/// Memory and weights are a CPU's.
+class WatchedDevice final : public gpu::Device {
+public:
+  explicit WatchedDevice(Watch watch)
+      : watch_(std::move(watch)),
+        host_(gpu::open_device("cpu", {.threads = 1, .time = watch_.time, .trace = {}}).value()) {}
+
+  const std::string& name() const override { return name_; }
+  const std::string& kernel() const override { return name_; }
+  gpu::DeviceMemory memory() const override { return host_->memory(); }
+  Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
+    return host_->allocate(bytes);
+  }
+  Result<std::shared_ptr<const gpu::Weight>> pack(std::span<const gpu::HostMatrix> parts) override {
+    return host_->pack(parts);
+  }
+  Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
+    return host_->upload(values);
+  }
+  Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
+    return std::make_unique<WatchedLane>(watch_, std::move(role));
+  }
+
+private:
+  Watch watch_;
+  std::shared_ptr<gpu::Device> host_;
+  std::string name_ = "watched";
+};
+
+} // namespace
+
+std::shared_ptr<gpu::Device> make_watched_device(Watch watch) {
+  return std::make_shared<WatchedDevice>(std::move(watch));
+}
+
+} // namespace paceline::testing
