@@ -119,7 +119,6 @@ TEST_CASE("greedy outputs are the target's own, token for token") {
 }
 
 TEST_CASE("the same seed gives the same run, step for step") {
-  int different = 0; // with another seed; where times are fixed it may change nothing
   for (Case& c : cases_of(Rule::rejection)) {
     CAPTURE(c.name);
     c.setting.requests = 200;
@@ -130,9 +129,7 @@ TEST_CASE("the same seed gives the same run, step for step") {
     CHECK(first.time == again.time);
     CHECK(first.metrics.messages == again.metrics.messages);
     CHECK(first.metrics.drafted == again.metrics.drafted);
-    c.setting.seed = 2;
-    const Outcome other = run(c.setting);
-    different += other.steps != first.steps || other.time != first.time;
+    c.setting.seed += 100;
+    CHECK(run(c.setting).steps != first.steps);
   }
-  CHECK(different > 0);
 }

@@ -64,6 +64,7 @@ public:
     probe_->window = setting.policy.window.value_or(0);
   }
   ~EngineRun() {
+    simulation_.run();
     if (supervisor_)
       simulation_.kill(supervisor_);
     supervisor_ = nullptr;

@@ -80,11 +80,8 @@ public:
     if (!std::exchange(busy_, true))
       call_after(0ns, &LaneState::advance);
   }
-  void close() {
-    closing_ = true;
-    while (step_ || begin_next())
-      retire(false);
-  }
+  /// From any thread; a run ends with idle lanes, so that nothing is left to retire.
+  void close() { closing_ = true; }
 
 private:
   void call_after(base::Duration delay, void (LaneState::*then)()) {
@@ -99,7 +96,7 @@ private:
       const base::TimePoint now = watch_.time->now();
       const auto next = step_->prepare(now);
       if (next == gpu::Step::Next::done) {
-        retire(true);
+        retire();
         continue;
       }
       if (next == gpu::Step::Next::waiting) {
@@ -142,8 +139,8 @@ private:
     how_.begin = how_.end = watch_.time->now();
     return true;
   }
-  void retire(bool completed) {
-    how_.completed = completed;
+  void retire() {
+    how_.completed = true;
     std::exchange(step_, nullptr)->retire(how_);
   }
 
