@@ -4,7 +4,10 @@
 
 namespace paceline::actors {
 
-LaneReaper::LaneReaper() : thread_([this] { work(); }) {}
+LaneReaper::LaneReaper(bool at_once) : closing_(at_once) {
+  if (!at_once)
+    thread_ = std::thread([this] { work(); });
+}
 
 LaneReaper::~LaneReaper() {
   close();

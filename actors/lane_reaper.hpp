@@ -15,7 +15,9 @@ namespace paceline::actors {
 /// until all are closed.
 class LaneReaper : public std::enable_shared_from_this<LaneReaper> {
 public:
-  LaneReaper();
+  /// at_once: on the thread that drops them. For virtual time, which has but one thread and whose
+  /// lanes never wait.
+  explicit LaneReaper(bool at_once = false);
   ~LaneReaper();
   /// Waits until every lane that was handed over is closed, and takes no more. Idempotent.
   void close();
@@ -29,7 +31,7 @@ private:
   std::mutex mutex_;
   std::condition_variable news_;
   std::vector<std::unique_ptr<gpu::Lane>> lanes_;
-  bool closing_ = false;
+  bool closing_ = false; ///< What comes now is closed by who brings it.
   std::thread thread_;
 };
 

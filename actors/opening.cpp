@@ -176,7 +176,7 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
 
   const int vocabulary = std::min(target->tokenizer->vocabulary(), target->model->vocabulary());
   const int logit_rows = logit_rows_of(o, *target);
-  const auto reaper = std::make_shared<LaneReaper>();
+  const auto reaper = std::make_shared<LaneReaper>(o.virtual_time);
   opened.reaper = reaper;
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
   parts.scheduler = {1,
