@@ -19,7 +19,8 @@ constexpr int tokens_ahead = 64;
 } // namespace
 
 Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
-    : self_(self), parts_(std::move(parts)), policy_(parts_.policy) {}
+    : self_(self), parts_(std::move(parts)), policy_(parts_.policy),
+      batches_(std::uint64_t(parts_.incarnation) << 40) {}
 
 SchedulerActor::behavior_type Scheduler::make_behavior() {
   return {

@@ -107,7 +107,7 @@ private:
     SpeculationMode mode = SpeculationMode::off;
   };
   std::optional<Flight> flight_;
-  std::uint64_t batches_ = 0;
+  std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   std::optional<base::TimePoint> last_verdict_; ///< Of the batch just before, when nothing idled.
   base::Duration step_time_{};                  ///< Smoothed time from batch to verdicts.
 
