@@ -49,15 +49,18 @@ std::optional<Answer> Runtime::ask(const Actor& to, Question question,
     return answer;
   }
   bool done = false;
-  system().spawn([&, to, question](caf::event_based_actor* asker) {
-    asker->request(to, limit, question)
-        .then(
-            [&](Answer& a) {
-              answer = std::move(a);
-              done = true;
-            },
-            [&](const caf::error&) { done = true; });
-  });
+  // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+  system().spawn(
+      [&, question](caf::event_based_actor* asker, const Actor& asked) {
+        asker->request(asked, limit, question)
+            .then(
+                [&](Answer& a) {
+                  answer = std::move(a);
+                  done = true;
+                },
+                [&](const caf::error&) { done = true; });
+      },
+      to);
   advance_until([&] { return done; });
   return answer;
 }

@@ -87,15 +87,18 @@ public:
   std::optional<Answer> ask(const Handle& to, Question question) {
     std::optional<Answer> answer;
     bool done = false;
-    time_.system().spawn([&, to, question](caf::event_based_actor* self) {
-      self->request(to, caf::infinite, question)
-          .then(
-              [&](const Answer& a) {
-                answer = a;
-                done = true;
-              },
-              [&](const caf::error&) { done = true; });
-    });
+    // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+    time_.system().spawn(
+        [&, question](caf::event_based_actor* self, const Handle& asked) {
+          self->request(asked, caf::infinite, question)
+              .then(
+                  [&](const Answer& a) {
+                    answer = a;
+                    done = true;
+                  },
+                  [&](const caf::error&) { done = true; });
+        },
+        to);
     time_.run_until([&] { return done; }, steps_max);
     return answer;
   }
