@@ -117,8 +117,9 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   checked->spec = std::move(spec);
   std::function<bool(const std::function<bool()>&)> advance;
   if (runtime_->is_virtual())
-    advance = [this](const std::function<bool()>& reached) {
-      return runtime_ && runtime_->advance_until(reached);
+    advance = [this, core = std::weak_ptr(core_)](const std::function<bool()>& reached) {
+      const auto open = core.lock(); // while it is, so is the engine
+      return open && runtime_->advance_until(reached);
     };
   auto stream = std::make_shared<Stream::Impl>(
       id,
