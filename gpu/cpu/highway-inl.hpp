@@ -1,0 +1,178 @@
+// What the portable kernels are written with: blocks of 16 floats, however wide the registers are,
+// so that every machine with fused multiply-add sums in the same order. Compiled once for each
+// instruction set (hence the guard, which is Highway's way).
+#if defined(PACELINE_GPU_CPU_HIGHWAY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef PACELINE_GPU_CPU_HIGHWAY_INL_HPP
+#undef PACELINE_GPU_CPU_HIGHWAY_INL_HPP
+#else
+#define PACELINE_GPU_CPU_HIGHWAY_INL_HPP
+#endif
+
+#include "gpu/cpu/kernels.hpp"
+
+#include <algorithm>
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+#include <type_traits>
+
+#undef INLINED
+#define INLINED HWY_ATTR __attribute__((always_inline))
+
+HWY_BEFORE_NAMESPACE();
+namespace paceline::gpu::cpu {
+namespace HWY_NAMESPACE {
+
+/// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
+void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add);
+void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
+            std::vector<float>& scratch);
+
+#if HWY_TARGET != HWY_SCALAR
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
+constexpr int lanes = int(hn::MaxLanes(D()));
+constexpr int parts = 16 / lanes;
+
+/// f(0), f(1) ... f(N - 1), each with a constant of its own: arrays that are indexed so live in
+/// registers. Lambdas for it are marked INLINED.
+template <int N, int I = 0, class F>
+HWY_INLINE void repeat(const F& f) {
+  if constexpr (I < N) {
+    f(std::integral_constant<int, I>());
+    repeat<N, I + 1>(f);
+  }
+}
+
+/// 16 floats.
+struct V16 {
+  V part[parts];
+};
+
+template <class F>
+HWY_INLINE V16 each(const F& f) {
+  V16 result;
+  repeat<parts>([&](auto i) INLINED { result.part[i] = f(i); });
+  return result;
+}
+HWY_INLINE V16 splat(float x) {
+  return each([&](int) INLINED { return hn::Set(D(), x); });
+}
+HWY_INLINE V16 load(const float* from) {
+  return each([&](int i) INLINED { return hn::LoadU(D(), from + i * lanes); });
+}
+HWY_INLINE void store(const V16& x, float* to) {
+  for (int i = 0; i < parts; ++i)
+    hn::StoreU(x.part[i], D(), to + i * lanes);
+}
+HWY_INLINE V16 load_n(const float* from, int count) {
+  if (HWY_LIKELY(count >= 16))
+    return load(from);
+  float padded[16] = {};
+  std::copy_n(from, count, padded);
+  return load(padded);
+}
+HWY_INLINE void store_n(const V16& x, float* to, int count) {
+  if (HWY_LIKELY(count >= 16))
+    return store(x, to);
+  float padded[16];
+  store(x, padded);
+  std::copy_n(padded, count, to);
+}
+HWY_INLINE V16 add(const V16& a, const V16& b) {
+  return each([&](int i) INLINED { return hn::Add(a.part[i], b.part[i]); });
+}
+HWY_INLINE V16 mul(const V16& a, const V16& b) {
+  return each([&](int i) INLINED { return hn::Mul(a.part[i], b.part[i]); });
+}
+/// a * b + c
+HWY_INLINE V16 mul_add(const V16& a, const V16& b, const V16& c) {
+  return each([&](int i) INLINED { return hn::MulAdd(a.part[i], b.part[i], c.part[i]); });
+}
+HWY_INLINE V16 max(const V16& a, const V16& b) {
+  return each([&](int i) INLINED { return hn::Max(a.part[i], b.part[i]); });
+}
+HWY_INLINE V16 exp(const V16& x) {
+  return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
+}
+template <class Tag, class Vec, class Op>
+HWY_INLINE auto fold_to_four(Tag, const Vec& x, const Op& op) {
+  if constexpr (hn::MaxLanes(Tag()) == 4) {
+    return x;
+  } else {
+    const hn::Half<Tag> half;
+    return fold_to_four(half, op(hn::LowerHalf(half, x), hn::UpperHalf(half, x)), op);
+  }
+}
+template <class Op>
+HWY_INLINE float fold_vector(V x, const Op& op) {
+  const auto four = fold_to_four(D(), x, op);
+  const auto two = op(four, hn::Shuffle1032(four));
+  return hn::GetLane(op(two, hn::Shuffle2301(two)));
+}
+
+/// Folds 16 lanes in halves, whatever the register's width: (i, i + 8), (i, i + 4), ...
+template <class Op>
+HWY_INLINE float fold(V16 x, const Op& op) {
+  for (int width = parts / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      x.part[i] = op(x.part[i], x.part[i + width]);
+  return fold_vector(x.part[0], op);
+}
+HWY_INLINE float sum(const V16& x) {
+  return fold(x, [](const auto& a, const auto& b) INLINED { return hn::Add(a, b); });
+}
+HWY_INLINE float highest(const V16& x) {
+  return fold(x, [](const auto& a, const auto& b) INLINED { return hn::Max(a, b); });
+}
+
+/// Readers of two rows of 16 elements that belong to neighbouring inputs, keys or dimensions.
+/// stride: elements between the rows, where they are apart.
+struct ReadBf16 { // Interleaved: a 32-bit lane holds one element of each row.
+  static constexpr std::size_t bytes = 2;
+  HWY_INLINE static V16 even(const std::byte* from, int) {
+    return each([&](int i) INLINED { return hn::BitCast(D(), hn::ShiftLeft<16>(raw(from, i))); });
+  }
+  HWY_INLINE static V16 odd(const std::byte* from, int) {
+    return each([&](int i) INLINED {
+      const auto mask = hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000u);
+      return hn::BitCast(D(), hn::And(raw(from, i), mask));
+    });
+  }
+  HWY_INLINE static hn::Vec<hn::RebindToUnsigned<D>> raw(const std::byte* from, int i) {
+    return hn::LoadU(hn::RebindToUnsigned<D>(),
+                     reinterpret_cast<const std::uint32_t*>(from) + i * lanes);
+  }
+};
+struct ReadF32 {
+  static constexpr std::size_t bytes = 4;
+  HWY_INLINE static V16 even(const std::byte* from, int) {
+    return load(reinterpret_cast<const float*>(from));
+  }
+  HWY_INLINE static V16 odd(const std::byte* from, int stride) {
+    return load(reinterpret_cast<const float*>(from) + stride);
+  }
+};
+struct ReadF16 {
+  static constexpr std::size_t bytes = 2;
+  HWY_INLINE static V16 even(const std::byte* from, int) {
+    return each([&](int i) INLINED {
+      const hn::Rebind<hwy::float16_t, D> half;
+      const auto* at = reinterpret_cast<const hwy::float16_t*>(from) + i * lanes;
+      return hn::PromoteTo(D(), hn::LoadU(half, at));
+    });
+  }
+  HWY_INLINE static V16 odd(const std::byte* from, int stride) {
+    return even(from + 2 * stride, stride);
+  }
+};
+
+#endif // HWY_SCALAR
+
+} // namespace HWY_NAMESPACE
+} // namespace paceline::gpu::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

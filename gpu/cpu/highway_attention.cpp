@@ -1,0 +1,238 @@
+// Attention of the portable kernels: a running softmax over blocks of keys, for the queries of a
+// group together. In scores a key is a lane, in sums a dimension is.
+#include "gpu/cpu/highway_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gpu/cpu/highway_attention.cpp"
+#include <hwy/foreach_target.h> // IWYU pragma: keep
+
+#include "gpu/cpu/highway-inl.hpp"
+
+#include <cstring>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace paceline::gpu::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+namespace {
+
+/// Queries that read keys and values together, and what they do of them at a time.
+constexpr int queries_together = parts == 1 ? 4 : 3;
+constexpr int chunks_together = parts == 1 ? 4 : parts == 2 ? 2 : 1;
+
+/// A pair of bf16 or one f32: the bytes from one slot of keys, or dimension of values, to the next.
+constexpr std::size_t lane_bytes = 4;
+
+/// The part of one page that a block of keys covers.
+struct KeyRun {
+  const std::byte* keys; // of the page's slot 0
+  const std::byte* values;
+  int slot;  // even
+  int first; // index in the block
+  int count;
+};
+
+struct Queries {
+  const float* q;       // [Q, dim], scaled
+  float* out;           // [Q, dim], running sums
+  float* probabilities; // [Q, key_block]
+  int dim;
+  int page_tokens;
+};
+
+/// Scores of Q queries against Chunks * 16 keys from `slot` on.
+template <class Read, int Q, int Chunks>
+HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at) {
+  const std::size_t row = std::size_t(s.page_tokens) * 2 * Read::bytes;
+  V16 acc[Q][Chunks];
+  repeat<Q>([&](auto i) INLINED { repeat<Chunks>([&](auto c) INLINED { acc[i][c] = splat(0); }); });
+  const std::byte* from = keys + std::size_t(slot) * lane_bytes;
+  for (int d = 0; d < s.dim; d += 2, from += row) {
+    V16 rows[Chunks];
+    const auto accumulate = [&](int at_d) INLINED {
+      repeat<Q>([&](auto i) INLINED {
+        const V16 q = splat(s.q[i * s.dim + at_d]);
+        repeat<Chunks>([&](auto c) INLINED { acc[i][c] = mul_add(rows[c], q, acc[i][c]); });
+      });
+    };
+    repeat<Chunks>([&](auto c) INLINED {
+      rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+    });
+    accumulate(d);
+    repeat<Chunks>([&](auto c) INLINED {
+      rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+    });
+    accumulate(d + 1);
+  }
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>(
+        [&](auto c) INLINED { store(acc[i][c], s.probabilities + i * key_block + at + 16 * c); });
+  });
+}
+
+/// out += probabilities * values, for Chunks * 16 dimensions from `d` on.
+template <class Read, int Q, int Chunks>
+HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int d) {
+  const std::size_t row = std::size_t(s.dim) * 2 * Read::bytes;
+  V16 acc[Q][Chunks];
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>([&](auto c) INLINED { acc[i][c] = load(s.out + i * s.dim + d + 16 * c); });
+  });
+  for (const KeyRun* run = runs; run != runs + count; ++run) {
+    const std::byte* from =
+        run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * lane_bytes;
+    V16 rows[Chunks];
+    const auto accumulate = [&](int key) INLINED {
+      repeat<Q>([&](auto i) INLINED {
+        const V16 p = splat(s.probabilities[i * key_block + key]);
+        repeat<Chunks>([&](auto c) INLINED { acc[i][c] = mul_add(rows[c], p, acc[i][c]); });
+      });
+    };
+    for (int j = 0; j < run->count; j += 2, from += row) {
+      repeat<Chunks>([&](auto c) INLINED {
+        rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+      });
+      accumulate(run->first + j);
+      if (j + 1 == run->count)
+        break; // What lies in the slot after the last key is anybody's.
+      repeat<Chunks>([&](auto c) INLINED {
+        rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+      });
+      accumulate(run->first + j + 1);
+    }
+  }
+  repeat<Q>([&](auto i) INLINED {
+    repeat<Chunks>([&](auto c) INLINED { store(acc[i][c], s.out + i * s.dim + d + 16 * c); });
+  });
+}
+
+/// Running softmax (Milakov and Gimelshein 2018) of one query.
+struct Softmax {
+  float highest = -std::numeric_limits<float>::infinity();
+  float total = 0;
+
+  /// Scores of a block become weights; returns what earlier sums must be multiplied with.
+  HWY_INLINE float block(float* row, int keys) {
+    const int padded = (keys + 15) / 16 * 16;
+    std::fill(row + keys, row + padded, -std::numeric_limits<float>::infinity());
+    V16 top = load(row);
+    for (int j = 16; j < padded; j += 16)
+      top = cpu::HWY_NAMESPACE::max(top, load(row + j));
+    const float now = std::max(highest, cpu::HWY_NAMESPACE::highest(top));
+    const V16 shift = splat(-now);
+    V16 sums = splat(0);
+    for (int j = 0; j < padded; j += 16) {
+      const V16 weight = exp(add(load(row + j), shift));
+      store(weight, row + j);
+      sums = add(sums, weight);
+    }
+    const float factor = hn::GetLane(hn::Exp(D(), hn::Set(D(), highest - now)));
+    total = total * factor + sum(sums);
+    highest = now;
+    return factor;
+  }
+};
+
+/// The pages that keys [first, first + count) lie in.
+HWY_INLINE int runs_of_block(const KvHead& kv, int first, int count, KeyRun* runs) {
+  int n = 0;
+  for (int done = 0; done < count; ++n) {
+    const int page = (first + done) / kv.page_tokens;
+    const int slot = (first + done) % kv.page_tokens;
+    const int here = std::min(kv.page_tokens - slot, count - done);
+    runs[n] = {kv.keys(page), kv.values(page), slot, done, here};
+    done += here;
+  }
+  return n;
+}
+
+/// Keys of pages that vectors do not fit, as if they lay in one page of key_block slots.
+void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to) {
+  const bool pairs = kv.dtype == DType::bf16; // A row is a pair of dimensions, a slot 4 bytes.
+  for (int row = 0; row < (pairs ? kv.head_dim / 2 : kv.head_dim); ++row)
+    for (int i = 0; i < count; ++i)
+      std::memcpy(to + std::size_t(row * key_block + runs[i].first) * 4,
+                  runs[i].keys + std::size_t(row * kv.page_tokens + runs[i].slot) * 4,
+                  std::size_t(runs[i].count) * 4);
+}
+
+template <class Read, int Q>
+HWY_NOINLINE void attend_queries(float* out, const float* scaled, int keys, const KvHead& kv,
+                                 float* probabilities, std::byte* gathered) {
+  const bool fits = kv.page_tokens % 16 == 0;
+  Queries s{scaled, out, probabilities, kv.head_dim, fits ? kv.page_tokens : key_block};
+  Softmax softmax[Q];
+  std::fill_n(out, Q * kv.head_dim, 0.0f);
+  KeyRun runs[key_block];
+  for (int first = 0; first < keys; first += key_block) {
+    const int count = std::min(key_block, keys - first);
+    const int pages = runs_of_block(kv, first, count, runs);
+    KeyRun whole{gathered, nullptr, 0, 0, count};
+    if (!fits)
+      gather_keys(kv, runs, pages, gathered);
+    const KeyRun* const key_runs = fits ? runs : &whole;
+    for (int r = 0; r < (fits ? pages : 1); ++r) {
+      const KeyRun& run = key_runs[r];
+      int j = 0;
+      for (; j + 16 * chunks_together <= run.count; j += 16 * chunks_together)
+        scores<Read, Q, chunks_together>(s, run.keys, run.slot + j, run.first + j);
+      for (; j < run.count; j += 16)
+        scores<Read, Q, 1>(s, run.keys, run.slot + j, run.first + j);
+    }
+    for (int i = 0; i < Q; ++i) {
+      const V16 factor = splat(softmax[i].block(probabilities + i * key_block, count));
+      for (int d = 0; d < kv.head_dim; d += 16)
+        store(mul(load(out + i * kv.head_dim + d), factor), out + i * kv.head_dim + d);
+    }
+    int d = 0;
+    for (; d + 16 * chunks_together <= kv.head_dim; d += 16 * chunks_together)
+      weighted_values<Read, Q, chunks_together>(s, runs, pages, d);
+    for (; d < kv.head_dim; d += 16)
+      weighted_values<Read, Q, 1>(s, runs, pages, d);
+  }
+  for (int i = 0; i < Q; ++i) {
+    const V16 factor = splat(1 / softmax[i].total);
+    for (int d = 0; d < kv.head_dim; d += 16)
+      store(mul(load(out + i * kv.head_dim + d), factor), out + i * kv.head_dim + d);
+  }
+}
+
+template <class Read, int Q = queries_together>
+HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, int keys,
+                             const KvHead& kv, float* probabilities, std::byte* gathered) {
+  if constexpr (Q > 1) {
+    if (queries < Q)
+      return attend_up_to<Read, Q - 1>(queries, out, scaled, keys, kv, probabilities, gathered);
+  }
+  attend_queries<Read, Q>(out, scaled, keys, kv, probabilities, gathered);
+}
+
+} // namespace
+
+void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
+            std::vector<float>& scratch) {
+  if (kv.head_dim % 16 != 0)
+    return scalar_kernels().attend(out, q, heads, scale, keys, kv, scratch);
+  const int dim = kv.head_dim;
+  scratch.resize(std::size_t(queries_together * (dim + key_block) + dim * key_block));
+  float* scaled = scratch.data();
+  float* probabilities = scaled + queries_together * dim;
+  auto* gathered = reinterpret_cast<std::byte*>(probabilities + queries_together * key_block);
+  for (int h = 0; h < heads;) {
+    const int together = std::min(queries_together, heads - h);
+    for (int i = 0; i < together * dim; i += 16)
+      store(mul(load(q + h * dim + i), splat(scale)), scaled + i);
+    if (kv.dtype == DType::bf16)
+      attend_up_to<ReadBf16>(together, out + h * dim, scaled, keys, kv, probabilities, gathered);
+    else
+      attend_up_to<ReadF32>(together, out + h * dim, scaled, keys, kv, probabilities, gathered);
+    h += together;
+  }
+}
+
+#endif // HWY_SCALAR
+} // namespace HWY_NAMESPACE
+} // namespace paceline::gpu::cpu
+HWY_AFTER_NAMESPACE();
