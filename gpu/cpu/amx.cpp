@@ -261,6 +261,22 @@ class AmxKernels final : public Kernels {
 public:
   const char* name() const override { return "amx"; }
 
+  double multiply_adds(int rounds) const override {
+    configure(row_block, 0);
+    alignas(64) std::byte zeros[tile_size] = {};
+    written(zeros);
+    _tile_loadd(4, zeros, tile_row);
+    _tile_loadd(6, zeros, tile_row);
+    for (int i = 0; i < rounds; ++i) {
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 6);
+      _tile_dpbf16ps(2, 4, 6);
+      _tile_dpbf16ps(3, 4, 6);
+    }
+    _tile_release();
+    return 4.0 * rounds * row_block * tile_outputs * tile_inputs;
+  }
+
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     if (w.dtype() != DType::bf16)
       return portable_.staged_bytes(rows, w);
