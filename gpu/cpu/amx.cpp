@@ -315,13 +315,15 @@ public:
   void rotate(float* head, const float* cos, const float* sin, int half) const override {
     portable_.rotate(head, cos, sin, half);
   }
-  void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-              std::vector<float>& scratch) const override {
-    portable_.attend(out, q, heads, scale, keys, kv, scratch);
+  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+              const KvHead& kv, std::vector<float>& scratch) const override {
+    portable_.attend(out, q, heads, options, position, kv, scratch);
   }
-  void swiglu(float* out, const float* gate, const float* up, int n) const override {
-    portable_.swiglu(out, gate, up, n);
+  void gate(float* out, const float* gate, const float* up, int n,
+            Activation activation) const override {
+    portable_.gate(out, gate, up, n, activation);
   }
+  void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
 
 private:
   const Kernels& portable_ = highway_kernels();

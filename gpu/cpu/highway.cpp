@@ -12,6 +12,7 @@
 
 #include <cctype>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 HWY_BEFORE_NAMESPACE();
@@ -39,6 +40,22 @@ HWY_INLINE V16 round_bf16(const V16& x) {
         hn::And(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu))), hn::Set(u, 0xFFFF0000u));
     return hn::IfThenElse(hn::Eq(x.part[i], x.part[i]), hn::BitCast(D(), rounded), x.part[i]);
   });
+}
+
+/// out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i]
+template <class F>
+HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, const F& argument) {
+  for (int i = 0; i < n; i += 16) {
+    const V16 g = load_n(gate + i, n - i);
+    const V16 u = load_n(up + i, n - i);
+    store_n(each([&](int part) INLINED {
+              const V x = g.part[part];
+              // exp's argument is bounded: past 88 the quotient vanishes anyway.
+              const V e = hn::Exp(D(), hn::Min(hn::Neg(argument(x)), hn::Set(D(), 88.0f)));
+              return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
+            }),
+            out + i, n - i);
+  }
 }
 
 class HighwayKernels final : public Kernels {
@@ -107,23 +124,26 @@ public:
     }
   }
 
-  void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-              std::vector<float>& scratch) const override {
-    HWY_NAMESPACE::attend(out, q, heads, scale, keys, kv, scratch);
+  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+              const KvHead& kv, std::vector<float>& scratch) const override {
+    HWY_NAMESPACE::attend(out, q, heads, options, position, kv, scratch);
   }
 
-  void swiglu(float* out, const float* gate, const float* up, int n) const override {
-    for (int i = 0; i < n; i += 16) {
-      const V16 g = load_n(gate + i, n - i);
-      const V16 u = load_n(up + i, n - i);
-      store_n(each([&](int part) INLINED {
-                const V x = g.part[part];
-                // exp's argument is bounded: past 88 the quotient vanishes anyway.
-                const V e = hn::Exp(D(), hn::Min(hn::Neg(x), hn::Set(D(), 88.0f)));
-                return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
-              }),
-              out + i, n - i);
-    }
+  void gate(float* out, const float* gate, const float* up, int n,
+            Activation activation) const override {
+    if (activation == Activation::silu)
+      return gate_by(out, gate, up, n, [](const V& x) INLINED { return x; });
+    // (1 + tanh(y)) / 2 is sigmoid(2 y).
+    gate_by(out, gate, up, n, [](const V& x) INLINED {
+      const float twice = 2 * std::sqrt(2 / std::numbers::pi_v<float>);
+      const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(D(), 0.044715f), hn::Set(D(), 1.0f));
+      return hn::Mul(hn::Mul(x, hn::Set(D(), twice)), cubic);
+    });
+  }
+
+  void soft_cap(float* x, int n, float cap) const override {
+    for (int i = 0; i < n; i += 16)
+      store_n(soft_capped(load_n(x + i, n - i), cap), x + i, n - i);
   }
 
 private:
