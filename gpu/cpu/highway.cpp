@@ -69,7 +69,7 @@ public:
     volatile float one = 1;
     const V x = hn::Set(D(), one);
     const V y = hn::Set(D(), one * 0x1p-20f);
-    repeat<sums>([&](auto i) INLINED { sum[i] = x; });
+    repeat<sums>([&](auto i) INLINED { sum[i] = hn::Set(D(), one * float(i)); });
     for (int round = 0; round < rounds; ++round)
       repeat<sums>([&](auto i) INLINED { sum[i] = hn::MulAdd(sum[i], x, y); });
     repeat<sums - 1>([&](auto i) INLINED { sum[0] = hn::Add(sum[0], sum[i + 1]); });
