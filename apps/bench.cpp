@@ -111,6 +111,7 @@ Result<void> run_modes(const EngineOptions& engine_options, const ModesPlan& pla
   report.machine.multiply_adds_per_second = machine->multiply_adds_per_second().value_or(0);
   report.machine.product_multiply_adds_per_second =
       machine->product_multiply_adds_per_second().value_or(0);
+  report.machine.barrier_seconds = machine->barrier_seconds().value_or(0);
   return measure_sampler(machine->lane()).map([&](auto times) {
     report.sampler = std::move(times);
   });

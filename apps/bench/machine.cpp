@@ -22,6 +22,7 @@ constexpr std::size_t read_unit = 4096;
 constexpr int register_rounds = 200'000;
 constexpr int product_rows = 512;
 constexpr int product_size = 1024; // Inputs, and outputs.
+constexpr int barriers = 10'000;
 constexpr int repetitions = 5;
 
 std::vector<float> some_floats(std::size_t count) {
@@ -101,6 +102,14 @@ Result<double> Machine::product_multiply_adds_per_second() {
   return seconds.map([&](const auto& times) {
     return double(product_rows) * product_size * product_size / median(times);
   });
+}
+
+Result<double> Machine::barrier_seconds() {
+  const auto seconds = time_on(*lane_, repetitions, [](gpu::Operations& ops) {
+    for (int i = 0; i < barriers; ++i)
+      ops.barrier();
+  });
+  return seconds.map([](const auto& times) { return median(times) / barriers; });
 }
 
 std::size_t peak_resident_bytes() {

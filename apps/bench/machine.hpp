@@ -20,6 +20,8 @@ public:
   Result<double> multiply_adds_per_second();
   /// The same of a whole product: 512 rows with a dense random matrix that stays in the caches.
   Result<double> product_multiply_adds_per_second();
+  /// Seconds of one meeting of all threads of the lane.
+  Result<double> barrier_seconds();
   gpu::Lane& lane() { return *lane_; }
 
 private:

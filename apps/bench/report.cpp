@@ -136,6 +136,7 @@ boost::json::object machine_json(const MachineFigures& machine) {
   add("read_bytes_per_second", machine.read_bytes_per_second);
   add("multiply_adds_per_second", machine.multiply_adds_per_second);
   add("product_multiply_adds_per_second", machine.product_multiply_adds_per_second);
+  add("barrier_seconds", machine.barrier_seconds);
   return object;
 }
 
@@ -185,6 +186,7 @@ std::string machine_text(const MachineFigures& machine) {
              fmt::format("{:.0f}", machine.multiply_adds_per_second / 1e9)});
   table.add({"multiply-adds of a product, G/s",
              fmt::format("{:.0f}", machine.product_multiply_adds_per_second / 1e9)});
+  table.add({"barrier, us", fmt::format("{:.2f}", 1e6 * machine.barrier_seconds)});
   return table.text();
 }
 

@@ -17,6 +17,7 @@ struct MachineFigures {
   double read_bytes_per_second = 0; ///< 0 as below: not measured.
   double multiply_adds_per_second = 0;
   double product_multiply_adds_per_second = 0;
+  double barrier_seconds = 0;
 };
 
 /// All that was measured.
