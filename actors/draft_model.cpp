@@ -2,11 +2,14 @@
 
 #include "base/expect.hpp"
 
+#include <mutex>
+
 namespace paceline::actors {
 
 using namespace messages;
 
-/// The board, and the lane that reads it. Lent, it may outlive the actor: posts then go nowhere.
+/// The board, and the lane that reads it. Lent, it outlives the actor, but not the actor's lane:
+/// posts then go nowhere, since a successor may be writing to the same pages.
 class DraftModel::Desk final : public DraftInbox {
 public:
   Desk(std::shared_ptr<gpu::Step> step, std::shared_ptr<DraftBoard> board,
@@ -22,16 +25,22 @@ public:
     board_->post(forgotten);
     wake_lane();
   }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    lane_ = nullptr;
+  }
 
 private:
   void wake_lane() {
-    if (board_->enlist())
+    const std::lock_guard lock(mutex_);
+    if (lane_ && board_->enlist())
       (void)lane_->submit(step_); // refused: the lane is closing, and so is the draft
   }
 
   std::shared_ptr<gpu::Step> step_;
   std::shared_ptr<DraftBoard> board_;
-  std::shared_ptr<gpu::Lane> lane_;
+  std::mutex mutex_;
+  std::shared_ptr<gpu::Lane> lane_; // null once closed
 };
 
 DraftModel::DraftModel(Handle::pointer, DraftModelParts parts) : parts_(std::move(parts)) {
@@ -39,6 +48,10 @@ DraftModel::DraftModel(Handle::pointer, DraftModelParts parts) : parts_(std::mov
   auto step = parts_.make_step(board);
   auto lane = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
   desk_ = std::make_shared<Desk>(std::move(step), std::move(board), std::move(lane));
+}
+
+DraftModel::~DraftModel() {
+  desk_->close();
 }
 
 DraftActor::behavior_type DraftModel::make_behavior() {

@@ -31,6 +31,7 @@ public:
   /// Throws std::runtime_error when the device gives no lane or no memory (the supervisor sees an
   /// actor that did not start).
   DraftModel(Handle::pointer self, DraftModelParts parts);
+  ~DraftModel();
   Handle::behavior_type make_behavior();
 
 private:

@@ -49,11 +49,36 @@ struct RowMap {
   int rows() const { return int(position.size()); }
 };
 
-/// cos and sin of every (position, frequency): rows = positions, cols = head_dim / 2.
+/// cos and sin of every (position, frequency): rows = positions, cols = half of the dimensions of a
+/// head that are rotated, counted from its first. Empty: no dimension is.
 struct RopeTable {
   Tensor cos;
   Tensor sin;
 };
+
+/// RMS norms of each query's and each key's own head_dim elements, before they are rotated
+/// (Henry et al. 2020 as Qwen 3 does it). weights: [head_dim], f32; null: no norm.
+struct HeadNorms {
+  const float* query = nullptr;
+  const float* key = nullptr;
+  float epsilon = 0;
+};
+
+/// How scores of queries and keys become weights of values.
+struct AttentionOptions {
+  float scale = 1;    ///< Of the scores.
+  float soft_cap = 0; ///< Scores become soft_cap * tanh(score / soft_cap) (Gemma 2); 0: they stay.
+  int window = 0;     ///< A row sees this many positions, its own the last; 0: all up to its own.
+
+  /// The first position that the row at `position` sees.
+  int first_seen(int position) const {
+    return window > 0 && position >= window ? position - window + 1 : 0;
+  }
+};
+
+/// What a gated feed-forward multiplies with: x sigmoid(x), or GELU in its tanh form (Hendrycks and
+/// Gimpel 2016).
+enum class Activation { silu, gelu_tanh };
 
 /// One layer's slice of a paged cache.
 struct KvLayer {
@@ -120,25 +145,33 @@ public:
   /// All ranks meet. Operations end with one; only code of a step's own needs this.
   virtual void barrier() = 0;
 
-  /// out[r] = table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives zeros.
-  virtual void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) = 0;
+  /// out[r] = scale * table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives
+  /// zeros.
+  virtual void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
+                     float scale) = 0;
   /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32. May be in place.
   virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
-  /// out = in * w^T; in: [rows, inputs], out: [rows, outputs] (stride may exceed the columns).
+  /// out[r] += rms_norm(in[r]) (a norm behind a sublayer, before its residual).
+  virtual void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
+  /// out = in * w^T + bias; in: [rows, inputs], out: [rows, outputs] (stride may exceed the
+  /// columns).
   virtual void linear(Tensor out, Tensor in, const Weight& w) = 0;
-  /// out += in * w^T (residual).
+  /// out += in * w^T + bias (residual).
   virtual void linear_add(Tensor out, Tensor in, const Weight& w) = 0;
-  /// Rotates queries and keys in place (pairs (i, i + head_dim/2), Su et al. 2021 as Llama does
-  /// it), then writes keys and values to the cache.
-  /// qkv: [rows, (heads + 2 kv_heads) * head_dim], queries first, then keys, then values.
-  virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
-                          const KvLayer& cache) = 0;
-  /// Causal attention of each row over positions 0..its own, through the page tables.
-  /// out: [rows, heads * head_dim]; queries are the first columns of qkv. scale: of the scores.
-  virtual void attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
-                         const KvLayer& cache) = 0;
-  /// out[r, i] = silu(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
-  virtual void swiglu(Tensor out, Tensor in) = 0;
+  /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
+  /// 2021 as Llama does it), then writes keys and values to the cache. qkv: [rows, (heads + 2
+  /// kv_heads) * head_dim], queries first, then keys, then values.
+  virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
+                          const RowMap& rows, const KvLayer& cache) = 0;
+  /// Causal attention of each row over the positions it sees, through the page tables. Pages
+  /// that no row of the call sees are not touched.
+  /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
+  virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
+                         const RowMap& rows, const KvLayer& cache) = 0;
+  /// out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
+  virtual void gate(Tensor out, Tensor in, Activation activation) = 0;
+  /// x = cap * tanh(x / cap), cap > 0.
+  virtual void soft_cap(Tensor x, float cap) = 0;
   /// out[i] = in[rows[i]].
   virtual void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
 

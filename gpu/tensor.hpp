@@ -31,6 +31,7 @@ struct HostMatrix {
   const void* data = nullptr;
   int rows = 0;
   int cols = 0;
+  const float* bias = nullptr; ///< [rows]: what its product adds; null: nothing.
 };
 
 /// Device memory; freed with the last reference. Aligned to 64 bytes and zeroed.
@@ -44,7 +45,8 @@ public:
   Tensor tensor(int rows, int cols) { return {reinterpret_cast<float*>(data()), rows, cols, cols}; }
 };
 
-/// A weight matrix [outputs, inputs] packed for one device's kernels. Immutable.
+/// A weight matrix [outputs, inputs] packed for one device's kernels, with its bias where it has
+/// one. Immutable.
 class Weight {
 public:
   virtual ~Weight() = default;

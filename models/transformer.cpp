@@ -134,7 +134,7 @@ public:
       return;
     Stage stage = space.all.first(space.rows.rows());
     const gpu::RowMap* rows = &space.rows;
-    operations.embed(stage.residual, *weights_.embedding, space.tokens);
+    operations.embed(stage.residual, *weights_.embedding, space.tokens, 1);
     for (int i = 0; i < config_.layers; ++i) {
       const TransformerBlock& block = weights_.blocks[std::size_t(i)];
       const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
@@ -179,7 +179,7 @@ private:
     operations.rms_norm(stage.normed, stage.residual, floats(block.attention_norm),
                         config_.norm_epsilon);
     operations.linear(stage.qkv, stage.normed, *block.qkv);
-    operations.rope_store(stage.qkv, config_.heads, rope_, rows, cache);
+    operations.rope_store(stage.qkv, config_.heads, rope_, {}, rows, cache);
   }
 
   /// Once the last block has stored its keys and values, only rows whose logits are asked for go
@@ -196,7 +196,7 @@ private:
 
   void attend(gpu::Operations& operations, const TransformerBlock& block, const gpu::KvLayer& cache,
               const Stage& stage, const gpu::RowMap& rows) const {
-    operations.attention(stage.attended, stage.qkv, config_.heads, scale_, rows, cache);
+    operations.attention(stage.attended, stage.qkv, config_.heads, {scale_}, rows, cache);
     operations.linear_add(stage.residual, stage.attended, *block.attention_out);
   }
 
@@ -204,7 +204,7 @@ private:
                     const Stage& stage) const {
     operations.rms_norm(stage.normed, stage.residual, floats(block.ffn_norm), config_.norm_epsilon);
     operations.linear(stage.gate_up, stage.normed, *block.gate_up);
-    operations.swiglu(stage.activated, stage.gate_up);
+    operations.gate(stage.activated, stage.gate_up, gpu::Activation::silu);
     operations.linear_add(stage.residual, stage.activated, *block.down);
   }
 

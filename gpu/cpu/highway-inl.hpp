@@ -24,8 +24,8 @@ namespace HWY_NAMESPACE {
 
 /// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add);
-void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-            std::vector<float>& scratch);
+void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+            const KvHead& kv, std::vector<float>& scratch);
 
 #if HWY_TARGET != HWY_SCALAR
 
@@ -96,6 +96,13 @@ HWY_INLINE V16 max(const V16& a, const V16& b) {
 }
 HWY_INLINE V16 exp(const V16& x) {
   return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
+}
+/// cap * tanh(x / cap)
+HWY_INLINE V16 soft_capped(const V16& x, float cap) {
+  return each([&](int i) INLINED {
+    const V c = hn::Set(D(), cap);
+    return hn::Mul(c, hn::Tanh(D(), hn::Div(x.part[i], c)));
+  });
 }
 template <class Tag, class Vec, class Op>
 HWY_INLINE auto fold_to_four(Tag, const Vec& x, const Op& op) {

@@ -12,6 +12,7 @@
 
 #include <cctype>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 HWY_BEFORE_NAMESPACE();
@@ -41,10 +42,40 @@ HWY_INLINE V16 round_bf16(const V16& x) {
   });
 }
 
+/// out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i]
+template <class F>
+HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, const F& argument) {
+  for (int i = 0; i < n; i += 16) {
+    const V16 g = load_n(gate + i, n - i);
+    const V16 u = load_n(up + i, n - i);
+    store_n(each([&](int part) INLINED {
+              const V x = g.part[part];
+              // exp's argument is bounded: past 88 the quotient vanishes anyway.
+              const V e = hn::Exp(D(), hn::Min(hn::Neg(argument(x)), hn::Set(D(), 88.0f)));
+              return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
+            }),
+            out + i, n - i);
+  }
+}
+
 class HighwayKernels final : public Kernels {
 public:
   explicit HighwayKernels(std::string name) : name_(std::move(name)) {}
   const char* name() const override { return name_.c_str(); }
+
+  double multiply_adds(int rounds) const override {
+    constexpr int sums = lanes == 8 ? 12 : 16; // Enough to hide the latency, few enough to fit.
+    V sum[sums];
+    volatile float one = 1;
+    const V x = hn::Set(D(), one);
+    const V y = hn::Set(D(), one * 0x1p-20f);
+    repeat<sums>([&](auto i) INLINED { sum[i] = hn::Set(D(), one * float(i)); });
+    for (int round = 0; round < rounds; ++round)
+      repeat<sums>([&](auto i) INLINED { sum[i] = hn::MulAdd(sum[i], x, y); });
+    repeat<sums - 1>([&](auto i) INLINED { sum[0] = hn::Add(sum[0], sum[i + 1]); });
+    one = hn::GetLane(sum[0]);
+    return double(rounds) * sums * lanes;
+  }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     return std::size_t(rows) * std::size_t(w.padded_inputs()) * sizeof(float);
@@ -93,23 +124,26 @@ public:
     }
   }
 
-  void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-              std::vector<float>& scratch) const override {
-    HWY_NAMESPACE::attend(out, q, heads, scale, keys, kv, scratch);
+  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+              const KvHead& kv, std::vector<float>& scratch) const override {
+    HWY_NAMESPACE::attend(out, q, heads, options, position, kv, scratch);
   }
 
-  void swiglu(float* out, const float* gate, const float* up, int n) const override {
-    for (int i = 0; i < n; i += 16) {
-      const V16 g = load_n(gate + i, n - i);
-      const V16 u = load_n(up + i, n - i);
-      store_n(each([&](int part) INLINED {
-                const V x = g.part[part];
-                // exp's argument is bounded: past 88 the quotient vanishes anyway.
-                const V e = hn::Exp(D(), hn::Min(hn::Neg(x), hn::Set(D(), 88.0f)));
-                return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
-              }),
-              out + i, n - i);
-    }
+  void gate(float* out, const float* gate, const float* up, int n,
+            Activation activation) const override {
+    if (activation == Activation::silu)
+      return gate_by(out, gate, up, n, [](const V& x) INLINED { return x; });
+    // (1 + tanh(y)) / 2 is sigmoid(2 y).
+    gate_by(out, gate, up, n, [](const V& x) INLINED {
+      const float twice = 2 * std::sqrt(2 / std::numbers::pi_v<float>);
+      const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(D(), 0.044715f), hn::Set(D(), 1.0f));
+      return hn::Mul(hn::Mul(x, hn::Set(D(), twice)), cubic);
+    });
+  }
+
+  void soft_cap(float* x, int n, float cap) const override {
+    for (int i = 0; i < n; i += 16)
+      store_n(soft_capped(load_n(x + i, n - i), cap), x + i, n - i);
   }
 
 private:

@@ -113,10 +113,15 @@ struct Softmax {
   float highest = -std::numeric_limits<float>::infinity();
   float total = 0;
 
-  /// Scores of a block become weights; returns what earlier sums must be multiplied with.
-  HWY_INLINE float block(float* row, int keys) {
+  /// Scores of a block become weights, those before `hidden` zero; returns what earlier sums must
+  /// be multiplied with.
+  HWY_INLINE float block(float* row, int hidden, int keys, float soft_cap) {
+    constexpr float never = -std::numeric_limits<float>::infinity();
     const int padded = (keys + 15) / 16 * 16;
-    std::fill(row + keys, row + padded, -std::numeric_limits<float>::infinity());
+    for (int j = 0; soft_cap > 0 && j < padded; j += 16)
+      store(soft_capped(load(row + j), soft_cap), row + j);
+    std::fill(row, row + hidden, never);
+    std::fill(row + keys, row + padded, never);
     V16 top = load(row);
     for (int j = 16; j < padded; j += 16)
       top = cpu::HWY_NAMESPACE::max(top, load(row + j));
@@ -158,16 +163,27 @@ void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to)
                   std::size_t(runs[i].count) * 4);
 }
 
+/// Which keys the queries of a row read, and what becomes of the scores.
+struct Sight {
+  int first;
+  int end;
+  float soft_cap;
+};
+
 template <class Read, int Q>
-HWY_NOINLINE void attend_queries(float* out, const float* scaled, int keys, const KvHead& kv,
-                                 float* probabilities, std::byte* gathered) {
+HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& sight,
+                                 const KvHead& kv, float* probabilities, std::byte* gathered) {
   const bool fits = kv.page_tokens % 16 == 0;
   Queries s{scaled, out, probabilities, kv.head_dim, fits ? kv.page_tokens : key_block};
   Softmax softmax[Q];
   std::fill_n(out, Q * kv.head_dim, 0.0f);
   KeyRun runs[key_block];
-  for (int first = 0; first < keys; first += key_block) {
-    const int count = std::min(key_block, keys - first);
+  // Vectors begin where one may in the page, a little before the first key that is seen.
+  int first = sight.first - sight.first % (fits ? 16 : 2);
+  for (int end = 0; first < sight.end; first = end) {
+    end = std::min((first / key_block + 1) * key_block, sight.end);
+    const int count = end - first;
+    const int hidden = std::max(sight.first - first, 0);
     const int pages = runs_of_block(kv, first, count, runs);
     KeyRun whole{gathered, nullptr, 0, 0, count};
     if (!fits)
@@ -182,10 +198,15 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, int keys, cons
         scores<Read, Q, 1>(s, run.keys, run.slot + j, run.first + j);
     }
     for (int i = 0; i < Q; ++i) {
-      const V16 factor = splat(softmax[i].block(probabilities + i * key_block, count));
+      const V16 factor =
+          splat(softmax[i].block(probabilities + i * key_block, hidden, count, sight.soft_cap));
       for (int d = 0; d < kv.head_dim; d += 16)
         store(mul(load(out + i * kv.head_dim + d), factor), out + i * kv.head_dim + d);
     }
+    const int unread = hidden / 2 * 2; // Values that are not seen may be anything.
+    runs[0].slot += unread;
+    runs[0].first += unread;
+    runs[0].count -= unread;
     int d = 0;
     for (; d + 16 * chunks_together <= kv.head_dim; d += 16 * chunks_together)
       weighted_values<Read, Q, chunks_together>(s, runs, pages, d);
@@ -200,21 +221,22 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, int keys, cons
 }
 
 template <class Read, int Q = queries_together>
-HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, int keys,
+HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, const Sight& sight,
                              const KvHead& kv, float* probabilities, std::byte* gathered) {
   if constexpr (Q > 1) {
     if (queries < Q)
-      return attend_up_to<Read, Q - 1>(queries, out, scaled, keys, kv, probabilities, gathered);
+      return attend_up_to<Read, Q - 1>(queries, out, scaled, sight, kv, probabilities, gathered);
   }
-  attend_queries<Read, Q>(out, scaled, keys, kv, probabilities, gathered);
+  attend_queries<Read, Q>(out, scaled, sight, kv, probabilities, gathered);
 }
 
 } // namespace
 
-void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-            std::vector<float>& scratch) {
+void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+            const KvHead& kv, std::vector<float>& scratch) {
   if (kv.head_dim % 16 != 0)
-    return scalar_kernels().attend(out, q, heads, scale, keys, kv, scratch);
+    return scalar_kernels().attend(out, q, heads, options, position, kv, scratch);
+  const Sight sight{options.first_seen(position), position + 1, options.soft_cap};
   const int dim = kv.head_dim;
   scratch.resize(std::size_t(queries_together * (dim + key_block) + dim * key_block));
   float* scaled = scratch.data();
@@ -223,11 +245,11 @@ void attend(float* out, const float* q, int heads, float scale, int keys, const 
   for (int h = 0; h < heads;) {
     const int together = std::min(queries_together, heads - h);
     for (int i = 0; i < together * dim; i += 16)
-      store(mul(load(q + h * dim + i), splat(scale)), scaled + i);
+      store(mul(load(q + h * dim + i), splat(options.scale)), scaled + i);
     if (kv.dtype == DType::bf16)
-      attend_up_to<ReadBf16>(together, out + h * dim, scaled, keys, kv, probabilities, gathered);
+      attend_up_to<ReadBf16>(together, out + h * dim, scaled, sight, kv, probabilities, gathered);
     else
-      attend_up_to<ReadF32>(together, out + h * dim, scaled, keys, kv, probabilities, gathered);
+      attend_up_to<ReadF32>(together, out + h * dim, scaled, sight, kv, probabilities, gathered);
     h += together;
   }
 }

@@ -3,12 +3,13 @@
 //
 // What every family promises (batch invariance): a result depends on its own row only, bit for
 // bit. A sum runs in one order, fixed by the family: a product's over the inputs from 0 on, a
-// softmax's over blocks of key_block positions counted from 0, so the division of the work, the
-// rows beside and the page size leave no mark.
+// softmax's over blocks of key_block positions counted from 0 (the first cut where a window
+// begins), so the division of the work, the rows beside and the page size leave no mark.
 #pragma once
 
 #include "gpu/cpu/weight.hpp"
 #include "gpu/kv_pool.hpp"
+#include "gpu/operations.hpp"
 #include "gpu/tensor.hpp"
 #include "paceline/error.hpp"
 
@@ -45,6 +46,9 @@ class Kernels {
 public:
   virtual ~Kernels() = default;
   virtual const char* name() const = 0;
+  /// Runs the family's fastest product instruction for bf16 weights `rounds` times over, on
+  /// registers alone, and returns how many multiply-adds those were: the peak to measure against.
+  virtual double multiply_adds(int rounds) const = 0;
 
   /// Bytes that `rows` staged inputs of a product with `w` take.
   virtual std::size_t staged_bytes(int rows, const PackedWeight& w) const = 0;
@@ -62,12 +66,15 @@ public:
                         float epsilon) const = 0;
   /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
   virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
-  /// Attention of `heads` query heads that share `kv`, over positions [0, keys).
-  /// out, q: [heads, head_dim], dense.
-  virtual void attend(float* out, const float* q, int heads, float scale, int keys,
-                      const KvHead& kv, std::vector<float>& scratch) const = 0;
-  /// out[i] = silu(gate[i]) * up[i]
-  virtual void swiglu(float* out, const float* gate, const float* up, int n) const = 0;
+  /// Attention of `heads` query heads of the row at `position`, which share `kv`, over what it
+  /// sees. out, q: [heads, head_dim], dense.
+  virtual void attend(float* out, const float* q, int heads, const AttentionOptions& options,
+                      int position, const KvHead& kv, std::vector<float>& scratch) const = 0;
+  /// out[i] = activation(gate[i]) * up[i]
+  virtual void gate(float* out, const float* gate, const float* up, int n,
+                    Activation activation) const = 0;
+  /// x[i] = cap * tanh(x[i] / cap)
+  virtual void soft_cap(float* x, int n, float cap) const = 0;
 };
 
 /// Families that this machine can run, the fastest first; the last is the scalar oracle.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <new>
 
 namespace paceline::gpu::cpu {
@@ -17,6 +18,13 @@ constexpr int element_run = 512;
 const PackedWeight& packed(const Weight& w) {
   assert(dynamic_cast<const PackedWeight*>(&w) && "a weight of another device");
   return static_cast<const PackedWeight&>(w);
+}
+
+/// Adds a weight's bias to outputs [first, last) of every row.
+void add_bias(Tensor out, const PackedWeight& w, int first, int last) {
+  for (int r = 0; r < out.rows; ++r)
+    for (int o = first; o < last; ++o)
+      out.row(r)[o] += w.bias()[o];
 }
 
 KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int head) {
@@ -48,7 +56,8 @@ CpuOperations::Share CpuOperations::share(int items) const {
   return {cut(rank_), cut(rank_ + 1)};
 }
 
-void CpuOperations::embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) {
+void CpuOperations::embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
+                          float scale) {
   const PackedWeight& w = packed(table);
   assert(out.rows == int(tokens.size()) && out.cols == w.inputs());
   const Share rows = share(out.rows);
@@ -58,6 +67,8 @@ void CpuOperations::embed(Tensor out, const Weight& table, std::span<const Token
       w.read_output(token, out.row(r));
     else
       std::fill_n(out.row(r), out.cols, 0.0f);
+    for (int i = 0; scale != 1 && i < out.cols; ++i)
+      out.row(r)[i] *= scale;
   }
   barrier();
 }
@@ -67,6 +78,17 @@ void CpuOperations::rms_norm(Tensor out, Tensor in, const float* weight, float e
   const Share rows = share(in.rows);
   for (int r = rows.begin; r < rows.end; ++r)
     team_.kernels.rms_norm(out.row(r), in.row(r), weight, in.cols, epsilon);
+  barrier();
+}
+
+void CpuOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  normed_.resize(std::size_t(in.cols));
+  const Share rows = share(in.rows);
+  for (int r = rows.begin; r < rows.end; ++r) {
+    team_.kernels.rms_norm(normed_.data(), in.row(r), weight, in.cols, epsilon);
+    std::transform(out.row(r), out.row(r) + out.cols, normed_.data(), out.row(r), std::plus());
+  }
   barrier();
 }
 
@@ -85,6 +107,8 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
   const Share tiles = share(w.tiles());
   if (tiles.begin < tiles.end && out.rows > 0)
     team_.kernels.linear(out, staged, w, tiles.begin, tiles.end, add);
+  if (w.bias())
+    add_bias(out, w, tiles.begin * tile_outputs, std::min(tiles.end * tile_outputs, w.outputs()));
   barrier();
 }
 
@@ -106,20 +130,23 @@ const std::byte* CpuOperations::stage(Tensor in, const PackedWeight& w) {
   return staged;
 }
 
-void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
-                               const KvLayer& cache) {
+void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
+                               const RowMap& rows, const KvLayer& cache) {
   const KvLayout& layout = cache.layout;
   const int dim = layout.head_dim;
   const int units = heads + 2 * layout.kv_heads;
-  assert(qkv.rows == rows.rows() && qkv.cols == units * dim && dim % 2 == 0);
+  assert(qkv.rows == rows.rows() && qkv.cols == units * dim && 2 * rope.cos.cols <= dim);
   const Share items = share(qkv.rows * units);
   for (int item = items.begin; item < items.end; ++item) {
     const int r = item / units;
     const int unit = item % units;
     const int position = rows.position[std::size_t(r)];
     float* head = qkv.row(r) + unit * dim;
-    if (unit < heads + layout.kv_heads)
-      team_.kernels.rotate(head, rope.cos.row(position), rope.sin.row(position), dim / 2);
+    const float* norm = unit < heads ? norms.query : norms.key;
+    if (norm && unit < heads + layout.kv_heads)
+      team_.kernels.rms_norm(head, head, norm, dim, norms.epsilon);
+    if (rope.cos.cols > 0 && unit < heads + layout.kv_heads)
+      team_.kernels.rotate(head, rope.cos.row(position), rope.sin.row(position), rope.cos.cols);
     if (unit < heads)
       continue;
     const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
@@ -132,8 +159,8 @@ void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, con
   barrier();
 }
 
-void CpuOperations::attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
-                              const KvLayer& cache) {
+void CpuOperations::attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
+                              const RowMap& rows, const KvLayer& cache) {
   const int dim = cache.layout.head_dim;
   const int group = heads / cache.layout.kv_heads;
   assert(out.rows == rows.rows() && out.cols == heads * dim && heads % cache.layout.kv_heads == 0);
@@ -144,15 +171,15 @@ void CpuOperations::attention(Tensor out, Tensor qkv, int heads, float scale, co
     // The heads that follow in this share and read the same keys.
     const int together = std::min(group - head % group, items.end - item);
     const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
-    team_.kernels.attend(out.row(r) + head * dim, qkv.row(r) + head * dim, together, scale,
-                         rows.position[std::size_t(r)] + 1, kv_head(cache, pages, head / group),
+    team_.kernels.attend(out.row(r) + head * dim, qkv.row(r) + head * dim, together, options,
+                         rows.position[std::size_t(r)], kv_head(cache, pages, head / group),
                          attention_scratch_);
     item += together;
   }
   barrier();
 }
 
-void CpuOperations::swiglu(Tensor out, Tensor in) {
+void CpuOperations::gate(Tensor out, Tensor in, Activation activation) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   const int runs = (out.cols + element_run - 1) / element_run;
   const Share items = share(out.rows * runs);
@@ -160,8 +187,18 @@ void CpuOperations::swiglu(Tensor out, Tensor in) {
     const int r = item / runs;
     const int first = item % runs * element_run;
     const int count = std::min(element_run, out.cols - first);
-    team_.kernels.swiglu(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first,
-                         count);
+    team_.kernels.gate(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first, count,
+                       activation);
+  }
+  barrier();
+}
+
+void CpuOperations::soft_cap(Tensor x, float cap) {
+  const int runs = (x.cols + element_run - 1) / element_run;
+  const Share items = share(x.rows * runs);
+  for (int item = items.begin; item < items.end; ++item) {
+    const int first = item % runs * element_run;
+    team_.kernels.soft_cap(x.row(item / runs) + first, std::min(element_run, x.cols - first), cap);
   }
   barrier();
 }

@@ -37,15 +37,18 @@ public:
   int ranks() const override { return team_.ranks; }
   void barrier() override { team_.barrier.arrive_and_wait(); }
 
-  void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens) override;
+  void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
+             float scale) override;
   void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;
   void linear_add(Tensor out, Tensor in, const Weight& w) override;
-  void rope_store(Tensor qkv, int heads, const RopeTable& rope, const RowMap& rows,
-                  const KvLayer& cache) override;
-  void attention(Tensor out, Tensor qkv, int heads, float scale, const RowMap& rows,
-                 const KvLayer& cache) override;
-  void swiglu(Tensor out, Tensor in) override;
+  void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
+                  const RowMap& rows, const KvLayer& cache) override;
+  void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
+                 const RowMap& rows, const KvLayer& cache) override;
+  void gate(Tensor out, Tensor in, Activation activation) override;
+  void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
 
   void propose(std::span<ProposeTask> tasks) override;
@@ -70,6 +73,7 @@ private:
   const int rank_;
   Scratch staged_;
   std::vector<float> attention_scratch_;
+  std::vector<float> normed_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;
   std::vector<TokenId> prefix_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -49,6 +50,20 @@ float value_element(const KvHead& kv, int position, int d) {
 class ScalarKernels final : public Kernels {
 public:
   const char* name() const override { return "scalar"; }
+
+  double multiply_adds(int rounds) const override {
+    constexpr int sums = 16;
+    std::array<float, sums> sum{};
+    volatile float factor = 1;
+    for (int i = 0; i < rounds; ++i) {
+      const float x = factor;
+      for (float& s : sum)
+        s += x * x;
+    }
+    volatile float keep = sum[0];
+    static_cast<void>(keep);
+    return double(rounds) * sums;
+  }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     return std::size_t(rows) * std::size_t(w.inputs()) * sizeof(float);
@@ -96,34 +111,48 @@ public:
     }
   }
 
-  void attend(float* out, const float* q, int heads, float scale, int keys, const KvHead& kv,
-              std::vector<float>& scratch) const override {
+  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
+              const KvHead& kv, std::vector<float>& scratch) const override {
     for (int h = 0; h < heads; ++h)
-      attend_one(out + h * kv.head_dim, q + h * kv.head_dim, scale, keys, kv, scratch);
+      attend_one(out + h * kv.head_dim, q + h * kv.head_dim, options, position, kv, scratch);
   }
 
-  void swiglu(float* out, const float* gate, const float* up, int n) const override {
+  void gate(float* out, const float* gate, const float* up, int n,
+            Activation activation) const override {
+    for (int i = 0; i < n; ++i) {
+      const float x = gate[i];
+      // (1 + tanh(y)) / 2 is sigmoid(2 y).
+      const float y = std::sqrt(2 / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);
+      out[i] = x / (1 + std::exp(activation == Activation::silu ? -x : -2 * y)) * up[i];
+    }
+  }
+
+  void soft_cap(float* x, int n, float cap) const override {
     for (int i = 0; i < n; ++i)
-      out[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+      x[i] = cap * std::tanh(x[i] / cap);
   }
 
 private:
-  static void attend_one(float* out, const float* q, float scale, int keys, const KvHead& kv,
-                         std::vector<float>& scores) {
-    scores.assign(std::size_t(keys), 0);
+  static void attend_one(float* out, const float* q, const AttentionOptions& options, int position,
+                         const KvHead& kv, std::vector<float>& scores) {
+    const int first = options.first_seen(position);
+    scores.assign(std::size_t(position + 1 - first), 0);
     float highest = -std::numeric_limits<float>::infinity();
-    for (int j = 0; j < keys; ++j) {
+    for (int j = first; j <= position; ++j) {
+      float& score = scores[std::size_t(j - first)];
       for (int d = 0; d < kv.head_dim; ++d)
-        scores[std::size_t(j)] += q[d] * scale * key_element(kv, j, d);
-      highest = std::max(highest, scores[std::size_t(j)]);
+        score += q[d] * options.scale * key_element(kv, j, d);
+      if (options.soft_cap > 0)
+        score = options.soft_cap * std::tanh(score / options.soft_cap);
+      highest = std::max(highest, score);
     }
     float total = 0;
     for (float& score : scores)
       total += score = std::exp(score - highest);
     std::fill_n(out, kv.head_dim, 0.0f);
-    for (int j = 0; j < keys; ++j)
+    for (int j = first; j <= position; ++j)
       for (int d = 0; d < kv.head_dim; ++d)
-        out[d] += scores[std::size_t(j)] * value_element(kv, j, d);
+        out[d] += scores[std::size_t(j - first)] * value_element(kv, j, d);
     for (int d = 0; d < kv.head_dim; ++d)
       out[d] /= total;
   }

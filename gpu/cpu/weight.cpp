@@ -3,6 +3,7 @@
 #include "base/bf16.hpp"
 #include "gpu/cpu/memory.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fmt/format.h>
@@ -60,6 +61,7 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   if (parts.empty() || parts[0].cols <= 0)
     return fail(ErrorCode::invalid_argument, "a weight without elements");
   int outputs = 0;
+  bool biased = false;
   for (const HostMatrix& part : parts) {
     if (part.cols != parts[0].cols || part.dtype != parts[0].dtype || part.rows <= 0)
       return fail(ErrorCode::invalid_argument,
@@ -67,6 +69,7 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
                               part.rows, part.cols, to_string(part.dtype), parts[0].cols,
                               to_string(parts[0].dtype)));
     outputs += part.rows;
+    biased |= part.bias != nullptr;
   }
   std::shared_ptr<PackedWeight> weight(new PackedWeight(parts[0].dtype, outputs, parts[0].cols));
   auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
@@ -74,9 +77,12 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
     return tl::unexpected(memory.error());
   weight->memory_ = std::move(*memory);
   weight->data_ = weight->memory_->data();
+  weight->bias_.resize(biased ? std::size_t(outputs) : 0);
   int first = 0;
   for (const HostMatrix& part : parts) {
     weight->fill(part, first);
+    if (part.bias)
+      std::copy_n(part.bias, part.rows, weight->bias_.begin() + first);
     first += part.rows;
   }
   return weight;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace paceline::gpu::cpu {
 
@@ -25,7 +26,7 @@ public:
   int outputs() const override { return outputs_; }
   int inputs() const override { return inputs_; }
   DType dtype() const override { return dtype_; }
-  std::size_t bytes() const override { return memory_->size(); }
+  std::size_t bytes() const override { return memory_->size() + bias_.size() * sizeof(float); }
 
   int tiles() const { return (outputs_ + tile_outputs - 1) / tile_outputs; }
   int padded_inputs() const { return padded_inputs_; }
@@ -33,6 +34,8 @@ public:
     return std::size_t(padded_inputs_) * tile_outputs * size_of(dtype_);
   }
   const std::byte* tile(int index) const { return data_ + std::size_t(index) * tile_bytes(); }
+  /// [outputs], or null where the weight has none.
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
   /// All inputs of one output, as f32. values: [inputs]
   void read_output(int output, float* values) const;
 
@@ -44,6 +47,7 @@ private:
   int outputs_;
   int inputs_;
   int padded_inputs_;
+  std::vector<float> bias_;
   std::shared_ptr<Buffer> memory_;
   std::byte* data_ = nullptr;
 };

@@ -45,19 +45,23 @@ public:
   void barrier() override {}
 
   // A scripted model needs none of these.
-  void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>) override { std::abort(); }
-  void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
-  void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
-  void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
-  void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::RowMap&,
-                  const gpu::KvLayer&) override {
+  void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>, float) override {
     std::abort();
   }
-  void attention(gpu::Tensor, gpu::Tensor, int, float, const gpu::RowMap&,
+  void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::HeadNorms&,
+                  const gpu::RowMap&, const gpu::KvLayer&) override {
+    std::abort();
+  }
+  void attention(gpu::Tensor, gpu::Tensor, int, const gpu::AttentionOptions&, const gpu::RowMap&,
                  const gpu::KvLayer&) override {
     std::abort();
   }
-  void swiglu(gpu::Tensor, gpu::Tensor) override { std::abort(); }
+  void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
+  void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
 
 private:

@@ -138,6 +138,28 @@ TEST_CASE("a weight packed from parts is the parts one below the other") {
   }
 }
 
+TEST_CASE("a bias is added to what its outputs give, once, on any number of ranks") {
+  Random random(10);
+  for (const std::string& name : kernel_names())
+    for (const DType dtype : all_dtypes) {
+      HostWeight a(dtype, 20, 40, random);
+      const HostWeight b(dtype, 70, 40, random);
+      const std::vector<float> bias = random.floats(20);
+      const Rig rig(name, 3);
+      const auto plain = rig.device->pack(std::vector{a.matrix, b.matrix}).value();
+      a.matrix.bias = bias.data();
+      const auto biased = rig.device->pack(std::vector{a.matrix, b.matrix}).value();
+      Matrix in(21, 40, random);
+      for (const bool add : {false, true}) {
+        Matrix expected = product(rig, *plain, in, add);
+        for (int r = 0; r < in.rows; ++r)
+          for (int o = 0; o < 20; ++o)
+            expected.tensor().row(r)[o] += bias[std::size_t(o)];
+        CHECK(product(rig, *biased, in, add) == expected);
+      }
+    }
+}
+
 TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as zeros") {
   Random random(5);
   for (const DType dtype : all_dtypes) {
@@ -146,11 +168,13 @@ TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as 
     const auto table = rig.device->pack({&host.matrix, 1}).value();
     const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
     Matrix out(int(tokens.size()), 37);
-    rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens); });
-    for (int r = 0; r < out.rows; ++r) {
-      const TokenId token = tokens[std::size_t(r)];
-      for (int i = 0; i < 37; ++i)
-        CHECK(out.at(r, i) == (token >= 0 && token < 50 ? host.f32.at(token, i) : 0.0f));
+    for (const float scale : {1.0f, 3.7f}) {
+      rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, scale); });
+      for (int r = 0; r < out.rows; ++r) {
+        const TokenId token = tokens[std::size_t(r)];
+        for (int i = 0; i < 37; ++i)
+          CHECK(out.at(r, i) == (token >= 0 && token < 50 ? scale * host.f32.at(token, i) : 0.0f));
+      }
     }
   }
 }
@@ -166,28 +190,51 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
     Matrix norm_in(9, cols, random, 3);
     const std::vector<float> weight = random.floats(std::size_t(cols));
     const auto run = [&](const Rig& rig, int rows) {
-      Matrix norm = norm_in.slice(0, rows);
-      Matrix gated(rows, cols);
+      Matrix all(5 * rows, cols);
+      const auto part = [&](int i) { return all.tensor().slice(i * rows, rows); };
+      const Tensor first = norm_in.tensor().slice(0, rows);
+      for (int r = 0; r < rows; ++r) {
+        std::copy_n(norm_in.tensor().row(r), cols, part(0).row(r));
+        std::copy_n(in.tensor().row(r), cols, part(1).row(r));
+        std::copy_n(in.tensor().row(r), cols, part(4).row(r));
+      }
       rig.run([&](Operations& ops) {
-        ops.rms_norm(norm.tensor(), norm.tensor(), weight.data(), 1e-5f); // In place.
-        ops.swiglu(gated.tensor(), in.tensor().slice(0, rows));
+        ops.rms_norm(part(0), part(0), weight.data(), 1e-5f); // In place.
+        ops.rms_norm_add(part(1), first, weight.data(), 1e-5f);
+        ops.gate(part(2), in.tensor().slice(0, rows), Activation::silu);
+        ops.gate(part(3), in.tensor().slice(0, rows), Activation::gelu_tanh);
+        ops.soft_cap(part(4), 30);
       });
-      norm.values.insert(norm.values.end(), gated.values.begin(), gated.values.end());
-      norm.rows *= 2;
-      return norm;
+      return all;
     };
     const Matrix expected = run(oracle, 9);
+    for (int r = 0; r < 9; ++r)
+      for (int i = 0; i < cols; ++i) {
+        const double x = in.at(r, i);
+        const double gelu =
+            x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
+        CHECK(expected.at(9 + r, i) ==
+              doctest::Approx(x + expected.at(r, i)).epsilon(1e-5).scale(1));
+        CHECK(expected.at(18 + r, i) ==
+              doctest::Approx(x / (1 + std::exp(-x)) * in.at(r, cols + i)).epsilon(1e-5).scale(1));
+        CHECK(expected.at(27 + r, i) ==
+              doctest::Approx(gelu * in.at(r, cols + i)).epsilon(1e-5).scale(1));
+        CHECK(expected.at(36 + r, i) ==
+              doctest::Approx(30 * std::tanh(x / 30)).epsilon(1e-5).scale(1));
+      }
     Matrix scale = expected;
-    for (float& value : scale.values)
-      value = std::max(std::abs(value), 0.01f);
+    for (std::size_t i = 0; i < scale.values.size(); ++i) { // The second's terms may cancel.
+      const float least = i / std::size_t(9 * cols) == 1 ? 6.0f : 0.01f;
+      scale.values[i] = std::max(std::abs(scale.values[i]), least);
+    }
     for (const std::string& name : kernel_names()) {
       CAPTURE(name);
       CAPTURE(cols);
       const Matrix all = run(Rig(name, 2), 9);
       CHECK(worst(all, expected, scale) < tolerance);
       const Matrix one = run(Rig(name, 3), 1);
-      CHECK(one.slice(0, 1) == all.slice(0, 1));
-      CHECK(one.slice(1, 1) == all.slice(9, 1));
+      for (int i = 0; i < 5; ++i)
+        CHECK(one.slice(i, 1) == all.slice(9 * i, 1));
     }
   }
 }
@@ -215,8 +262,10 @@ TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere e
       in.values[2 * 64 + 9] = std::numeric_limits<float>::quiet_NaN();
       Matrix out = product(rig, *weight, in);
       const std::vector<float> ones(40, 1.0f);
-      rig.run(
-          [&](Operations& ops) { ops.rms_norm(out.tensor(), out.tensor(), ones.data(), 1e-5f); });
+      rig.run([&](Operations& ops) {
+        ops.rms_norm(out.tensor(), out.tensor(), ones.data(), 1e-5f);
+        ops.soft_cap(out.tensor(), 5);
+      });
       for (int r = 0; r < 5; ++r)
         for (int o = 0; o < 40; ++o)
           CHECK(std::isnan(out.at(r, o)) == (r == 2));
@@ -240,8 +289,10 @@ TEST_CASE("portable kernels have the same bits on every machine with fused multi
     Matrix from_b = product(b, *weight, in);
     CHECK(from_a == from_b);
     Matrix gated_a(3, 50), gated_b(3, 50);
-    a.run([&](Operations& ops) { ops.swiglu(gated_a.tensor(), from_a.tensor()); });
-    b.run([&](Operations& ops) { ops.swiglu(gated_b.tensor(), from_b.tensor()); });
-    CHECK(gated_a == gated_b);
+    for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+      a.run([&](Operations& ops) { ops.gate(gated_a.tensor(), from_a.tensor(), activation); });
+      b.run([&](Operations& ops) { ops.gate(gated_b.tensor(), from_b.tensor(), activation); });
+      CHECK(gated_a == gated_b);
+    }
   }
 }

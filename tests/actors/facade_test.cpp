@@ -1,0 +1,227 @@
+// The facade alone: a mock scheduler on one side, callers' streams on the other.
+#include "actors/facade.hpp"
+#include "models/scripted.hpp"
+#include "tests/actors/mail.hpp"
+#include "tests/actors/pools.hpp"
+#include "tests/support/engine_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::messages;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Caller final : EventSink {
+  void deliver(Event event) override { answer.add(std::move(event)); }
+  bool ended() const { return !answer.ends.empty(); }
+  Answer answer;
+};
+
+struct World {
+  explicit World(int max_open = 8) {
+    auto tokenizer = models::make_scripted_tokenizer("scripted:vocabulary=32");
+    facade = simulation.spawn<Facade>(
+        FacadeParts{tokenizer.value(), max_open, std::make_shared<Telemetry>()});
+    wire(scheduler.actor);
+  }
+  void wire(const SchedulerActor& to) {
+    Wiring wiring;
+    wiring.scheduler = to;
+    simulation.tell(facade, wiring);
+  }
+
+  std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
+                                 base::Duration deadline = {}) {
+    auto spec = std::make_shared<SequenceSpec>();
+    spec->id = id;
+    spec->prompt_tokens = 2;
+    spec->max_tokens = 100;
+    spec->noise.seed = 40 + id;
+    auto caller = std::make_shared<Caller>();
+    simulation.tell(facade, Submit{spec, {1, 2}, std::move(stop), deadline, caller});
+    return caller;
+  }
+  /// What the scheduler says of tokens first, first + 1, ...
+  Committed news(SequenceId id, int first, std::vector<TokenId> tokens, bool last = false) {
+    Committed news;
+    news.sequence = id;
+    news.first = first;
+    news.sources.assign(tokens.size(), TokenSource::target);
+    news.tokens = std::move(tokens);
+    news.length = last;
+    return news;
+  }
+  void commit(Committed committed) { simulation.tell(facade, Commits{{std::move(committed)}}); }
+  void await(const Caller& caller) {
+    REQUIRE(simulation.run_until([&] { return caller.ended(); }));
+  }
+
+  Simulation simulation{0, exact_order};
+  Mock<SchedulerActor> scheduler{simulation};
+  FacadeActor facade;
+};
+
+} // namespace
+
+TEST_CASE("a request is admitted, streams its tokens, ends once, and the scheduler hears of it") {
+  World world;
+  const auto caller = world.submit(7);
+  const auto admitted = world.scheduler.take<Admit>();
+  CHECK(admitted.spec->id == 7);
+  CHECK(admitted.tokens == Tokens{1, 2});
+  world.commit(world.news(7, 0, {3, 4}));
+  world.commit(world.news(7, 2, {5}, true));
+  CHECK(world.scheduler.take<Abandon>().sequence == 7);
+  CHECK(caller->answer.tokens == Tokens{3, 4, 5});
+  CHECK(caller->answer.text == " 3 4 5");
+  CHECK(caller->answer.end().reason == FinishReason::length);
+  CHECK(caller->answer.end().seed == 47);
+  CHECK(caller->answer.end().usage.completion_tokens == 3);
+}
+
+TEST_CASE("tokens that come twice are delivered once, and none is skipped") {
+  World world;
+  const auto caller = world.submit(1);
+  world.commit(world.news(1, 0, {3, 4}));
+  world.commit(world.news(1, 0, {3, 4}));
+  world.commit(world.news(1, 1, {4, 5, 6})); // a new scheduler's step overlaps what is known
+  world.commit(world.news(1, 9, {9}));       // after a gap: not what follows
+  world.commit(world.news(1, 4, {7}, true));
+  world.await(*caller);
+  CHECK(caller->answer.tokens == Tokens{3, 4, 5, 6, 7});
+}
+
+TEST_CASE("a new scheduler gets every open request with all that was delivered, and no other") {
+  World world;
+  const auto ended = world.submit(1);
+  const auto open = world.submit(2);
+  world.commit(world.news(1, 0, {3}, true));
+  world.commit(world.news(2, 0, {4, 5}));
+  world.await(*ended);
+  Mock<SchedulerActor> successor{world.simulation};
+  world.wire(successor.actor);
+  const auto admitted = successor.take<Admit>();
+  CHECK(admitted.spec->id == 2);
+  CHECK(admitted.tokens == Tokens{1, 2, 4, 5});
+  world.wire(successor.actor); // somebody else was restarted: nothing is admitted again
+  world.commit(world.news(2, 2, {6}, true));
+  CHECK(successor.take<Abandon>().sequence == 2);
+  CHECK(open->answer.tokens == Tokens{4, 5, 6});
+}
+
+TEST_CASE("a stop string ends the text before it, wherever tokens and steps are cut") {
+  for (const std::vector<int>& steps : {std::vector{1, 1, 1, 1}, {2, 2}, {4}, {3, 1}}) {
+    World world;
+    const auto caller = world.submit(1, {"3 1"});
+    const Tokens tokens{5, 13, 14, 6}; // " 5 13 14 6": the match ends inside the third token
+    int first = 0;
+    for (const int step : steps) {
+      world.commit(world.news(1, first, {tokens.begin() + first, tokens.begin() + first + step}));
+      first += step;
+    }
+    world.await(*caller);
+    CHECK(caller->answer.text == " 5 1");
+    CHECK(caller->answer.tokens == Tokens{5, 13, 14});
+    CHECK(caller->answer.end().reason == FinishReason::stop);
+    CHECK(caller->answer.end().stop_match == "3 1");
+  }
+}
+
+TEST_CASE("the end comes with the text that was held back for a stop string that did not come") {
+  World world;
+  const auto caller = world.submit(1, {" 5 6 7"});
+  world.commit(world.news(1, 0, {5, 6}));
+  world.commit(world.news(1, 2, {8}));
+  world.commit(world.news(1, 3, {5, 6}, true));
+  world.await(*caller);
+  CHECK(caller->answer.text == " 5 6 8 5 6");
+  CHECK(caller->answer.end().reason == FinishReason::length);
+}
+
+TEST_CASE("beyond its bound a request is refused with a reason and a hint, and others go on") {
+  World world(1);
+  const auto first = world.submit(1);
+  const auto second = world.submit(2);
+  world.await(*second);
+  CHECK(second->answer.end().error->code == ErrorCode::overloaded);
+  CHECK_FALSE(second->answer.end().error->hint.empty());
+  world.commit(world.news(1, 0, {3}, true));
+  world.await(*first);
+  CHECK(first->answer.end().reason == FinishReason::length);
+  const auto third = world.submit(3);
+  CHECK(world.scheduler.take<Admit>().spec->id == 1);
+  CHECK(world.scheduler.take<Abandon>().sequence == 1);
+  CHECK(world.scheduler.take<Admit>().spec->id == 3);
+}
+
+TEST_CASE("a cancel ends a request once; late, repeated or unknown it is harmless") {
+  World world;
+  const auto caller = world.submit(1);
+  world.commit(world.news(1, 0, {3}));
+  for (const SequenceId id : {1, 1, 99})
+    world.simulation.tell(world.facade, Cancel{id});
+  world.commit(world.news(1, 1, {4}));
+  world.simulation.tell(world.facade, Failed{1, {ErrorCode::internal, "late", ""}});
+  world.await(*caller);
+  world.simulation.run();
+  CHECK(caller->answer.end().reason == FinishReason::cancelled);
+  CHECK(caller->answer.tokens == Tokens{3});
+}
+
+TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
+  World world;
+  const auto late = world.submit(1, {}, 50ms);
+  const auto unhurried = world.submit(2);
+  world.commit(world.news(1, 0, {3}));
+  const auto begin = world.simulation.now();
+  world.await(*late);
+  CHECK(world.simulation.now() - begin == 50ms);
+  CHECK(late->answer.end().reason == FinishReason::deadline);
+  CHECK(late->answer.tokens == Tokens{3});
+  CHECK_FALSE(unhurried->ended());
+}
+
+TEST_CASE("draining refuses new requests, answers with the last end, and has a limit") {
+  World world;
+  const auto first = world.submit(1);
+  const auto second = world.submit(2);
+  bool drained = false;
+  world.simulation.run_until([&] { return !world.scheduler.mail->empty(); });
+  world.commit(world.news(1, 0, {3}));
+  const auto begin = world.simulation.now();
+  drained = world.simulation.ask<Drained>(world.facade, Drain{2s}).has_value();
+  CHECK(drained);
+  CHECK(world.simulation.now() - begin == 2s);
+  CHECK(first->answer.end().reason == FinishReason::cancelled);
+  CHECK(second->answer.end().reason == FinishReason::cancelled);
+  const auto refused = world.submit(3);
+  world.await(*refused);
+  CHECK(refused->answer.end().error->code == ErrorCode::unavailable);
+  CHECK(world.simulation.ask<Drained>(world.facade, Drain{2s})); // nothing is left: at once
+}
+
+TEST_CASE("a failed sequence ends with its error, and its tokens stay") {
+  World world;
+  const auto caller = world.submit(1);
+  world.commit(world.news(1, 0, {3}));
+  world.simulation.tell(world.facade, Failed{1, {ErrorCode::internal, "NaN", "use f32"}});
+  world.await(*caller);
+  CHECK(caller->answer.tokens == Tokens{3});
+  CHECK(caller->answer.end().reason == FinishReason::error);
+  CHECK(caller->answer.end().error->message == "NaN");
+}
+
+TEST_CASE("when the facade goes, every open request is answered") {
+  World world;
+  const auto first = world.submit(1);
+  const auto second = world.submit(2);
+  world.simulation.run();
+  world.simulation.kill(world.facade);
+  world.simulation.run();
+  for (const auto& caller : {first, second})
+    CHECK(caller->answer.end().error->code == ErrorCode::unavailable);
+}

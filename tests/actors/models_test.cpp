@@ -1,0 +1,266 @@
+// The target and the draft actor, each alone: a scripted model on a simulated device, and mocks.
+#include "actors/draft_model.hpp"
+#include "actors/draft_step.hpp"
+#include "actors/target_model.hpp"
+#include "messages/timekeeper.hpp"
+#include "models/scripted.hpp"
+#include "tests/actors/mail.hpp"
+#include "tests/actors/pools.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::messages;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int vocabulary = 8;
+constexpr int page_tokens = 4;
+
+/// A scripted model whose every pass takes 10 ms of virtual time, and pages for it.
+struct World {
+  World()
+      : clock(std::make_shared<ActorTimekeeper>(simulation.system())),
+        device(gpu::open_device("sim:10ms", {.threads = 1, .time = clock, .trace = {}}).value()),
+        model(models::make_scripted(script, device).value()),
+        pool(gpu::KvPool::create(*device, model->kv_shape(page_tokens), 64).value()),
+        reaper(std::make_shared<LaneReaper>(true)) {}
+  ~World() {
+    clock->stop();
+    reaper->close();
+  }
+
+  gpu::PageTableRef pages(int capacity) {
+    std::vector<gpu::PageRef> more;
+    for (int tokens = 0; tokens < capacity; tokens += page_tokens)
+      more.push_back(pool->take());
+    return gpu::PageTable::extend(nullptr, page_tokens, std::move(more));
+  }
+  static SequenceSpecRef greedy(SequenceId id, int prompt_tokens) {
+    auto spec = std::make_shared<SequenceSpec>();
+    spec->id = id;
+    spec->prompt_tokens = prompt_tokens;
+    spec->max_tokens = 100;
+    return spec;
+  }
+  /// The likeliest token after each of the last few.
+  TokenId likeliest(const Tokens& context) const {
+    const auto row = models::scripted_row(script, context);
+    return TokenId(std::max_element(row.begin(), row.end()) - row.begin());
+  }
+
+  models::ScriptedOptions script{.vocabulary = vocabulary, .memory = 2, .seed = 3};
+  std::shared_ptr<Telemetry> telemetry = std::make_shared<Telemetry>();
+  Simulation simulation{0, exact_order};
+  std::shared_ptr<ActorTimekeeper> clock;
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<const models::Model> model;
+  std::shared_ptr<gpu::KvPool> pool;
+  std::shared_ptr<LaneReaper> reaper;
+};
+
+struct TargetWorld : World {
+  TargetWorld() {
+    target = simulation.spawn<TargetModel>(
+        TargetModelParts{model, device, pool, 32, 8, reaper, telemetry});
+    Wiring wiring;
+    wiring.sampler = sampler.actor;
+    simulation.tell(target, wiring);
+  }
+  ~TargetWorld() {
+    simulation.kill(target);
+    simulation.run();
+  }
+  BatchEntry entry(const Tokens& tokens) {
+    BatchEntry entry;
+    entry.spec = greedy(1, int(tokens.size()));
+    entry.log = std::make_shared<TokenLog>(tokens, 100);
+    entry.length = int(tokens.size());
+    entry.pages = pages(32);
+    return entry;
+  }
+
+  Mock<SamplerActor> sampler{simulation};
+  TargetActor target;
+};
+
+struct DraftWorld : World {
+  DraftWorld() {
+    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, telemetry};
+    draft = simulation.spawn<DraftModel>(
+        DraftModelParts{device,
+                        [drafting](std::shared_ptr<DraftBoard> board) {
+                          return std::make_shared<DraftStep>(drafting, std::move(board));
+                        },
+                        reaper, telemetry});
+  }
+  ~DraftWorld() {
+    simulation.kill(draft);
+    simulation.run();
+  }
+  Frontier frontier(SequenceId id, const Tokens& committed, Epoch epoch, int window,
+                    int lookahead) {
+    Frontier at;
+    at.spec = greedy(id, int(committed.size()));
+    at.log = std::make_shared<TokenLog>(committed, 100);
+    at.log_length = int(committed.size());
+    at.chain = std::make_shared<Chain>(id, epoch);
+    at.chain->begin(at.length(), at.length() + window, at.length() + window + lookahead);
+    at.pages = pages(32);
+    at.residence = std::make_shared<Residence>();
+    at.residence->epoch = epoch;
+    return at;
+  }
+  bool drawn(const Chain& chain, int end) {
+    return simulation.run_until([&] { return chain.drawn() >= end; });
+  }
+
+  DraftActor draft;
+};
+
+} // namespace
+
+// ---- target ----
+
+TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the lane meanwhile") {
+  TargetWorld world;
+  Batch batch;
+  batch.id = 5;
+  batch.entries.push_back(world.entry({1, 2, 3}));
+  batch.entries.push_back(world.entry({4, 5}));
+  const auto begin = world.simulation.now();
+  world.simulation.tell(world.target, batch);
+  const auto logits = world.sampler.take<Logits>();
+  CHECK(world.simulation.now() == begin);
+  CHECK_FALSE(logits.pass->retirement.completed);
+  CHECK(world.simulation.ask<Pong>(world.target, Ping{})); // in the middle of a pass
+  CHECK(world.simulation.now() == begin);
+  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
+  CHECK(world.simulation.now() - begin == 10ms);
+  CHECK(logits.pass->batch.id == 5);
+  REQUIRE(logits.pass->rows.size() == 2);
+  const gpu::Tensor rows = logits.pass->workspace->logits();
+  for (const auto& [index, tokens] : {std::pair{0, Tokens{1, 2, 3}}, std::pair{1, Tokens{4, 5}}}) {
+    const auto& part = logits.pass->rows[std::size_t(index)];
+    CHECK(part.logit_rows == 1);
+    const float* row = rows.row(part.first_logit_row);
+    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) == world.likeliest(tokens));
+  }
+}
+
+TEST_CASE("bound tokens that are not there in time are not part of the pass") {
+  TargetWorld world;
+  Batch batch;
+  batch.patience = 50ms;
+  BatchEntry entry = world.entry({1, 2, 3});
+  entry.chain = std::make_shared<Chain>(1, Epoch{1, 1});
+  entry.chain->begin(3, 6, 6);
+  entry.chain->bind(6);
+  entry.chain->put(3, 7, nullptr);
+  entry.window = 3;
+  batch.entries.push_back(entry);
+  world.simulation.tell(world.target, batch);
+  const auto logits = world.sampler.take<Logits>();
+  const auto begin = world.simulation.now();
+  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
+  CHECK(world.simulation.now() - begin >= 50ms); // it waited, and no longer than it may
+  CHECK(world.simulation.now() - begin <= 70ms);
+  CHECK(logits.pass->rows[0].window == 1);
+  CHECK(logits.pass->rows[0].tokens == Tokens{1, 2, 3, 7});
+}
+
+// ---- draft ----
+
+TEST_CASE("the draft reads the prompt, writes the window and goes on to the lookahead's end") {
+  DraftWorld world;
+  const Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 2, 2);
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  REQUIRE(world.drawn(*at.chain, 7));
+  Tokens context{1, 2, 3};
+  for (int position = 3; position < 7; ++position) {
+    CHECK(at.chain->token(position) == world.likeliest(context));
+    context.push_back(at.chain->token(position));
+  }
+  world.simulation.run();
+  CHECK(at.chain->drawn() == 7); // and no further
+  CHECK(at.chain->bound() == 7);
+}
+
+TEST_CASE("a newer frontier takes effect between two tokens, an older one never") {
+  DraftWorld world;
+  const Frontier first = world.frontier(1, {1, 2, 3}, {1, 1}, 8, 0);
+  world.simulation.tell(world.draft, Frontiers{{first}});
+  REQUIRE(world.drawn(*first.chain, 5));
+  Frontier second = first; // the verdict: 3's follower was right, then came another
+  second.tokens = {first.chain->token(3), 6};
+  second.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  second.chain->begin(5, 7, 7);
+  first.chain->close();
+  world.simulation.tell(world.draft, Frontiers{{second}});
+  world.simulation.tell(world.draft, Frontiers{{first}}); // late
+  REQUIRE(world.drawn(*second.chain, 7));
+  world.simulation.run();
+  CHECK(first.chain->drawn() <= 6);
+  CHECK(second.chain->token(5) == world.likeliest({1, 2, 3, first.chain->token(3), 6}));
+}
+
+TEST_CASE("all sequences advance by one token in each pass") {
+  DraftWorld world;
+  const Frontier a = world.frontier(1, {1, 2}, {1, 1}, 3, 0);
+  const Frontier b = world.frontier(2, {3, 4}, {1, 2}, 3, 0);
+  const auto begin = world.simulation.now();
+  world.simulation.tell(world.draft, Frontiers{{a, b}});
+  REQUIRE(world.drawn(*a.chain, 5));
+  REQUIRE(world.drawn(*b.chain, 5));
+  CHECK(world.simulation.now() - begin == 30ms); // not 60
+}
+
+TEST_CASE("a forgotten sequence is drafted no more, and its pages are let go") {
+  DraftWorld world;
+  const std::size_t before = world.pool->ledger().free;
+  std::weak_ptr<const gpu::PageTable> pages;
+  ChainRef chain;
+  {
+    const Frontier at = world.frontier(1, {1, 2}, {1, 1}, 20, 0);
+    pages = at.pages;
+    chain = at.chain;
+    world.simulation.tell(world.draft, Frontiers{{at}});
+    REQUIRE(world.drawn(*chain, 4));
+    at.residence->over.store(true);
+    world.simulation.tell(world.draft, Forget{1, {1, 1}});
+    world.simulation.tell(world.draft, Frontiers{{at}}); // a hint that was late
+  }
+  world.simulation.run();
+  CHECK(chain->drawn() < 8);
+  CHECK(pages.expired());
+  CHECK(world.pool->ledger().free == before);
+}
+
+TEST_CASE("the draft answers in the middle of a pass, and its inbox outlives it") {
+  DraftWorld world;
+  const Frontier at = world.frontier(1, {1, 2}, {1, 1}, 4, 0);
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  world.simulation.run_until([&] { return at.chain->bound() > 2; });
+  const auto begin = world.simulation.now();
+  const auto lent = world.simulation.ask<Lent>(world.draft, Borrow{});
+  REQUIRE(lent);
+  CHECK(world.simulation.now() == begin);
+  REQUIRE(world.drawn(*at.chain, 6));
+  Frontier next = at;
+  next.tokens = {5};
+  next.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  next.chain->begin(3, 4, 4);
+  lent->inbox->post(Frontiers{{next}});
+  CHECK(world.drawn(*next.chain, 4));
+  world.simulation.kill(world.draft);
+  world.simulation.run();
+  Frontier last = next;
+  last.chain = std::make_shared<Chain>(1, Epoch{1, 3});
+  last.chain->begin(3, 4, 4);
+  lent->inbox->post(Frontiers{{last}});
+  world.simulation.run();
+  CHECK(last.chain->drawn() == 3); // lost, as a hint may be
+}

@@ -1,0 +1,100 @@
+// The sampler alone: a lane that only keeps what is submitted, a mock draft and a mock scheduler.
+#include "actors/sampler.hpp"
+#include "tests/actors/mail.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::messages;
+using namespace paceline::testing;
+
+namespace {
+
+/// Runs nothing by itself.
+struct StillLane final : gpu::Lane {
+  bool submit(std::shared_ptr<gpu::Step> step) override {
+    if (full)
+      return false;
+    steps.push_back(std::move(step));
+    return true;
+  }
+  const std::string& name() const override { return label; }
+
+  std::string label = "still";
+  bool full = false;
+  std::vector<std::shared_ptr<gpu::Step>> steps;
+};
+
+struct Inbox final : DraftInbox {
+  void post(const Frontiers& frontiers) override { posted.push_back(frontiers); }
+  std::vector<Frontiers> posted;
+};
+
+struct World {
+  World() {
+    SamplerParts parts;
+    parts.vocabulary = 4;
+    parts.telemetry = std::make_shared<Telemetry>();
+    sampler = simulation.spawn<Sampler>(parts);
+    draft.mail->when<Borrow, Lent>([this](const Borrow&) { return Lent{inbox}; });
+  }
+  void wire(const DraftActor& drafting) {
+    Wiring wiring;
+    wiring.scheduler = scheduler.actor;
+    wiring.draft = drafting;
+    simulation.tell(sampler, wiring);
+    simulation.run();
+  }
+  /// A pass that failed: its verification has nothing to judge and says so.
+  void pass(std::uint64_t batch) {
+    auto pass = std::make_shared<ForwardPass>();
+    pass->batch.id = batch;
+    pass->retirement.error = Error{ErrorCode::internal, "the lane failed", ""};
+    simulation.tell(sampler, Logits{pass, lane});
+    simulation.run();
+  }
+
+  Simulation simulation{0, exact_order};
+  Mock<SchedulerActor> scheduler{simulation};
+  Mock<DraftActor> draft{simulation};
+  std::shared_ptr<StillLane> lane = std::make_shared<StillLane>();
+  std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  SamplerActor sampler;
+};
+
+} // namespace
+
+TEST_CASE("verification is enqueued behind the pass, and its verdicts go to the scheduler") {
+  World world;
+  world.wire({});
+  world.pass(7);
+  REQUIRE(world.lane->steps.size() == 1);
+  CHECK(world.scheduler.mail->empty()); // the lane has not got there
+  gpu::Step& step = *world.lane->steps.front();
+  CHECK(step.prepare(world.simulation.now()) == gpu::Step::Next::done);
+  step.retire({.completed = true, .error = {}, .begin = {}, .end = {}, .busy = {}});
+  const auto verdicts = world.scheduler.take<Verdicts>();
+  CHECK(verdicts.batch == 7);
+  REQUIRE(verdicts.error);
+  CHECK(verdicts.error->message == "the lane failed");
+}
+
+TEST_CASE("the draft's inbox is borrowed once for each draft") {
+  World world;
+  world.wire(world.draft.actor);
+  world.draft.take<Borrow>();
+  world.wire(world.draft.actor); // somebody else was restarted
+  CHECK(world.draft.mail->empty());
+  Mock<DraftActor> successor{world.simulation};
+  world.wire(successor.actor);
+  successor.take<Borrow>();
+}
+
+TEST_CASE("a lane that takes no more work ends the sampler, so that it is started again") {
+  World world;
+  world.wire({});
+  world.lane->full = true;
+  world.pass(1);
+  CHECK_FALSE(world.simulation.ask<Pong>(world.sampler, Ping{}));
+}

@@ -1,0 +1,529 @@
+// The scheduler alone: every neighbour is a mock, so a test says what each of them answers and sees
+// what each of them is asked.
+#include "actors/limits.hpp"
+#include "actors/scheduler.hpp"
+#include "tests/actors/mail.hpp"
+#include "tests/actors/pools.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::messages;
+using namespace paceline::testing;
+
+namespace {
+
+constexpr int page_tokens = 4;
+
+gpu::PageTableRef table(int capacity) {
+  std::vector<gpu::PageRef> pages;
+  for (int tokens = 0; tokens < capacity; tokens += page_tokens)
+    pages.push_back(std::make_shared<gpu::Page>());
+  return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
+}
+
+KvGrant grant(SequenceId sequence, int capacity) {
+  KvGrant grant;
+  grant.sequence = sequence;
+  grant.granted = true;
+  grant.target = table(capacity);
+  grant.draft = table(capacity);
+  return grant;
+}
+KvGrant refusal(SequenceId sequence) {
+  KvGrant refusal;
+  refusal.sequence = sequence;
+  return refusal;
+}
+
+SchedulerParts plain() {
+  SchedulerParts parts;
+  parts.policy.mode = SpeculationMode::off;
+  parts.max_model_len = 1000;
+  parts.max_num_seqs = 4;
+  parts.prefill_chunk = 16;
+  parts.logit_rows = 64;
+  parts.telemetry = std::make_shared<Telemetry>();
+  return parts;
+}
+
+SchedulerParts drafting(SpeculationMode mode, int window) {
+  SchedulerParts parts = plain();
+  parts.policy.mode = mode;
+  parts.policy.window = window;
+  parts.has_draft = true;
+  return parts;
+}
+
+struct World {
+  explicit World(SchedulerParts parts) {
+    scheduler = simulation.spawn<Scheduler>(parts);
+    kv.mail->when<KvReserve, KvGrant>(
+        [](const KvReserve& asked) { return grant(asked.sequence, asked.capacity); });
+    kv.mail->when<KvGrow, KvGrant>(
+        [](const KvGrow& asked) { return grant(asked.sequence, asked.capacity); });
+    wire();
+  }
+  void wire(bool with_draft = true) {
+    Wiring wiring;
+    wiring.facade = facade.actor;
+    wiring.scheduler = scheduler;
+    if (with_draft)
+      wiring.draft = draft.actor;
+    wiring.target = target->actor;
+    wiring.sampler = sampler.actor;
+    wiring.kv_cache = kv.actor;
+    simulation.tell(scheduler, wiring);
+  }
+
+  void admit(SequenceId id, Tokens prompt, int max_tokens = 100, Tokens committed = {}) {
+    auto spec = std::make_shared<SequenceSpec>();
+    spec->id = id;
+    spec->prompt_tokens = int(prompt.size());
+    spec->max_tokens = max_tokens;
+    spec->end_of_text = {0};
+    prompt.insert(prompt.end(), committed.begin(), committed.end());
+    simulation.tell(scheduler, Admit{spec, prompt});
+  }
+
+  Batch batch() { return target->take<Batch>(); }
+  /// A batch of so many sequences; smaller ones are answered with a token each before it.
+  Batch batch_of(std::size_t sequences) {
+    Batch batch = this->batch();
+    while (batch.entries.size() < sequences) {
+      decode(batch, {7});
+      facade.take<Commits>();
+      batch = this->batch();
+    }
+    return batch;
+  }
+  /// The verdict that commits `tokens`.
+  static Verdict verdict(const BatchEntry& entry, Tokens tokens) {
+    Verdict v;
+    v.sequence = entry.spec->id;
+    v.epoch = entry.epoch;
+    v.cached = entry.length;
+    v.sources.assign(tokens.size(), TokenSource::target);
+    v.tokens = std::move(tokens);
+    return v;
+  }
+  void answer(const Batch& batch, std::vector<Verdict> sequences) {
+    Verdicts verdicts;
+    verdicts.batch = batch.id;
+    verdicts.sequences = std::move(sequences);
+    simulation.tell(scheduler, verdicts);
+  }
+  /// Answers a batch of one sequence: these are its next tokens.
+  void decode(const Batch& batch, Tokens tokens) {
+    answer(batch, {verdict(batch.entries.at(0), std::move(tokens))});
+  }
+  Committed commits() {
+    auto news = facade.take<Commits>();
+    REQUIRE(news.sequences.size() == 1);
+    return news.sequences.front();
+  }
+
+  Simulation simulation{0, exact_order};
+  Mock<FacadeActor> facade{simulation};
+  Mock<KvCacheActor> kv{simulation};
+  Mock<DraftActor> draft{simulation};
+  Mock<SamplerActor> sampler{simulation};
+  std::unique_ptr<Mock<TargetActor>> target = std::make_unique<Mock<TargetActor>>(simulation);
+  SchedulerActor scheduler;
+};
+
+/// The draft, as a verification leaves it: all positions up to `end` bound and drawn.
+void draft_up_to(Chain& chain, int end) {
+  chain.bind(end);
+  for (int position = chain.drawn(); position < end; ++position)
+    chain.put(position, 5, nullptr);
+}
+
+} // namespace
+
+TEST_CASE("a request is given pages, runs, commits, and gives its pages back at the end") {
+  World world(plain());
+  world.admit(1, {1, 2, 3}, 2);
+  const auto asked = world.kv.take<KvReserve>();
+  CHECK(asked.length == 3);
+  CHECK(asked.capacity == 5); // not more than it can ever need
+  const Batch prefill = world.batch();
+  REQUIRE(prefill.entries.size() == 1);
+  CHECK(prefill.entries[0].cached == 0);
+  CHECK(prefill.entries[0].length == 3);
+  CHECK(prefill.entries[0].judges);
+  CHECK(prefill.entries[0].chain == nullptr);
+  world.decode(prefill, {7});
+  CHECK(world.commits().tokens == Tokens{7});
+  const Batch next = world.batch();
+  CHECK(next.entries[0].cached == 3);
+  CHECK(next.entries[0].length == 4);
+  world.decode(next, {8});
+  const Committed last = world.commits();
+  CHECK(last.first == 1);
+  CHECK(last.tokens == Tokens{8});
+  CHECK(last.length);
+  CHECK(world.kv.take<KvPublish>().target_valid == 3);
+  const auto released = world.kv.take<KvRelease>();
+  CHECK(released.sequence == 1);
+  CHECK(released.target_valid == 4);
+  CHECK(world.target->mail->empty());
+}
+
+TEST_CASE("a token of the end of text ends the output, and what a step brought after it is cut") {
+  World world(plain());
+  world.admit(1, {1, 2});
+  world.decode(world.batch(), {7, 0, 9});
+  const Committed news = world.commits();
+  CHECK(news.tokens == Tokens{7, 0});
+  CHECK(news.end_of_text);
+}
+
+TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
+  World world(plain()); // 16 prompt tokens a step
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  world.admit(2, Tokens(40, 3));
+  world.decode(batch, {7});
+  world.facade.take<Commits>();
+  std::vector<int> lengths;
+  for (bool judged = false; !judged;) {
+    batch = world.batch_of(2);
+    CHECK(batch.entries[0].spec->id == 1); // first, and never without its row
+    CHECK(batch.entries[0].length - batch.entries[0].cached == 1);
+    lengths.push_back(batch.entries[1].length);
+    judged = batch.entries[1].judges;
+    world.answer(batch, {World::verdict(batch.entries[0], {5}),
+                         World::verdict(batch.entries[1], judged ? Tokens{6} : Tokens{})});
+    world.facade.take<Commits>();
+  }
+  CHECK(lengths == std::vector{16, 32, 40});
+}
+
+TEST_CASE("no more sequences run than may, and the next comes as soon as one ends") {
+  SchedulerParts parts = plain();
+  parts.max_num_seqs = 2;
+  World world(parts);
+  for (const SequenceId id : {1, 2, 3})
+    world.admit(id, {1}, 2);
+  Batch batch = world.batch();
+  world.decode(batch, {5});
+  batch = world.batch();
+  REQUIRE(batch.entries.size() == 2);
+  CHECK(batch.entries[0].spec->id == 1);
+  CHECK(batch.entries[1].spec->id == 2);
+  world.answer(batch,
+               {World::verdict(batch.entries[0], {5}), World::verdict(batch.entries[1], {5})});
+  batch = world.batch(); // 1 is done; 3 has asked for pages meanwhile
+  world.decode(batch, {5});
+  batch = world.batch();
+  CHECK(batch.entries[0].spec->id == 3);
+}
+
+TEST_CASE("verdicts of another batch and of another epoch are dropped") {
+  World world(plain());
+  world.admit(1, {1});
+  const Batch batch = world.batch();
+  Batch older = batch;
+  --older.id;
+  world.decode(older, {9});
+  Verdict stale = World::verdict(batch.entries[0], {9});
+  --stale.epoch.counter;
+  world.answer(batch, {stale});
+  world.simulation.tell(world.scheduler, Abandon{1}); // the end, so that there is one to wait for
+  world.kv.take<KvReserve>();
+  CHECK(world.kv.take<KvRelease>().sequence == 1);
+  CHECK(world.facade.mail->empty());
+}
+
+TEST_CASE("a verdict after its request was abandoned commits nothing") {
+  World world(plain());
+  world.admit(1, {1});
+  const Batch batch = world.batch();
+  world.simulation.tell(world.scheduler, Abandon{1});
+  world.decode(batch, {9});
+  world.admit(2, {2});
+  CHECK(world.batch().entries.at(0).spec->id == 2);
+  CHECK(world.facade.mail->empty());
+}
+
+TEST_CASE("refused pages are asked for again, and a request that nobody can serve fails") {
+  World world(plain());
+  int refusals = 0;
+  world.kv.mail->when<KvReserve, KvGrant>([&](const KvReserve& asked) {
+    ++refusals;
+    return refusal(asked.sequence);
+  });
+  world.admit(1, {1});
+  const auto failed = world.facade.take<Failed>();
+  CHECK(failed.sequence == 1);
+  CHECK(failed.error.code == ErrorCode::out_of_memory);
+  CHECK(refusals == actors::limits::reservation_tries_max + 1);
+}
+
+TEST_CASE("when pages run out the youngest gives way, and is recomputed from all its tokens") {
+  World world(plain());
+  bool full = false;
+  world.kv.mail->when<KvReserve, KvGrant>([&](const KvReserve& asked) {
+    return full ? refusal(asked.sequence) : grant(asked.sequence, 8);
+  });
+  world.kv.mail->when<KvGrow, KvGrant>([](const KvGrow& asked) { return refusal(asked.sequence); });
+  world.admit(1, Tokens(6, 1));
+  world.admit(2, Tokens(6, 2));
+  Tokens second(6, 2); // with what is committed of it
+  std::optional<KvRelease> released;
+  while (!released) {
+    const Batch batch = world.batch();
+    std::vector<Verdict> verdicts;
+    for (const BatchEntry& entry : batch.entries)
+      verdicts.push_back(World::verdict(entry, {5}));
+    full = true;
+    world.answer(batch, verdicts);
+    for (const Committed& news : world.facade.take<Commits>().sequences)
+      if (news.sequence == 2)
+        second.insert(second.end(), news.tokens.begin(), news.tokens.end());
+    world.simulation.run_until([&] { return !world.target->mail->empty(); });
+    released = world.kv.mail->find<KvRelease>();
+  }
+  CHECK(released->sequence == 2);
+  CHECK(released->target_valid == int(second.size()) - 1); // what it computed may be kept
+  full = false;
+  world.simulation.tell(world.scheduler, Abandon{1});
+  std::optional<KvReserve> asked;
+  world.simulation.run_until([&] {
+    return (asked = world.kv.mail->find<KvReserve>()) && asked->length == int(second.size());
+  });
+  REQUIRE(asked);
+  CHECK(asked->sequence == 2);
+  const auto log = asked->log->first(asked->length);
+  CHECK(Tokens(log.begin(), log.end()) == second);
+}
+
+TEST_CASE("a new target gets every sequence again, from its committed tokens") {
+  World world(plain());
+  world.admit(1, {1, 2, 3});
+  world.decode(world.batch(), {7});
+  CHECK(world.commits().tokens == Tokens{7});
+  const Batch lost = world.batch();
+  const auto died =
+      std::exchange(world.target, std::make_unique<Mock<TargetActor>>(world.simulation));
+  world.wire();
+  const Batch again = world.batch();
+  CHECK(again.entries[0].cached == 0);
+  CHECK(again.entries[0].length == 4);
+  CHECK(again.entries[0].epoch > lost.entries[0].epoch);
+  world.decode(lost, {8}); // too late
+  world.decode(again, {9});
+  const Committed news = world.commits();
+  CHECK(news.first == 1);
+  CHECK(news.tokens == Tokens{9});
+  const auto released = world.kv.mail->find<KvRelease>();
+  REQUIRE(released);
+  CHECK(released->target_valid == 0); // nobody knows what a dead target wrote
+}
+
+TEST_CASE("a batch that is never answered is given up, and after some rebuilds so is its request") {
+  World world(plain());
+  world.admit(1, {1, 2, 3});
+  int batches = 0;
+  world.simulation.run_until([&] {
+    batches += bool(world.target->mail->find<Batch>());
+    return !world.facade.mail->empty();
+  });
+  CHECK(world.facade.take<Failed>().error.code == ErrorCode::unavailable);
+  CHECK(batches == actors::limits::rebuilds_max + 1);
+}
+
+TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progress") {
+  World world(plain());
+  world.admit(1, {1, 2, 3}, 1000);
+  for (int round = 0; round < 2 * actors::limits::rebuilds_max; ++round) {
+    Verdicts failed;
+    failed.batch = world.batch().id;
+    failed.error = Error{ErrorCode::internal, "the lane failed", ""};
+    world.simulation.tell(world.scheduler, failed);
+    world.decode(world.batch(), {7});
+    CHECK(world.commits().first == round);
+    world.simulation.run_until([&] { return !world.target->mail->empty(); });
+  }
+}
+
+TEST_CASE("a row that is no distribution fails its request only") {
+  World world(plain());
+  world.admit(1, {1});
+  world.decode(world.batch(), {7});
+  world.commits();
+  world.admit(2, {2});
+  const Batch batch = world.batch_of(2);
+  Verdict bad = World::verdict(batch.entries[0], {});
+  bad.failed = true;
+  world.answer(batch, {bad, World::verdict(batch.entries[1], {8})});
+  CHECK(world.facade.take<Failed>().sequence == bad.sequence);
+  CHECK(world.commits().tokens == Tokens{8});
+}
+
+TEST_CASE("epochs begin with the incarnation, and grow") {
+  SchedulerParts parts = plain();
+  parts.incarnation = 3;
+  World world(parts);
+  world.admit(1, {1}, 100, {4, 5}); // as the facade gives it to a successor
+  const Batch batch = world.batch();
+  CHECK(batch.entries[0].epoch.incarnation == 3);
+  CHECK(batch.entries[0].length == 3);
+  world.decode(batch, {6});
+  CHECK(world.commits().first == 2); // what was delivered before is not committed again
+  CHECK(world.batch().entries[0].epoch > batch.entries[0].epoch);
+}
+
+// ---- speculation ----
+
+TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on with it") {
+  World world(drafting(SpeculationMode::overlap, 2));
+  world.admit(1, {1, 2, 3});
+  Batch batch = world.batch();
+  const ChainRef first = batch.entries[0].next_chain;
+  REQUIRE(first);
+  CHECK(batch.entries[0].chain == nullptr);
+  CHECK(batch.entries[0].next_window == 2);
+  CHECK(batch.entries[0].next_lookahead == 3);
+  first->begin(4, 6, 9); // the verification's part, and the draft's
+  draft_up_to(*first, 7);
+  world.decode(batch, {7});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].chain == first);
+  CHECK(batch.entries[0].window == 2);
+  CHECK(batch.entries[0].whole);
+  CHECK(batch.entries[0].judge_lookahead);
+  Verdict hit = World::verdict(batch.entries[0], {5, 5, 5});
+  hit.judged = hit.accepted = 3;
+  hit.hit = hit.had_lookahead = true;
+  first->extend(9, 12);
+  draft_up_to(*first, 9);
+  world.answer(batch, {hit});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].chain == first);
+  CHECK_FALSE(first->closed());
+  const ChainRef second = batch.entries[0].next_chain;
+  Verdict miss = World::verdict(batch.entries[0], {5, 9});
+  miss.judged = 2;
+  miss.accepted = 1;
+  second->begin(9, 11, 14);
+  draft_up_to(*second, 11);
+  world.answer(batch, {miss});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].chain == second);
+  CHECK(first->closed());
+  CHECK(second->epoch() > first->epoch());
+}
+
+TEST_CASE("tokens that were drafted under a verification say so") {
+  World world(drafting(SpeculationMode::overlap, 1));
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 3, 5);
+  draft_up_to(*chain, 4);
+  world.decode(batch, {7});
+  CHECK(world.commits().sources == std::vector{TokenSource::target});
+  batch = world.batch();
+  Verdict hit = World::verdict(batch.entries[0], {5, 5});
+  hit.sources = {TokenSource::draft, TokenSource::lookahead};
+  hit.judged = hit.accepted = 2;
+  hit.hit = hit.had_lookahead = true;
+  chain->extend(6, 8);
+  draft_up_to(*chain, 5); // before the verdict is known here
+  world.answer(batch, {hit});
+  CHECK(world.commits().sources == hit.sources);
+  draft_up_to(*chain, 6); // behind it
+  batch = world.batch();
+  Verdict next = World::verdict(batch.entries[0], {5, 5, 6});
+  next.sources = {TokenSource::draft, TokenSource::draft, TokenSource::target};
+  next.judged = next.accepted = 2;
+  world.answer(batch, {next});
+  CHECK(world.commits().sources ==
+        std::vector{TokenSource::lookahead, TokenSource::draft, TokenSource::target});
+}
+
+TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
+  World world(drafting(SpeculationMode::sync, 4));
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 6, 6);
+  const auto begin = world.simulation.now();
+  world.decode(batch, {7});
+  batch = world.batch();
+  CHECK(world.simulation.now() - begin == actors::limits::draft_patience_min);
+  CHECK(batch.entries[0].window == 0);
+  CHECK(batch.entries[0].chain == nullptr); // it is not waited for again
+  CHECK(chain->closed());
+}
+
+TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
+  World world(drafting(SpeculationMode::sync, 2));
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 4, 4);
+  world.decode(batch, {7});
+  world.commits(); // the scheduler has done all it can, and waits
+  const auto begin = world.simulation.now();
+  CHECK(world.target->mail->empty());
+  draft_up_to(*chain, 4);
+  batch = world.batch();
+  CHECK(world.simulation.now() == begin);
+  CHECK(batch.entries[0].window == 2);
+}
+
+TEST_CASE("a window never reaches beyond what the request may still say") {
+  World world(drafting(SpeculationMode::sync, 8));
+  world.admit(1, {1}, 4);
+  Batch batch = world.batch();
+  CHECK(batch.entries[0].next_window == 2); // one token comes now, one is the verdict's own
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 4, 4);
+  draft_up_to(*chain, 4);
+  world.decode(batch, {7});
+  batch = world.batch();
+  CHECK(batch.entries[0].window == 2);
+  CHECK(batch.entries[0].next_window == 1); // should it accept nothing
+}
+
+TEST_CASE("a draft that lied is not asked again, and its request goes on") {
+  World world(drafting(SpeculationMode::sync, 2));
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 4, 4);
+  draft_up_to(*chain, 4);
+  world.decode(batch, {7});
+  batch = world.batch();
+  Verdict lie = World::verdict(batch.entries[0], {8});
+  lie.judged = 1;
+  lie.draft_lied = true;
+  world.answer(batch, {lie});
+  batch = world.batch();
+  CHECK(chain->closed());
+  CHECK(batch.entries[0].chain == nullptr);
+  CHECK(batch.entries[0].next_chain == nullptr);
+}
+
+TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
+  World world(drafting(SpeculationMode::sync, 2));
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  const ChainRef chain = batch.entries[0].next_chain;
+  chain->begin(2, 4, 4);
+  world.decode(batch, {7}); // it would wait for the window
+  world.commits();
+  const auto begin = world.simulation.now();
+  world.wire(false);
+  batch = world.batch();
+  CHECK(world.simulation.now() == begin);
+  CHECK(batch.entries[0].window == 0);
+  CHECK(batch.entries[0].next_chain == nullptr);
+}

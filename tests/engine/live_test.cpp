@@ -1,0 +1,81 @@
+// Promises 1 and 2 again, on real threads and real kernels: the demo pair on this machine's cores.
+#include "tests/support/engine_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+/// Source texts of different length; half are greedy, half `coupled` with temperature, top-p and
+/// penalties.
+std::vector<Request> requests() {
+  std::vector<Request> all;
+  for (const char* prompt :
+       {"def", "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(",
+        "import os\nimport sys\n\ndef main():\n",
+        "def mean(values):\n    \"\"\"Return the arithmetic mean.\"\"\"\n    total = 0\n    "
+        "for "}) {
+    Request request;
+    request.prompt = prompt;
+    request.max_tokens = 24;
+    request.ignore_eos = true;
+    request.verify = VerifyRule::coupled;
+    request.sampling.temperature = 0.0f;
+    if (all.size() % 2) {
+      request.sampling.temperature = 0.9f;
+      request.sampling.top_p = 0.95f;
+      request.sampling.repetition_penalty = 1.1f;
+      request.sampling.seed = 5 + all.size();
+    }
+    all.push_back(request);
+  }
+  return all;
+}
+
+std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
+  std::vector<std::vector<TokenId>> all;
+  for (const Answer& answer : answers)
+    all.push_back(answer.tokens);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("on real threads: the same tokens in every mode, window, batch, chunk, page and team") {
+  constexpr std::array modes{SpeculationMode::sync, SpeculationMode::overlap,
+                             SpeculationMode::automatic};
+  constexpr std::array chunks{512, 7, 1, 33};
+  constexpr std::array pages{16, 2, 64};
+
+  EngineOptions plain;
+  plain.speculation = SpeculationMode::off;
+  plain.threads = 1;
+  std::vector<std::vector<TokenId>> expected;
+  {
+    Engine engine = open_engine(plain);
+    for (const Request& request : requests())
+      expected.push_back(ask(engine, request).tokens);
+  }
+  std::uint64_t accepted = 0;
+  for (int window = 1; window <= 8; ++window) {
+    const auto turn = std::size_t(window);
+    EngineOptions options;
+    options.speculation = modes[turn % modes.size()];
+    options.window = window;
+    options.threads = 1 + window % 3; // more threads than cores, too
+    options.prefill_chunk = chunks[turn % chunks.size()];
+    options.page_tokens = pages[turn / 2 % pages.size()];
+    options.max_num_seqs = 1 + window % 4;
+    CAPTURE(window);
+    Engine engine = open_engine(options);
+    const std::vector<Answer> answers = ask_all(engine, requests());
+    CHECK(tokens_of(answers) == expected);
+    for (const Answer& answer : answers)
+      accepted += answer.end().speculation.accepted;
+  }
+  CHECK(accepted > 100); // speculation was at work
+}
