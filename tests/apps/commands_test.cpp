@@ -23,8 +23,7 @@ TEST_CASE("tokenize gives ids and pieces") {
 }
 
 TEST_CASE("tokenize encodes and decodes line by line") {
-  const auto result =
-      run_paceline({"tokenize", "--jsonl"}, "\"def f(x):\\n\"\n[348, -1]\n\"\"");
+  const auto result = run_paceline({"tokenize", "--jsonl"}, "\"def f(x):\\n\"\n[348, -1]\n\"\"");
   REQUIRE(result.status == 0);
   const auto whole = paceline_json({"tokenize"}, "def f(x):\n");
   const std::string first = json::serialize(whole) + "\n";
