@@ -81,6 +81,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return MappedFile(path, {static_cast<const std::byte*>(at), size});
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  const auto page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
+  const auto begin = (std::uintptr_t(part.data()) + page - 1) / page * page;
+  const auto end = (std::uintptr_t(part.data()) + part.size()) / page * page;
+  if (begin < end) // What the two ends share with other parts stays.
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 Result<json::object> read_json_object(const std::string& path) {
   auto file = MappedFile::open(path);
   if (!file)
@@ -105,7 +113,12 @@ Result<json::object> read_json_object(const std::string& path) {
   return std::move(value.get_object());
 }
 
-const json::value* JsonFields::find(std::string_view key) const {
+const json::value* JsonFields::unread(std::string_view key) {
+  return asked_.contains(key) ? nullptr : find(key);
+}
+
+const json::value* JsonFields::find(std::string_view key) {
+  asked_.emplace(key);
   const json::value* value = object_->if_contains(key);
   return value && !value->is_null() ? value : nullptr;
 }

@@ -7,7 +7,9 @@
 #include <boost/json/value.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +33,8 @@ public:
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Memory of a part that was read need not stay; it comes back from the file when it is read.
+  void release(std::span<const std::byte> part) const;
 
 private:
   MappedFile(std::string path, std::span<const std::byte> bytes);
@@ -50,7 +54,11 @@ public:
       : where_(std::move(where)), object_(&object) {}
 
   /// Null when absent or JSON's null.
-  const boost::json::value* find(std::string_view key) const;
+  const boost::json::value* find(std::string_view key);
+  /// The same for a key that no other member was asked for.
+  const boost::json::value* unread(std::string_view key);
+  /// Whether the key is there, be it with null.
+  bool says(std::string_view key) const { return object_->contains(key); }
   /// Without a fallback the field is required.
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high,
                        std::optional<std::int64_t> fallback = {});
@@ -59,11 +67,18 @@ public:
   std::string string(std::string_view key, std::string_view fallback);
 
   void wrong(ErrorCode code, std::string what, std::string hint);
+  /// An error of a part of this object's.
+  void fail(const Error& error) {
+    if (!error_)
+      error_ = error;
+  }
+  const std::string& where() const { return where_; }
   const std::optional<Error>& error() const { return error_; }
 
 private:
   std::string where_;
   const boost::json::object* object_;
+  std::set<std::string, std::less<>> asked_;
   std::optional<Error> error_;
 };
 

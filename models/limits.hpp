@@ -11,6 +11,7 @@ inline constexpr std::size_t safetensors_header_bytes_max = 100u
                                                             << 20; ///< As the format's own limit.
 inline constexpr int json_depth_max = 64;
 inline constexpr std::size_t tensors_max = 1u << 18; ///< Of one file; more are refused.
+inline constexpr std::size_t shards_max = 1024;      ///< Files of one checkpoint; more are refused.
 inline constexpr std::size_t tensor_rank_max = 8;    ///< Dimensions of one tensor.
 inline constexpr int vocabulary_max = 1 << 20;
 inline constexpr int layers_max = 1024;

@@ -44,6 +44,9 @@ public:
   /// Rows of the output head, padding included; ids the tokenizer does not know are padding.
   virtual int vocabulary() const = 0;
   virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
+  /// Positions behind which no row looks: a row at position p needs those from p - window + 1 on.
+  /// 0: rows look back to the first.
+  virtual int window() const { return 0; }
   virtual gpu::Device& device() const = 0;
 
   virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,

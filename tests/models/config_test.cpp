@@ -3,6 +3,7 @@
 #include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <optional>
@@ -73,10 +74,14 @@ TEST_CASE("the demo pair's configuration is read as it stands") {
 TEST_CASE("what config.json may leave out has its default") {
   CHECK(config_with("head_dim", nullptr)->head_dim == 64);
   CHECK(config_with("num_key_value_heads", nullptr)->kv_heads == 6);
-  CHECK(config_with("rope_theta", 500000)->rope_theta == 500000.0f);
+  const auto second_of = [](const char* key, const json::value& value) {
+    return double(config_with(key, value)->ropes.at(0).frequencies.at(1));
+  };
+  const double second = std::pow(500000.0, -2.0 / 64);
+  CHECK(second_of("rope_theta", 500000) == doctest::Approx(second));
   CHECK(config_with("rope_scaling", json::object{{"rope_type", "default"}}));
-  CHECK(config_with("rope_parameters", json::object{{"rope_type", "default"}, {"rope_theta", 1e6}})
-            ->rope_theta == 1e6f);
+  CHECK(second_of("rope_parameters", json::object{{"rope_type", "default"}, {"rope_theta", 5e5}}) ==
+        doctest::Approx(second));
   CHECK(config_with("architectures", nullptr)->architecture == "LlamaForCausalLM");
 }
 
