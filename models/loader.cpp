@@ -1,9 +1,11 @@
 // From a checkpoint folder to packed weights.
 #include "base/bf16.hpp"
 #include "models/checkpoint.hpp"
+#include "models/limits.hpp"
 #include "models/scripted.hpp"
 #include "models/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <optional>
@@ -166,11 +168,21 @@ private:
 
   /// Angles are products of f32, as in the implementations that models are trained with.
   RopeBuffers rope_tables(const RopeConfig& rope) {
+    const std::size_t angles = std::size_t(config_.context) * rope.frequencies.size();
+    if (error_)
+      return {};
+    if (2 * angles * sizeof(float) > limits::rope_table_bytes_max) {
+      error_ =
+          Error{ErrorCode::out_of_memory,
+                fmt::format("{} positions take too large a table of rotations", config_.context),
+                "lower --max-model-len"};
+      return {};
+    }
     std::vector<float> cos;
     std::vector<float> sin;
-    cos.reserve(std::size_t(config_.context) * rope.frequencies.size());
-    sin.reserve(cos.capacity());
-    for (int position = 0; position < config_.context && !error_; ++position) {
+    cos.reserve(angles);
+    sin.reserve(angles);
+    for (int position = 0; position < config_.context; ++position) {
       for (const float frequency : rope.frequencies) {
         const float angle = float(position) * frequency;
         cos.push_back(rope.factor * std::cos(angle));
@@ -213,6 +225,7 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   auto config = load_config(folder);
   if (!config)
     return tl::unexpected(config.error());
+  config->context = std::min(config->context, options.max_positions);
   auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
     return tl::unexpected(checkpoint.error());

@@ -4,6 +4,7 @@
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
+#include "models/limits.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
 
@@ -61,8 +62,9 @@ public:
 using ProgressCallback = std::function<void(const std::string& what, double done)>;
 
 struct LoadOptions {
-  NumberFormat dtype = NumberFormat::automatic; ///< automatic: the checkpoint's own.
-  ProgressCallback progress;                    ///< May be empty.
+  NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
+  int max_positions = limits::positions_default; ///< A longer context is cut to this.
+  ProgressCallback progress;                     ///< May be empty.
 };
 
 /// A model from a checkpoint folder (any that resolve_model_path gives), packed for `device`.

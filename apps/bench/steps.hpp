@@ -10,9 +10,11 @@ namespace paceline::apps {
 
 /// Seconds, medians.
 struct StepTimes {
-  std::map<int, double> target; ///< By rows: 1, 2, 4, 8, 16 at context 256.
-  double draft = 0;             ///< One row at context 256; 0: no draft model.
-  double prefill_512 = 0;       ///< Of the target; 0: its context is too short.
+  std::map<int, double> target;     ///< By rows: 1, 2, 4, 8, 16 at context 256.
+  double draft = 0;                 ///< One row at context 256; 0: no draft model.
+  double prefill_512 = 0;           ///< Of the target; 0: its context is too short.
+  double weight_bytes = 0;          ///< That a target step of one row reads.
+  double prefill_multiply_adds = 0; ///< Of that prefill; 0: not known.
 
   /// Of a target step of `rows`, between the measured ones.
   double target_seconds(double rows) const;

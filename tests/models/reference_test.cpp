@@ -103,7 +103,6 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
                                                row.at("logits").as_array()));
       CHECK(worst <= (bf16 ? 2e-2 : 1e-4));
       worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);
-      MESSAGE(std::string(entry.at("name").as_string()), ", ", std::string(name), ": ", worst);
       for (std::size_t i = 0; !bf16 && i + 1 < prompt.size(); ++i)
         CHECK(std::abs(logprob(logits[i], prompt[i + 1]) -
                        expected.at("logprobs").at(i).to_number<double>()) < 2e-3);

@@ -1,6 +1,8 @@
 """Writes tests/models/data/checkpoints.json: what `transformers` computes of tiny checkpoints.
 
-Usage: checkpoints.py   (from the repository's root; `./dev reference` runs it)
+Usage: checkpoints.py [--check]   (from the repository's root; `./dev reference checkpoints` runs it)
+
+With --check the file is compared with what would be written.
 
 A case is a config.json as the hub has it. Weights are not stored: each is a function of its name and index (see
 `weights`), which the tests repeat. For each number format of a case the reference runs in f32 on the weights as that
@@ -8,12 +10,13 @@ format holds them, and leaves some rows of logits, the log-probability of every 
 with the gap between the two highest logits at each step. An option that changes nothing would prove nothing, so each case
 also names one change of its config.json that must change the logits.
 """
-import json, logging, math, tempfile
+import json, logging, math, sys, tempfile
 import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 logging.disable(logging.WARNING)
+FILE = "tests/models/data/checkpoints.json"
 PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
 BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "vocab_size": 160,
@@ -163,8 +166,22 @@ def main():
                     "prompt": prompt, "results": results})
         print(f"{entry['name']}: {sum(math.prod(t[1]) for t in tensors)} parameters, rms "
               f"{logits.pow(2).mean().sqrt():.3g}, a change shows by {effect:.2g}, smallest gap {min(results['f32']['gaps'])}")
-    with open("tests/models/data/checkpoints.json", "w") as f:
-        f.write("[" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "]\n")
+    text = "[" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "]\n"
+    if "--check" in sys.argv:
+        return check(json.loads(text), json.load(open(FILE)))
+    with open(FILE, "w") as f:
+        f.write(text)
+
+
+def check(fresh, kept):
+    """The file is what this machine computes, but for the order of its sums."""
+    for a, b in zip(fresh, kept, strict=True):
+        assert all(a[key] == b[key] for key in a if key != "results"), a["name"] + " is another case"
+        for dtype, result in a["results"].items():
+            for x, y in zip(result["rows"], b["results"][dtype]["rows"], strict=True):
+                x, y = np.array(x["logits"]), np.array(y["logits"])
+                assert np.sqrt(((x - y) ** 2).mean() / (y ** 2).mean()) < 1e-5, (a["name"], dtype)
+    print(f"{len(fresh)} checkpoints are as {FILE} says")
 
 
 main()
