@@ -63,8 +63,8 @@ using ProgressCallback = std::function<void(const std::string& what, double done
 
 struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
-  int max_positions = limits::positions_default; ///< A longer context is cut to this.
   ProgressCallback progress;                     ///< May be empty.
+  int max_positions = limits::positions_default; ///< A longer context is cut to this.
 };
 
 /// A model from a checkpoint folder (any that resolve_model_path gives), packed for `device`.
