@@ -81,12 +81,13 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return MappedFile(path, {static_cast<const std::byte*>(at), size});
 }
 
-void MappedFile::release(std::span<const std::byte> part) const {
-  const auto page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
-  const auto begin = (std::uintptr_t(part.data()) + page - 1) / page * page;
-  const auto end = (std::uintptr_t(part.data()) + part.size()) / page * page;
-  if (begin < end) // What the two ends share with other parts stays.
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+void release_pages(std::span<const std::byte> part) {
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t first = (address + page - 1) / page * page;
+  const std::uintptr_t last = (address + part.size()) / page * page;
+  if (first < last)
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 Result<json::object> read_json_object(const std::string& path) {

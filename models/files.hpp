@@ -33,14 +33,16 @@ public:
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Memory of a part that was read need not stay; it comes back from the file when it is read.
-  void release(std::span<const std::byte> part) const;
 
 private:
   MappedFile(std::string path, std::span<const std::byte> bytes);
   std::string path_;
   std::span<const std::byte> bytes_;
 };
+
+/// Lets the whole pages within a part of a mapped file leave memory; what is read again is read
+/// from the file again.
+void release_pages(std::span<const std::byte> part);
 
 /// A file's JSON object, within limits.hpp's bounds.
 Result<boost::json::object> read_json_object(const std::string& path);
