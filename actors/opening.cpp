@@ -59,7 +59,11 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
   if (!tokenizer)
     return tl::unexpected(tokenizer.error());
   loaded.tokenizer = *tokenizer;
-  models::LoadOptions how{o.dtype, o.progress};
+  models::LoadOptions how;
+  how.dtype = o.dtype;
+  how.progress = o.progress;
+  if (o.max_model_len > 0)
+    how.max_positions = o.max_model_len;
   auto model = models::load_model(*path, loaded.device, how);
   if (!model)
     return tl::unexpected(model.error());
@@ -113,7 +117,8 @@ Result<std::size_t> pages_for(const EngineOptions& o, const Loaded& target,
 
 int context_of(const EngineOptions& o, const Loaded& target) {
   const int trained = target.model->info().max_model_len;
-  return o.max_model_len > 0 ? std::min(o.max_model_len, trained) : std::min(trained, 1 << 17);
+  return o.max_model_len > 0 ? std::min(o.max_model_len, trained)
+                             : std::min(trained, models::limits::positions_default);
 }
 
 sampling::PolicyOptions policy_of(const EngineOptions& o, const Loaded& target,

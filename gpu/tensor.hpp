@@ -23,6 +23,7 @@ struct Tensor {
 
   float* row(int r) const { return data + std::size_t(r) * std::size_t(stride); }
   Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
+  Tensor columns(int first, int count) const { return {data + first, rows, count, stride}; }
 };
 
 /// A matrix in host memory as a checkpoint has it: [rows, cols], row-major, dense.

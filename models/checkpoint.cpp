@@ -2,12 +2,17 @@
 
 #include "base/bf16.hpp"
 
+#include "models/limits.hpp"
+
+#include <boost/json/object.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 #include <utility>
 
 namespace paceline::models {
+namespace json = boost::json;
 namespace {
 
 constexpr const char* incomplete_hint =
@@ -38,13 +43,51 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   Checkpoint checkpoint(folder);
   std::error_code ignored;
   const std::string single = folder + "/model.safetensors";
-  if (!std::filesystem::exists(single, ignored) &&
-      std::filesystem::exists(single + ".index.json", ignored))
-    return fail(ErrorCode::unsupported, shown_path(folder) + " holds its weights in several files",
-                "use a checkpoint with one model.safetensors");
-  if (auto ok = checkpoint.add_file(single); !ok)
+  const std::string index = single + ".index.json";
+  const bool sharded =
+      !std::filesystem::exists(single, ignored) && std::filesystem::exists(index, ignored);
+  if (auto ok = sharded ? checkpoint.add_shards(index) : checkpoint.add_file(single); !ok)
     return tl::unexpected(ok.error());
   return checkpoint;
+}
+
+/// The files that an index names in its "weight_map", and which tensors each of them holds.
+Result<void> Checkpoint::add_shards(const std::string& index) {
+  const auto wrong = [&](std::string what) {
+    return fail(ErrorCode::corrupt, shown_path(index) + ": " + std::move(what),
+                "index and files do not belong together; download the checkpoint again");
+  };
+  const auto object = read_json_object(index);
+  if (!object)
+    return tl::unexpected(object.error());
+  const json::value* map = object->if_contains("weight_map");
+  if (!map || !map->is_object() || map->get_object().empty())
+    return wrong("weight_map is not an object with tensors");
+  std::set<std::string, std::less<>> names;
+  for (const auto& [tensor, file] : map->get_object()) {
+    const std::string_view name = file.is_string() ? std::string_view(file.get_string()) : "";
+    if (!name.ends_with(".safetensors") || name.find('/') != name.npos)
+      return wrong("tensor " + shown(tensor) + " is not in a .safetensors file of this folder");
+    names.emplace(name);
+    if (names.size() > limits::shards_max)
+      return wrong(fmt::format("names more than {} files", limits::shards_max));
+  }
+  for (const std::string& name : names)
+    if (auto ok = add_file(folder_ + "/" + name); !ok)
+      return ok;
+  for (const auto& [tensor, file] : map->get_object()) {
+    const auto at = tensors_.find(std::string_view(tensor));
+    if (at == tensors_.end() || file_of(at->second) != folder_ + "/" + file.get_string().c_str())
+      return wrong(fmt::format("tensor {} is not in {}", shown(tensor),
+                               shown(std::string_view(file.get_string()))));
+  }
+  if (tensors_.size() != map->get_object().size())
+    return wrong("the files hold tensors that it does not name");
+  return {};
+}
+
+std::string Checkpoint::file_of(const Tensor& tensor) const {
+  return files_[tensor.file].path();
 }
 
 Result<void> Checkpoint::add_file(const std::string& path) {
@@ -57,11 +100,12 @@ Result<void> Checkpoint::add_file(const std::string& path) {
   files_.push_back(std::move(*file));
   for (TensorEntry& entry : *entries) {
     std::string name = entry.name;
-    const auto [at, fresh] = tensors_.try_emplace(std::move(name), Tensor{std::move(entry), path});
+    const auto [at, fresh] =
+        tensors_.try_emplace(std::move(name), Tensor{std::move(entry), files_.size() - 1});
     if (!fresh)
       return fail(ErrorCode::corrupt,
                   fmt::format("{}: tensor {} stands in {} as well", shown_path(path),
-                              shown(at->first), shown_path(at->second.file)),
+                              shown(at->first), shown_path(file_of(at->second))),
                   "the files do not belong together; download the checkpoint again");
   }
   return {};
@@ -90,7 +134,7 @@ Result<const TensorEntry*> Checkpoint::take(std::string_view name,
   if (tensor.entry.shape != shape)
     return fail(ErrorCode::corrupt,
                 fmt::format("{}: tensor {} is [{}], where config.json wants [{}]",
-                            shown_path(tensor.file), shown(name),
+                            shown_path(file_of(tensor)), shown(name),
                             fmt::join(tensor.entry.shape, ", "), fmt::join(shape, ", ")),
                 incomplete_hint);
   if (!std::exchange(tensor.taken, true))
@@ -124,6 +168,7 @@ Result<std::vector<float>> Checkpoint::vector(std::string_view name, int size) {
 void Checkpoint::release(std::string_view name) {
   if (const auto at = tensors_.find(name); at != tensors_.end())
     release_pages(at->second.entry.bytes);
+  copies_.clear();
 }
 
 void Checkpoint::ignore(std::string_view name) {
@@ -131,11 +176,18 @@ void Checkpoint::ignore(std::string_view name) {
     at->second.taken = true;
 }
 
+std::vector<Checkpoint::Stored> Checkpoint::tensors() const {
+  std::vector<Stored> out;
+  for (const auto& [name, tensor] : tensors_)
+    out.push_back({name, tensor.entry.dtype, tensor.entry.bytes.size()});
+  return out;
+}
+
 Result<void> Checkpoint::check_all_taken() const {
   for (const auto& [name, tensor] : tensors_)
     if (!tensor.taken)
       return fail(ErrorCode::unsupported,
-                  fmt::format("{}: unexpected tensor {}", shown_path(tensor.file), shown(name)),
+                  fmt::format("{}: unexpected tensor {}", shown_path(file_of(tensor)), shown(name)),
                   "the architecture in config.json does not know it; results would be wrong");
   return {};
 }

@@ -20,7 +20,7 @@ namespace paceline::models {
 /// unexpected. Threads: one.
 class Checkpoint {
 public:
-  /// `folder`/model.safetensors.
+  /// `folder`/model.safetensors, or the shards that model.safetensors.index.json names.
   static Result<Checkpoint> open(const std::string& folder);
 
   /// Of all matrices, or f32 where they differ.
@@ -33,6 +33,12 @@ public:
   void release(std::string_view name);
   /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
+  struct Stored {
+    std::string_view name;
+    gpu::DType dtype;
+    std::uint64_t bytes;
+  };
+  std::vector<Stored> tensors() const; ///< All there are, valid as long as the checkpoint.
 
   /// An error that names the first tensor nobody took.
   Result<void> check_all_taken() const;
@@ -41,11 +47,13 @@ public:
 private:
   struct Tensor {
     TensorEntry entry;
-    std::string file;
+    std::size_t file = 0; ///< Index of files_.
     bool taken = false;
   };
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
   Result<void> add_file(const std::string& path);
+  Result<void> add_shards(const std::string& index);
+  std::string file_of(const Tensor& tensor) const;
   Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape);
   const void* aligned(const TensorEntry& entry);
 

@@ -1,6 +1,7 @@
 // config.json and generation_config.json, checked.
 #pragma once
 
+#include "gpu/operations.hpp"
 #include "paceline/error.hpp"
 #include "paceline/request.hpp"
 #include "sampling/warp.hpp"
@@ -10,9 +11,33 @@
 
 namespace paceline::models {
 
+/// What a block's tensors are called, below "model.layers.N."; an empty name: there is none.
+struct BlockTensors {
+  const char* attention_norm = "input_layernorm";
+  const char* attention_post_norm = ""; ///< Of what attention gives, before the residual.
+  const char* ffn_norm = "post_attention_layernorm";
+  const char* ffn_post_norm = "";
+  bool fused = false; ///< qkv_proj and gate_up_proj, in place of three and two tensors.
+};
+
+enum class QkNorm { none, per_head, full_width };
+
+/// One rotation of queries and keys: by position * frequency, cos and sin times `factor`.
+struct RopeConfig {
+  std::vector<float> frequencies; ///< Of each rotated pair.
+  float factor = 1;
+};
+
+/// One layer's attention.
+struct LayerConfig {
+  int window = 0; ///< Positions that a row sees; 0: all.
+  int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
+};
+
 /// What the transformer needs to know; every field was range-checked.
 struct ModelConfig {
   std::string architecture; ///< "LlamaForCausalLM"
+  BlockTensors tensors;
   int hidden = 0;
   int layers = 0;
   int heads = 0;
@@ -22,9 +47,24 @@ struct ModelConfig {
   int vocabulary = 0;
   int context = 0;
   float norm_epsilon = 1e-5f;
-  float rope_theta = 10000.0f;
   bool tied_embedding = false;
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
+  bool ffn_bias = false;
+  bool norms_plus_one = false; ///< A norm's weight is stored as its difference to one.
+  QkNorm qk_norm = QkNorm::none;
+  gpu::Activation activation = gpu::Activation::silu;
+  float embedding_scale = 1;
+  float attention_scale = 1;
+  float attention_soft_cap = 0; ///< 0: none, as of logits.
+  float logit_soft_cap = 0;
+  std::vector<RopeConfig> ropes;
+  std::vector<LayerConfig> attention; ///< [layers]
+
+  /// Positions behind which no layer looks; 0: some layer sees all.
+  int window() const;
 };
+/// Refuses by name what changes results and is not known here.
 Result<ModelConfig> load_config(const std::string& folder);
 
 /// generation_config.json (or config.json's ids where it is absent).

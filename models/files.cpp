@@ -114,7 +114,12 @@ Result<json::object> read_json_object(const std::string& path) {
   return std::move(value.get_object());
 }
 
-const json::value* JsonFields::find(std::string_view key) const {
+const json::value* JsonFields::unread(std::string_view key) {
+  return asked_.contains(key) ? nullptr : find(key);
+}
+
+const json::value* JsonFields::find(std::string_view key) {
+  asked_.emplace(key);
   const json::value* value = object_->if_contains(key);
   return value && !value->is_null() ? value : nullptr;
 }

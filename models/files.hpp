@@ -7,7 +7,9 @@
 #include <boost/json/value.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,7 +56,11 @@ public:
       : where_(std::move(where)), object_(&object) {}
 
   /// Null when absent or JSON's null.
-  const boost::json::value* find(std::string_view key) const;
+  const boost::json::value* find(std::string_view key);
+  /// The same for a key that no other member was asked for.
+  const boost::json::value* unread(std::string_view key);
+  /// Whether the key is there, be it with null.
+  bool says(std::string_view key) const { return object_->contains(key); }
   /// Without a fallback the field is required.
   std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high,
                        std::optional<std::int64_t> fallback = {});
@@ -63,11 +69,18 @@ public:
   std::string string(std::string_view key, std::string_view fallback);
 
   void wrong(ErrorCode code, std::string what, std::string hint);
+  /// An error of a part of this object's.
+  void fail(const Error& error) {
+    if (!error_)
+      error_ = error;
+  }
+  const std::string& where() const { return where_; }
   const std::optional<Error>& error() const { return error_; }
 
 private:
   std::string where_;
   const boost::json::object* object_;
+  std::set<std::string, std::less<>> asked_;
   std::optional<Error> error_;
 };
 

@@ -11,6 +11,7 @@ inline constexpr std::size_t safetensors_header_bytes_max = 100u
                                                             << 20; ///< As the format's own limit.
 inline constexpr int json_depth_max = 64;
 inline constexpr std::size_t tensors_max = 1u << 18; ///< Of one file; more are refused.
+inline constexpr std::size_t shards_max = 1024;      ///< Files of one checkpoint; more are refused.
 inline constexpr std::size_t tensor_rank_max = 8;    ///< Dimensions of one tensor.
 inline constexpr int vocabulary_max = 1 << 20;
 inline constexpr std::size_t token_bytes_max = 1024;          ///< Longer tokens are refused,
@@ -20,6 +21,9 @@ inline constexpr int hidden_max = 1 << 17;
 inline constexpr int heads_max = 1 << 12;
 inline constexpr int head_dim_max = 1 << 12;
 inline constexpr int context_max = 1 << 24;
+/// Longest sequence of a model unless more is asked for: rotations are tabled for every position.
+inline constexpr int positions_default = 1 << 17;
+inline constexpr std::size_t rope_table_bytes_max = 2u << 30; ///< Larger tables are refused.
 inline constexpr int scripted_memory_max = 64;
 
 } // namespace paceline::models::limits

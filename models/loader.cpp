@@ -1,9 +1,11 @@
 // From a checkpoint folder to packed weights.
 #include "base/bf16.hpp"
 #include "models/checkpoint.hpp"
+#include "models/limits.hpp"
 #include "models/scripted.hpp"
 #include "models/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <optional>
@@ -11,10 +13,11 @@
 namespace paceline::models {
 namespace {
 
-/// The part of a weight that one tensor of the checkpoint holds.
-struct PartName {
-  std::string name;
+/// The part of a weight that one linear layer of the checkpoint holds.
+struct Part {
+  std::string name; ///< Of the layer: its tensors are name.weight and name.bias.
   int rows;
+  bool bias = false;
 };
 
 /// Matrices of one pack in the model's dtype; owns what had to be converted.
@@ -64,19 +67,21 @@ public:
       : checkpoint_(std::move(checkpoint)), config_(std::move(config)), dtype_(dtype),
         device_(device), progress_(progress) {}
 
+  /// The large tables come first: while one is packed it is in memory twice.
   Result<TransformerWeights> load() {
     const ModelConfig& c = config_;
     TransformerWeights w;
-    w.embedding = pack({{"model.embed_tokens.weight", c.vocabulary}}, c.hidden);
-    for (int i = 0; i < c.layers && !error_; ++i) {
-      w.blocks.push_back(block(fmt::format("model.layers.{}.", i)));
-      report(double(i + 1) / double(c.layers + 1));
-    }
-    w.final_norm = norm("model.norm.weight");
+    w.embedding = pack({{"model.embed_tokens", c.vocabulary}}, c.hidden);
     if (c.tied_embedding)
       checkpoint_.ignore("lm_head.weight");
-    w.head = c.tied_embedding ? w.embedding : pack({{"lm_head.weight", c.vocabulary}}, c.hidden);
-    rope_tables(w);
+    w.head = c.tied_embedding ? w.embedding : pack({{"lm_head", c.vocabulary}}, c.hidden);
+    for (int i = 0; i < c.layers && !error_; ++i) {
+      report(double(i + 1) / double(c.layers + 1));
+      w.blocks.push_back(block(fmt::format("model.layers.{}.", i)));
+    }
+    w.final_norm = norm("model.norm.weight", c.hidden);
+    for (const RopeConfig& rope : c.ropes)
+      w.ropes.push_back(rope_tables(rope));
     if (auto ok = checkpoint_.check_all_taken(); !ok && !error_)
       error_ = ok.error();
     if (error_)
@@ -91,43 +96,67 @@ public:
 private:
   TransformerBlock block(const std::string& prefix) {
     const ModelConfig& c = config_;
+    const BlockTensors& names = c.tensors;
     const std::string attention = prefix + "self_attn.";
     const std::string mlp = prefix + "mlp.";
     const int queries = c.heads * c.head_dim;
     const int keys = c.kv_heads * c.head_dim;
     TransformerBlock b;
-    b.attention_norm = norm(prefix + "input_layernorm.weight");
-    b.qkv = pack({{attention + "q_proj.weight", queries},
-                  {attention + "k_proj.weight", keys},
-                  {attention + "v_proj.weight", keys}},
-                 c.hidden);
-    b.attention_out = pack({{attention + "o_proj.weight", c.hidden}}, queries);
-    b.ffn_norm = norm(prefix + "post_attention_layernorm.weight");
+    b.attention_norm = block_norm(prefix, names.attention_norm);
+    b.qkv = names.fused ? pack({{attention + "qkv_proj", queries + 2 * keys, c.qkv_bias}}, c.hidden)
+                        : pack({{attention + "q_proj", queries, c.qkv_bias},
+                                {attention + "k_proj", keys, c.qkv_bias},
+                                {attention + "v_proj", keys, c.qkv_bias}},
+                               c.hidden);
+    if (c.qk_norm != QkNorm::none) {
+      const bool full = c.qk_norm == QkNorm::full_width;
+      b.query_norm = norm(attention + "q_norm.weight", full ? queries : c.head_dim);
+      b.key_norm = norm(attention + "k_norm.weight", full ? keys : c.head_dim);
+    }
+    b.attention_out = pack({{attention + "o_proj", c.hidden, c.attention_out_bias}}, queries);
+    b.attention_post_norm = block_norm(prefix, names.attention_post_norm);
+    b.ffn_norm = block_norm(prefix, names.ffn_norm);
     b.gate_up =
-        pack({{mlp + "gate_proj.weight", c.ffn}, {mlp + "up_proj.weight", c.ffn}}, c.hidden);
-    b.down = pack({{mlp + "down_proj.weight", c.hidden}}, c.ffn);
+        names.fused
+            ? pack({{mlp + "gate_up_proj", 2 * c.ffn, c.ffn_bias}}, c.hidden)
+            : pack({{mlp + "gate_proj", c.ffn, c.ffn_bias}, {mlp + "up_proj", c.ffn, c.ffn_bias}},
+                   c.hidden);
+    b.down = pack({{mlp + "down_proj", c.hidden, c.ffn_bias}}, c.ffn);
+    b.ffn_post_norm = block_norm(prefix, names.ffn_post_norm);
     checkpoint_.ignore(attention + "rotary_emb.inv_freq");
     return b;
   }
 
-  std::shared_ptr<const gpu::Weight> pack(const std::vector<PartName>& names, int cols) {
+  std::shared_ptr<const gpu::Weight> pack(const std::vector<Part>& named, int cols) {
     Converter convert(dtype_);
     std::vector<gpu::HostMatrix> parts;
-    for (const PartName& part : names) {
-      const auto matrix = keep(checkpoint_.matrix(part.name, part.rows, cols));
+    std::vector<std::vector<float>> biases;
+    biases.reserve(named.size());
+    for (const Part& part : named) {
+      const auto matrix = keep(checkpoint_.matrix(part.name + ".weight", part.rows, cols));
       if (!matrix)
         return nullptr;
       parts.push_back(convert(*matrix));
+      if (!part.bias)
+        continue;
+      const auto bias = keep(checkpoint_.vector(part.name + ".bias", part.rows));
+      parts.back().bias = bias ? biases.emplace_back(*bias).data() : nullptr;
     }
     auto weight = keep(device_.pack(parts));
-    for (const PartName& part : names)
-      checkpoint_.release(part.name);
+    for (const Part& part : named)
+      checkpoint_.release(part.name + ".weight");
     bytes_ += weight ? (*weight)->bytes() : 0;
     return weight.value_or(nullptr);
   }
 
-  std::shared_ptr<gpu::Buffer> norm(const std::string& name) {
-    const auto values = keep(checkpoint_.vector(name, config_.hidden));
+  Norm block_norm(const std::string& prefix, const std::string& name) {
+    return name.empty() ? nullptr : norm(prefix + name + ".weight", config_.hidden);
+  }
+
+  Norm norm(const std::string& name, int size) {
+    auto values = keep(checkpoint_.vector(name, size));
+    for (std::size_t i = 0; config_.norms_plus_one && values && i < values->size(); ++i)
+      (*values)[i] += 1;
     return values ? upload(*values) : nullptr;
   }
 
@@ -137,21 +166,33 @@ private:
     return buffer.value_or(nullptr);
   }
 
-  /// cos and sin of position * theta^(-2i / head_dim) (Su et al. 2021, section 3.2.2).
-  void rope_tables(TransformerWeights& w) {
-    std::vector<double> frequencies;
-    for (int i = 0; i < config_.head_dim / 2; ++i)
-      frequencies.push_back(std::pow(double(config_.rope_theta), -2.0 * i / config_.head_dim));
+  /// Angles are products of f32, as in the implementations that models are trained with.
+  RopeBuffers rope_tables(const RopeConfig& rope) {
+    const std::size_t angles = std::size_t(config_.context) * rope.frequencies.size();
+    if (error_)
+      return {};
+    if (2 * angles * sizeof(float) > limits::rope_table_bytes_max) {
+      error_ =
+          Error{ErrorCode::out_of_memory,
+                fmt::format("{} positions take too large a table of rotations", config_.context),
+                "lower --max-model-len"};
+      return {};
+    }
     std::vector<float> cos;
     std::vector<float> sin;
-    for (int position = 0; position < config_.context && !error_; ++position) {
-      for (const double frequency : frequencies) {
-        cos.push_back(float(std::cos(position * frequency)));
-        sin.push_back(float(std::sin(position * frequency)));
+    cos.reserve(angles);
+    sin.reserve(angles);
+    for (int position = 0; position < config_.context; ++position) {
+      for (const float frequency : rope.frequencies) {
+        const float angle = float(position) * frequency;
+        cos.push_back(rope.factor * std::cos(angle));
+        sin.push_back(rope.factor * std::sin(angle));
       }
     }
-    w.rope_cos = upload(cos);
-    w.rope_sin = upload(sin);
+    RopeBuffers out;
+    out.cos = upload(cos);
+    out.sin = upload(sin);
+    return out;
   }
 
   /// The value, or none after remembering the first error; nothing is tried after an error.
@@ -184,6 +225,7 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   auto config = load_config(folder);
   if (!config)
     return tl::unexpected(config.error());
+  config->context = std::min(config->context, options.max_positions);
   auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
     return tl::unexpected(checkpoint.error());

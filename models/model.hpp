@@ -4,6 +4,7 @@
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
+#include "models/limits.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
 
@@ -44,6 +45,9 @@ public:
   /// Rows of the output head, padding included; ids the tokenizer does not know are padding.
   virtual int vocabulary() const = 0;
   virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
+  /// Positions behind which no row looks: a row at position p needs those from p - window + 1 on.
+  /// 0: rows look back to the first.
+  virtual int window() const { return 0; }
   virtual gpu::Device& device() const = 0;
   /// The weights that every step reads from end to end: what a step costs at least.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
@@ -60,8 +64,9 @@ public:
 using ProgressCallback = std::function<void(const std::string& what, double done)>;
 
 struct LoadOptions {
-  NumberFormat dtype = NumberFormat::automatic; ///< automatic: the checkpoint's own.
-  ProgressCallback progress;                    ///< May be empty.
+  NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
+  ProgressCallback progress;                     ///< May be empty.
+  int max_positions = limits::positions_default; ///< A longer context is cut to this.
 };
 
 /// A model from a checkpoint folder (any that resolve_model_path gives), packed for `device`.

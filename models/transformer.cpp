@@ -1,14 +1,13 @@
 #include "models/transformer.hpp"
 
 #include <cassert>
-#include <cmath>
 #include <utility>
 
 namespace paceline::models {
 namespace {
 
-const float* floats(const std::shared_ptr<gpu::Buffer>& buffer) {
-  return reinterpret_cast<const float*>(buffer->data());
+const float* floats(const Norm& norm) {
+  return norm ? reinterpret_cast<const float*>(norm->data()) : nullptr;
 }
 
 /// The rows that pass through a block together, and the buffers they use.
@@ -71,10 +70,12 @@ public:
   Transformer(ModelConfig config, TransformerWeights weights, ModelInfo info,
               std::shared_ptr<gpu::Device> device)
       : config_(std::move(config)), weights_(std::move(weights)), info_(std::move(info)),
-        device_(std::move(device)), scale_(1 / std::sqrt(float(config_.head_dim))) {
-    const int pairs = config_.head_dim / 2;
-    rope_ = {weights_.rope_cos->tensor(config_.context, pairs),
-             weights_.rope_sin->tensor(config_.context, pairs)};
+        device_(std::move(device)) {
+    for (std::size_t i = 0; i < weights_.ropes.size(); ++i) {
+      const int pairs = int(config_.ropes[i].frequencies.size());
+      ropes_.push_back({weights_.ropes[i].cos->tensor(config_.context, pairs),
+                        weights_.ropes[i].sin->tensor(config_.context, pairs)});
+    }
   }
 
   const ModelInfo& info() const override { return info_; }
@@ -82,6 +83,7 @@ public:
   gpu::KvShape kv_shape(int page_tokens) const override {
     return {page_tokens, layout(page_tokens).token_bytes()};
   }
+  int window() const override { return config_.window(); }
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
     std::vector<std::shared_ptr<const gpu::Weight>> all;
@@ -141,23 +143,26 @@ public:
       return;
     Stage stage = space.all.first(space.rows.rows());
     const gpu::RowMap* rows = &space.rows;
-    operations.embed(stage.residual, *weights_.embedding, space.tokens, 1);
+    operations.embed(stage.residual, *weights_.embedding, space.tokens, config_.embedding_scale);
     for (int i = 0; i < config_.layers; ++i) {
       const TransformerBlock& block = weights_.blocks[std::size_t(i)];
       const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
-      store(operations, block, cache, stage, *rows);
+      store(operations, block, config_.attention[std::size_t(i)], cache, stage, *rows);
       if (i + 1 == config_.layers && wanted < rows->rows()) {
         if (wanted == 0)
           return;
         stage = narrow(operations, space, stage);
         rows = &space.wanted_rows;
       }
-      attend(operations, block, cache, stage, *rows);
+      attend(operations, block, config_.attention[std::size_t(i)].window, cache, stage, *rows);
       feed_forward(operations, block, stage);
     }
     operations.rms_norm(stage.normed, stage.residual, floats(weights_.final_norm),
                         config_.norm_epsilon);
-    operations.linear(space.logit_rows.slice(0, wanted), stage.normed, *weights_.head);
+    const gpu::Tensor logits = space.logit_rows.slice(0, wanted);
+    operations.linear(logits, stage.normed, *weights_.head);
+    if (config_.logit_soft_cap > 0)
+      operations.soft_cap(logits, config_.logit_soft_cap);
   }
 
 private:
@@ -180,13 +185,45 @@ private:
     }
   }
 
+  /// What a sublayer reads: the residual, normalised where the family has a norm before it.
+  gpu::Tensor input(gpu::Operations& operations, const Norm& norm, const Stage& stage) const {
+    if (!norm)
+      return stage.residual;
+    operations.rms_norm(stage.normed, stage.residual, floats(norm), config_.norm_epsilon);
+    return stage.normed;
+  }
+
+  /// residual += in * w, normalised where the family has a norm behind the sublayer.
+  void output(gpu::Operations& operations, const Norm& norm, const Stage& stage, gpu::Tensor in,
+              const gpu::Weight& w) const {
+    if (!norm)
+      return operations.linear_add(stage.residual, in, w);
+    operations.linear(stage.normed, in, w);
+    operations.rms_norm_add(stage.residual, stage.normed, floats(norm), config_.norm_epsilon);
+  }
+
   /// Keys and values of all rows go to the cache; queries stay in stage.qkv.
-  void store(gpu::Operations& operations, const TransformerBlock& block, const gpu::KvLayer& cache,
-             const Stage& stage, const gpu::RowMap& rows) const {
-    operations.rms_norm(stage.normed, stage.residual, floats(block.attention_norm),
-                        config_.norm_epsilon);
-    operations.linear(stage.qkv, stage.normed, *block.qkv);
-    operations.rope_store(stage.qkv, config_.heads, rope_, {}, rows, cache);
+  void store(gpu::Operations& operations, const TransformerBlock& block, const LayerConfig& layer,
+             const gpu::KvLayer& cache, const Stage& stage, const gpu::RowMap& rows) const {
+    operations.linear(stage.qkv, input(operations, block.attention_norm, stage), *block.qkv);
+    gpu::HeadNorms norms;
+    if (config_.qk_norm == QkNorm::per_head)
+      norms = {floats(block.query_norm), floats(block.key_norm), config_.norm_epsilon};
+    if (config_.qk_norm == QkNorm::full_width)
+      norm_full_width(operations, block, stage.qkv);
+    operations.rope_store(stage.qkv, config_.heads,
+                          layer.rope < 0 ? gpu::RopeTable() : ropes_[std::size_t(layer.rope)],
+                          norms, rows, cache);
+  }
+
+  /// All queries of a row are normalised together, and all keys (OLMo 2).
+  void norm_full_width(gpu::Operations& operations, const TransformerBlock& block,
+                       const gpu::Tensor& qkv) const {
+    const int width = config_.heads * config_.head_dim;
+    const gpu::Tensor queries = qkv.columns(0, width);
+    const gpu::Tensor keys = qkv.columns(width, config_.kv_heads * config_.head_dim);
+    operations.rms_norm(queries, queries, floats(block.query_norm), config_.norm_epsilon);
+    operations.rms_norm(keys, keys, floats(block.key_norm), config_.norm_epsilon);
   }
 
   /// Once the last block has stored its keys and values, only rows whose logits are asked for go
@@ -201,26 +238,26 @@ private:
     return out;
   }
 
-  void attend(gpu::Operations& operations, const TransformerBlock& block, const gpu::KvLayer& cache,
-              const Stage& stage, const gpu::RowMap& rows) const {
-    operations.attention(stage.attended, stage.qkv, config_.heads, {scale_}, rows, cache);
-    operations.linear_add(stage.residual, stage.attended, *block.attention_out);
+  void attend(gpu::Operations& operations, const TransformerBlock& block, int window,
+              const gpu::KvLayer& cache, const Stage& stage, const gpu::RowMap& rows) const {
+    operations.attention(stage.attended, stage.qkv, config_.heads,
+                         {config_.attention_scale, config_.attention_soft_cap, window}, rows,
+                         cache);
+    output(operations, block.attention_post_norm, stage, stage.attended, *block.attention_out);
   }
 
   void feed_forward(gpu::Operations& operations, const TransformerBlock& block,
                     const Stage& stage) const {
-    operations.rms_norm(stage.normed, stage.residual, floats(block.ffn_norm), config_.norm_epsilon);
-    operations.linear(stage.gate_up, stage.normed, *block.gate_up);
-    operations.gate(stage.activated, stage.gate_up, gpu::Activation::silu);
-    operations.linear_add(stage.residual, stage.activated, *block.down);
+    operations.linear(stage.gate_up, input(operations, block.ffn_norm, stage), *block.gate_up);
+    operations.gate(stage.activated, stage.gate_up, config_.activation);
+    output(operations, block.ffn_post_norm, stage, stage.activated, *block.down);
   }
 
   ModelConfig config_;
   TransformerWeights weights_;
   ModelInfo info_;
   std::shared_ptr<gpu::Device> device_;
-  float scale_;
-  gpu::RopeTable rope_;
+  std::vector<gpu::RopeTable> ropes_;
 };
 
 } // namespace

@@ -1,5 +1,5 @@
-// The decoder-only transformer of the Llama family (Touvron et al. 2023), written once over the
-// device layer's operations.
+// The decoder-only transformer of Llama (Touvron et al. 2023) and the families that grew from it,
+// written once over the device layer's operations.
 #pragma once
 
 #include "models/config.hpp"
@@ -11,23 +11,35 @@
 
 namespace paceline::models {
 
-/// One block's weights, packed for the device.
+/// A norm's weight, f32; null where a family has none.
+using Norm = std::shared_ptr<gpu::Buffer>;
+
+/// One block's weights, packed for the device, biases with them.
 struct TransformerBlock {
-  std::shared_ptr<gpu::Buffer> attention_norm;      ///< [hidden], f32
+  Norm attention_norm;                              ///< [hidden]
   std::shared_ptr<const gpu::Weight> qkv;           ///< queries, keys, values one below the other
+  Norm query_norm;                                  ///< [head_dim], or of all heads together
+  Norm key_norm;                                    ///< (QkNorm::full_width)
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim]
-  std::shared_ptr<gpu::Buffer> ffn_norm;            ///< [hidden], f32
+  Norm attention_post_norm;                         ///< [hidden]
+  Norm ffn_norm;                                    ///< [hidden]
   std::shared_ptr<const gpu::Weight> gate_up;       ///< gate, up one below the other
   std::shared_ptr<const gpu::Weight> down;          ///< [hidden, ffn]
+  Norm ffn_post_norm;                               ///< [hidden]
+};
+
+/// cos and sin of every position, f32, [context, pairs that are rotated].
+struct RopeBuffers {
+  std::shared_ptr<gpu::Buffer> cos;
+  std::shared_ptr<gpu::Buffer> sin;
 };
 
 struct TransformerWeights {
   std::shared_ptr<const gpu::Weight> embedding; ///< [vocabulary, hidden]
   std::vector<TransformerBlock> blocks;
-  std::shared_ptr<gpu::Buffer> final_norm; ///< [hidden], f32
+  Norm final_norm;                         ///< [hidden]
   std::shared_ptr<const gpu::Weight> head; ///< The embedding itself where they are tied.
-  std::shared_ptr<gpu::Buffer> rope_cos;   ///< [context, head_dim / 2], f32
-  std::shared_ptr<gpu::Buffer> rope_sin;   ///< [context, head_dim / 2], f32
+  std::vector<RopeBuffers> ropes;          ///< One per ModelConfig::ropes.
 };
 
 /// config: checked (config.hpp); the weights have its shapes.

@@ -257,7 +257,46 @@ TEST_CASE("a tied head that is stored all the same, and rotary frequencies, are 
   CHECK((*model)->info().parameters == 918'144);
 }
 
-TEST_CASE("files that are absent, folders, or sharded are errors that say so") {
+TEST_CASE("an index that does not fit its shards is refused by name") {
+  const test::TemporaryFolder folder;
+  const auto a = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const auto b = R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  folder.write("1.safetensors", file_of(a, "1234"));
+  folder.write("2.safetensors", file_of(b, "1234"));
+  folder.write("3.safetensors", file_of(a, "1234"));
+  const auto open = [&](const std::string& map) {
+    folder.write("model.safetensors.index.json", R"({"metadata":{},"weight_map":)" + map + "}");
+    auto checkpoint = Checkpoint::open(folder.path());
+    return checkpoint ? "" : checkpoint.error().text();
+  };
+  CHECK(open(R"({"a":"1.safetensors","b":"2.safetensors"})") == "");
+  for (const auto& [map, names] : {
+           std::pair{"{}", "weight_map"},
+           {"[]", "weight_map"},
+           {R"({"a":1})", "tensor a"},
+           {R"({"a":"1.bin"})", "tensor a"},
+           {R"({"a":"../1.safetensors"})", "tensor a"},
+           {R"({"a":"/1.safetensors"})", "tensor a"},
+           {R"({"a":"4.safetensors"})", "4.safetensors"},
+           {R"({"a":"1.safetensors","b":"1.safetensors"})", "tensor b is not in 1.safetensors"},
+           {R"({"a":"1.safetensors","b":"2.safetensors","c":"2.safetensors"})", "tensor c"},
+           {R"({"a":"2.safetensors","b":"1.safetensors"})", "tensor a is not in 2.safetensors"},
+           {R"({"a":"1.safetensors","b":"3.safetensors"})", "tensor a stands in"},
+       }) {
+    CAPTURE(map);
+    CHECK_MESSAGE(open(map).find(names) != std::string::npos, open(map));
+  }
+  folder.write("2.safetensors", file_of(a, "1234").substr(0, 40));
+  CHECK(open(R"({"a":"1.safetensors","b":"2.safetensors"})").find("2.safetensors") !=
+        std::string::npos);
+  folder.write("2.safetensors", file_of(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                                        R"("c":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                                        "12345678"));
+  CHECK(open(R"({"a":"1.safetensors","b":"2.safetensors"})").find("does not name") !=
+        std::string::npos);
+}
+
+TEST_CASE("files that are absent or folders are errors that say so") {
   const test::TemporaryFolder folder;
   const auto load = [&] { return load_model(folder.path(), test::device(), {}); };
   CHECK(load().error().code == ErrorCode::not_found);
@@ -266,7 +305,7 @@ TEST_CASE("files that are absent, folders, or sharded are errors that say so") {
   CHECK(load().error().code == ErrorCode::not_found);
   CHECK(load().error().message.find("model.safetensors") != std::string::npos);
   folder.write("model.safetensors.index.json", "{}");
-  CHECK(load().error().code == ErrorCode::unsupported);
+  CHECK(load().error().message.find("weight_map") != std::string::npos);
   const std::string weights = folder.path() + "/model.safetensors";
   REQUIRE(::mkfifo(weights.c_str(), 0600) == 0);
   CHECK(load().error().code == ErrorCode::invalid_argument);

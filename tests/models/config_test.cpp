@@ -1,11 +1,16 @@
+#include "models/checkpoint.hpp"
 #include "models/config.hpp"
 #include "models/model.hpp"
-#include "tests/models/support.hpp"
+#include "tests/models/reference_checkpoint.hpp"
 
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <limits>
 #include <optional>
+#include <random>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -73,22 +78,32 @@ TEST_CASE("the demo pair's configuration is read as it stands") {
 TEST_CASE("what config.json may leave out has its default") {
   CHECK(config_with("head_dim", nullptr)->head_dim == 64);
   CHECK(config_with("num_key_value_heads", nullptr)->kv_heads == 6);
-  CHECK(config_with("rope_theta", 500000)->rope_theta == 500000.0f);
+  const auto second_of = [](const char* key, const json::value& value) {
+    return double(config_with(key, value)->ropes.at(0).frequencies.at(1));
+  };
+  const double second = std::pow(500000.0, -2.0 / 64);
+  CHECK(second_of("rope_theta", 500000) == doctest::Approx(second));
   CHECK(config_with("rope_scaling", json::object{{"rope_type", "default"}}));
-  CHECK(config_with("rope_parameters", json::object{{"rope_type", "default"}, {"rope_theta", 1e6}})
-            ->rope_theta == 1e6f);
+  CHECK(second_of("rope_parameters", json::object{{"rope_type", "default"}, {"rope_theta", 5e5}}) ==
+        doctest::Approx(second));
   CHECK(config_with("architectures", nullptr)->architecture == "LlamaForCausalLM");
 }
 
 TEST_CASE("an option that would change results is refused by name") {
   const std::pair<const char*, json::value> cases[] = {
       {"architectures", json::array{"GPT2LMHeadModel"}},
-      {"rope_scaling", json::object{{"type", "linear"}, {"factor", 2}}},
-      {"rope_scaling", json::object{{"rope_type", "llama3"}}},
-      {"rope_parameters", json::object{{"rope_type", "yarn"}}},
-      {"attention_bias", true},
-      {"mlp_bias", true},
+      {"rope_scaling", json::object{{"type", "dynamic"}, {"factor", 2}}},
+      {"rope_scaling", json::object{{"rope_type", "longrope"}}},
+      {"rope_parameters", json::object{{"rope_type", "mrope"}}},
+      {"rope_parameters", json::object{{"partial_rotary_factor", 0.5}}},
       {"hidden_act", "gelu"},
+      {"layer_types", json::array{"full_attention"}},
+      {"query_pre_attn_scalar", 256},
+      {"final_logit_softcapping", 30.0},
+      {"no_rope_layers", json::array{0}},
+      {"residual_multiplier", 0.22},
+      {"num_experts", 8},
+      {"use_qk_norm", true},
       {"sliding_window", 4096},
       {"partial_rotary_factor", 0.5},
       {"quantization_config", json::object{}}};
@@ -102,6 +117,40 @@ TEST_CASE("an option that would change results is refused by name") {
                                                         : key) != std::string::npos;
     CHECK_MESSAGE(named, refused.error().text());
   }
+}
+
+TEST_CASE("an option that says no is as good as none") {
+  for (const auto& [key, value] : {std::pair<const char*, json::value>{"sliding_window", nullptr},
+                                   {"use_qk_norm", false},
+                                   {"num_experts", 0},
+                                   {"layer_types", json::array{}},
+                                   {"partial_rotary_factor", 1.0},
+                                   {"an_unheard_of_option", 7}})
+    CHECK_MESSAGE(config_with(key, value), key);
+}
+
+TEST_CASE("scalings of positions that lack something or contradict themselves are refused") {
+  const json::object llama3{{"rope_type", "llama3"}, {"factor", 8}, {"high_freq_factor", 4}};
+  json::object turned = llama3;
+  turned["low_freq_factor"] = 5;
+  for (const auto& [scaling, name] :
+       {std::pair<json::object, const char*>{llama3, "low_freq_factor is missing"},
+        {turned, "high_freq_factor"},
+        {{{"rope_type", "linear"}}, "factor is missing"},
+        {{{"rope_type", "linear"}, {"factor", 0}}, "factor is not"},
+        {{{"rope_type", "yarn"}}, "factor is missing"},
+        {{{"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", "x"}}, "beta_fast"},
+        {{{"rope_type", 3}}, "rope_type"}}) {
+    const auto refused = config_with("rope_scaling", scaling);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::corrupt);
+    CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());
+  }
+  const auto yarn =
+      config_with("rope_scaling", json::object{{"rope_type", "yarn"},
+                                               {"factor", 4},
+                                               {"original_max_position_embeddings", 1024}});
+  CHECK(yarn->context == 4096); // YaRN lengthens what config.json says
 }
 
 TEST_CASE("a value out of range or of another type is an error that names the field") {
@@ -210,4 +259,84 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
   for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
     CHECK(hint(path).find("download") == std::string::npos);
   CHECK(hint(cache.path() + "/file.gguf").find("folder") != std::string::npos);
+}
+
+TEST_CASE("any value of config.json replaced by a hostile one is read or refused, never more") {
+  const json::value hostile[] = {nullptr,
+                                 true,
+                                 false,
+                                 0,
+                                 -1,
+                                 1,
+                                 3,
+                                 std::int64_t(1) << 40,
+                                 std::int64_t(1) << 24,
+                                 std::numeric_limits<std::int64_t>::min(),
+                                 1e308,
+                                 -1e-300,
+                                 "",
+                                 "x",
+                                 json::array{},
+                                 json::array{0, "x", nullptr},
+                                 json::object{},
+                                 json::object{{"rope_type", "yarn"}, {"factor", 1e300}}};
+  int refused = 0;
+  int read = 0;
+  const test::TemporaryFolder folder;
+  const auto attempt = [&](const json::object& config) {
+    folder.write("config.json", json::serialize(config));
+    const auto result = load_config(folder.path());
+    ++(result ? read : refused);
+    if (!result) {
+      CHECK(result.error().message.find('\n') == std::string::npos);
+      return;
+    }
+    CHECK(result->attention.size() == std::size_t(result->layers));
+    CHECK(result->context > 0);
+    for (const LayerConfig& layer : result->attention)
+      CHECK(layer.rope < int(result->ropes.size()));
+    for (const RopeConfig& rope : result->ropes)
+      for (const float frequency : rope.frequencies)
+        CHECK(std::isfinite(frequency));
+  };
+  for (const json::value& entry : test::reference_cases()) {
+    json::object config = entry.at("config").as_object();
+    for (auto& [key, value] : config)
+      for (const json::value& bad : hostile) {
+        const json::value good = std::exchange(value, bad);
+        attempt(config);
+        value = good;
+        if (!value.is_object())
+          continue;
+        for (auto& [inner_key, inner] : value.get_object()) {
+          const json::value inner_good = std::exchange(inner, bad);
+          attempt(config);
+          inner = inner_good;
+        }
+      }
+  }
+  CHECK(refused > 3000);
+  CHECK(read > 500);
+}
+
+TEST_CASE("config.json and the index with any bytes changed are read or refused, never more") {
+  const json::object& entry = test::reference_case("Qwen 3");
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, entry, gpu::DType::f32);
+  std::mt19937 random(11);
+  int refused = 0;
+  for (const char* name : {"config.json", "model.safetensors.index.json"}) {
+    const std::string whole = test::read_file(folder.path() + "/" + name);
+    for (int round = 0; round < 1000; ++round) {
+      std::string damaged = whole;
+      for (unsigned i = 0; i <= random() % 3; ++i)
+        damaged[random() % damaged.size()] =
+            char(random() % 2 ? random() : "{}[]\",:0-e9"[random() % 11]);
+      folder.write(name, damaged);
+      refused +=
+          !load_config(folder.path()).has_value() || !Checkpoint::open(folder.path()).has_value();
+    }
+    folder.write(name, whole);
+  }
+  CHECK(refused > 1000);
 }

@@ -1,0 +1,184 @@
+#include "models/families.hpp"
+
+#include "models/limits.hpp"
+#include "models/rope.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace paceline::models {
+namespace json = boost::json;
+namespace {
+
+int window_of(JsonFields& fields, int absent) {
+  return int(fields.integer("sliding_window", 1, limits::context_max,
+                            fields.says("sliding_window") ? 0 : absent));
+}
+
+/// Layers of the window's and of all positions: as `layer_types` lists them, or by `sliding`.
+template <class F>
+void set_windows(JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
+  const json::value* types = fields.find("layer_types");
+  const auto wrong = [&](const std::string& what) {
+    fields.wrong(ErrorCode::unsupported, "layer_types " + what, "use a checkpoint of another kind");
+  };
+  if (types && (!types->is_array() || types->get_array().size() != std::size_t(c.layers)))
+    return wrong("is not a list with an entry for every layer");
+  for (int i = 0; i < c.layers; ++i) {
+    bool slides = sliding(i);
+    if (types) {
+      const json::value& type = types->get_array()[std::size_t(i)];
+      slides = type == "sliding_attention";
+      if (!slides && type != "full_attention")
+        return wrong("holds " + shown(json::serialize(type)) + ", which is not known");
+    }
+    c.attention[std::size_t(i)].window = slides ? window : 0;
+  }
+}
+
+void read_mistral(JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 4096);
+  set_windows(fields, c, window, [](int) { return true; });
+}
+
+void read_qwen(JsonFields& fields, ModelConfig& c) {
+  const bool slides = fields.boolean("use_sliding_window", false);
+  const int window = window_of(fields, 4096);
+  const auto whole = fields.integer("max_window_layers", 0, limits::layers_max, 28);
+  set_windows(fields, c, slides ? window : 0, [&](int layer) { return layer >= whole; });
+}
+
+void read_qwen2(JsonFields& fields, ModelConfig& c) {
+  read_qwen(fields, c);
+  c.qkv_bias = true;
+  c.attention_out_bias = false;
+}
+
+void read_phi3(JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 0);
+  set_windows(fields, c, window, [](int) { return true; });
+}
+
+/// Which layers rotate: a list of ones and zeros, or all but every nth.
+void read_smollm3(JsonFields& fields, ModelConfig& c) {
+  const auto interval = fields.integer("no_rope_layer_interval", 1, limits::layers_max, 4);
+  const json::value* list = fields.find("no_rope_layers");
+  const bool slides = fields.boolean("use_sliding_window", false);
+  const int window = window_of(fields, 0);
+  if (list && (!list->is_array() || list->get_array().size() < std::size_t(c.layers)))
+    return fields.wrong(ErrorCode::corrupt, "no_rope_layers does not list every layer", "");
+  for (int i = 0; i < c.layers; ++i) {
+    const bool rotates = list ? list->get_array()[std::size_t(i)] != 0 : (i + 1) % interval != 0;
+    c.attention[std::size_t(i)].rope = rotates ? 0 : -1;
+  }
+  set_windows(fields, c, slides ? window : 0,
+              [&](int layer) { return c.attention[std::size_t(layer)].rope < 0; });
+}
+
+/// A cap that is `absent` where the file does not speak of it, and none where it says null.
+float read_cap(JsonFields& fields, const char* key, double absent) {
+  return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
+}
+
+void read_gemma(JsonFields& fields, ModelConfig& c, double attention_cap, double logit_cap,
+                std::int64_t pattern) {
+  const double scalar = fields.number("query_pre_attn_scalar", 1e-3, 1e6, 256);
+  c.attention_scale = float(1 / std::sqrt(scalar));
+  c.embedding_scale = std::sqrt(float(c.hidden));
+  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", attention_cap);
+  c.logit_soft_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
+  const int window = window_of(fields, 4096);
+  set_windows(fields, c, window, [&](int layer) { return (layer + 1) % pattern != 0; });
+}
+
+void read_gemma2(JsonFields& fields, ModelConfig& c) {
+  read_gemma(fields, c, 50, 30, 2);
+}
+
+/// Layers with a window turn by a base of their own, and never by a scaled one.
+void read_gemma3(JsonFields& fields, ModelConfig& c) {
+  read_gemma(fields, c, 0, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
+  c.ropes.push_back(read_local_rope(fields, c));
+  for (LayerConfig& layer : c.attention)
+    layer.rope = layer.window > 0 ? 1 : 0;
+}
+
+constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernorm",
+                                     "pre_feedforward_layernorm", "post_feedforward_layernorm"};
+
+const Family families[] = {
+    {.architecture = "LlamaForCausalLM", .model_type = "llama"}, // and TinyLlama, SmolLM 2
+    {.architecture = "MistralForCausalLM", .model_type = "mistral", .read = read_mistral},
+    {.architecture = "Qwen2ForCausalLM", .model_type = "qwen2", .read = read_qwen2},
+    {.architecture = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .qk_norm = QkNorm::per_head,
+     .head_dim = 128,
+     .read = read_qwen},
+    {.architecture = "Gemma2ForCausalLM",
+     .model_type = "gemma2",
+     .tensors = gemma_tensors,
+     .norms_plus_one = true,
+     .tied_embedding = true,
+     .head_dim = 256,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .read = read_gemma2},
+    {.architecture = "Gemma3ForCausalLM",
+     .model_type = "gemma3_text",
+     .tensors = gemma_tensors,
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .tied_embedding = true,
+     .rope_theta = 1'000'000,
+     .head_dim = 256,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .read = read_gemma3},
+    {.architecture = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .tensors = {.fused = true},
+     .norm_epsilon = 1e-5,
+     .partial_rotary = true,
+     .read = read_phi3},
+    {.architecture = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .tied_embedding = true,
+     .rope_theta = 2'000'000,
+     .read = read_smollm3},
+    {.architecture = "Olmo2ForCausalLM",
+     .model_type = "olmo2",
+     .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
+     .qk_norm = QkNorm::full_width,
+     .norm_epsilon = 1e-5},
+};
+
+} // namespace
+
+const Family* find_family(JsonFields& fields) {
+  const json::value* list = fields.find("architectures");
+  std::string name;
+  if (list && list->is_array() && list->get_array().size() == 1 && list->get_array()[0].is_string())
+    name = list->get_array()[0].get_string();
+  const std::string type = fields.string("model_type", "");
+  for (const Family& family : families)
+    if (list ? name == family.architecture : type == family.model_type)
+      return &family;
+  fields.wrong(ErrorCode::unsupported,
+               fmt::format("architecture {} is not known",
+                           shown(list ? json::serialize(*list) : "of model_type " + type)),
+               "use a checkpoint of one of " + known_architectures());
+  return nullptr;
+}
+
+std::string known_architectures() {
+  std::vector<std::string_view> names;
+  for (const Family& family : families)
+    names.push_back(family.architecture);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+} // namespace paceline::models

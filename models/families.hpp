@@ -1,0 +1,33 @@
+// The families of models that are known: one table entry each.
+#pragma once
+
+#include "models/config.hpp"
+#include "models/files.hpp"
+
+namespace paceline::models {
+
+/// What a family has that config.json does not say, or says in its own way. The fields beside
+/// `read` are what most families differ in.
+struct Family {
+  const char* architecture; ///< config.json's "architectures"
+  const char* model_type;   ///< and its "model_type", where the former is missing.
+  BlockTensors tensors = {};
+  QkNorm qk_norm = QkNorm::none;
+  bool norms_plus_one = false;
+  bool tied_embedding = false; ///< Defaults of what config.json may leave out.
+  double norm_epsilon = 1e-6;
+  double rope_theta = 10'000;
+  int head_dim = 0;            ///< 0: hidden size / heads
+  bool partial_rotary = false; ///< Whether partial_rotary_factor is heeded.
+  const char* activation_key = "hidden_act";
+  const char* activation = "silu";
+  /// Reads what only this family's config.json holds, after everything else; null: nothing.
+  void (*read)(JsonFields&, ModelConfig&) = nullptr;
+};
+
+/// Null when the architecture is not known.
+const Family* find_family(JsonFields& fields);
+/// "LlamaForCausalLM, ..."
+std::string known_architectures();
+
+} // namespace paceline::models

@@ -1,0 +1,166 @@
+#include "models/rope.hpp"
+
+#include "models/limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <numbers>
+
+namespace paceline::models {
+namespace json = boost::json;
+namespace {
+
+constexpr double theta_min = 1.001;
+constexpr double theta_max = 1e12;
+
+/// One rotation's fields, wherever they stand.
+struct Rope {
+  JsonFields& fields;
+  double theta;
+  int dims; ///< That are rotated; even.
+  int context;
+
+  /// The frequency of pair i, unscaled.
+  double frequency(int i) const { return std::pow(theta, -2.0 * i / dims); }
+  double factor() { return fields.number("factor", 1e-3, 1e6); }
+  double trained() {
+    return double(
+        fields.integer("original_max_position_embeddings", 1, limits::context_max, context));
+  }
+};
+
+/// frequency(i) for every pair.
+template <class F>
+std::vector<float> for_pairs(const Rope& rope, const F& frequency) {
+  std::vector<float> out;
+  for (int i = 0; i < rope.dims / 2; ++i)
+    out.push_back(float(frequency(i)));
+  return out;
+}
+
+/// Llama 3.1: long waves are slowed down by the factor, short ones stay, those between are mixed.
+RopeConfig llama3(Rope rope) {
+  const double factor = rope.factor();
+  const double low = rope.fields.number("low_freq_factor", 1e-3, 1e6);
+  const double high = rope.fields.number("high_freq_factor", 1e-3, 1e6);
+  const double trained = rope.trained();
+  if (high <= low)
+    rope.fields.wrong(ErrorCode::corrupt, "high_freq_factor is not above low_freq_factor", "");
+  return {for_pairs(rope,
+                    [&](int i) {
+                      const double frequency = rope.frequency(i);
+                      const double waves = trained * frequency / (2 * std::numbers::pi);
+                      const double share = std::clamp((waves - low) / (high - low), 0.0, 1.0);
+                      return frequency * (share + (1 - share) / factor);
+                    }),
+          1};
+}
+
+/// YaRN (Peng et al. 2023): a ramp over the pairs, and attention a little sharper.
+RopeConfig yarn(Rope rope, int& context) {
+  JsonFields& fields = rope.fields;
+  const double factor = rope.factor();
+  const double fast = fields.number("beta_fast", 1e-3, 1e6, 32);
+  const double slow = fields.number("beta_slow", 1e-3, 1e6, 1);
+  const double mscale = fields.number("mscale", 0, 1e3, 0);
+  const double mscale_all = fields.number("mscale_all_dim", 0, 1e3, 0);
+  const double trained = rope.trained();
+  const auto sharpness = [&](double scale) {
+    return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1;
+  };
+  const double usual =
+      mscale > 0 && mscale_all > 0 ? sharpness(mscale) / sharpness(mscale_all) : sharpness(1);
+  const double sharper = fields.number("attention_factor", 1e-3, 1e3, usual);
+  // The pair that turns so often over the trained context.
+  const auto pair_of = [&](double turns) {
+    return rope.dims * std::log(trained / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = pair_of(fast);
+  double high = pair_of(slow);
+  if (fields.boolean("truncate", true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, rope.dims - 1.0);
+  if (low == high)
+    high += 0.001;
+  context = int(std::clamp(trained * factor, double(context), double(limits::context_max)));
+  return {for_pairs(rope,
+                    [&](int i) {
+                      const double slowed = std::clamp((i - low) / (high - low), 0.0, 1.0);
+                      return rope.frequency(i) * (1 - slowed + slowed / factor);
+                    }),
+          float(sharper)};
+}
+
+RopeConfig rotation(Rope rope, const std::string& type, int& context) {
+  if (type == "llama3")
+    return llama3(rope);
+  if (type == "yarn")
+    return yarn(rope, context);
+  const double factor = type == "linear" ? rope.factor() : 1;
+  if (type == "dynamic" || type == "longrope" || type == "su")
+    rope.fields.wrong(ErrorCode::unsupported,
+                      "rope_type " + type +
+                          " turns by the current length, which would undo what "
+                          "the cache holds",
+                      "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
+  else if (type != "default" && type != "linear")
+    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + shown(type) + " is not known",
+                      "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
+  return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
+}
+
+/// A rotation from the object that describes it.
+RopeConfig read_object(JsonFields& fields, const std::string& key, const json::object& object,
+                       ModelConfig& config, double theta, bool partial) {
+  JsonFields inner(fields.where() + ": " + key, object);
+  theta = inner.number("rope_theta", theta_min, theta_max, theta);
+  const double rotated =
+      inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
+  const std::string type = inner.string("rope_type", inner.string("type", "default"));
+  if (rotated != 1 && !partial)
+    inner.wrong(ErrorCode::unsupported,
+                "partial_rotary_factor is not known for " + config.architecture, "");
+  RopeConfig out = rotation({inner, theta, int(config.head_dim * rotated) / 2 * 2, config.context},
+                            type, config.context);
+  if (inner.error())
+    fields.fail(*inner.error());
+  return out;
+}
+
+const json::object* object_in(const json::object& object, std::string_view key) {
+  const json::value* value = object.if_contains(key);
+  return value ? value->if_object() : nullptr;
+}
+
+} // namespace
+
+RopeConfig read_rope(JsonFields& fields, ModelConfig& config, double theta, bool partial) {
+  theta = fields.number("rope_theta", theta_min, theta_max, theta);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const json::value* value = fields.find(key);
+    if (value && value->is_object()) {
+      const json::object& all = value->get_object();
+      const json::object* whole = object_in(all, "full_attention");
+      return read_object(fields, key, whole ? *whole : all, config, theta, partial);
+    }
+    if (value)
+      fields.wrong(ErrorCode::corrupt, fmt::format("{} is not an object", key), "");
+  }
+  return read_object(fields, "rope_theta", {}, config, theta, partial);
+}
+
+RopeConfig read_local_rope(JsonFields& fields, ModelConfig& config) {
+  const double theta = fields.number("rope_local_base_freq", theta_min, theta_max, 10'000);
+  const json::value* value = fields.find("rope_parameters");
+  const json::object* local =
+      value && value->is_object() ? object_in(value->get_object(), "sliding_attention") : nullptr;
+  return read_object(fields, "rope_parameters", local ? *local : json::object(), config, theta,
+                     false);
+}
+
+} // namespace paceline::models

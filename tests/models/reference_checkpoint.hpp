@@ -1,0 +1,29 @@
+// Tiny checkpoints as tools/reference/checkpoints.py describes them in data/checkpoints.json: a
+// config.json as the hub has it, and weights that are a function of their names.
+#pragma once
+
+#include "gpu/tensor.hpp"
+#include "models/model.hpp"
+#include "tests/models/support.hpp"
+
+#include <boost/json/value.hpp>
+#include <string>
+#include <vector>
+
+namespace paceline::models::test {
+
+/// All cases of the file.
+const boost::json::array& reference_cases();
+/// The case of this name.
+const boost::json::object& reference_case(std::string_view name);
+
+/// Writes the case's checkpoint, in as many shards as it says.
+void write_checkpoint(const TemporaryFolder& folder, const boost::json::object& entry,
+                      gpu::DType dtype);
+
+/// The same, loaded; `change` is merged into config.json.
+Result<std::shared_ptr<const Model>> load_reference(const boost::json::object& entry,
+                                                    gpu::DType dtype,
+                                                    const boost::json::object& change = {});
+
+} // namespace paceline::models::test

@@ -1,0 +1,134 @@
+// Every architecture and option against the reference implementation (tools/reference), and each
+// against itself: prompts in one pass, in chunks, row by row and in company have the same bits.
+#include "models/model.hpp"
+#include "tests/models/reference_checkpoint.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+
+namespace {
+
+using Rows = std::vector<std::vector<float>>;
+
+gpu::DType dtype_of(std::string_view name) {
+  return name == "f32" ? gpu::DType::f32 : name == "f16" ? gpu::DType::f16 : gpu::DType::bf16;
+}
+
+/// RMS(difference) / RMS(reference)
+double relative_error(const std::vector<float>& row, const json::array& reference) {
+  REQUIRE(row.size() == reference.size());
+  double difference = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double expected = reference[i].to_number<double>();
+    difference += std::pow(row[i] - expected, 2);
+    size += expected * expected;
+  }
+  return std::sqrt(difference / size);
+}
+
+double logprob(const std::vector<float>& row, TokenId token) {
+  const double top = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (const float x : row)
+    sum += std::exp(x - top);
+  return row[std::size_t(token)] - top - std::log(sum);
+}
+
+std::vector<TokenId> ids_of(const json::value& list) {
+  return json::value_to<std::vector<TokenId>>(list);
+}
+
+/// Feeds `tokens` in pieces of `chunk`, a stranger's rows before each; all rows of logits.
+Rows in_chunks(test::Runner& runner, const std::vector<TokenId>& tokens, int chunk, bool company) {
+  const auto pages = runner.take_pages(int(tokens.size()));
+  const auto other = runner.take_pages(int(tokens.size()));
+  Rows out;
+  while (out.size() < tokens.size()) {
+    const auto start = out.size();
+    const auto rows =
+        std::span(tokens).subspan(start, std::min(std::size_t(chunk), tokens.size() - start));
+    std::vector<SequenceRows> batch{{pages, int(start), rows, 0}};
+    if (company)
+      batch.insert(batch.begin(), {other, 0, std::span(tokens).last(11), 11});
+    for (auto& row : runner.run(batch))
+      out.push_back(std::move(row));
+  }
+  return out;
+}
+
+/// Decodes greedily as long as the reference is sure of its choice.
+void check_greedy(test::Runner& runner, std::vector<TokenId> tokens, const json::object& expected) {
+  const auto greedy = ids_of(expected.at("greedy"));
+  const auto pages = runner.take_pages(int(tokens.size() + greedy.size()));
+  std::size_t fed = 0;
+  for (std::size_t i = 0; i < greedy.size(); ++i) {
+    if (expected.at("gaps").at(i).to_number<double>() < 1e-3)
+      return;
+    const SequenceRows rows{pages, int(fed), std::span(tokens).subspan(fed),
+                            int(tokens.size() - fed) - 1};
+    const auto row = runner.run({&rows, 1}).front();
+    fed = tokens.size();
+    tokens.push_back(TokenId(std::max_element(row.begin(), row.end()) - row.begin()));
+    CHECK(tokens.back() == greedy[i]);
+  }
+}
+
+} // namespace
+
+TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for every family") {
+  double worst_of[3] = {};
+  for (const json::value& entry : test::reference_cases()) {
+    const auto prompt = ids_of(entry.at("prompt"));
+    for (const auto& [name, expected] : entry.at("results").as_object()) {
+      const gpu::DType dtype = dtype_of(name);
+      const bool bf16 = dtype == gpu::DType::bf16;
+      CAPTURE(std::string(entry.at("name").as_string()));
+      CAPTURE(std::string(name));
+      const auto model = test::load_reference(entry.as_object(), dtype);
+      REQUIRE_MESSAGE(model, model.error().text());
+      CHECK((*model)->info().dtype == std::string(name));
+      test::Runner runner(*model, 16);
+      const Rows logits = in_chunks(runner, prompt, int(prompt.size()), false);
+      double worst = 0;
+      for (const json::value& row : expected.at("rows").as_array())
+        worst = std::max(worst, relative_error(logits[std::size_t(row.at("position").as_int64())],
+                                               row.at("logits").as_array()));
+      CHECK(worst <= (bf16 ? 2e-2 : 1e-4));
+      worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);
+      for (std::size_t i = 0; !bf16 && i + 1 < prompt.size(); ++i)
+        CHECK(std::abs(logprob(logits[i], prompt[i + 1]) -
+                       expected.at("logprobs").at(i).to_number<double>()) < 2e-3);
+      if (!bf16)
+        check_greedy(runner, prompt, expected.as_object());
+    }
+  }
+  MESSAGE("worst relative errors: f32 ", worst_of[0], ", f16 ", worst_of[1], ", bf16 ",
+          worst_of[2]);
+}
+
+TEST_CASE("every family's rows have the same bits in one pass, in chunks, alone and in company") {
+  for (const json::value& entry : test::reference_cases()) {
+    CAPTURE(std::string(entry.at("name").as_string()));
+    const auto prompt = ids_of(entry.at("prompt"));
+    const auto model = test::load_reference(entry.as_object(), gpu::DType::bf16);
+    REQUIRE_MESSAGE(model, model.error().text());
+    test::Runner whole(*model, 16);
+    const Rows expected = in_chunks(whole, prompt, int(prompt.size()), false);
+    for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
+      test::Runner runner(*model, page_tokens);
+      const Rows rows = in_chunks(runner, prompt, chunk, chunk != 1);
+      int different = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        different += std::memcmp(rows[i].data(), expected[i].data(), rows[i].size() * 4) != 0;
+      CHECK(different == 0);
+    }
+  }
+}

@@ -1,0 +1,187 @@
+"""Writes tests/models/data/checkpoints.json: what `transformers` computes of tiny checkpoints.
+
+Usage: checkpoints.py [--check]   (from the repository's root; `./dev reference checkpoints` runs it)
+
+With --check the file is compared with what would be written.
+
+A case is a config.json as the hub has it. Weights are not stored: each is a function of its name and index (see
+`weights`), which the tests repeat. For each number format of a case the reference runs in f32 on the weights as that
+format holds them, and leaves some rows of logits, the log-probability of every prompt token, and a greedy continuation
+with the gap between the two highest logits at each step. An option that changes nothing would prove nothing, so each case
+also names one change of its config.json that must change the logits.
+"""
+import json, logging, math, sys, tempfile
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+logging.disable(logging.WARNING)
+FILE = "tests/models/data/checkpoints.json"
+PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
+BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "vocab_size": 160,
+        "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "tie_word_embeddings": False}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 4,
+         "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
+
+
+def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
+    model_type = {"Gemma3": "gemma3_text"}.get(architecture, architecture.lower())
+    config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
+    return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
+
+
+CASES = [
+    case("Llama 2, TinyLlama", "Llama", {"rope_scaling": None}, {"rope_theta": 500.0}, ("f32", "bf16", "f16")),
+    case("Llama with biases, one head of keys for each query", "Llama",
+         {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4, "head_dim": 20}, {"rope_theta": 500.0}),
+    case("linear positions", "Llama", {"rope_scaling": {"type": "linear", "factor": 4.0}}, {"rope_scaling": None}),
+    case("Llama 3", "Llama", {"rope_theta": 500000.0, "rope_scaling": LLAMA3}, {"rope_scaling": None}),
+    case("YaRN", "Llama", {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}},
+         {"rope_scaling": None}),
+    case("YaRN with all its options, new spelling", "Llama",
+         {"rope_parameters": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
+                              "beta_slow": 0.5, "mscale": 1.5, "mscale_all_dim": 0.5, "truncate": False,
+                              "rope_theta": 10000.0}, "head_dim": 32},
+         {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
+    case("SmolLM 2", "Llama", {"tie_word_embeddings": True, "rope_interleaved": False, "rope_theta": 100000},
+         {"rope_theta": 500.0}),
+    case("Mistral with a window", "Mistral", {"sliding_window": 19}, {"sliding_window": 23}, ("f32", "bf16", "f16")),
+    case("Mistral without one", "Mistral", {"sliding_window": None, "head_dim": 16}, {"sliding_window": 30}),
+    case("Qwen 2", "Qwen2", {"use_sliding_window": False, "sliding_window": 20, "max_window_layers": 1,
+                             "tie_word_embeddings": True, "rope_theta": 1000000.0}, {"use_sliding_window": True}, shards=3),
+    case("Qwen 2 with windows", "Qwen2", {"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
+         {"use_sliding_window": False}),
+    case("Qwen 3", "Qwen3", {"head_dim": 32, "rope_theta": 1000000, "sliding_window": None, "use_sliding_window": False},
+         {"rope_theta": 500.0}, shards=2),
+    case("Qwen 3 with biases and listed layers", "Qwen3",
+         {"head_dim": 16, "attention_bias": True, "use_sliding_window": True, "sliding_window": 12,
+          "layer_types": ["full_attention", "sliding_attention", "full_attention"]}, {"sliding_window": 20}),
+    case("Gemma 2", "Gemma2", {**GEMMA, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+         {"attn_logit_softcapping": 3.0}),
+    case("Gemma 2 without soft caps", "Gemma2",
+         {**GEMMA, "attn_logit_softcapping": None, "final_logit_softcapping": None}, {"query_pre_attn_scalar": 16}),
+    case("Gemma 3", "Gemma3", {**GEMMA, "sliding_window_pattern": 3, "rope_local_base_freq": 10000.0,
+                               "rope_theta": 1000000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+         {"rope_local_base_freq": 100.0}),
+    case("Gemma 3, new spelling", "Gemma3",
+         {**GEMMA, "layer_types": ["sliding_attention", "full_attention"] * 2, "rope_parameters": {
+             "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50000.0},
+             "sliding_attention": {"rope_type": "default", "rope_theta": 2000.0}}}, {"sliding_window": 50}),
+    case("Phi 3", "Phi3", {"sliding_window": 33, "rope_scaling": None, "pad_token_id": 2}, {"sliding_window": 50}),
+    case("Phi 3 that rotates a part of each head", "Phi3",
+         {"sliding_window": None, "head_dim": None, "hidden_size": 64, "partial_rotary_factor": 0.75, "pad_token_id": 2},
+         {"partial_rotary_factor": 1.0}),
+    case("SmolLM 3", "SmolLM3", {"no_rope_layer_interval": 2, "num_hidden_layers": 4, "tie_word_embeddings": True,
+                                 "rope_theta": 5000000.0, "pad_token_id": 2}, {"no_rope_layer_interval": 3}),
+    case("SmolLM 3 with listed layers", "SmolLM3",
+         {"no_rope_layers": [0, 1, 1], "use_sliding_window": True, "sliding_window": 16, "attention_bias": True,
+          "pad_token_id": 2}, {"use_sliding_window": False}),
+    case("OLMo 2", "Olmo2", {"rope_theta": 500000}, {"rms_norm_eps": 0.5}, shards=2),
+]
+
+
+def weights(name, shape, scale, offset):
+    """offset + scale * u, u uniform in [-1, 1) with 24 bits: SplitMix64 of FNV-1a(name) and the index."""
+    key = 0xcbf29ce484222325
+    for byte in name.encode():
+        key = (key ^ byte) * 0x100000001b3 % 2**64
+    with np.errstate(over="ignore"):
+        x = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, math.prod(shape) + 1, dtype=np.uint64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    u = ((x >> np.uint64(40)).astype(np.int64) - 2**23).astype(np.float32) / np.float32(2**23)
+    return torch.from_numpy(np.float32(offset) + np.float32(scale) * u).reshape(shape)
+
+
+def scale_of(name, shape, config):
+    """Every part must matter: queries meet some keys, norms and biases differ from one and zero."""
+    if name.endswith("bias"):
+        return 0.5, 0.0
+    if "norm" in name:
+        return 0.4, 0.0 if "Gemma" in config["architectures"][0] else 1.0
+    if "embed_tokens" in name:
+        return (0.15 if config["tie_word_embeddings"] else 1.0), 0.0
+    gain = 2.2 if "q_proj" in name or "k_proj" in name or "qkv_proj" in name else 1.7
+    return round(gain / math.sqrt(shape[-1]), 4), 0.0
+
+
+def load(config):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/config.json", "w") as f:
+            json.dump(config, f)
+        parsed = AutoConfig.from_pretrained(folder)
+    return AutoModelForCausalLM.from_config(parsed, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def fill(model, tensors, dtype):
+    to = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+    state = {name: weights(name, shape, scale, offset).to(to).float() for name, shape, scale, offset in tensors}
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert not unexpected and all(name == "lm_head.weight" for name in missing), (missing, unexpected)
+    model.tie_weights()
+
+
+def number(x, digits=7):
+    return float(f"{float(x):.{digits}g}")
+
+
+@torch.no_grad()
+def run(model, prompt):
+    logits = model(torch.tensor([prompt]), use_cache=False).logits[0].double()
+    logprobs = torch.log_softmax(logits, -1)
+    tokens, gaps, ids = [], [], list(prompt)
+    for _ in range(GREEDY):
+        top = model(torch.tensor([ids]), use_cache=False).logits[0, -1].topk(2)
+        tokens.append(int(top.indices[0]))
+        gaps.append(number(top.values[0] - top.values[1], 4))
+        ids.append(tokens[-1])
+    return logits, {"rows": [{"position": r, "logits": [number(x) for x in logits[r]]} for r in ROWS],
+                    "logprobs": [number(logprobs[i, t]) for i, t in enumerate(prompt[1:])], "greedy": tokens, "gaps": gaps}
+
+
+def main():
+    random = np.random.default_rng(4)
+    out = []
+    for entry in CASES:
+        config = {k: v for k, v in entry["config"].items() if k != "head_dim" or v}
+        model = load(config)
+        tied = config["tie_word_embeddings"]
+        tensors = [[name, list(t.shape), *scale_of(name, list(t.shape), config)]
+                   for name, t in model.state_dict().items() if not (tied and name == "lm_head.weight")]
+        prompt = [int(i) for i in random.integers(3, config["vocab_size"], PROMPT)]
+        results = {}
+        for dtype in entry["dtypes"]:
+            fill(model, tensors, dtype)
+            logits, results[dtype] = run(model, prompt)
+        changed = load({**config, **entry["change"]})
+        fill(changed, tensors, entry["dtypes"][-1])
+        other = changed(torch.tensor([prompt]), use_cache=False).logits[0].double().detach()
+        effect = min(float((logits - other)[r].norm() / logits[r].norm()) for r in ROWS[-2:])
+        assert effect > 0.02, (entry["name"], effect)
+        out.append({"name": entry["name"], "config": config, "shards": entry.get("shards", 1), "tensors": tensors,
+                    "prompt": prompt, "results": results})
+        print(f"{entry['name']}: {sum(math.prod(t[1]) for t in tensors)} parameters, rms "
+              f"{logits.pow(2).mean().sqrt():.3g}, a change shows by {effect:.2g}, smallest gap {min(results['f32']['gaps'])}")
+    text = "[" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "]\n"
+    if "--check" in sys.argv:
+        return check(json.loads(text), json.load(open(FILE)))
+    with open(FILE, "w") as f:
+        f.write(text)
+
+
+def check(fresh, kept):
+    """The file is what this machine computes, but for the order of its sums."""
+    for a, b in zip(fresh, kept, strict=True):
+        assert all(a[key] == b[key] for key in a if key != "results"), a["name"] + " is another case"
+        for dtype, result in a["results"].items():
+            for x, y in zip(result["rows"], b["results"][dtype]["rows"], strict=True):
+                x, y = np.array(x["logits"]), np.array(y["logits"])
+                assert np.sqrt(((x - y) ** 2).mean() / (y ** 2).mean()) < 1e-5, (a["name"], dtype)
+    print(f"{len(fresh)} checkpoints are as {FILE} says")
+
+
+main()
