@@ -3,7 +3,6 @@
 #include "apps/bench/machine.hpp"
 #include "apps/bench/modes.hpp"
 #include "apps/bench/report.hpp"
-#include "apps/bench/sampler.hpp"
 #include "apps/bench/scale.hpp"
 #include "apps/bench/steps.hpp"
 #include "apps/bench/workload.hpp"
@@ -11,7 +10,6 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/session.hpp"
-#include "apps/statistics.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 #include "gpu/cpu/topology.hpp"
@@ -72,48 +70,27 @@ Result<void> scale_models(const Options& options, ScratchFolder& folder, EngineO
   });
 }
 
-/// Modes on an engine of its own, and between them the machine.
-Result<void> run_modes(const EngineOptions& engine_options, const ModesPlan& plan,
-                       BenchReport& report) {
-  EngineOptions opened = engine_options;
-  opened.speculation = SpeculationMode::automatic; // So that each request can choose.
-  auto session = open_session(std::move(opened));
+/// Modes, on an engine of its own.
+Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, BenchReport& report) {
+  engine_options.speculation = SpeculationMode::automatic; // So that each request can choose.
+  auto session = open_session(std::move(engine_options));
   if (!session)
     return tl::unexpected(session.error());
   Engine& engine = session->engine;
   report.target = engine.target();
   report.draft = engine.draft();
-  std::optional<Machine> machine;
-  if (!report.simulated) {
-    Request warm = plan.request;
-    warm.prompt = plan.prompts.front();
-    if (const auto done = engine.complete(warm); !done)
-      return tl::unexpected(done.error());
+  Request warm = plan.request;
+  warm.prompt = plan.prompts.front();
+  if (const auto done = engine.complete(warm); !done)
+    return tl::unexpected(done.error());
+  if (!report.simulated)
     report.peak_bytes = peak_resident_bytes();
-    auto opened_machine = Machine::open(report.target, engine_options.threads);
-    if (!opened_machine)
-      return tl::unexpected(opened_machine.error());
-    machine = std::move(*opened_machine);
-  }
-  std::vector<double> reads;
   ProgressLine line;
-  auto modes = measure_modes(engine, plan, [&](double done) {
-    line.show("Measuring", done);
-    if (machine)
-      reads.push_back(machine->read_bytes_per_second().value_or(0));
-  });
+  auto modes = measure_modes(engine, plan, [&](double done) { line.show("Measuring", done); });
   if (!modes)
     return tl::unexpected(modes.error());
   report.modes = std::move(*modes);
-  report.machine.read_bytes_per_second = median(reads);
-  if (!machine)
-    return {};
-  report.machine.multiply_adds_per_second = machine->multiply_adds_per_second().value_or(0);
-  report.machine.product_multiply_adds_per_second =
-      machine->product_multiply_adds_per_second().value_or(0);
-  return measure_sampler(machine->lane()).map([&](auto times) {
-    report.sampler = std::move(times);
-  });
+  return {};
 }
 
 /// "demo, scaled to 350m": the folder it lies in for the moment says nothing.
@@ -135,7 +112,7 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   }
   BenchReport report;
   report.simulated = simulated(engine);
-  report.machine.cores = int(gpu::cpu::usable_cores().size());
+  report.cores = int(gpu::cpu::usable_cores().size());
   report.prompts = int(plan->prompts.size());
   report.repetitions = plan->repetitions;
   report.max_tokens = *plan->request.max_tokens;

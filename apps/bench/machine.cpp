@@ -2,14 +2,14 @@
 
 #include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
-#include "apps/steady_time.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/probe.hpp"
+#include "gpu/cpu/topology.hpp"
+#include "gpu/cpu/weight.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -17,11 +17,10 @@
 namespace paceline::apps {
 namespace {
 
-constexpr std::size_t read_bytes_max = std::size_t(1) << 30;
-constexpr std::size_t read_unit = 4096;
 constexpr int register_rounds = 200'000;
 constexpr int product_rows = 512;
 constexpr int product_size = 1024; // Inputs, and outputs.
+constexpr int barriers = 10'000;
 constexpr int repetitions = 5;
 
 std::vector<float> some_floats(std::size_t count) {
@@ -34,47 +33,12 @@ std::vector<float> some_floats(std::size_t count) {
   return values;
 }
 
-} // namespace
-
-Result<Machine> Machine::open(const ModelInfo& target, int threads) {
-  Machine machine;
-  auto device = gpu::open_device(target.device, {threads, std::make_shared<SteadyTime>(), nullptr});
-  if (!device)
-    return tl::unexpected(device.error());
-  machine.device_ = std::move(*device);
-  const std::size_t bytes = std::min(target.weight_bytes, read_bytes_max);
-  auto memory = machine.device_->allocate((bytes + read_unit - 1) / read_unit * read_unit);
-  if (!memory)
-    return tl::unexpected(memory.error());
-  machine.memory_ = std::move(*memory);
-  std::memset(machine.memory_->data(), 1, machine.memory_->size()); // Pages of its own.
-  auto lane = machine.device_->open_lane("target");
-  if (!lane)
-    return tl::unexpected(lane.error());
-  machine.lane_ = std::move(*lane);
-  return machine;
-}
-
-Result<double> Machine::read_bytes_per_second() {
-  const std::span<const std::byte> all(memory_->data(), memory_->size());
-  std::atomic<std::uint64_t> sum = 0;
-  const auto seconds = time_on(*lane_, 1, [&](gpu::Operations& ops) {
-    const auto cut = [&](int rank) {
-      return all.size() / read_unit * std::size_t(rank) / std::size_t(ops.ranks()) * read_unit;
-    };
-    const std::size_t begin = cut(ops.rank());
-    sum += gpu::cpu::read_once(all.subspan(begin, cut(ops.rank() + 1) - begin));
-    ops.barrier();
-  });
-  return seconds.map([&](const auto& times) { return double(all.size()) / times[0]; });
-}
-
-Result<double> Machine::multiply_adds_per_second() {
+Result<double> multiply_adds_per_second(gpu::Lane& lane) {
   const auto kernels = gpu::cpu::choose_kernels();
   if (!kernels)
     return tl::unexpected(kernels.error());
   std::atomic<double> done = 0;
-  const auto seconds = time_on(*lane_, repetitions, [&](gpu::Operations& ops) {
+  const auto seconds = time_on(lane, repetitions, [&](gpu::Operations& ops) {
     const double multiply_adds = (*kernels)->multiply_adds(register_rounds);
     if (ops.rank() == 0)
       done = multiply_adds * ops.ranks();
@@ -83,24 +47,70 @@ Result<double> Machine::multiply_adds_per_second() {
   return seconds.map([&](const auto& times) { return done / median(times); });
 }
 
-Result<double> Machine::product_multiply_adds_per_second() {
-  auto weights = some_floats(std::size_t(product_size) * product_size);
+Result<double> product_multiply_adds_per_second(gpu::Device& device, gpu::Lane& lane) {
+  constexpr int n = product_size;
   std::vector<base::bf16> rounded;
-  for (const float weight : weights)
+  for (const float weight : some_floats(std::size_t(n) * n))
     rounded.push_back(base::to_bf16(weight));
-  const gpu::HostMatrix matrix{gpu::DType::bf16, rounded.data(), product_size, product_size};
-  const auto weight = device_->pack({&matrix, 1});
+  const gpu::HostMatrix matrix{gpu::DType::bf16, rounded.data(), n, n};
+  const auto weight = device.pack({&matrix, 1});
   if (!weight)
     return tl::unexpected(weight.error());
-  auto in = some_floats(std::size_t(product_rows) * product_size);
+  auto in = some_floats(std::size_t(product_rows) * n);
   auto out = in;
-  const auto seconds = time_on(*lane_, repetitions, [&](gpu::Operations& ops) {
-    ops.linear({out.data(), product_rows, product_size, product_size},
-               {in.data(), product_rows, product_size, product_size}, **weight);
+  const auto seconds = time_on(lane, repetitions, [&](gpu::Operations& ops) {
+    ops.linear({out.data(), product_rows, n, n}, {in.data(), product_rows, n, n}, **weight);
   });
-  return seconds.map([&](const auto& times) {
-    return double(product_rows) * product_size * product_size / median(times);
+  return seconds.map(
+      [&](const auto& times) { return double(product_rows) * n * n / median(times); });
+}
+
+Result<double> barrier_seconds(gpu::Lane& lane) {
+  const auto seconds = time_on(lane, repetitions, [](gpu::Operations& ops) {
+    for (int i = 0; i < barriers; ++i)
+      ops.barrier();
   });
+  return seconds.map([](const auto& times) { return median(times) / barriers; });
+}
+
+/// The tiles of a weight that a rank reads, as a product divides them.
+std::span<const std::byte> share_of(const gpu::Weight& weight, int rank, int ranks) {
+  const auto& packed = dynamic_cast<const gpu::cpu::PackedWeight&>(weight);
+  const auto cut = [&](int r) { return int(std::int64_t(packed.tiles()) * r / ranks); };
+  return {packed.tile(cut(rank)), packed.tile(cut(rank + 1))};
+}
+
+} // namespace
+
+double bytes_of(Weights weights) {
+  double bytes = 0;
+  for (const auto& weight : weights)
+    bytes += double(weight->bytes());
+  return bytes;
+}
+
+Result<std::vector<double>> time_reads(gpu::Lane& lane, Weights weights, int times) {
+  std::atomic<std::uint64_t> sum = 0;
+  return time_on(lane, times, [&](gpu::Operations& ops) {
+    std::uint64_t own = 0;
+    for (const auto& weight : weights)
+      own += gpu::cpu::read_once(share_of(*weight, ops.rank(), ops.ranks()));
+    sum += own;
+    ops.barrier();
+  });
+}
+
+Result<MachineFigures> measure_machine(gpu::Device& device, gpu::Lane& lane) {
+  const auto registers = multiply_adds_per_second(lane);
+  if (!registers)
+    return tl::unexpected(registers.error());
+  const auto product = product_multiply_adds_per_second(device, lane);
+  if (!product)
+    return tl::unexpected(product.error());
+  const auto barrier = barrier_seconds(lane);
+  if (!barrier)
+    return tl::unexpected(barrier.error());
+  return MachineFigures{int(gpu::cpu::usable_cores().size()), 0, *registers, *product, *barrier};
 }
 
 std::size_t peak_resident_bytes() {

@@ -101,18 +101,17 @@ ModeResult summary(const std::vector<ModeResult>& passes) {
 } // namespace
 
 Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
-                                              const std::function<void(double)>& between) {
+                                              const std::function<void(double)>& progress) {
   std::vector<std::vector<ModeResult>> passes(plan.modes.size());
   const double all = double(plan.repetitions) * double(plan.modes.size());
   for (int repetition = 0; repetition < plan.repetitions; ++repetition)
     for (std::size_t i = 0; i < plan.modes.size(); ++i) {
-      between((repetition * double(plan.modes.size()) + double(i)) / all);
+      progress((repetition * double(plan.modes.size()) + double(i)) / all);
       const auto pass = run_pass(engine, plan, plan.modes[i]);
       if (!pass)
         return tl::unexpected(pass.error());
       passes[i].push_back(figures(plan.modes[i], *pass));
     }
-  between(1);
   std::vector<ModeResult> results;
   for (const auto& mode : passes)
     results.push_back(summary(mode));

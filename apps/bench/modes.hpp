@@ -32,9 +32,8 @@ struct ModesPlan {
 };
 
 /// One prompt after the other; modes take turns within a repetition, so that whatever else the
-/// machine does meets all of them. between: called before each pass and after the last, while the
-/// engine is idle, with what is done of all (0 to 1).
+/// machine does meets all of them. progress: 0 to 1.
 Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
-                                              const std::function<void(double)>& between);
+                                              const std::function<void(double)>& progress);
 
 } // namespace paceline::apps

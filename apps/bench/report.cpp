@@ -61,31 +61,30 @@ std::optional<double> actor_overhead(const BenchReport& report) {
   return sync ? std::optional(sync->overhead_share) : std::nullopt;
 }
 
-/// Bytes of weights that plain decoding reads in a second, of what the machine can read.
+/// Bytes of weights that a step of plain decoding reads in a second, of what the machine can read.
 std::optional<double> bandwidth_fraction(const BenchReport& report) {
-  const ModeResult* off = find(report, SpeculationMode::off);
-  if (!off || !report.steps || report.machine.read_bytes_per_second == 0)
+  if (!report.steps || !(report.steps->weight_bytes > 0))
     return std::nullopt;
-  return off->tokens_per_second * report.steps->weight_bytes / report.machine.read_bytes_per_second;
+  return report.steps->weight_bytes / report.steps->target_seconds(1) /
+         report.steps->machine.read_bytes_per_second;
 }
 
 std::optional<double> prefill_fraction(const BenchReport& report) {
-  if (!report.steps || report.steps->prefill_multiply_adds == 0 ||
-      report.machine.multiply_adds_per_second == 0)
+  if (!report.steps || report.steps->prefill_multiply_adds == 0)
     return std::nullopt;
   return report.steps->prefill_multiply_adds / report.steps->prefill_512 /
-         report.machine.multiply_adds_per_second;
+         report.steps->machine.multiply_adds_per_second;
 }
 
 /// The slowest way to judge eight rows of a large vocabulary, over a target step of as many.
 std::optional<double> sampler_share(const BenchReport& report) {
+  if (!report.steps)
+    return std::nullopt;
   constexpr int vocabulary = 151'936;
   double slowest = 0;
-  for (const SamplerTime& time : report.sampler)
+  for (const SamplerTime& time : report.steps->sampler)
     if (time.vocabulary == vocabulary)
       slowest = std::max(slowest, time.seconds_per_row * sampler_rows);
-  if (slowest == 0 || !report.steps)
-    return std::nullopt;
   return slowest / report.steps->target_seconds(sampler_rows);
 }
 
@@ -128,28 +127,23 @@ boost::json::object steps_json(const StepTimes& steps) {
 }
 
 boost::json::object machine_json(const MachineFigures& machine) {
-  boost::json::object object{{"cores", machine.cores}};
-  const auto add = [&](const char* name, double value) {
-    if (value > 0)
-      object[name] = value;
-  };
-  add("read_bytes_per_second", machine.read_bytes_per_second);
-  add("multiply_adds_per_second", machine.multiply_adds_per_second);
-  add("product_multiply_adds_per_second", machine.product_multiply_adds_per_second);
-  return object;
+  return {{"cores", machine.cores},
+          {"read_bytes_per_second", machine.read_bytes_per_second},
+          {"multiply_adds_per_second", machine.multiply_adds_per_second},
+          {"product_multiply_adds_per_second", machine.product_multiply_adds_per_second},
+          {"barrier_seconds", machine.barrier_seconds}};
 }
 
 /// {vocabulary: {rule: {warper: microseconds per row}}}
 boost::json::object sampler_json(const std::vector<SamplerTime>& times) {
   boost::json::object object;
-  for (const SamplerTime& time : times) {
-    boost::json::object& rules = object[std::to_string(time.vocabulary)].is_object()
-                                     ? object[std::to_string(time.vocabulary)].as_object()
-                                     : object[std::to_string(time.vocabulary)].emplace_object();
-    boost::json::object& warpers = rules[time.rule].is_object() ? rules[time.rule].as_object()
-                                                                : rules[time.rule].emplace_object();
-    warpers[time.warper] = 1e6 * time.seconds_per_row;
-  }
+  const auto below = [](boost::json::object & parent, const std::string& key) -> auto& {
+    boost::json::value& child = parent[key];
+    return child.is_object() ? child.get_object() : child.emplace_object();
+  };
+  for (const SamplerTime& time : times)
+    below(below(object, std::to_string(time.vocabulary)), time.rule)[time.warper] =
+        1e6 * time.seconds_per_row;
   return object;
 }
 
@@ -185,6 +179,7 @@ std::string machine_text(const MachineFigures& machine) {
              fmt::format("{:.0f}", machine.multiply_adds_per_second / 1e9)});
   table.add({"multiply-adds of a product, G/s",
              fmt::format("{:.0f}", machine.product_multiply_adds_per_second / 1e9)});
+  table.add({"barrier, us", fmt::format("{:.2f}", 1e6 * machine.barrier_seconds)});
   return table.text();
 }
 
@@ -224,7 +219,11 @@ boost::json::object report_json(const BenchReport& report) {
   boost::json::object object{{"target", model_json(report.target)}};
   if (report.draft)
     object["draft"] = model_json(*report.draft);
-  object["machine"] = machine_json(report.machine);
+  object["machine"] = {{"cores", report.cores}};
+  if (report.steps) {
+    object["machine"] = machine_json(report.steps->machine);
+    object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);
+  }
   object["workload"] = {{"prompts", report.prompts},
                         {"max_tokens", report.max_tokens},
                         {"temperature", report.temperature},
@@ -232,8 +231,6 @@ boost::json::object report_json(const BenchReport& report) {
                         {"simulated", report.simulated}};
   if (report.steps)
     object["steps"] = steps_json(*report.steps);
-  if (!report.sampler.empty())
-    object["sampler_microseconds_per_row"] = sampler_json(report.sampler);
   auto& modes = object["modes"].emplace_object();
   for (const ModeResult& mode : report.modes)
     modes[to_string(mode.mode)] = mode_json(mode);
@@ -252,12 +249,9 @@ std::string report_text(const BenchReport& report) {
       fmt::format("{} prompts, {} tokens each at temperature {}, medians of {} repetitions{}\n\n",
                   report.prompts, report.max_tokens, report.temperature, report.repetitions,
                   report.simulated ? "; simulated time" : "");
-  if (!report.simulated)
-    text += machine_text(report.machine) + "\n";
   if (report.steps)
-    text += steps_text(*report.steps) + "\n";
-  if (!report.sampler.empty())
-    text += sampler_text(report.sampler) + "\n";
+    text += machine_text(report.steps->machine) + "\n" + steps_text(*report.steps) + "\n" +
+            sampler_text(report.steps->sampler) + "\n";
   text += modes_text(report.modes) + "\n";
   Table ratios({"ratio", ""});
   for (const auto& [name, value] : all_ratios(report))

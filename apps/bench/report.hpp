@@ -2,7 +2,6 @@
 #pragma once
 
 #include "apps/bench/modes.hpp"
-#include "apps/bench/sampler.hpp"
 #include "apps/bench/steps.hpp"
 
 #include <boost/json/object.hpp>
@@ -12,21 +11,13 @@
 
 namespace paceline::apps {
 
-struct MachineFigures {
-  int cores = 0;
-  double read_bytes_per_second = 0; ///< 0 as below: not measured.
-  double multiply_adds_per_second = 0;
-  double product_multiply_adds_per_second = 0;
-};
-
 /// All that was measured.
 struct BenchReport {
   ModelInfo target;
   std::optional<ModelInfo> draft;
   bool simulated = false;
-  MachineFigures machine;
+  int cores = 0; ///< That this process may use.
   std::optional<StepTimes> steps;
-  std::vector<SamplerTime> sampler;
   std::size_t peak_bytes = 0; ///< Resident, once models are loaded and warm.
   std::vector<ModeResult> modes;
   int prompts = 0;

@@ -105,47 +105,62 @@ double prefill_multiply_adds(const models::ModelConfig& c) {
          asked * rest + 2 * keys_asked * queries + asked * c.hidden * double(c.vocabulary);
 }
 
-/// Every row count in turn, so that whatever else the machine does meets all of them.
-Result<std::map<int, double>> measure_rows(Solo& solo) {
-  std::map<int, std::vector<double>> seconds;
-  for (int round = 0; round < rounds; ++round)
+/// Every row count in turn, and a plain read of the same weights, so that whatever else the machine
+/// does meets all of them.
+Result<StepTimes> measure_rows(Solo& solo) {
+  const auto weights = solo.model->step_weights();
+  std::map<int, std::vector<double>> seconds; // By rows; 0: reading.
+  for (int round = 0; round < rounds; ++round) {
     for (const int rows : rows_measured) {
       const auto some = solo.measure(context, rows, passes);
       if (!some)
         return tl::unexpected(some.error());
       seconds[rows].insert(seconds[rows].end(), some->begin(), some->end());
     }
-  std::map<int, double> medians;
-  for (const auto& [rows, all] : seconds)
-    medians[rows] = median(all);
-  return medians;
+    const auto reads = time_reads(*solo.lane, weights, passes);
+    if (!reads)
+      return tl::unexpected(reads.error());
+    seconds[0].insert(seconds[0].end(), reads->begin(), reads->end());
+  }
+  StepTimes times;
+  for (const int rows : rows_measured)
+    times.target[rows] = median(seconds[rows]);
+  times.weight_bytes = bytes_of(weights);
+  times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
+  return times;
+}
+
+Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times) {
+  if (info.max_model_len < prefill_rows)
+    return {};
+  const auto prefill = solo.measure(0, prefill_rows, prefill_repetitions);
+  if (!prefill)
+    return tl::unexpected(prefill.error());
+  times.prefill_512 = median(*prefill);
+  const auto path = models::resolve_model_path(info.name, "target");
+  if (const auto config = path.and_then(models::load_config))
+    times.prefill_multiply_adds = prefill_multiply_adds(*config);
+  return {};
 }
 
 Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) {
   auto solo = open_solo(info, "target", o);
   if (!solo)
     return tl::unexpected(solo.error());
-  auto rows = measure_rows(*solo);
-  if (!rows)
-    return tl::unexpected(rows.error());
-  StepTimes times;
-  times.target = std::move(*rows);
-  times.weight_bytes = double(solo->model->info().weight_bytes);
-  const auto config = models::resolve_model_path(info.name, "target").and_then(models::load_config);
-  if (config && !config->tied_embedding) // Of a table of its own a step reads a row.
-    times.weight_bytes -=
-        double(config->vocabulary) * config->hidden *
-        double(
-            gpu::size_of(solo->model->info().dtype == "f32" ? gpu::DType::f32 : gpu::DType::bf16));
-  if (info.max_model_len < prefill_rows)
+  auto times = measure_rows(*solo);
+  if (!times)
     return times;
-  const auto prefill = solo->measure(0, prefill_rows, prefill_repetitions);
-  if (!prefill)
+  if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
     return tl::unexpected(prefill.error());
-  times.prefill_512 = median(*prefill);
-  if (config)
-    times.prefill_multiply_adds = prefill_multiply_adds(*config);
-  return times;
+  auto machine = measure_machine(*solo->device, *solo->lane);
+  if (!machine)
+    return tl::unexpected(machine.error());
+  machine->read_bytes_per_second = times->machine.read_bytes_per_second;
+  times->machine = *machine;
+  return measure_sampler(*solo->lane).map([&](auto sampler) {
+    times->sampler = std::move(sampler);
+    return std::move(*times);
+  });
 }
 
 Result<double> measure_draft(const ModelInfo& info, const EngineOptions& o) {
