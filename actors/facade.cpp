@@ -64,10 +64,12 @@ void Facade::submit(const Submit& request) {
     request.sink->deliver(std::move(refused));
     return;
   }
-  Record record;
+  Record record(*parts_.tokenizer);
   record.spec = request.spec;
   record.sink = request.sink;
   record.tokens = request.prompt;
+  for (std::size_t i = 0; i < request.prompt.size() && !record.text.begun(); ++i)
+    record.text.feed(request.prompt[i]);
   record.stops = sampling::StopMatcher(request.stop);
   record.submitted = now();
   record.lanes_before = parts_.telemetry->overlap.sums();
@@ -120,7 +122,7 @@ void Facade::take(const Committed& news) {
 std::optional<std::string> Facade::append(Record& record, TokenId token, Delta& delta) {
   record.tokens.push_back(token);
   delta.tokens.push_back(token);
-  sampling::StopMatcher::Step step = record.stops.feed(parts_.tokenizer->bytes(token));
+  sampling::StopMatcher::Step step = record.stops.feed(record.text.feed(token));
   delta.text += record.utf8.feed(step.text);
   return std::move(step.stop);
 }

@@ -33,9 +33,11 @@ public:
 
 private:
   struct Record {
+    explicit Record(const models::Tokenizer& tokenizer) : text(tokenizer) {}
     messages::SequenceSpecRef spec;
     std::shared_ptr<messages::EventSink> sink;
     std::vector<TokenId> tokens; ///< Prompt, then the committed output.
+    models::Detokenizer text;    ///< Has seen the prompt: the output goes on where it ends.
     sampling::StopMatcher stops;
     models::Utf8Stream utf8;
     base::TimePoint submitted;

@@ -1,6 +1,7 @@
 # What a user may choose, and what every target is compiled with.
 option(PACELINE_TESTS "Build the tests" ON)
 option(PACELINE_WERROR "Treat warnings as errors" OFF)
+option(PACELINE_FUZZ "Build the fuzz targets for libFuzzer (clang)" OFF)
 set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -26,6 +27,9 @@ if(PACELINE_SANITIZE)
   target_compile_options(paceline_options INTERFACE
     -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
+endif()
+if(PACELINE_FUZZ)
+  target_compile_options(paceline_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(PACELINE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_definitions(paceline_options INTERFACE _GLIBCXX_ASSERTIONS)

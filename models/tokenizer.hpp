@@ -56,6 +56,8 @@ public:
   explicit Detokenizer(const Tokenizer& tokenizer, bool keep_special = false)
       : tokenizer_(&tokenizer), opening_(tokenizer.opening()), keep_special_(keep_special) {}
   std::string feed(TokenId id);
+  /// What follows does not depend on what came before.
+  bool begun() const { return opening_.over(); }
 
 private:
   const Tokenizer* tokenizer_;

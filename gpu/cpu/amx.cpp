@@ -4,6 +4,7 @@
 #include "gpu/cpu/amx.hpp"
 
 #include "gpu/cpu/product_kernels.hpp"
+#include "gpu/cpu/target.hpp"
 
 #if defined(__x86_64__)
 
@@ -38,8 +39,7 @@ bool system_grants_amx() {
 } // namespace
 } // namespace paceline::gpu::cpu
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16")
+PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16")
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -311,7 +311,7 @@ public:
 } // namespace
 } // namespace paceline::gpu::cpu
 
-#pragma GCC pop_options
+PACELINE_TARGET_END
 
 namespace paceline::gpu::cpu {
 

@@ -4,6 +4,7 @@
 #include "gpu/cpu/avx512bf16.hpp"
 
 #include "gpu/cpu/product_kernels.hpp"
+#include "gpu/cpu/target.hpp"
 
 #if defined(__x86_64__)
 
@@ -13,8 +14,11 @@
 // GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512bf16,prefer-vector-width=512")
+#ifdef __clang__ // has no preference of width, and takes the whole one
+PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16")
+#else
+PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,prefer-vector-width=512")
+#endif
 
 #define UNROLL _Pragma("GCC unroll 16")
 
@@ -238,7 +242,7 @@ public:
 } // namespace paceline::gpu::cpu
 
 #undef UNROLL
-#pragma GCC pop_options
+PACELINE_TARGET_END
 
 namespace paceline::gpu::cpu {
 

@@ -101,6 +101,8 @@ Result<void> Bpe::read_merges(Part& part, const Vocabulary& vocabulary) {
     return part.wrong("has no merges");
   std::uint32_t rank = 0;
   std::string both;
+  if (!byte_level)
+    joints.emplace();
   for (const json::value& value : list->get_array()) {
     const auto halves = pair_of(value);
     if (!halves)
@@ -116,8 +118,22 @@ Result<void> Bpe::read_merges(Part& part, const Vocabulary& vocabulary) {
                       shown(halves->first), shown(halves->second)));
     merges[pair(*left, *right)] = {rank, *whole};
     ++rank;
+    read_joint(halves->first, halves->second);
+    const auto is_symbol = [&](TokenId id) {
+      return id == unknown || std::count(fallback_tokens.begin(), fallback_tokens.end(), id) > 0;
+    };
+    if (is_symbol(*left) || is_symbol(*right))
+      joints.reset(); // what it stands for is not how it is spelled
   }
   return {};
+}
+
+void Bpe::read_joint(std::string_view left, std::string_view right) {
+  if (!joints || left.empty() || right.empty())
+    return;
+  std::size_t size = 0;
+  left.remove_prefix(left.size() - last_character(left).size);
+  joints->insert(pair(token_of(left, size), token_of(right, size)));
 }
 
 void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
@@ -127,18 +143,21 @@ void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& 
       return;
     }
   }
-  if (!lay_out(word, scratch))
-    return;
-  if (scratch.nodes.size() <= short_word)
-    merge_short(scratch);
-  else
-    merge_long(scratch);
-  for (std::int32_t at = 0; at >= 0; at = scratch.nodes[std::size_t(at)].next)
-    out.push_back(scratch.nodes[std::size_t(at)].token);
+  lay_out(word, scratch);
+  const auto& nodes = scratch.nodes;
+  for (std::size_t begin = 0; begin < nodes.size();) {
+    const std::size_t end = link_run(scratch, begin);
+    if (end - begin <= short_word)
+      merge_short(scratch, begin);
+    else
+      merge_long(scratch, begin, end);
+    for (auto at = std::int32_t(begin); at >= 0; at = nodes[std::size_t(at)].next)
+      out.push_back(nodes[std::size_t(at)].token);
+    begin = end;
+  }
 }
 
-/// One node per symbol; false when there is none.
-bool Bpe::lay_out(std::string_view word, Scratch& scratch) const {
+void Bpe::lay_out(std::string_view word, Scratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.clear();
   bool unknown_waits = false; // not yet laid out: what follows may belong to it
@@ -160,15 +179,24 @@ bool Bpe::lay_out(std::string_view word, Scratch& scratch) const {
   }
   if (unknown_waits)
     put(unknown);
-  if (nodes.empty())
-    return false;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    nodes[i].previous = std::int32_t(i) - 1;
-    nodes[i].next = i + 1 < nodes.size() ? std::int32_t(i) + 1 : -1;
+}
+
+/// Joins the nodes from `begin` on that merges may reach; returns where they end.
+std::size_t Bpe::link_run(Scratch& scratch, std::size_t begin) const {
+  auto& nodes = scratch.nodes;
+  nodes[begin].previous = -1;
+  for (std::size_t at = begin;; ++at) {
+    nodes[at].next = at + 1 < nodes.size() ? std::int32_t(at) + 1 : -1;
+    find_merge(scratch, std::int32_t(at));
+    if (nodes[at].next < 0)
+      return at + 1;
+    if (nodes[at].rank == no_merge && joints &&
+        !joints->contains(pair(nodes[at].token, nodes[at + 1].token))) {
+      nodes[at].next = -1;
+      return at + 1;
+    }
+    nodes[at + 1].previous = std::int32_t(at);
   }
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    find_merge(scratch, std::int32_t(i));
-  return true;
 }
 
 /// The token of the symbol that begins `word`, -1 when there is none; size: of the symbol.
@@ -220,11 +248,11 @@ void Bpe::merge_at(Scratch& scratch, std::int32_t at) const {
     find_merge(scratch, node.previous);
 }
 
-void Bpe::merge_short(Scratch& scratch) const {
+void Bpe::merge_short(Scratch& scratch, std::size_t begin) const {
   const auto& nodes = scratch.nodes;
   for (;;) {
-    std::int32_t best = 0;
-    for (std::int32_t at = 0; at >= 0; at = nodes[std::size_t(at)].next)
+    auto best = std::int32_t(begin);
+    for (std::int32_t at = best; at >= 0; at = nodes[std::size_t(at)].next)
       if (nodes[std::size_t(at)].rank < nodes[std::size_t(best)].rank)
         best = at;
     if (nodes[std::size_t(best)].rank == no_merge)
@@ -234,7 +262,7 @@ void Bpe::merge_short(Scratch& scratch) const {
 }
 
 /// A heap of (rank, place); an entry whose node has another rank by now is stale.
-void Bpe::merge_long(Scratch& scratch) const {
+void Bpe::merge_long(Scratch& scratch, std::size_t begin, std::size_t end) const {
   const auto& nodes = scratch.nodes;
   auto& heap = scratch.heap;
   heap.clear();
@@ -244,7 +272,7 @@ void Bpe::merge_long(Scratch& scratch) const {
     heap.push_back(candidate(nodes[std::size_t(at)].rank, at));
     return true;
   };
-  for (std::size_t i = 0; i < nodes.size(); ++i)
+  for (std::size_t i = begin; i < end; ++i)
     add(std::int32_t(i));
   std::make_heap(heap.begin(), heap.end(), std::greater{});
   while (!heap.empty()) {

@@ -9,7 +9,9 @@
 
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +34,7 @@ public:
       std::int32_t next;
       TokenId merged; ///< What that merge gives.
     };
-    std::vector<Node> nodes;
+    std::vector<Node> nodes; ///< One per symbol of the word.
     std::vector<std::uint64_t> heap;
   };
 
@@ -59,18 +61,23 @@ public:
   std::array<TokenId, 256> fallback_tokens;
   TokenId unknown = -1;      ///< -1: none.
   bool fuse_unknown = false; ///< Several in a row become one.
+  /// Pairs of symbols that stand side by side in some token: no merge reaches over another pair, so
+  /// that a long text falls into short ones there. None where that is not worth it (byte level).
+  std::optional<boost::unordered_flat_set<std::uint64_t>> joints;
 
 private:
   static constexpr std::uint32_t no_merge = ~0u;
   Result<void> read_alphabet(Part& part, const Vocabulary& vocabulary);
   Result<void> read_unknown(Part& part, const Vocabulary& vocabulary);
   Result<void> read_merges(Part& part, const Vocabulary& vocabulary);
-  bool lay_out(std::string_view word, Scratch& scratch) const;
+  void read_joint(std::string_view left, std::string_view right);
+  void lay_out(std::string_view word, Scratch& scratch) const;
+  std::size_t link_run(Scratch& scratch, std::size_t begin) const;
   bool fall_back(std::string_view character, Scratch& scratch) const;
   TokenId token_of(std::string_view word, std::size_t& size) const;
   void find_merge(Scratch& scratch, std::int32_t at) const;
-  void merge_short(Scratch& scratch) const;
-  void merge_long(Scratch& scratch) const;
+  void merge_short(Scratch& scratch, std::size_t begin) const;
+  void merge_long(Scratch& scratch, std::size_t begin, std::size_t end) const;
   void merge_at(Scratch& scratch, std::int32_t at) const;
 };
 

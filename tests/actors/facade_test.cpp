@@ -21,11 +21,34 @@ struct Caller final : EventSink {
   Answer answer;
 };
 
+/// Leaves out one blank where a text begins, as SentencePiece's decoders do.
+class Opening final : public models::Tokenizer {
+public:
+  std::vector<TokenId> encode(std::string_view text, bool special) const override {
+    return words_->encode(text, special);
+  }
+  std::string bytes(TokenId id, bool special) const override { return words_->bytes(id, special); }
+  std::string first_bytes(TokenId id, bool special, Tokenizer::Opening& opening) const override {
+    opening.strip = known(id) ? 0 : opening.strip;
+    return known(id) ? bytes(id, special).substr(1) : std::string();
+  }
+  Tokenizer::Opening opening() const override { return {false, 1}; }
+  std::string piece(TokenId id) const override { return words_->piece(id); }
+  int vocabulary() const override { return words_->vocabulary(); }
+  bool known(TokenId id) const override { return words_->known(id); }
+  std::vector<TokenId> special_ids() const override { return {}; }
+
+private:
+  std::shared_ptr<const models::Tokenizer> words_ =
+      models::make_scripted_tokenizer("scripted:vocabulary=32").value();
+};
+
 struct World {
-  explicit World(int max_open = 8) {
-    auto tokenizer = models::make_scripted_tokenizer("scripted:vocabulary=32");
+  explicit World(int max_open = 8,
+                 std::shared_ptr<const models::Tokenizer> tokenizer =
+                     models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
-        FacadeParts{tokenizer.value(), max_open, std::make_shared<Telemetry>()});
+        FacadeParts{std::move(tokenizer), max_open, std::make_shared<Telemetry>()});
     wire(scheduler.actor);
   }
   void wire(const SchedulerActor& to) {
@@ -35,14 +58,14 @@ struct World {
   }
 
   std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
-                                 base::Duration deadline = {}) {
+                                 base::Duration deadline = {}, Tokens prompt = {1, 2}) {
     auto spec = std::make_shared<SequenceSpec>();
     spec->id = id;
-    spec->prompt_tokens = 2;
+    spec->prompt_tokens = int(prompt.size());
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
     auto caller = std::make_shared<Caller>();
-    simulation.tell(facade, Submit{spec, {1, 2}, std::move(stop), deadline, caller});
+    simulation.tell(facade, Submit{spec, std::move(prompt), std::move(stop), deadline, caller});
     return caller;
   }
   /// What the scheduler says of tokens first, first + 1, ...
@@ -81,6 +104,18 @@ TEST_CASE("a request is admitted, streams its tokens, ends once, and the schedul
   CHECK(caller->answer.end().reason == FinishReason::length);
   CHECK(caller->answer.end().seed == 47);
   CHECK(caller->answer.end().usage.completion_tokens == 3);
+}
+
+TEST_CASE("a blank that begins a text is left out, one that goes on after the prompt is shown") {
+  World world(8, std::make_shared<Opening>());
+  const auto begins = world.submit(1, {}, {}, {-1}); // a BOS, which reads as nothing
+  const auto goes_on = world.submit(2);
+  for (const SequenceId id : {1, 2})
+    world.commit(world.news(id, 0, {3, 4}, true));
+  world.await(*begins);
+  world.await(*goes_on);
+  CHECK(begins->answer.text == "3 4");
+  CHECK(goes_on->answer.text == " 3 4");
 }
 
 TEST_CASE("tokens that come twice are delivered once, and none is skipped") {
