@@ -10,6 +10,7 @@
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 #include "gpu/cpu/topology.hpp"
+#include "models/installed.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -22,10 +23,15 @@ constexpr int tokens_default = 128;
 struct Options {
   EngineOptions engine;
   ModesPlan plan;
-  std::string prompts_file = PACELINE_BENCH_PROMPTS;
+  std::string prompts_file; ///< Empty: the built-in ones.
   int prompts = 32;
   bool json = false;
 };
+
+std::string builtin_prompts() {
+  const auto installed = models::installed_data("prompts.json");
+  return installed ? installed->string() : PACELINE_BENCH_PROMPTS;
+}
 
 /// The modes that make sense: without a draft only one does.
 std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
@@ -45,7 +51,8 @@ Result<Session> open_for(const Options& options) {
 }
 
 Result<std::vector<std::string>> choose_prompts(const Options& options) {
-  auto prompts = load_prompts(options.prompts_file);
+  auto prompts =
+      load_prompts(options.prompts_file.empty() ? builtin_prompts() : options.prompts_file);
   if (prompts)
     prompts->resize(std::min(prompts->size(), std::size_t(options.prompts)));
   return prompts;
