@@ -5,7 +5,9 @@
 #include "actors/stream.hpp"
 
 #include <atomic>
+#include <mutex>
 #include <random>
+#include <shared_mutex>
 
 namespace paceline {
 
@@ -41,6 +43,8 @@ private:
   std::shared_ptr<base::Trace> trace_;
   std::unique_ptr<Runtime> runtime_;
   messages::SupervisorActor supervisor_;
+  std::mutex shutting_down_;
+  std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
   std::shared_ptr<EngineCore> core_;
   std::atomic<std::uint64_t> requests_{0};
 };
@@ -64,7 +68,9 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) 
 }
 
 Result<void> Engine::Impl::start() {
-  supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts);
+  apart_from_caller([this] {
+    supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts);
+  });
   const auto wiring =
       runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, std::chrono::seconds(30));
   if (!wiring)
@@ -78,11 +84,13 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::shutdown(std::chrono::milliseconds drain) {
+  const std::lock_guard once(shutting_down_);
   if (!runtime_)
     return;
   if (core_) {
     const auto limit = drain + std::chrono::seconds(10);
     runtime_->ask<messages::Drained>(core_->facade(), messages::Drain{drain}, limit);
+    const std::lock_guard alone(closing_);
     core_.reset();
   }
   if (supervisor_) {
@@ -106,6 +114,7 @@ std::uint64_t Engine::Impl::draw_seed() {
 }
 
 Result<Stream> Engine::Impl::submit(const Request& request) {
+  const std::shared_lock open(closing_);
   if (!core_)
     return fail(ErrorCode::unavailable, "the engine is shut down");
   auto checked = check_request(request, opened, draw_seed());
@@ -118,8 +127,8 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   std::function<bool(const std::function<bool()>&)> advance;
   if (runtime_->is_virtual())
     advance = [this, core = std::weak_ptr(core_)](const std::function<bool()>& reached) {
-      const auto open = core.lock(); // while it is, so is the engine
-      return open && runtime_->advance_until(reached);
+      const auto alive = core.lock(); // while it is, so is the engine
+      return alive && runtime_->advance_until(reached);
     };
   auto stream = std::make_shared<Stream::Impl>(
       id,
@@ -156,9 +165,7 @@ Result<Completion> Engine::complete(Request request) {
   Completion whole;
   while (auto event = stream->next()) {
     if (auto* delta = std::get_if<Delta>(&*event)) {
-      whole.text += delta->text;
-      whole.tokens.insert(whole.tokens.end(), delta->tokens.begin(), delta->tokens.end());
-      whole.logprobs.insert(whole.logprobs.end(), delta->logprobs.begin(), delta->logprobs.end());
+      whole.add(*delta);
     } else if (auto* end = std::get_if<Finished>(&*event)) {
       if (end->error)
         return tl::unexpected(*end->error);
@@ -169,8 +176,14 @@ Result<Completion> Engine::complete(Request request) {
   return fail(ErrorCode::unavailable, "the engine was closed");
 }
 
-std::vector<TokenId> Engine::tokenize(const std::string& text) const {
-  return impl_->opened.tokenizer->encode(text);
+void Completion::add(const Delta& delta) {
+  text += delta.text;
+  tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
+  logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+}
+
+std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special) const {
+  return impl_->opened.tokenizer->encode(text, add_special);
 }
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->opened.tokenizer->decode(tokens);

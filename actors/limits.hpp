@@ -15,6 +15,8 @@ inline constexpr int max_waiting_max = 65'536;
 inline constexpr int max_num_seqs_max = 256;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
+/// Largest Sampling::choice; noise is keyed by 29 bits of it.
+inline constexpr int choice_max = 65'535;
 /// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
 /// least recently used first, when a sequence wants their pages.
 inline constexpr std::size_t prefix_entries_max = 1u << 20;

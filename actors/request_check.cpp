@@ -101,6 +101,7 @@ Result<messages::Submit> check_request(const Request& request, const Opened& eng
        {check_stops(request.stop),
         in_range("max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
         in_range("window", request.window.value_or(1), 1, bounds::window_max),
+        in_range("choice", request.sampling.choice, 0, limits::choice_max),
         in_range("top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
@@ -112,6 +113,7 @@ Result<messages::Submit> check_request(const Request& request, const Opened& eng
     spec->end_of_text = engine.defaults.end_of_text;
   spec->warping = *warping;
   spec->rule = sampling::resolve(request.verify, request.sampling.seed.has_value());
+  spec->noise.choice = std::uint32_t(request.sampling.choice);
   spec->noise.seed = request.sampling.seed.value_or(drawn_seed);
   spec->top_logprobs = request.logprobs || request.prompt_logprobs ? request.top_logprobs : -1;
   spec->logprobs_mode = request.logprobs_mode;

@@ -15,9 +15,9 @@ Runtime::Runtime(std::optional<std::uint64_t> virtual_seed) {
   } else {
     config_.set("scheduler.policy", caf::atom("sharing"));
     config_.set("scheduler.max-threads", actor_threads);
-    real_ = std::make_unique<caf::actor_system>(config_);
+    apart_from_caller([this] { real_ = std::make_unique<caf::actor_system>(config_); });
   }
-  time_ = std::make_shared<messages::ActorTimekeeper>(system());
+  apart_from_caller([this] { time_ = std::make_shared<messages::ActorTimekeeper>(system()); });
 }
 
 Runtime::~Runtime() {

@@ -9,8 +9,18 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 
 namespace paceline::actors {
+
+/// Runs `work` on a thread of its own. CAF 0.17 leaves a reference to a system's logger in every
+/// thread that made the system or an actor, and a system does not go before all have
+/// dropped it: on the caller's thread, another thread could never close the engine, and a caller
+/// with an actor system of its own would find its logger replaced.
+template <class Work>
+void apart_from_caller(const Work& work) {
+  std::thread(work).join();
+}
 
 class Runtime {
 public:
@@ -43,9 +53,11 @@ std::optional<Answer> Runtime::ask(const Actor& to, Question question,
                                    std::chrono::nanoseconds limit) {
   std::optional<Answer> answer;
   if (!is_virtual()) {
-    caf::scoped_actor asker{system()};
-    asker->request(to, limit, std::move(question))
-        .receive([&](Answer& a) { answer = std::move(a); }, [](const caf::error&) {});
+    apart_from_caller([&] {
+      caf::scoped_actor asker{system()};
+      asker->request(to, limit, std::move(question))
+          .receive([&](Answer& a) { answer = std::move(a); }, [](const caf::error&) {});
+    });
     return answer;
   }
   bool done = false;

@@ -13,6 +13,7 @@
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 #include "gpu/cpu/topology.hpp"
+#include "models/installed.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -27,13 +28,18 @@ constexpr float temperature_default = 0.8f;
 struct Options {
   EngineOptions engine;
   ModesPlan plan;
-  std::string prompts_file = PACELINE_BENCH_PROMPTS;
+  std::string prompts_file; ///< Empty: the built-in ones.
   int prompts = 32;
   std::string scale; ///< Empty: the models as they are.
   std::string draft_scale;
   std::string compare; ///< An earlier report; empty: none.
   bool json = false;
 };
+
+std::string builtin_prompts() {
+  const auto installed = models::installed_data("prompts.json");
+  return installed ? installed->string() : PACELINE_BENCH_PROMPTS;
+}
 
 /// The modes that make sense: without a draft only one does.
 std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
@@ -46,7 +52,8 @@ std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
 }
 
 Result<ModesPlan> plan_of(const Options& options) {
-  auto prompts = load_prompts(options.prompts_file);
+  auto prompts =
+      load_prompts(options.prompts_file.empty() ? builtin_prompts() : options.prompts_file);
   if (!prompts)
     return tl::unexpected(prompts.error());
   prompts->resize(std::min(prompts->size(), std::size_t(options.prompts)));

@@ -6,15 +6,6 @@
 #include <chrono>
 
 namespace paceline::apps {
-namespace {
-
-void add(Completion& answer, const Delta& delta) {
-  answer.text += delta.text;
-  answer.tokens.insert(answer.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-  answer.logprobs.insert(answer.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
-}
-
-} // namespace
 
 Result<Session> open_session(EngineOptions options) {
   ProgressLine line;
@@ -32,7 +23,7 @@ Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)
   Completion answer;
   while (auto event = stream.next()) {
     if (const auto* delta = std::get_if<Delta>(&*event)) {
-      add(answer, *delta);
+      answer.add(*delta);
       if (show)
         show(*delta);
     } else if (auto* end = std::get_if<Finished>(&*event)) {

@@ -1,5 +1,6 @@
 // Where models are found: folders, the built-in pair, and the local Hugging Face cache.
 #include "models/files.hpp"
+#include "models/installed.hpp"
 #include "models/model.hpp"
 #include "models/scripted.hpp"
 
@@ -23,15 +24,12 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// The folder over "target" and "draft": named by the environment, installed beside the program,
-/// or in the source tree.
+/// The folder over "target" and "draft": named by the environment, installed with us, or
+/// in the source tree.
 std::optional<fs::path> demo_folder() {
   if (auto named = from_environment("PACELINE_DEMO_MODELS"))
     return named;
-  std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
-  const fs::path installed = program.parent_path().parent_path() / "share/paceline/demo";
-  if (!failed && is_folder(installed))
+  if (auto installed = installed_data("demo"))
     return installed;
   if (is_folder(PACELINE_DEMO_MODELS))
     return PACELINE_DEMO_MODELS;

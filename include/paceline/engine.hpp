@@ -122,6 +122,8 @@ struct Completion {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprob> logprobs;
   Finished end;
+
+  void add(const Delta& delta);
 };
 
 /// Threads: every member may be called from any thread (with `virtual_time`: from one).
@@ -137,7 +139,8 @@ public:
   /// submit, and wait for the end.
   Result<Completion> complete(Request request);
 
-  std::vector<TokenId> tokenize(const std::string& text) const;
+  /// add_special: with what the checkpoint puts before a text (such as a BOS).
+  std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
 
   ModelInfo target() const;

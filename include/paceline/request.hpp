@@ -43,6 +43,7 @@ struct Sampling {
   std::optional<float> frequency_penalty;  ///< In [-2, 2]; 0: off (neutral). Over the output.
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::optional<std::uint64_t> seed; ///< Drawn and reported when not given.
+  int choice = 0; ///< Which of several answers with one seed: each has noise of its own.
 };
 
 struct Request {

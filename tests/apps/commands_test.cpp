@@ -135,10 +135,3 @@ TEST_CASE("demo shows the same text in three modes, and a table that compares th
   CHECK(text_of("synchronous") == text_of("plain"));
   CHECK(text_of("overlapped") == text_of("plain"));
 }
-
-TEST_CASE("the smallest example completes a prompt") {
-  const auto result = run_process({PACELINE_EXAMPLE_COMPLETE, "def add(a, b):"});
-  CHECK(result.status == 0);
-  CHECK(result.errors.empty());
-  CHECK(result.output.size() > 10);
-}

@@ -33,6 +33,8 @@ public:
   /// Blocks until the program has written at least `count` bytes to standard output (or ended);
   /// what lies in the pipe beyond them stays there.
   void read_output(std::size_t count);
+  /// What was read of standard output so far.
+  const std::string& output() const { return result_.output; }
   /// Blocks until the pipe of standard output is full (or the program has ended).
   void await_full_output();
   void send(int signal);

@@ -1,0 +1,62 @@
+# What `cmake --install` and the .deb hold: the program, one shared library with the public headers'
+# names and no others, CMake and pkg-config files, the demo pair. Everything behind the public
+# headers (CAF, Boost, our layers) stays inside the library.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(paceline_library SHARED "${PROJECT_SOURCE_DIR}/cmake/library.cpp")
+set(symbols "${PROJECT_SOURCE_DIR}/cmake/library.map")
+target_link_libraries(paceline_library
+  PUBLIC tl::expected
+  PRIVATE paceline_options paceline_actors)
+target_include_directories(paceline_library PRIVATE include)
+target_link_options(paceline_library PRIVATE "LINKER:--version-script=${symbols}")
+target_include_directories(paceline_library INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_compile_features(paceline_library INTERFACE cxx_std_20)
+set_target_properties(paceline_library PROPERTIES
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_actors"
+  OUTPUT_NAME paceline EXPORT_NAME engine LINK_DEPENDS "${symbols}"
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
+# Paceline::asio as an installed package sees it; its own export, since it alone needs Boost.
+add_library(paceline_library_asio INTERFACE)
+set_target_properties(paceline_library_asio PROPERTIES EXPORT_NAME asio)
+target_link_libraries(paceline_library_asio INTERFACE paceline_library Boost::headers Threads::Threads)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Paceline")
+install(TARGETS paceline RUNTIME)
+install(TARGETS paceline_library EXPORT PacelineTargets LIBRARY)
+install(TARGETS paceline_library_asio EXPORT PacelineAsioTargets)
+install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
+  FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
+install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
+install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
+
+configure_package_config_file(cmake/PacelineConfig.cmake.in "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
+  INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/PacelineConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
+  "${PROJECT_BINARY_DIR}/PacelineConfigVersion.cmake" DESTINATION "${package_folder}")
+file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
+configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/paceline.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/paceline.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+# cpack -G DEB --config build/release/CPackConfig.cmake
+set(CPACK_PACKAGE_NAME paceline)
+set(CPACK_PACKAGE_VENDOR Paceline)
+set(CPACK_PACKAGE_CONTACT "the authors of Paceline")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libboost1.81-dev")
+include(CPack)

@@ -1,0 +1,272 @@
+// The engine's operations for Boost.Asio: initiating functions that take completion tokens.
+//
+// Each gives what its synchronous namesake gives, errors as values with their hints, so callbacks,
+// `use_future`, `use_awaitable`, `deferred` and `as_tuple` all see a Result or an optional event:
+//
+//   paceline::AsyncEngine service(io.get_executor(), engine);
+//   auto stream = co_await service.async_submit(request, use_awaitable);
+//   while (auto event = co_await stream->async_next(use_awaitable)) ...
+//
+// Threads: handlers run on their associated executor, else on the object's own, and never on a
+// thread of the engine, which only posts. An object is used by one thread (or strand) at a time; an
+// operation's slot is emitted on its executor, as everywhere in Asio. Executors' contexts must
+// outlive the engine: declare the io_context first.
+//
+// Cancellation: an operation's cancellation slot (any type) cancels the request itself. Nothing is
+// lost by it: the operation still completes with the next event, in the end with
+// `Finished{FinishReason::cancelled}`.
+#pragma once
+
+#include "paceline/engine.hpp"
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace paceline {
+namespace detail {
+
+using SharedStream = std::shared_ptr<Stream>;
+
+/// A handler, and the work that keeps the executors it needs running until it was called.
+template <class Handler>
+class Pending {
+public:
+  using Executor = boost::asio::associated_executor_t<Handler, boost::asio::any_io_executor>;
+
+  Pending(Handler handler, const boost::asio::any_io_executor& own)
+      : work_(boost::asio::get_associated_executor(handler, own)), own_work_(own),
+        handler_(std::move(handler)) {}
+
+  Executor executor() const { return work_.get_executor(); }
+  auto slot() const { return boost::asio::get_associated_cancellation_slot(handler_); }
+
+  /// On `executor()`, once.
+  template <class... Values>
+  void complete(Values&&... values) {
+    if (auto registered = slot(); registered.is_connected())
+      registered.clear();
+    Handler handler = std::move(handler_);
+    std::move(handler)(std::forward<Values>(values)...);
+  }
+
+private:
+  boost::asio::executor_work_guard<Executor> work_;
+  boost::asio::executor_work_guard<boost::asio::any_io_executor> own_work_;
+  Handler handler_;
+};
+
+/// Waits for an event of a stream. The engine's thread only posts, and only once.
+template <class Handler>
+class Next : public std::enable_shared_from_this<Next<Handler>> {
+public:
+  Next(Handler handler, const boost::asio::any_io_executor& own, SharedStream stream)
+      : pending_(std::move(handler), own), executor_(pending_.executor()),
+        stream_(std::move(stream)) {}
+
+  void start() {
+    if (auto slot = pending_.slot(); slot.is_connected())
+      slot.assign([stream = std::weak_ptr(stream_)](boost::asio::cancellation_type) {
+        if (const auto open = stream.lock())
+          open->cancel();
+      });
+    stream_->on_ready([self = this->shared_from_this()] { self->wake(); });
+  }
+
+private:
+  void wake() {
+    if (!posted_.exchange(true))
+      boost::asio::post(executor_, [self = this->shared_from_this()] { self->finish(); });
+  }
+  void finish() {
+    const SharedStream stream = std::move(stream_); // the handler may let go of its own
+    stream->on_ready(nullptr);
+    pending_.complete(stream->try_next());
+  }
+
+  Pending<Handler> pending_;
+  typename Pending<Handler>::Executor executor_;
+  SharedStream stream_;
+  std::atomic<bool> posted_{false};
+};
+
+} // namespace detail
+
+/// One request's events. Destroying it cancels the request; an operation that waits then completes
+/// with what the request still has to say.
+class AsyncStream {
+public:
+  using executor_type = boost::asio::any_io_executor;
+
+  AsyncStream(executor_type executor, Stream stream)
+      : executor_(std::move(executor)), stream_(std::make_shared<Stream>(std::move(stream))) {}
+  AsyncStream(AsyncStream&&) noexcept = default;
+  AsyncStream& operator=(AsyncStream&& other) noexcept {
+    AsyncStream old(std::move(*this)); // cancels
+    executor_ = std::move(other.executor_);
+    stream_ = std::move(other.stream_);
+    return *this;
+  }
+  ~AsyncStream() {
+    if (stream_.use_count() > 1) // an operation still waits; else ~Stream does it
+      stream_->cancel();
+  }
+
+  /// The next event; none after `Finished`. One at a time. Signature: void(std::optional<Event>).
+  template <class Token>
+  auto async_next(Token&& token) {
+    return boost::asio::async_initiate<Token, void(std::optional<Event>)>(
+        [executor = executor_, stream = stream_](auto handler) {
+          using Handler = std::decay_t<decltype(handler)>;
+          std::make_shared<detail::Next<Handler>>(std::move(handler), executor, stream)->start();
+        },
+        token);
+  }
+
+  /// Asks for the end; the stream still delivers `Finished`.
+  void cancel() { stream_->cancel(); }
+  std::uint64_t id() const { return stream_->id(); }
+  executor_type get_executor() const { return executor_; }
+
+private:
+  executor_type executor_;
+  detail::SharedStream stream_;
+};
+
+namespace detail {
+struct Gather;
+}
+
+/// An engine seen from an executor. Any number of these may share one engine, which must outlive
+/// them and the streams they gave.
+class AsyncEngine {
+public:
+  using executor_type = boost::asio::any_io_executor;
+
+  /// executor: where requests are checked and their prompts encoded (about a microsecond a token),
+  /// and where handlers without an executor of their own run.
+  AsyncEngine(executor_type executor, Engine& engine)
+      : executor_(std::move(executor)), engine_(&engine) {}
+
+  /// Signature: void(Result<AsyncStream>).
+  template <class Token>
+  auto async_submit(Request request, Token&& token) {
+    return boost::asio::async_initiate<Token, void(Result<AsyncStream>)>(
+        [executor = executor_, engine = engine_](auto handler, Request asked) {
+          using Handler = std::decay_t<decltype(handler)>;
+          detail::Pending<Handler> pending(std::move(handler), executor);
+          auto submit = [executor, engine, asked = std::move(asked),
+                         pending = std::move(pending)]() mutable {
+            auto stream = engine->submit(std::move(asked)).map([&](Stream&& opened) {
+              return AsyncStream(executor, std::move(opened));
+            });
+            hand_over(std::move(pending), std::move(stream));
+          };
+          boost::asio::post(executor, std::move(submit));
+        },
+        token, std::move(request));
+  }
+
+  /// async_submit, and wait for the end. Signature: void(Result<Completion>).
+  template <class Token>
+  auto async_complete(Request request, Token&& token);
+
+  /// Engine::shutdown, without blocking the executor; call it once. Destroying this object waits
+  /// for its end. Signature: void().
+  template <class Token>
+  auto async_shutdown(std::chrono::milliseconds drain, Token&& token) {
+    return boost::asio::async_initiate<Token, void()>(
+        [this, drain](auto handler) {
+          detail::Pending<std::decay_t<decltype(handler)>> pending(std::move(handler), executor_);
+          closer_ = std::jthread([engine = engine_, drain, pending = std::move(pending)]() mutable {
+            engine->shutdown(drain);
+            hand_over(std::move(pending));
+          });
+        },
+        token);
+  }
+
+  Engine& engine() const { return *engine_; }
+  executor_type get_executor() const { return executor_; }
+
+private:
+  template <class Handler, class... Values>
+  static void hand_over(detail::Pending<Handler> pending, Values... values) {
+    const auto executor = pending.executor();
+    auto call = [pending = std::move(pending), ... values = std::move(values)]() mutable {
+      pending.complete(std::move(values)...);
+    };
+    boost::asio::post(executor, std::move(call));
+  }
+
+  executor_type executor_;
+  Engine* engine_;
+  std::jthread closer_; ///< Waits for the engine; joined with this object.
+};
+
+/// The steps of async_complete.
+struct detail::Gather {
+  std::unique_ptr<AsyncEngine> engine;
+  Request request;
+  std::unique_ptr<AsyncStream> stream{};
+  Completion whole{};
+
+  template <class Self>
+  void operator()(Self& self) {
+    self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+    AsyncEngine& service = *engine;
+    Request asked = std::move(request);
+    service.async_submit(std::move(asked), std::move(self));
+  }
+  template <class Self>
+  void operator()(Self& self, Result<AsyncStream> opened) {
+    if (!opened)
+      return self.complete(tl::unexpected(std::move(opened.error())));
+    stream = std::make_unique<AsyncStream>(std::move(*opened));
+    if (self.cancelled() != boost::asio::cancellation_type::none)
+      stream->cancel(); // asked for while the prompt was encoded
+    read(self);
+  }
+  template <class Self>
+  void operator()(Self& self, std::optional<Event> event) {
+    if (!event)
+      return self.complete(fail(ErrorCode::unavailable, "the engine was closed"));
+    if (const auto* delta = std::get_if<Delta>(&*event))
+      whole.add(*delta);
+    auto* end = std::get_if<Finished>(&*event);
+    if (!end)
+      return read(self);
+    if (end->error)
+      return self.complete(tl::unexpected(std::move(*end->error)));
+    whole.end = std::move(*end);
+    self.complete(std::move(whole));
+  }
+
+private:
+  template <class Self>
+  void read(Self& self) {
+    AsyncStream& from = *stream; // `self` moves
+    from.async_next(std::move(self));
+  }
+};
+
+template <class Token>
+auto AsyncEngine::async_complete(Request request, Token&& token) {
+  return boost::asio::async_compose<Token, void(Result<Completion>)>(
+      detail::Gather{std::make_unique<AsyncEngine>(executor_, *engine_), std::move(request)}, token,
+      executor_);
+}
+
+} // namespace paceline

@@ -1,0 +1,93 @@
+// Engines as guests: several in one process, and closed while others submit.
+#include "tests/support/engine_fixture.hpp"
+
+#include <csignal>
+#include <thread>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+EngineOptions small(const std::string& target) {
+  EngineOptions options;
+  options.target = target;
+  options.draft.clear();
+  options.device = "sim:1us";
+  options.kv_memory_bytes = std::size_t(1) << 20;
+  return options;
+}
+
+Request prompt(int tokens) {
+  Request request;
+  request.prompt_tokens = {1, 2, 3};
+  request.max_tokens = tokens;
+  return request;
+}
+
+} // namespace
+
+TEST_CASE("several engines live in one process, each with its own models, and go in any order") {
+  const ScriptedPair first{.seed = 7};
+  const ScriptedPair second{.seed = 8};
+  auto a = std::make_unique<Engine>(open_engine(small(first.target())));
+  auto b = std::make_unique<Engine>(open_engine(small(second.target())));
+  auto c = std::make_unique<Engine>(open_engine(small(first.target())));
+  const auto of_a = ask(*a, prompt(40)).tokens;
+  CHECK(ask(*b, prompt(40)).tokens != of_a);
+  a.reset();
+  CHECK(ask(*c, prompt(40)).tokens == of_a);
+  CHECK(ask(*b, prompt(40)).tokens.size() == 40);
+}
+
+TEST_CASE("an engine may be opened, used and closed by different threads") {
+  std::optional<Engine> engine;
+  std::thread([&] { engine.emplace(open_engine(small(ScriptedPair().target()))); }).join();
+  CHECK(ask(*engine, prompt(5)).tokens.size() == 5);
+  std::thread([&] { engine->shutdown(); }).join();
+  CHECK(!engine->submit(prompt(5)));
+}
+
+TEST_CASE("an engine installs no signal handler") {
+  const auto handler_of = [](int signal) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    return action.sa_handler;
+  };
+  const auto before = handler_of(SIGTERM);
+  sigset_t mask_before;
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask_before);
+  Engine engine = open_engine(small(ScriptedPair().target()));
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGSEGV, SIGABRT, SIGCHLD})
+    CHECK((handler_of(signal) == before));
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  for (int signal = 1; signal < 32; ++signal)
+    CHECK(sigismember(&mask, signal) == sigismember(&mask_before, signal));
+}
+
+TEST_CASE("a shutdown while threads submit ends every request, and refuses the rest") {
+  Engine engine = open_engine(small(ScriptedPair().target()));
+  std::vector<std::thread> clients;
+  std::atomic<int> answered{0};
+  for (int i = 0; i < 4; ++i)
+    clients.emplace_back([&] {
+      for (;;) {
+        auto stream = engine.submit(prompt(5));
+        if (!stream)
+          return; // refused: the engine is going
+        int ends = 0;
+        while (auto event = stream->next())
+          ends += std::holds_alternative<Finished>(*event);
+        CHECK(ends == 1);
+        ++answered;
+      }
+    });
+  while (answered < 8)
+    std::this_thread::yield();
+  engine.shutdown(std::chrono::seconds(5));
+  for (std::thread& client : clients)
+    client.join();
+  CHECK(!engine.submit(prompt(1)));
+}
