@@ -1,5 +1,7 @@
 #include "tests/simulation/campaign.hpp"
 
+#include "tests/simulation/witness.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,6 +22,8 @@ void add(Campaign& campaign, const Report& report) {
   }
   for (const auto& [name, count] : report.faults)
     campaign.faults[name] += std::uint64_t(count);
+  for (const char* name : probe_names())
+    campaign.probes[name] += 0;
   for (const auto& [name, count] : report.probes)
     campaign.probes[name] += std::uint64_t(count);
   for (const auto& [name, count] : report.ends)

@@ -38,6 +38,7 @@ constexpr std::array kinds{
     kind<KvGrow>("KvGrow", false),
     kind<KvRelease>("KvRelease", false),
     kind<KvPublish>("KvPublish", false),
+    kind<KvReset>("KvReset", false),
 };
 
 } // namespace

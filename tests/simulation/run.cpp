@@ -27,7 +27,7 @@ public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
       : options_(options), workload_(draw_workload(seed)),
         faults_(std::make_shared<Faults>(plan, seed)), system_(seed, order),
-        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())), witness_(report_) {
+        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())), witness_(report_, telemetry_) {
     report_.seed = seed;
     faults_->log = [this](const std::string& fault) { log("!! " + fault); };
     if (int(workload_.jobs.size()) > options.jobs_max)
@@ -68,7 +68,6 @@ private:
     std::vector<Finished> ends;
     int scores = 0;
     bool late = false; ///< Something came behind the end.
-    bool refused_supervisor = false;
 
     void check(Report& report) const;
   };
@@ -131,6 +130,7 @@ public:
       run_.log(fmt::format("request {} ends: {} {}", outlet_.job->spec.id, to_string(end->reason),
                            end->error ? end->error->message : ""));
       ++run_.report_.ends[end->error ? to_string(end->error->code) : to_string(end->reason)];
+      run_.witness_.ends(outlet_.job->spec.id, end->reason, int(outlet_.tokens.size()));
       outlet_.ends.push_back(std::move(*end));
       ++run_.ended_;
     } else {

@@ -1,56 +1,48 @@
-// Watches a run's messages for rare paths that no single actor can see.
+// Watches a run for rare paths, which a campaign must have reached to mean anything.
 #pragma once
 
+#include "actors/telemetry.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/virtual_time.hpp"
 #include "tests/simulation/run.hpp"
 
-#include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
-#include <string_view>
+#include <span>
 
 namespace paceline::testing {
 
+/// All that `Report::probes` may name.
+std::span<const char* const> probe_names();
+
 class Witness {
 public:
-  explicit Witness(Report& report) : report_(report) {}
+  Witness(Report& report, std::shared_ptr<const actors::Telemetry> telemetry)
+      : report_(report), telemetry_(std::move(telemetry)) {}
 
-  void sees(const messages::Arrival& arrival) {
-    if (arrival.content.match_element<messages::Batch>(0))
-      sees(arrival.content.get_as<messages::Batch>(0));
-    else if (arrival.content.match_element<messages::Verdicts>(0) && is(arrival, "scheduler"))
-      sees(arrival.content.get_as<messages::Verdicts>(0));
-  }
-  void dies(const messages::Arrival& arrival) {
-    if (arrival.content.match_element<messages::Verdicts>(0))
-      reached("kill between verdict and commit");
-    if (is(arrival, "draft") && !speculating_.empty())
-      draft_died_ = true;
-  }
+  /// A message is about to be handled.
+  void sees(const messages::Arrival& arrival);
+  /// Its receiver dies of it, before or after.
+  void dies(const messages::Arrival& arrival);
+  void ends(messages::SequenceId request, FinishReason reason, int output);
 
 private:
-  static bool is(const messages::Arrival& arrival, std::string_view name) {
-    return arrival.name == name;
-  }
-  void reached(const char* probe) { ++report_.probes[probe]; }
-
-  void sees(const messages::Batch& batch) {
-    speculating_.clear();
-    for (const messages::BatchEntry& entry : batch.entries)
-      if (entry.window > 0)
-        speculating_.insert(entry.spec->id);
-    report_.windows_in_flight = std::max(report_.windows_in_flight, int(speculating_.size()));
-  }
-  void sees(const messages::Verdicts& verdicts) {
-    if (draft_died_ && std::ranges::any_of(verdicts.sequences, &messages::Verdict::hit))
-      reached("death of the draft with a hit in flight");
-    draft_died_ = false;
-    speculating_.clear();
-  }
+  enum Probe : std::size_t;
+  void reached(Probe probe);
+  void sees(const messages::Batch& batch);
+  void sees(const messages::Verdicts& verdicts);
+  void loses_pages(messages::SequenceId sequence);
 
   Report& report_;
-  std::set<messages::SequenceId> speculating_; ///< In the batch under way.
-  bool draft_died_ = false;                    ///< While it was.
+  std::shared_ptr<const actors::Telemetry> telemetry_;
+  std::uint64_t batch_ = 0;                    ///< The last.
+  std::set<messages::SequenceId> in_flight_;   ///< In it, until its verdicts come.
+  std::set<messages::SequenceId> speculating_; ///< Of these, with a window.
+  std::set<messages::SequenceId> holding_;     ///< Pages.
+  std::set<messages::SequenceId> rebuilding_;  ///< Lost their pages, and have no new token yet.
+  std::uint64_t preemptions_ = 0;
+  bool draft_died_ = false; ///< While the batch was under way.
 };
 
 } // namespace paceline::testing
