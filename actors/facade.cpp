@@ -99,7 +99,7 @@ void Facade::take(const Committed& news) {
     return;
   record.speculation = news.speculation;
   record.cached_tokens = news.cached_tokens;
-  if (!news.prompt_logprobs.empty())
+  if (!news.prompt_logprobs.empty() && known == 0)
     record.sink->deliver(
         PromptLogprobs{{record.tokens.begin(), record.tokens.begin() + record.spec->prompt_tokens},
                        news.prompt_logprobs});

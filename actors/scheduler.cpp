@@ -262,7 +262,8 @@ void Scheduler::rewire(const Wiring& wiring) {
   pump();
 }
 
-/// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they had.
+/// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they
+/// had.
 void Scheduler::clear_predecessor() {
   tell(self_, wiring_.kv_cache, KvReset{});
   if (wiring_.draft)

@@ -21,7 +21,7 @@ struct Rate {
 constexpr std::array rates{
     Rate{{"kill", &FaultPlan::kill}, 0.02, 0.3},
     Rate{{"kill_after", &FaultPlan::kill_after}, 0.02, 0.3},
-    Rate{{"kill_anybody", &FaultPlan::kill_anybody}, 0.001, 0.01},
+    Rate{{"kill_anybody", &FaultPlan::kill_anybody}, 0.002, 0.01},
     Rate{{"kill_supervisor", &FaultPlan::kill_supervisor}, 0.0005, 0.002},
     Rate{{"late", &FaultPlan::late}, 0.01, 0.1},
     Rate{{"repeated", &FaultPlan::repeated}, 0.01, 0.2},

@@ -15,7 +15,7 @@ struct FaultPlan {
   // Actors. `kill` and `kill_after` ask before, and after, each message of kind `victim`.
   double kill = 0;
   double kill_after = 0;
-  double kill_anybody = 0; ///< Before any message.
+  double kill_anybody = 0; ///< Before any message, whoever it is for.
   double kill_supervisor = 0;
 
   // Messages. Late and repeated are those that actors promise to bear (message_kinds.hpp).
@@ -30,7 +30,7 @@ struct FaultPlan {
 
   // Devices and models.
   double refused_memory = 0;
-  double lying_token = 0; ///< The draft shows a token that it did not draw.
+  double lying_token = 0;  ///< The draft shows a token that it did not draw.
   double absurd_token = 0; ///< And one that does not exist.
   double lying_q = 0;      ///< The draft shows a q that is none (NaN, negative, too much mass).
   double nan_row = 0;      ///< The target computes NaN.
@@ -38,8 +38,8 @@ struct FaultPlan {
   // Time.
   double leap = 0; ///< The clock jumps ahead, before a message.
 
-  int victim = 0;       ///< Index of a message kind.
-  int faults_max = 0;   ///< In all; afterwards nothing goes wrong.
+  int victim = 0;     ///< Index of a message kind.
+  int faults_max = 0; ///< In all; afterwards nothing goes wrong.
 
   bool any() const;
   std::string text() const;

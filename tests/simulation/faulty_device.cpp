@@ -110,11 +110,9 @@ private:
 class FaultyDevice final : public gpu::Device {
 public:
   explicit FaultyDevice(FaultySettings settings)
-      : settings_(std::move(settings)),
-        random_(std::make_shared<std::mt19937_64>(settings_.seed)),
-        device_(gpu::open_device("sim:0us+1us/row", {.threads = 1,
-                                                     .time = settings_.time,
-                                                     .trace = nullptr})
+      : settings_(std::move(settings)), random_(std::make_shared<std::mt19937_64>(settings_.seed)),
+        device_(gpu::open_device("sim:0us+1us/row",
+                                 {.threads = 1, .time = settings_.time, .trace = nullptr})
                     .value()) {}
 
   const std::string& name() const override { return device_->name(); }

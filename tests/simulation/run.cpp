@@ -27,7 +27,8 @@ public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
       : options_(options), workload_(draw_workload(seed)),
         faults_(std::make_shared<Faults>(plan, seed)), system_(seed, order),
-        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())), witness_(report_, telemetry_) {
+        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())),
+        witness_(report_, telemetry_) {
     report_.seed = seed;
     faults_->log = [this](const std::string& fault) { log("!! " + fault); };
     if (int(workload_.jobs.size()) > options.jobs_max)
@@ -78,6 +79,7 @@ private:
   void submit(Outlet& outlet);
   void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
   messages::Fate fate_of(const messages::Arrival& arrival);
+  void kill_anybody();
   bool drive(const std::function<bool()>& reached);
   void settle();
   void close();
@@ -85,8 +87,8 @@ private:
   void fail(std::string what) { report_.failures.push_back(std::move(what)); }
   void log(const std::string& line) {
     if (options_.log)
-      report_.log += fmt::format("{:>14.6f} {}\n", base::seconds(system_.now() - base::TimePoint{}),
-                                 line);
+      report_.log +=
+          fmt::format("{:>14.6f} {}\n", base::seconds(system_.now() - base::TimePoint{}), line);
   }
 
   const RunOptions options_;
@@ -105,6 +107,7 @@ private:
   std::shared_ptr<messages::ActorTimekeeper> time_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_;
+  std::map<std::string, caf::strong_actor_ptr> actors_; ///< Last seen, by name.
   Witness witness_;
 };
 
@@ -201,16 +204,15 @@ actors::EngineParts SimulatedRun::make_parts() {
   actors::EngineParts parts;
   parts.telemetry = telemetry_;
   parts.facade = {tokenizer_, w.max_open, telemetry_};
-  parts.scheduler = {1,          policy,         true,
-                     w.max_model_len, w.max_num_seqs, w.prefill_chunk,
+  parts.scheduler = {1,          policy,    true, w.max_model_len, w.max_num_seqs, w.prefill_chunk,
                      logit_rows, telemetry_};
   parts.target_pool = pool(*target, target_pool_);
   parts.draft_pool = pool(*draft, draft_pool_);
   parts.target = {target,     target_device, parts.target_pool, w.prefill_chunk + logit_rows,
                   logit_rows, reaper_,       telemetry_};
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
-  const actors::DraftStep::Parts drafting{draft,        draft_device,   parts.draft_pool,
-                                          w.target.vocabulary, w.max_num_seqs, telemetry_};
+  const actors::DraftStep::Parts drafting{
+      draft, draft_device, parts.draft_pool, w.target.vocabulary, w.max_num_seqs, telemetry_};
   const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
     return std::make_shared<actors::DraftStep>(drafting, std::move(board));
   };
@@ -274,16 +276,19 @@ messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
   if (f.strikes(&FaultPlan::leap))
     time_->after(0ns, [this] { system_.leap(faults_->delay(2s)); });
   if (!facade && !supervisor) {
+    actors_[arrival.name] = arrival.receiver;
     const bool chosen = kind == f.plan().victim;
-    if ((chosen && f.strikes(&FaultPlan::kill)) || f.strikes(&FaultPlan::kill_anybody)) {
-      witness_.dies(arrival);
+    if (chosen && f.strikes(&FaultPlan::kill)) {
+      witness_.dies_of(arrival);
       return {Kind::kill, {}};
     }
     if (chosen && f.strikes(&FaultPlan::kill_after)) {
-      witness_.dies(arrival);
+      witness_.dies_of(arrival);
       return {Kind::kill_after, {}};
     }
   }
+  if (!actors_.empty() && f.strikes(&FaultPlan::kill_anybody))
+    kill_anybody();
   if (f.strikes(&FaultPlan::held_up))
     return {Kind::hold_up, f.delay(500ms)};
   if (!message_kinds()[std::size_t(kind)].in_any_order)
@@ -293,6 +298,14 @@ messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
   if (f.strikes(&FaultPlan::repeated))
     return {Kind::again, f.delay(500ms)};
   return {};
+}
+
+/// An actor that was seen before, whatever it is doing.
+void SimulatedRun::kill_anybody() {
+  auto victim = actors_.begin();
+  std::advance(victim, faults_->count() * 7 % int(actors_.size()));
+  witness_.dies(victim->first);
+  caf::anon_send_exit(victim->second, caf::exit_reason::kill);
 }
 
 /// False: silence, or a bound, came first.
@@ -341,6 +354,7 @@ void SimulatedRun::close() {
   caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
   supervisor_ = nullptr;
   facade_ = nullptr;
+  actors_.clear();
   drive([] { return false; });
   if (const auto alive = system_.system().registry().running(); alive != 0)
     fail(fmt::format("{} actors are alive after shutdown", alive));

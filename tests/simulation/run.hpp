@@ -13,7 +13,7 @@
 namespace paceline::testing {
 
 struct RunOptions {
-  bool log = false;      ///< Keep a line for each message, fault, request and end.
+  bool log = false;       ///< Keep a line for each message, fault, request and end.
   int jobs_max = 1 << 20; ///< Leaves the last requests out.
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace paceline::testing {
 
@@ -64,7 +63,8 @@ void Witness::sees(const Arrival& arrival) {
   else if (as<KvReset>(arrival))
     while (!holding_.empty())
       loses_pages(*holding_.begin());
-  else if (const auto* cancel = as<Cancel>(arrival); cancel && rebuilding_.contains(cancel->request))
+  else if (const auto* cancel = as<Cancel>(arrival);
+           cancel && rebuilding_.contains(cancel->request))
     reached(cancelled_in_rebuild);
 }
 
@@ -79,10 +79,10 @@ void Witness::loses_pages(SequenceId sequence) {
   preemptions_ = telemetry_->preemptions;
 }
 
-void Witness::dies(const Arrival& arrival) {
+void Witness::dies_of(const Arrival& arrival) {
   if (as<Verdicts>(arrival))
     reached(killed_before_commit);
-  draft_died_ |= std::string_view(arrival.name) == "draft" && !speculating_.empty();
+  dies(arrival.name);
 }
 
 void Witness::sees(const Batch& batch) {

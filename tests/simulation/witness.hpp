@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string_view>
 
 namespace paceline::testing {
 
@@ -24,7 +25,9 @@ public:
   /// A message is about to be handled.
   void sees(const messages::Arrival& arrival);
   /// Its receiver dies of it, before or after.
-  void dies(const messages::Arrival& arrival);
+  void dies_of(const messages::Arrival& arrival);
+  /// An actor of that name is killed.
+  void dies(std::string_view name) { draft_died_ |= name == "draft" && !speculating_.empty(); }
   void ends(messages::SequenceId request, FinishReason reason, int output);
 
 private:

@@ -60,8 +60,11 @@ Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
   messages::SequenceSpec& spec = job.spec;
   spec.id = id;
   spec.prompt_tokens = int(job.prompt.size());
-  spec.max_tokens = draw.chance(0.03) ? 0 : draw.chance(0.1) ? draw.between(1, 3)
-                                                             : draw.between(20, 60);
+  spec.max_tokens = draw.between(20, 60);
+  if (draw.chance(0.2)) // more than pages are granted for at first
+    spec.max_tokens = draw.between(70, 110);
+  else if (draw.chance(0.1))
+    spec.max_tokens = draw.between(0, 3);
   if (draw.chance(0.15))
     spec.end_of_text = {draw.between(0, vocabulary - 1)};
   spec.warping = draw_warping(draw);
@@ -111,14 +114,14 @@ Workload draw_workload(std::uint64_t seed) {
   w.acceptance = draw.one_of({0.5, 0.7, 0.9, 0.97});
   w.max_num_seqs = draw.between(1, 5);
   w.max_open = draw.chance(0.1) ? draw.between(1, 4) : 64;
-  w.max_model_len = 120;
+  w.max_model_len = 160;
   w.page_tokens = draw.one_of({2, 4, 8});
   const int pages_each = w.max_model_len / w.page_tokens + 2;
-  w.pages = std::size_t(draw.chance(0.4) ? pages_each * draw.between(4, 7) / 4
+  w.pages = std::size_t(draw.chance(0.4) ? pages_each * draw.between(4, 9) / 4
                                          : pages_each * (w.max_num_seqs + 1));
   w.prefill_chunk = draw.one_of({4, 16, 64});
-  w.mode = draw.one_of({SpeculationMode::automatic, SpeculationMode::sync,
-                        SpeculationMode::overlap, SpeculationMode::overlap});
+  w.mode = draw.one_of({SpeculationMode::automatic, SpeculationMode::sync, SpeculationMode::overlap,
+                        SpeculationMode::overlap});
   if (draw.chance(0.3))
     w.window = draw.between(1, 6);
   w.target_step = draw.between(3ms, 20ms);
@@ -139,8 +142,8 @@ Expected expected_of(const Workload& workload, const Job& job, const models::Tok
   sampling::WarpScratch scratch;
   for (int n = 0; n < job.spec.max_tokens; ++n) {
     const std::vector<float> row = warped_row(workload, job, tokens, scratch);
-    const TokenId next = sampling::follow(job.spec.judged_by(), row, job.spec.noise,
-                                          std::uint32_t(tokens.size()));
+    const TokenId next =
+        sampling::follow(job.spec.judged_by(), row, job.spec.noise, std::uint32_t(tokens.size()));
     tokens.push_back(next);
     expected.tokens.push_back(next);
     auto step = stops.feed(tokenizer.bytes(next));
