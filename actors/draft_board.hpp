@@ -3,27 +3,31 @@
 
 #include "messages/draft.hpp"
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
 namespace paceline::actors {
 
-/// Threads: `post` and `enlist` from the actor, `take` and `rest` from the lane.
+/// Threads: `post` and `enlist` from the actor, `take`, `rest` and `fail` from the lane.
 class DraftBoard {
 public:
   struct News {
     std::vector<messages::Frontier> frontiers;
-    std::vector<messages::Forget> forgotten;
-    bool empty() const { return frontiers.empty() && forgotten.empty(); }
+    bool forget = false; ///< Stays are over.
+    bool empty() const { return frontiers.empty() && !forget; }
   };
+
+  /// failed: called by `fail`; it must not block.
+  explicit DraftBoard(std::function<void()> failed = {}) : failed_(std::move(failed)) {}
 
   void post(messages::Frontier frontier) {
     const std::lock_guard lock(mutex_);
     news_.frontiers.push_back(std::move(frontier));
   }
-  void post(messages::Forget forgotten) {
+  void post(messages::Forget) {
     const std::lock_guard lock(mutex_);
-    news_.forgotten.push_back(forgotten);
+    news_.forget = true;
   }
   News take() {
     const std::lock_guard lock(mutex_);
@@ -45,7 +49,14 @@ public:
     return true;
   }
 
+  /// The step has been abandoned, and what it knew is lost: the draft has to be started anew.
+  void fail() const {
+    if (failed_)
+      failed_();
+  }
+
 private:
+  std::function<void()> failed_;
   std::mutex mutex_;
   News news_;
   bool on_lane_ = false;

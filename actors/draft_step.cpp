@@ -49,11 +49,9 @@ void DraftStep::absorb(DraftBoard::News news) {
   for (Frontier& frontier : news.frontiers)
     if (!frontier.residence->over.load(std::memory_order_acquire))
       absorb(std::move(frontier));
-  for (const messages::Forget& forgotten : news.forgotten) {
-    const auto at = sequences_.find(forgotten.sequence);
-    if (at != sequences_.end() && at->second.at.residence->epoch <= forgotten.residence)
-      sequences_.erase(at);
-  }
+  std::erase_if(sequences_, [](const auto& entry) {
+    return entry.second.at.residence->over.load(std::memory_order_acquire);
+  });
 }
 
 void DraftStep::absorb(Frontier frontier) {
@@ -197,14 +195,24 @@ void DraftStep::complete(base::TimePoint now) {
   parts_.telemetry->overlap.drafted(begin_, now);
   if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
     const auto old = parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed);
-    const auto took = (now - begin_).count();
+    auto took = (now - begin_).count();
+    if (old > 0) // one that stalled says little of the next
+      took = std::min(took, 8 * old);
     parts_.telemetry->draft_step_ns.store(old ? old + (took - old) / 8 : took,
                                           std::memory_order_relaxed);
   }
   pass_.clear();
 }
 
-// A step that was abandoned leaves its chains unfinished; who waits for them has a deadline.
-void DraftStep::retire(const gpu::Retirement&) {}
+// Nobody waits for what an abandoned step left undone.
+void DraftStep::retire(const gpu::Retirement& how) {
+  if (how.completed)
+    return;
+  for (auto& [id, s] : sequences_)
+    s.at.chain->end_at(s.at.chain->drawn());
+  sequences_.clear();
+  pass_.clear();
+  board_->fail();
+}
 
 } // namespace paceline::actors

@@ -39,6 +39,9 @@ FacadeActor::behavior_type Facade::make_behavior() {
         return promise;
       },
       [this](const Wiring& wiring) {
+        if (wiring.version <= wiring_version_)
+          return;
+        wiring_version_ = wiring.version;
         if (scheduler_ == wiring.scheduler)
           return;
         scheduler_ = wiring.scheduler;
@@ -89,11 +92,16 @@ void Facade::take(const Committed& news) {
     return;
   Record& record = at->second;
   const int known = record.output() - news.first; // tokens of this message that came before
-  if (known < 0 || known > int(news.tokens.size()))
+  if (known < 0) { // tokens before these have not come: the log is the truth, so begin again there
+    tell(self_, scheduler_, Abandon{news.sequence});
+    tell(self_, scheduler_, Admit{record.spec, record.tokens});
+    return;
+  }
+  if (known > int(news.tokens.size()))
     return;
   record.speculation = news.speculation;
   record.cached_tokens = news.cached_tokens;
-  if (!news.prompt_logprobs.empty())
+  if (!news.prompt_logprobs.empty() && known == 0)
     record.sink->deliver(
         PromptLogprobs{{record.tokens.begin(), record.tokens.begin() + record.spec->prompt_tokens},
                        news.prompt_logprobs});

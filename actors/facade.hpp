@@ -67,6 +67,7 @@ private:
   Handle::pointer self_;
   FacadeParts parts_;
   messages::SchedulerActor scheduler_;
+  std::uint64_t wiring_version_ = 0;
   Records records_;
   bool draining_ = false;
   std::optional<base::TimePoint> drain_deadline_;

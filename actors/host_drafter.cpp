@@ -37,11 +37,9 @@ void HostDraftStep::absorb(DraftBoard::News news) {
     if (!known.chain || known.chain->epoch() <= frontier.chain->epoch())
       known = std::move(frontier);
   }
-  for (const messages::Forget& forgotten : news.forgotten) {
-    const auto at = sequences_.find(forgotten.sequence);
-    if (at != sequences_.end() && at->second.residence->epoch <= forgotten.residence)
-      sequences_.erase(at);
-  }
+  std::erase_if(sequences_, [](const auto& entry) {
+    return entry.second.residence->over.load(std::memory_order_acquire);
+  });
 }
 
 /// The sequence whose window lacks most; lookahead only when no window does.
@@ -126,6 +124,14 @@ void HostDraftStep::complete(base::TimePoint now) {
                                         std::memory_order_relaxed);
 }
 
-void HostDraftStep::retire(const gpu::Retirement&) {}
+// Nobody waits for what an abandoned step left undone.
+void HostDraftStep::retire(const gpu::Retirement& how) {
+  if (how.completed)
+    return;
+  for (auto& [id, frontier] : sequences_)
+    frontier.chain->end_at(frontier.chain->drawn());
+  sequences_.clear();
+  board_->fail();
+}
 
 } // namespace paceline::actors

@@ -77,6 +77,11 @@ void KvCache::release(const KvRelease& done) {
   drop(done.sequence);
 }
 
+void KvCache::reset() {
+  while (!tables_.empty())
+    drop(tables_.begin()->first);
+}
+
 std::size_t KvCache::missing(const Tables& tables, Pool pool, int capacity) const {
   const auto size = std::size_t(page_tokens_);
   const std::size_t pages = (std::size_t(std::max(capacity, 0)) + size - 1) / size;
@@ -183,6 +188,10 @@ KvCacheActor::behavior_type KvCache::make_behavior() {
       },
       [this](const KvPublish& right) {
         publish(right);
+        account();
+      },
+      [this](const KvReset&) {
+        reset();
         account();
       },
       [this](const Ping&) {

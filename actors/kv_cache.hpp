@@ -40,6 +40,7 @@ public:
   messages::KvGrant grow(const messages::KvGrow& wanted);
   void release(const messages::KvRelease& done);
   void publish(const messages::KvPublish& right);
+  void reset();
 
   /// Of a pool that is there.
   KvLedger ledger(Pool pool) const;

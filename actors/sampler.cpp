@@ -19,6 +19,9 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
     : self_(self), parts_(std::move(parts)) {}
 
 void Sampler::verify(const Logits& logits) {
+  if (logits.pass->batch.id <= last_batch_)
+    return; // repeated
+  last_batch_ = logits.pass->batch.id;
   const int every = parts_.check_draws_every;
   const bool check = every > 0 && logits.pass->batch.id % std::uint64_t(every) == 0;
   const auto me = caf::actor_cast<SamplerActor>(self_);
@@ -33,6 +36,8 @@ void Sampler::verify(const Logits& logits) {
 }
 
 void Sampler::rewire(const Wiring& wiring) {
+  if (wiring.version <= wiring_.version)
+    return;
   const bool same_draft = wiring.draft == wiring_.draft;
   wiring_ = wiring;
   if (same_draft)

@@ -30,6 +30,7 @@ private:
   Handle::pointer self_;
   SamplerParts parts_;
   messages::Wiring wiring_;
+  std::uint64_t last_batch_ = 0;
   std::shared_ptr<messages::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 

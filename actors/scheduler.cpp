@@ -22,6 +22,16 @@ Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
     : self_(self), parts_(std::move(parts)), policy_(parts_.policy),
       batches_(std::uint64_t(parts_.incarnation) << 40) {}
 
+// What its sequences had is nobody's now: the lanes let go of it, and a successor begins anew.
+Scheduler::~Scheduler() {
+  for (auto& [id, s] : sequences_) {
+    if (s.chain)
+      s.chain->close();
+    if (s.residence)
+      s.residence->over.store(true, std::memory_order_release);
+  }
+}
+
 SchedulerActor::behavior_type Scheduler::make_behavior() {
   return {
       [this](const Admit& request) {
@@ -191,7 +201,7 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
   if (s.residence)
     s.residence->over.store(true, std::memory_order_release);
   if (wiring_.draft && s.residence)
-    tell(self_, wiring_.draft, Forget{s.spec->id, s.residence->epoch});
+    tell(self_, wiring_.draft, Forget{});
   tell(self_, wiring_.kv_cache,
        KvRelease{s.spec->id, s.log, target_pages_right ? s.cached : 0,
                  target_pages_right ? std::min(draft_valid, s.length()) : 0});
@@ -231,7 +241,11 @@ void Scheduler::give_up(SequenceId id, Error why) {
 }
 
 void Scheduler::rewire(const Wiring& wiring) {
+  if (wiring.version <= wiring_.version)
+    return;
   const Wiring old = std::exchange(wiring_, wiring);
+  if (old.version == 0 && parts_.incarnation > 1)
+    clear_predecessor();
   const bool target_path_changed = old.target != wiring.target || old.sampler != wiring.sampler ||
                                    old.kv_cache != wiring.kv_cache;
   if (target_path_changed) {
@@ -246,6 +260,14 @@ void Scheduler::rewire(const Wiring& wiring) {
   pages_short_ = false;
   stop_waiting();
   pump();
+}
+
+/// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they
+/// had.
+void Scheduler::clear_predecessor() {
+  tell(self_, wiring_.kv_cache, KvReset{});
+  if (wiring_.draft)
+    tell(self_, wiring_.draft, Forget{});
 }
 
 // ---- deadlines ----

@@ -34,6 +34,9 @@ public:
   static constexpr const char* name = "scheduler";
 
   Scheduler(Handle::pointer self, SchedulerParts parts);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
   Handle::behavior_type make_behavior();
 
 private:
@@ -53,6 +56,7 @@ private:
   void end(messages::SequenceId id);
   void give_up(messages::SequenceId id, Error why);
   void rewire(const messages::Wiring& wiring);
+  void clear_predecessor();
 
   // scheduler_batch.cpp: what runs next
   void pump();

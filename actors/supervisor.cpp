@@ -62,6 +62,7 @@ void Supervisor::start(Child child) {
 }
 
 void Supervisor::announce() {
+  ++wiring_.version;
   tell(self_, wiring_.target, wiring_);
   tell(self_, wiring_.sampler, wiring_);
   tell(self_, wiring_.scheduler, wiring_);

@@ -17,13 +17,16 @@ TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
 }
 
 void TargetModel::enqueue(const Batch& batch) {
+  if (batch.id <= last_batch_)
+    return; // repeated, or overtaken by a later one
+  last_batch_ = batch.id;
   auto pass = std::make_shared<ForwardPass>();
   pass->batch = batch;
   pass->workspace = workspace_;
   auto step = std::make_shared<TargetStep>(parts_.model, parts_.pool, pass, parts_.telemetry);
   if (!lane_->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
-  tell(self_, sampler_, Logits{std::move(pass), lane_});
+  tell(self_, wiring_.sampler, Logits{std::move(pass), lane_});
 }
 
 TargetActor::behavior_type TargetModel::make_behavior() {
@@ -32,7 +35,10 @@ TargetActor::behavior_type TargetModel::make_behavior() {
         const Handling span(*parts_.telemetry, name, "batch");
         enqueue(batch);
       },
-      [this](const Wiring& wiring) { sampler_ = wiring.sampler; },
+      [this](const Wiring& wiring) {
+        if (wiring.version > wiring_.version)
+          wiring_ = wiring;
+      },
       [](const Ping&) { return Pong{}; },
   };
 }

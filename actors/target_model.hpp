@@ -39,7 +39,8 @@ private:
   TargetModelParts parts_;
   std::shared_ptr<models::Workspace> workspace_;
   std::shared_ptr<gpu::Lane> lane_;
-  messages::SamplerActor sampler_;
+  messages::Wiring wiring_;
+  std::uint64_t last_batch_ = 0;
 };
 
 } // namespace paceline::actors

@@ -50,6 +50,11 @@ void tell_after(Self* self, std::chrono::nanoseconds delay, const To& to, Messag
   self->delayed_send(to, delay, std::forward<Message>(message));
 }
 
+/// Ends an actor whose work has failed, as an exception of its own would. From any thread.
+inline void fail(const caf::actor_addr& actor) {
+  caf::anon_send_exit(actor, caf::exit_reason::unhandled_exception);
+}
+
 /// A request; `.then(on_answer, on_error)` follows. limit: after which on_error is called.
 template <class Self, class To, class Message>
 auto ask(Self* self, const To& to, std::chrono::nanoseconds limit, Message&& message) {

@@ -17,7 +17,8 @@ struct Residence {
   Epoch epoch;             ///< Of the grant.
   int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
   std::atomic<int> cached{0};
-  /// Set before Forget is sent. A frontier of the stay may arrive behind that: it is dropped.
+  /// Set before Forget is sent, and when the scheduler dies. A frontier of the stay may arrive
+  /// behind that: it is dropped.
   std::atomic<bool> over{false};
 };
 using ResidenceRef = std::shared_ptr<Residence>;
@@ -54,10 +55,7 @@ struct Lent {
   std::shared_ptr<DraftInbox> inbox;
 };
 
-/// The sequence has ended or lost its pages: forget it, and drop every reference to its memory.
-struct Forget {
-  SequenceId sequence = 0;
-  Epoch residence;
-};
+/// Stays are over (Residence::over): drop every reference to their memory.
+struct Forget {};
 
 } // namespace paceline::messages

@@ -61,7 +61,7 @@ using SchedulerActor = Interface<
 using DraftActor = Interface<
     /// Where sequences stand: go on, or begin anew. Older epochs are dropped.
     caf::result<void>(Frontiers),
-    /// A sequence is gone.
+    /// Sequences are gone.
     caf::result<void>(Forget),
     /// The way to the lane, for as long as this actor lives.
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
@@ -87,7 +87,9 @@ using KvCacheActor = Interface<
     /// No more pages; right ones go to the prefix cache.
     caf::result<void>(KvRelease),
     /// Right pages may be shared already.
-    caf::result<void>(KvPublish), caf::result<Pong>(Ping)>;
+    caf::result<void>(KvPublish),
+    /// Whatever was granted before is over.
+    caf::result<void>(KvReset), caf::result<Pong>(Ping)>;
 
 /// Starts all others, watches them, and starts them again.
 using SupervisorActor = Interface<
@@ -98,6 +100,7 @@ using SupervisorActor = Interface<
 
 /// Who is who now. An actor keeps the handles it needs and compares them with those it had.
 struct Wiring {
+  std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
   DraftActor draft; ///< Null without a draft.
@@ -130,6 +133,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrant)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvRelease)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvPublish)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReset)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)

@@ -41,6 +41,9 @@ struct KvRelease {
   int draft_valid = 0;
 };
 
+/// A new scheduler: no sequence has pages.
+struct KvReset {};
+
 /// Shares full pages of a running sequence (after prefill), so that requests with the same prompt
 /// need not wait for it to end.
 struct KvPublish {

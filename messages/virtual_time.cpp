@@ -19,6 +19,7 @@ VirtualSystem::VirtualSystem(std::uint64_t seed, VirtualTimeOptions options)
 // whenever they fire.
 VirtualSystem::~VirtualSystem() {
   system_.await_actors_before_shutdown(false);
+  decide_ = nullptr;
   cancel_timers();
   for (std::size_t n = 0; n < last_steps && coordinator_.has_job(); ++n)
     run_job();
@@ -44,6 +45,11 @@ base::TimePoint VirtualSystem::now() const {
 bool VirtualSystem::step() {
   if (!coordinator_.has_job() || timer_goes_first())
     return coordinator_.trigger_timeout();
+  if (!choose_job()) {
+    if (coordinator_.trigger_timeout())
+      return true;
+    held_up_.clear(); // nothing else is left to wait for
+  }
   run_job();
   return true;
 }
@@ -58,15 +64,82 @@ bool VirtualSystem::timer_goes_first() {
   return due - now() <= options_.early_timer_reach && chance < options_.early_timer_probability;
 }
 
-void VirtualSystem::run_job() {
+/// Brings the job that goes next to the front. False: all are held up.
+bool VirtualSystem::choose_job() {
   auto& jobs = coordinator_.jobs;
   if (options_.shuffle)
     std::swap(jobs.front(), jobs[random_() % jobs.size()]);
+  if (held_up_.empty())
+    return true;
+  const auto free = std::find_if(jobs.begin(), jobs.end(),
+                                 [this](const caf::resumable* job) { return !held_up(job); });
+  if (free == jobs.end())
+    return false;
+  std::iter_swap(jobs.begin(), free);
+  return true;
+}
+
+bool VirtualSystem::held_up(const caf::resumable* job) {
+  const auto* actor = dynamic_cast<const caf::scheduled_actor*>(job);
+  const auto at = actor ? held_up_.find(actor->id()) : held_up_.end();
+  if (at == held_up_.end())
+    return false;
+  if (now() < at->second)
+    return true;
+  held_up_.erase(at);
+  return false;
+}
+
+void VirtualSystem::run_job() {
+  auto& jobs = coordinator_.jobs;
   const caf::resumable* job = jobs.front();
+  caf::strong_actor_ptr dies_after;
+  if (auto* actor = dynamic_cast<caf::scheduled_actor*>(jobs.front()); actor && decide_) {
+    const Fate fate = fate_of(*actor);
+    if (fate.kind == Fate::Kind::hold_up)
+      return;
+    if (fate.kind == Fate::Kind::kill_after)
+      dies_after = caf::actor_cast<caf::strong_actor_ptr>(actor);
+  }
   coordinator_.try_run_once();
+  if (dies_after)
+    caf::anon_send_exit(dies_after, caf::exit_reason::kill);
   // An actor with more mail is put back in front; let the others have their turn.
   if (!jobs.empty() && jobs.front() == job)
     std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
+}
+
+/// Of the actor's next message; what happens before it is handled happens here.
+Fate VirtualSystem::fate_of(caf::scheduled_actor& actor) {
+  caf::mailbox_element* next = actor.mailbox().peek();
+  if (!next || next->content().empty() || next->mid.is_response())
+    return {};
+  const auto receiver = caf::actor_cast<caf::strong_actor_ptr>(&actor);
+  const Fate fate = decide_({receiver, actor.name(), next->content()});
+  switch (fate.kind) {
+  case Fate::Kind::deliver:
+  case Fate::Kind::kill_after: break;
+  case Fate::Kind::hold_up: held_up_[actor.id()] = now() + fate.delay; break;
+  case Fate::Kind::kill: // urgent, hence before `next`
+    caf::anon_send_exit(receiver, caf::exit_reason::kill);
+    break;
+  case Fate::Kind::again:
+    clock().schedule_message(now() + fate.delay, receiver,
+                             caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
+                                                       next->copy_content_to_message()));
+    break;
+  case Fate::Kind::later: // the actor finds an empty mailbox, or what came behind
+    clock().schedule_message(now() + fate.delay, receiver, take_next(actor));
+    break;
+  }
+  return fate;
+}
+
+caf::mailbox_element_ptr VirtualSystem::take_next(caf::scheduled_actor& actor) {
+  auto& mail = actor.mailbox().queue().queues();
+  auto& urgent = std::get<caf::scheduled_actor::urgent_queue_index>(mail);
+  auto& normal = std::get<caf::scheduled_actor::normal_queue_index>(mail);
+  return urgent.empty() ? normal.take_front() : urgent.take_front();
 }
 
 std::size_t VirtualSystem::run(std::size_t limit) {
@@ -87,6 +160,10 @@ bool VirtualSystem::run_until(const std::function<bool()>& reached, std::size_t 
 
 void VirtualSystem::cancel_timers() {
   clock().cancel_all();
+}
+
+void VirtualSystem::leap(base::Duration by) {
+  clock().advance_time(by);
 }
 
 } // namespace paceline::messages

@@ -11,9 +11,30 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <random>
 
 namespace paceline::messages {
+
+/// A message whose receiver has its turn.
+struct Arrival {
+  caf::strong_actor_ptr receiver;
+  const char* name = ""; ///< The receiver's.
+  const caf::type_erased_tuple& content;
+};
+
+/// What becomes of it.
+struct Fate {
+  enum class Kind {
+    deliver,
+    again,      ///< Delivered, and once more after `delay`.
+    later,      ///< Delivered after `delay`: what came behind it overtakes it.
+    hold_up,    ///< The receiver's thread stands still for `delay`: all its messages wait.
+    kill,       ///< The receiver dies before it handles it.
+    kill_after, ///< The receiver handles it, and dies.
+  } kind = Kind::deliver;
+  base::Duration delay{};
+};
 
 /// The defaults are exact: messages before timers, runnable actors in turn, no seed consulted.
 struct VirtualTimeOptions {
@@ -48,20 +69,31 @@ public:
   /// Steps until `reached()`; false: silence, or `limit` steps, came first.
   bool run_until(const std::function<bool()>& reached,
                  std::size_t limit = std::numeric_limits<std::size_t>::max());
+  /// Asked before every message but answers, also those that it delayed before; empty: all are
+  /// delivered.
+  void decide_fates(std::function<Fate(const Arrival&)> decide) { decide_ = std::move(decide); }
   /// Drops every timer that is pending.
   void cancel_timers();
+  /// The clock leaps ahead; timers that have become due by that fire at once.
+  void leap(base::Duration by);
 
 private:
   static caf::actor_system_config& configure(caf::actor_system_config& config);
   caf::detail::test_actor_clock& clock() const;
   bool timer_goes_first();
+  bool choose_job();
+  bool held_up(const caf::resumable* job);
   void run_job();
+  Fate fate_of(caf::scheduled_actor& actor);
+  static caf::mailbox_element_ptr take_next(caf::scheduled_actor& actor);
 
   VirtualTimeOptions options_;
   std::mt19937_64 random_;
   caf::actor_system_config config_;
   caf::actor_system system_;
   caf::scheduler::test_coordinator& coordinator_;
+  std::function<Fate(const Arrival&)> decide_;
+  std::map<caf::actor_id, base::TimePoint> held_up_; ///< Until when; empty without faults.
 };
 
 } // namespace paceline::messages

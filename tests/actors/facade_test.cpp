@@ -53,6 +53,7 @@ struct World {
   }
   void wire(const SchedulerActor& to) {
     Wiring wiring;
+    wiring.version = ++wirings;
     wiring.scheduler = to;
     simulation.tell(facade, wiring);
   }
@@ -86,6 +87,7 @@ struct World {
   Simulation simulation{0, exact_order};
   Mock<SchedulerActor> scheduler{simulation};
   FacadeActor facade;
+  std::uint64_t wirings = 0;
 };
 
 } // namespace

@@ -67,6 +67,7 @@ struct TargetWorld : World {
     target = simulation.spawn<TargetModel>(
         TargetModelParts{model, device, pool, 32, 8, reaper, telemetry});
     Wiring wiring;
+    wiring.version = 1;
     wiring.sampler = sampler.actor;
     simulation.tell(target, wiring);
   }
@@ -154,6 +155,7 @@ TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the
 TEST_CASE("bound tokens that are not there in time are not part of the pass") {
   TargetWorld world;
   Batch batch;
+  batch.id = 1;
   batch.patience = 50ms;
   BatchEntry entry = world.entry({1, 2, 3});
   entry.chain = std::make_shared<Chain>(1, Epoch{1, 1});
@@ -230,7 +232,7 @@ TEST_CASE("a forgotten sequence is drafted no more, and its pages are let go") {
     world.simulation.tell(world.draft, Frontiers{{at}});
     REQUIRE(world.drawn(*chain, 4));
     at.residence->over.store(true);
-    world.simulation.tell(world.draft, Forget{1, {1, 1}});
+    world.simulation.tell(world.draft, Forget{});
     world.simulation.tell(world.draft, Frontiers{{at}}); // a hint that was late
   }
   world.simulation.run();

@@ -41,6 +41,7 @@ struct World {
   }
   void wire(const DraftActor& drafting) {
     Wiring wiring;
+    wiring.version = ++wirings;
     wiring.scheduler = scheduler.actor;
     wiring.draft = drafting;
     simulation.tell(sampler, wiring);
@@ -61,6 +62,7 @@ struct World {
   std::shared_ptr<StillLane> lane = std::make_shared<StillLane>();
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   SamplerActor sampler;
+  std::uint64_t wirings = 0;
 };
 
 } // namespace

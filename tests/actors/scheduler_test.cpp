@@ -67,6 +67,7 @@ struct World {
   }
   void wire(bool with_draft = true) {
     Wiring wiring;
+    wiring.version = ++wirings;
     wiring.facade = facade.actor;
     wiring.scheduler = scheduler;
     if (with_draft)
@@ -131,6 +132,7 @@ struct World {
   Mock<SamplerActor> sampler{simulation};
   std::unique_ptr<Mock<TargetActor>> target = std::make_unique<Mock<TargetActor>>(simulation);
   SchedulerActor scheduler;
+  std::uint64_t wirings = 0;
 };
 
 /// The draft, as a verification leaves it: all positions up to `end` bound and drawn.

@@ -1,6 +1,7 @@
 #include "tests/exactness/watched_device.hpp"
 
 #include "gpu/cpu/operations.hpp"
+#include "tests/support/scripted_operations.hpp"
 
 #include <deque>
 #include <vector>
@@ -9,7 +10,7 @@ namespace paceline::testing {
 namespace {
 
 /// A CPU's, of one rank; drawing and judging are watched.
-class WatchedOperations final : public gpu::Operations {
+class WatchedOperations final : public ScriptedOperations {
 public:
   explicit WatchedOperations(const Watch& watch)
       : watch_(watch), team_(gpu::cpu::scalar_kernels(), 1), cpu_(team_, 0) {}
@@ -39,30 +40,6 @@ public:
       watch_.probe->judged_lookaheads(tasks);
   }
   void score(std::span<gpu::ScoreTask> tasks) override { cpu_.score(tasks); }
-
-  int rank() const override { return 0; }
-  int ranks() const override { return 1; }
-  void barrier() override {}
-
-  // A scripted model needs none of these.
-  void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>, float) override {
-    std::abort();
-  }
-  void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
-  void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
-  void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
-  void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
-  void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::HeadNorms&,
-                  const gpu::RowMap&, const gpu::KvLayer&) override {
-    std::abort();
-  }
-  void attention(gpu::Tensor, gpu::Tensor, int, const gpu::AttentionOptions&, const gpu::RowMap&,
-                 const gpu::KvLayer&) override {
-    std::abort();
-  }
-  void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
-  void soft_cap(gpu::Tensor, float) override { std::abort(); }
-  void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
 
 private:
   const Watch& watch_;

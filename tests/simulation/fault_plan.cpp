@@ -1,0 +1,88 @@
+#include "tests/simulation/fault_plan.hpp"
+
+#include "tests/simulation/message_kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <random>
+
+namespace paceline::testing {
+namespace {
+
+/// How probable a fault is per occasion, when a plan has it: occasions differ in how often they
+/// come (a message of one kind, any message, a piece of work, a row).
+struct Rate {
+  FaultField field;
+  double low;
+  double high;
+};
+
+constexpr std::array rates{
+    Rate{{"kill", &FaultPlan::kill}, 0.02, 0.3},
+    Rate{{"kill_after", &FaultPlan::kill_after}, 0.02, 0.3},
+    Rate{{"kill_anybody", &FaultPlan::kill_anybody}, 0.002, 0.01},
+    Rate{{"kill_supervisor", &FaultPlan::kill_supervisor}, 0.0005, 0.002},
+    Rate{{"late", &FaultPlan::late}, 0.01, 0.1},
+    Rate{{"repeated", &FaultPlan::repeated}, 0.01, 0.2},
+    Rate{{"held_up", &FaultPlan::held_up}, 0.005, 0.05},
+    Rate{{"slow", &FaultPlan::slow}, 0.01, 0.2},
+    Rate{{"stalled", &FaultPlan::stalled}, 0.002, 0.03},
+    Rate{{"failing", &FaultPlan::failing}, 0.005, 0.05},
+    Rate{{"refused_memory", &FaultPlan::refused_memory}, 0.1, 0.5},
+    Rate{{"lying_token", &FaultPlan::lying_token}, 0.005, 0.1},
+    Rate{{"absurd_token", &FaultPlan::absurd_token}, 0.005, 0.1},
+    Rate{{"lying_q", &FaultPlan::lying_q}, 0.005, 0.1},
+    Rate{{"nan_row", &FaultPlan::nan_row}, 0.001, 0.02},
+    Rate{{"leap", &FaultPlan::leap}, 0.001, 0.01},
+};
+
+constexpr auto fields = [] {
+  std::array<FaultField, rates.size()> names{};
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    names[i] = rates[i].field;
+  return names;
+}();
+
+} // namespace
+
+std::span<const FaultField> fault_fields() {
+  return fields;
+}
+
+bool FaultPlan::any() const {
+  return faults_max > 0 && std::ranges::any_of(fields, [this](const FaultField& field) {
+           return this->*field.probability > 0;
+         });
+}
+
+std::string FaultPlan::text() const {
+  std::string text;
+  for (const FaultField& field : fields)
+    if (this->*field.probability > 0)
+      text += fmt::format("{} {:.4g}, ", field.name, this->*field.probability);
+  if (!any())
+    return "no fault";
+  if (kill > 0 || kill_after > 0)
+    text += fmt::format("victim {}, ", message_kinds()[std::size_t(victim)].name);
+  return text + fmt::format("at most {} faults", faults_max);
+}
+
+FaultPlan draw_plan(std::uint64_t seed) {
+  std::mt19937_64 random(seed ^ 0x706c616e);
+  const auto uniform = [&] { return double(random() >> 11) * 0x1p-53; };
+  FaultPlan plan;
+  if (uniform() < 0.05)
+    return plan;
+  plan.victim = int(random() % message_kinds().size());
+  plan.faults_max = 1 + int(random() % 6);
+  for (auto kinds = 1 + random() % 3; kinds > 0; --kinds) {
+    const Rate& rate = rates[random() % rates.size()];
+    plan.*rate.field.probability = rate.low + (rate.high - rate.low) * uniform();
+  }
+  if (plan.kill_supervisor == 0 && uniform() < 0.4) // the commonest fault of all
+    plan.kill = 0.05;
+  return plan;
+}
+
+} // namespace paceline::testing

@@ -1,0 +1,58 @@
+// What goes wrong in a run: named probabilities.
+#pragma once
+
+#include "base/clock.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace paceline::testing {
+
+/// All that a run may meet. Probabilities are per occasion: per message, piece of a lane's work,
+/// allocation, row. Zero: never.
+struct FaultPlan {
+  // Actors. `kill` and `kill_after` ask before, and after, each message of kind `victim`.
+  double kill = 0;
+  double kill_after = 0;
+  double kill_anybody = 0; ///< Before any message, whoever it is for.
+  double kill_supervisor = 0;
+
+  // Messages. Late and repeated are those that actors promise to bear (message_kinds.hpp).
+  double late = 0;
+  double repeated = 0;
+  double held_up = 0; ///< An actor's thread stands still.
+
+  // Lanes.
+  double slow = 0;    ///< A piece takes ten times as long.
+  double stalled = 0; ///< A piece takes minutes, and then wakes.
+  double failing = 0; ///< A piece throws.
+
+  // Devices and models.
+  double refused_memory = 0;
+  double lying_token = 0;  ///< The draft shows a token that it did not draw.
+  double absurd_token = 0; ///< And one that does not exist.
+  double lying_q = 0;      ///< The draft shows a q that is none (NaN, negative, too much mass).
+  double nan_row = 0;      ///< The target computes NaN.
+
+  // Time.
+  double leap = 0; ///< The clock jumps ahead, before a message.
+
+  int victim = 0;     ///< Index of a message kind.
+  int faults_max = 0; ///< In all; afterwards nothing goes wrong.
+
+  bool any() const;
+  std::string text() const;
+};
+
+/// The plan's probabilities by name, for printing and shrinking.
+struct FaultField {
+  const char* name;
+  double FaultPlan::*probability;
+};
+std::span<const FaultField> fault_fields();
+
+/// A plan of one to three kinds of fault, a function of the seed. A few have none at all.
+FaultPlan draw_plan(std::uint64_t seed);
+
+} // namespace paceline::testing

@@ -1,0 +1,151 @@
+#include "tests/simulation/faulty_device.hpp"
+
+#include "tests/support/scripted_operations.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+namespace paceline::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Drawing and judging by the device below, and lies.
+class LyingOperations final : public ScriptedOperations {
+public:
+  LyingOperations(gpu::Operations& honest, Faults& faults) : honest_(honest), faults_(faults) {}
+
+  void propose(std::span<gpu::ProposeTask> tasks) override {
+    honest_.propose(tasks);
+    for (gpu::ProposeTask& task : tasks) {
+      if (faults_.strikes(&FaultPlan::lying_token))
+        task.token = (task.token + 1) % task.vocabulary;
+      if (faults_.strikes(&FaultPlan::absurd_token))
+        task.token = task.position % 2 ? -7 : 1 << 20;
+      if (task.q && faults_.strikes(&FaultPlan::lying_q))
+        spoil(task.q, task.vocabulary, task.position);
+    }
+  }
+  void verify(std::span<gpu::VerifyTask> tasks) override {
+    for (gpu::VerifyTask& task : tasks)
+      if (faults_.strikes(&FaultPlan::nan_row)) // the workspace's memory, which it may write
+        const_cast<float*>(task.logits)[task.position % 3] =
+            std::numeric_limits<float>::quiet_NaN();
+    honest_.verify(tasks);
+  }
+  void score(std::span<gpu::ScoreTask> tasks) override { honest_.score(tasks); }
+
+private:
+  static void spoil(float* q, int vocabulary, std::uint32_t how) {
+    switch (how % 3) {
+    case 0: q[how % 5] = std::numeric_limits<float>::quiet_NaN(); break;
+    case 1: q[how % 5] += 1; break;
+    default:
+      for (int i = 0; i < vocabulary; ++i)
+        q[i] = -q[i];
+    }
+  }
+
+  gpu::Operations& honest_;
+  Faults& faults_;
+};
+
+/// A step whose pieces take the time that the plan says: the profile charges a microsecond a row.
+class FaultyStep final : public gpu::Step {
+public:
+  FaultyStep(std::shared_ptr<gpu::Step> step, const FaultySettings& settings,
+             std::shared_ptr<std::mt19937_64> random)
+      : step_(std::move(step)), settings_(settings), random_(std::move(random)) {}
+
+  std::string name() const override { return step_->name(); }
+  Next prepare(base::TimePoint now) override { return step_->prepare(now); }
+  gpu::Work work() const override {
+    gpu::Work work = step_->work();
+    const auto length = work.kind == gpu::Work::Kind::verify ? settings_.step / 50 : pass_length();
+    work.kind = gpu::Work::Kind::decode;
+    work.rows = 1 + int(length / 1us);
+    return work;
+  }
+  void run(gpu::Operations& operations) override {
+    if (settings_.faults->strikes(&FaultPlan::failing))
+      throw std::runtime_error("injected: the device is lost");
+    LyingOperations lying(operations, *settings_.faults);
+    step_->run(lying);
+  }
+  void complete(base::TimePoint now) override { step_->complete(now); }
+  void retire(const gpu::Retirement& how) override { step_->retire(how); }
+
+private:
+  base::Duration pass_length() const {
+    const double jitter = 0.5 + double((*random_)() >> 11) * 0x1p-53;
+    const base::Duration usual = base::from_seconds(base::seconds(settings_.step) * jitter);
+    if (settings_.faults->strikes(&FaultPlan::slow))
+      return 10 * usual;
+    if (settings_.faults->strikes(&FaultPlan::stalled))
+      return 100ms + settings_.faults->delay(20min);
+    return usual;
+  }
+
+  std::shared_ptr<gpu::Step> step_;
+  FaultySettings settings_;
+  std::shared_ptr<std::mt19937_64> random_;
+};
+
+class FaultyLane final : public gpu::Lane {
+public:
+  FaultyLane(std::unique_ptr<gpu::Lane> lane, const FaultySettings& settings,
+             std::shared_ptr<std::mt19937_64> random)
+      : lane_(std::move(lane)), settings_(settings), random_(std::move(random)) {}
+  bool submit(std::shared_ptr<gpu::Step> step) override {
+    return lane_->submit(std::make_shared<FaultyStep>(std::move(step), settings_, random_));
+  }
+  const std::string& name() const override { return lane_->name(); }
+
+private:
+  std::unique_ptr<gpu::Lane> lane_;
+  FaultySettings settings_;
+  std::shared_ptr<std::mt19937_64> random_;
+};
+
+class FaultyDevice final : public gpu::Device {
+public:
+  explicit FaultyDevice(FaultySettings settings)
+      : settings_(std::move(settings)), random_(std::make_shared<std::mt19937_64>(settings_.seed)),
+        device_(gpu::open_device("sim:0us+1us/row",
+                                 {.threads = 1, .time = settings_.time, .trace = nullptr})
+                    .value()) {}
+
+  const std::string& name() const override { return device_->name(); }
+  const std::string& kernel() const override { return device_->kernel(); }
+  gpu::DeviceMemory memory() const override { return device_->memory(); }
+  Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
+    if (settings_.faults->strikes(&FaultPlan::refused_memory))
+      return fail(ErrorCode::out_of_memory, "injected: no memory");
+    return device_->allocate(bytes);
+  }
+  Result<std::shared_ptr<const gpu::Weight>> pack(std::span<const gpu::HostMatrix> parts) override {
+    return device_->pack(parts);
+  }
+  Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
+    return device_->upload(values);
+  }
+  Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
+    auto lane = device_->open_lane(std::move(role));
+    if (!lane)
+      return lane;
+    return std::make_unique<FaultyLane>(std::move(*lane), settings_, random_);
+  }
+
+private:
+  FaultySettings settings_;
+  std::shared_ptr<std::mt19937_64> random_;
+  std::shared_ptr<gpu::Device> device_;
+};
+
+} // namespace
+
+std::shared_ptr<gpu::Device> make_faulty_device(FaultySettings settings) {
+  return std::make_shared<FaultyDevice>(std::move(settings));
+}
+
+} // namespace paceline::testing

@@ -1,0 +1,57 @@
+#include "tests/simulation/message_kinds.hpp"
+
+#include "messages/interfaces.hpp"
+
+#include <array>
+
+namespace paceline::testing {
+namespace {
+
+using namespace messages;
+
+template <class Message>
+constexpr MessageKind kind(const char* name, bool in_any_order) {
+  return {name,
+          [](const caf::type_erased_tuple& content) {
+            return content.size() == 1 && content.match_element<Message>(0);
+          },
+          in_any_order};
+}
+
+constexpr std::array kinds{
+    kind<Batch>("Batch", true),
+    kind<Logits>("Logits", true),
+    kind<Verdicts>("Verdicts", true),
+    kind<Commits>("Commits", true),
+    kind<Wake>("Wake", true),
+    kind<Frontiers>("Frontiers", true),
+    kind<Forget>("Forget", true),
+    kind<WindowsReady>("WindowsReady", true),
+    kind<Wiring>("Wiring", true),
+    kind<Cancel>("Cancel", true),
+    kind<Failed>("Failed", true),
+    kind<Borrow>("Borrow", true),
+    kind<Submit>("Submit", false),
+    kind<Admit>("Admit", false),
+    kind<Abandon>("Abandon", false),
+    kind<KvReserve>("KvReserve", false),
+    kind<KvGrow>("KvGrow", false),
+    kind<KvRelease>("KvRelease", false),
+    kind<KvPublish>("KvPublish", false),
+    kind<KvReset>("KvReset", false),
+};
+
+} // namespace
+
+std::span<const MessageKind> message_kinds() {
+  return kinds;
+}
+
+int kind_of(const caf::type_erased_tuple& content) {
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i].matches(content))
+      return int(i);
+  return -1;
+}
+
+} // namespace paceline::testing

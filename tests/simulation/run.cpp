@@ -1,0 +1,399 @@
+#include "tests/simulation/run.hpp"
+
+#include "actors/draft_step.hpp"
+#include "actors/supervisor.hpp"
+#include "messages/timekeeper.hpp"
+#include "messages/virtual_time.hpp"
+#include "tests/simulation/faulty_device.hpp"
+#include "tests/simulation/message_kinds.hpp"
+#include "tests/simulation/witness.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr messages::VirtualTimeOptions order{
+    .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
+/// Messages and timers of a run, and its virtual time: far more than any needs.
+constexpr std::size_t steps_max = 2'000'000;
+constexpr base::Duration time_max = 4h;
+
+class SimulatedRun {
+public:
+  SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
+      : options_(options), workload_(draw_workload(seed)),
+        faults_(std::make_shared<Faults>(plan, seed)), system_(seed, order),
+        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())),
+        witness_(report_, telemetry_) {
+    report_.seed = seed;
+    faults_->log = [this](const std::string& fault) { log("!! " + fault); };
+    if (int(workload_.jobs.size()) > options.jobs_max)
+      workload_.jobs.resize(std::size_t(options.jobs_max));
+  }
+  ~SimulatedRun() {
+    system_.decide_fates(nullptr);
+    time_->stop();
+    reaper_->close();
+  }
+  SimulatedRun(const SimulatedRun&) = delete;
+
+  Report run() {
+    start();
+    const base::TimePoint begin = system_.now();
+    const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
+    report_.time = system_.now() - begin;
+    if (!answered)
+      fail("not every request ends");
+    faults_->end();
+    settle();
+    close();
+    for (const Outlet& outlet : outlets_)
+      outlet.check(report_);
+    report_.faults = faults_->counts();
+    report_.faults_total = faults_->count();
+    report_.requests = int(workload_.jobs.size());
+    return std::move(report_);
+  }
+
+private:
+  /// Where a request's events go, and what has to be true of them.
+  struct Outlet {
+    const Job* job = nullptr;
+    Expected expected;
+    std::vector<TokenId> tokens;
+    std::string text;
+    std::vector<Finished> ends;
+    int scores = 0;
+    bool late = false; ///< Something came behind the end.
+
+    void check(Report& report) const;
+  };
+  class Sink;
+
+  void start();
+  actors::EngineParts make_parts();
+  void submit(Outlet& outlet);
+  void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
+  messages::Fate fate_of(const messages::Arrival& arrival);
+  void kill_anybody();
+  bool drive(const std::function<bool()>& reached);
+  void settle();
+  void close();
+  void check_ledger();
+  void fail(std::string what) { report_.failures.push_back(std::move(what)); }
+  void log(const std::string& line) {
+    if (options_.log)
+      report_.log +=
+          fmt::format("{:>14.6f} {}\n", base::seconds(system_.now() - base::TimePoint{}), line);
+  }
+
+  const RunOptions options_;
+  Workload workload_;
+  Report report_;
+  std::shared_ptr<Faults> faults_;
+  std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
+  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
+  std::shared_ptr<const models::Tokenizer> tokenizer_;
+  std::shared_ptr<gpu::KvPool> target_pool_;
+  std::shared_ptr<gpu::KvPool> draft_pool_;
+  std::vector<Outlet> outlets_;
+  std::size_t ended_ = 0;
+  bool supervisor_killed_ = false;
+  messages::VirtualSystem system_;
+  std::shared_ptr<messages::ActorTimekeeper> time_;
+  messages::SupervisorActor supervisor_;
+  messages::FacadeActor facade_;
+  std::map<std::string, caf::strong_actor_ptr> actors_; ///< Last seen, by name.
+  Witness witness_;
+};
+
+class SimulatedRun::Sink final : public messages::EventSink {
+public:
+  Sink(SimulatedRun& run, Outlet& outlet) : run_(run), outlet_(outlet) {}
+  /// As the public stream does: a request whose last sink is gone is answered.
+  ~Sink() override {
+    if (outlet_.ends.empty()) {
+      Finished end;
+      end.reason = FinishReason::error;
+      end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
+      deliver(end);
+    }
+  }
+  void deliver(Event event) override {
+    outlet_.late |= !outlet_.ends.empty();
+    if (auto* delta = std::get_if<Delta>(&event)) {
+      outlet_.tokens.insert(outlet_.tokens.end(), delta->tokens.begin(), delta->tokens.end());
+      outlet_.text += delta->text;
+      run_.report_.tokens += int(delta->tokens.size());
+    } else if (auto* end = std::get_if<Finished>(&event)) {
+      run_.log(fmt::format("request {} ends: {} {}", outlet_.job->spec.id, to_string(end->reason),
+                           end->error ? end->error->message : ""));
+      ++run_.report_.ends[end->error ? to_string(end->error->code) : to_string(end->reason)];
+      run_.witness_.ends(outlet_.job->spec.id, end->reason, int(outlet_.tokens.size()));
+      outlet_.ends.push_back(std::move(*end));
+      ++run_.ended_;
+    } else {
+      ++outlet_.scores;
+    }
+  }
+
+private:
+  SimulatedRun& run_;
+  Outlet& outlet_;
+};
+
+void SimulatedRun::Outlet::check(Report& report) const {
+  const auto fail = [&](const std::string& what) {
+    report.failures.push_back(fmt::format("request {}: {}", job->spec.id, what));
+  };
+  if (ends.size() != 1)
+    return fail(fmt::format("it ended {} times", ends.size()));
+  if (late)
+    fail("something came behind its end");
+  const Finished& end = ends.front();
+  if (end.usage.completion_tokens != int(tokens.size()))
+    fail("its usage is not what it streamed");
+  const bool whole = end.reason == FinishReason::stop || end.reason == FinishReason::length;
+  if (job->spec.prompt_logprobs && whole && scores != 1)
+    fail(fmt::format("its prompt was scored {} times", scores));
+  if (job->spec.judged_by() == sampling::Rule::rejection ||
+      (job->spec.rule == sampling::Rule::match && !job->spec.warping.greedy())) {
+    if (int(tokens.size()) > job->spec.max_tokens)
+      fail("more tokens than it asked for");
+    if (end.reason == FinishReason::length && int(tokens.size()) < job->spec.max_tokens)
+      fail("fewer tokens than it asked for");
+    return;
+  }
+  const bool prefix = tokens.size() <= expected.tokens.size() &&
+                      std::equal(tokens.begin(), tokens.end(), expected.tokens.begin());
+  if (!prefix)
+    return fail(fmt::format("tokens [{}] are not the model's [{}]", fmt::join(tokens, " "),
+                            fmt::join(expected.tokens, " ")));
+  if (whole && tokens.size() != expected.tokens.size())
+    fail(fmt::format("ended ({}) after {} tokens of {}", to_string(end.reason), tokens.size(),
+                     expected.tokens.size()));
+  if (whole && (text != expected.text || end.reason != expected.reason))
+    fail("its text or reason is not what plain decoding gives");
+}
+
+actors::EngineParts SimulatedRun::make_parts() {
+  const Workload& w = workload_;
+  const auto device = [&](base::Duration step, std::uint64_t salt) {
+    return make_faulty_device({time_, faults_, step, report_.seed * 2 + salt});
+  };
+  const auto target_device = device(w.target_step, 0);
+  const auto draft_device = device(w.draft_step, 1);
+  const auto target = models::make_scripted(w.target, target_device).value();
+  const auto draft = models::make_scripted(w.draft(), draft_device).value();
+  tokenizer_ = models::make_scripted_tokenizer(target->info().name).value();
+  const auto pool = [&](const models::Model& model, std::shared_ptr<gpu::KvPool>& kept) {
+    while (!kept) // a refusal before anything runs is the caller's to see, not the engine's
+      if (auto made = gpu::KvPool::create(model.device(), model.kv_shape(w.page_tokens), w.pages))
+        kept = *made;
+    return kept;
+  };
+  const int logit_rows = std::max(w.max_num_seqs * 17, w.prefill_chunk);
+  sampling::PolicyOptions policy;
+  policy.mode = w.mode;
+  policy.window = w.window;
+
+  actors::EngineParts parts;
+  parts.telemetry = telemetry_;
+  parts.facade = {tokenizer_, w.max_open, telemetry_};
+  parts.scheduler = {1,          policy,    true, w.max_model_len, w.max_num_seqs, w.prefill_chunk,
+                     logit_rows, telemetry_};
+  parts.target_pool = pool(*target, target_pool_);
+  parts.draft_pool = pool(*draft, draft_pool_);
+  parts.target = {target,     target_device, parts.target_pool, w.prefill_chunk + logit_rows,
+                  logit_rows, reaper_,       telemetry_};
+  parts.sampler = {w.target.vocabulary, 1, telemetry_};
+  const actors::DraftStep::Parts drafting{
+      draft, draft_device, parts.draft_pool, w.target.vocabulary, w.max_num_seqs, telemetry_};
+  const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
+    return std::make_shared<actors::DraftStep>(drafting, std::move(board));
+  };
+  parts.draft = actors::DraftModelParts{draft_device, make_step, reaper_, telemetry_};
+  return parts;
+}
+
+void SimulatedRun::start() {
+  supervisor_ = messages::spawn<actors::Supervisor>(system_.system(), make_parts());
+  bool known = false;
+  system_.system().spawn(
+      [&](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
+        self->request(asked, caf::infinite, messages::Ping{})
+            .then([&](const messages::Wiring& wiring) {
+              facade_ = wiring.facade;
+              known = true;
+            });
+      },
+      supervisor_);
+  system_.run_until([&] { return known; });
+  system_.decide_fates([this](const messages::Arrival& arrival) { return fate_of(arrival); });
+  outlets_.resize(workload_.jobs.size());
+  for (std::size_t i = 0; i < outlets_.size(); ++i) {
+    Outlet& outlet = outlets_[i];
+    outlet.job = &workload_.jobs[i];
+    outlet.expected = expected_of(workload_, *outlet.job, *tokenizer_);
+    time_->after(outlet.job->arrival, [this, &outlet] { submit(outlet); });
+  }
+}
+
+void SimulatedRun::submit(Outlet& outlet) {
+  const Job& job = *outlet.job;
+  messages::Submit request;
+  request.spec = std::make_shared<const messages::SequenceSpec>(job.spec);
+  request.prompt = job.prompt;
+  request.stop = job.stop;
+  request.deadline = job.deadline;
+  request.sink = std::make_shared<Sink>(*this, outlet);
+  messages::tell(facade_, std::move(request));
+  if (!job.cancelled_at)
+    return;
+  for (int times = 0; times <= int(job.cancelled_twice); ++times)
+    time_->after(*job.cancelled_at, [this, id = job.spec.id] { cancel(id); });
+}
+
+/// What the plan does to a message.
+messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
+  using Kind = messages::Fate::Kind;
+  Faults& f = *faults_;
+  const int kind = kind_of(arrival.content);
+  if (kind < 0)
+    return {};
+  log(fmt::format("{:<10} {}", arrival.name, message_kinds()[std::size_t(kind)].name));
+  witness_.sees(arrival);
+  const bool facade = arrival.receiver == facade_;
+  const bool supervisor = arrival.receiver == supervisor_;
+  if (!supervisor_killed_ && f.strikes(&FaultPlan::kill_supervisor)) {
+    supervisor_killed_ = true;
+    caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
+  }
+  if (f.strikes(&FaultPlan::leap))
+    time_->after(0ns, [this] { system_.leap(faults_->delay(2s)); });
+  if (!facade && !supervisor) {
+    actors_[arrival.name] = arrival.receiver;
+    const bool chosen = kind == f.plan().victim;
+    if (chosen && f.strikes(&FaultPlan::kill)) {
+      witness_.dies_of(arrival);
+      return {Kind::kill, {}};
+    }
+    if (chosen && f.strikes(&FaultPlan::kill_after)) {
+      witness_.dies_of(arrival);
+      return {Kind::kill_after, {}};
+    }
+  }
+  if (!actors_.empty() && f.strikes(&FaultPlan::kill_anybody))
+    kill_anybody();
+  if (f.strikes(&FaultPlan::held_up))
+    return {Kind::hold_up, f.delay(500ms)};
+  if (!message_kinds()[std::size_t(kind)].in_any_order)
+    return {};
+  if (f.strikes(&FaultPlan::late))
+    return {Kind::later, f.delay(500ms)};
+  if (f.strikes(&FaultPlan::repeated))
+    return {Kind::again, f.delay(500ms)};
+  return {};
+}
+
+/// An actor that was seen before, whatever it is doing.
+void SimulatedRun::kill_anybody() {
+  auto victim = actors_.begin();
+  std::advance(victim, faults_->count() * 7 % int(actors_.size()));
+  witness_.dies(victim->first);
+  caf::anon_send_exit(victim->second, caf::exit_reason::kill);
+}
+
+/// False: silence, or a bound, came first.
+bool SimulatedRun::drive(const std::function<bool()>& reached) {
+  const base::TimePoint begin = system_.now();
+  for (; !reached(); ++report_.steps)
+    if (report_.steps >= steps_max || system_.now() - begin > time_max || !system_.step())
+      return false;
+  return true;
+}
+
+/// Nothing is left to do: no message, no page.
+void SimulatedRun::settle() {
+  drive([] { return false; });
+  if (report_.steps >= steps_max)
+    return fail("the engine never falls silent");
+  if (telemetry_->running + telemetry_->waiting != 0 && !supervisor_killed_)
+    fail("the scheduler has sequences that nobody asked for");
+  if (!supervisor_killed_)
+    check_ledger();
+}
+
+void SimulatedRun::check_ledger() {
+  std::optional<messages::Wiring> wiring;
+  system_.system().spawn(
+      [&](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
+        self->request(asked, caf::infinite, messages::Ping{})
+            .then(
+                [&, self](const messages::Wiring& now) {
+                  wiring = now;
+                  self->send(now.kv_cache, messages::Ping{});
+                },
+                [](const caf::error&) {});
+      },
+      supervisor_);
+  drive([] { return false; });
+  if (!wiring)
+    return; // the engine has ended
+  if (telemetry_->kv_pages_used != 0)
+    fail(fmt::format("{} pages are used by nobody", telemetry_->kv_pages_used.load()));
+  if (telemetry_->kv_pages_quarantined != 0)
+    fail(fmt::format("{} pages stay in quarantine", telemetry_->kv_pages_quarantined.load()));
+}
+
+void SimulatedRun::close() {
+  caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+  supervisor_ = nullptr;
+  facade_ = nullptr;
+  actors_.clear();
+  drive([] { return false; });
+  if (const auto alive = system_.system().registry().running(); alive != 0)
+    fail(fmt::format("{} actors are alive after shutdown", alive));
+  for (const auto& [name, pool] : {std::pair{"target", target_pool_}, {"draft", draft_pool_}})
+    if (pool->ledger().out != 0)
+      fail(fmt::format("{} pages of the {} are held after shutdown", pool->ledger().out, name));
+}
+
+} // namespace
+
+Report simulate(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options) {
+  return SimulatedRun(seed, plan, options).run();
+}
+
+Shrunk shrink(std::uint64_t seed, const FaultPlan& plan) {
+  Shrunk best{plan, {}, simulate(seed, plan)};
+  const auto try_it = [&](const FaultPlan& smaller, const RunOptions& options) {
+    Report report = simulate(seed, smaller, options);
+    if (!report.failed())
+      return false;
+    best = {smaller, options, std::move(report)};
+    return true;
+  };
+  for (const FaultField& field : fault_fields()) {
+    FaultPlan without = best.plan;
+    without.*field.probability = 0;
+    if (best.plan.*field.probability > 0)
+      try_it(without, best.options);
+  }
+  for (bool smaller = true; smaller && best.plan.faults_max > 0;) {
+    FaultPlan fewer = best.plan;
+    --fewer.faults_max;
+    smaller = try_it(fewer, best.options);
+  }
+  for (bool smaller = true; smaller && best.report.requests > 1;)
+    smaller = try_it(best.plan, {.log = false, .jobs_max = best.report.requests - 1});
+  best.options.log = true;
+  best.report = simulate(seed, best.plan, best.options);
+  return best;
+}
+
+} // namespace paceline::testing

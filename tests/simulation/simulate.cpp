@@ -1,0 +1,59 @@
+// ./dev simulate: many seeds, or one with its log.
+#include "tests/simulation/campaign.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+using namespace paceline::testing;
+
+constexpr const char* usage = "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log]\n"
+                              "  --log: one run, the seed's, with a line for every message\n";
+
+int replay(std::uint64_t seed) {
+  const FaultPlan plan = draw_plan(seed);
+  const Report report = simulate(seed, plan, {.log = true});
+  std::fputs(report.log.c_str(), stdout);
+  std::printf("plan: %s\n", plan.text().c_str());
+  for (const std::string& failure : report.failures)
+    std::printf("FAILED: %s\n", failure.c_str());
+  return report.failed();
+}
+
+int run(const CampaignOptions& options) {
+  const Campaign campaign = run_campaign(options);
+  std::fputs(campaign.text().c_str(), stdout);
+  for (const std::uint64_t seed : campaign.failing) {
+    const Shrunk small = shrink(seed, draw_plan(seed));
+    std::printf("seed %llu: %s; %d requests: %s\n", static_cast<unsigned long long>(seed),
+                small.plan.text().c_str(), small.report.requests,
+                small.report.failures.empty() ? "?" : small.report.failures.front().c_str());
+  }
+  std::printf("%zu runs, %zu failures, %.1f seconds\n", campaign.runs, campaign.failed,
+              campaign.seconds);
+  return campaign.failed > 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CampaignOptions options;
+  bool log = false;
+  for (int i = 1; i < argc; ++i) {
+    const bool more = i + 1 < argc;
+    if (!std::strcmp(argv[i], "--log"))
+      log = true;
+    else if (!std::strcmp(argv[i], "--runs") && more)
+      options.runs = std::strtoull(argv[++i], nullptr, 10);
+    else if (!std::strcmp(argv[i], "--seed") && more)
+      options.first = std::strtoull(argv[++i], nullptr, 10);
+    else if (!std::strcmp(argv[i], "--threads") && more)
+      options.threads = int(std::strtol(argv[++i], nullptr, 10));
+    else
+      return std::fputs(usage, stderr), 2;
+  }
+  return log ? replay(options.first) : run(options);
+}

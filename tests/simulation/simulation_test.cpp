@@ -1,0 +1,52 @@
+// Promises 1, 2 and 4 over thousands of seeded runs (docs/reliability.md).
+#include "tests/simulation/campaign.hpp"
+#include "tests/simulation/witness.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline::testing;
+
+namespace {
+
+// Sanitizers make a run ten times as long: they get fewer, too few to reach every rare path.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t runs = 300;
+#else
+constexpr std::size_t runs = 3000;
+#endif
+constexpr bool all_paths = runs >= 3000;
+
+} // namespace
+
+TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plain decoding") {
+  const Campaign campaign = run_campaign({.first = 1, .runs = runs, .threads = 2});
+  MESSAGE(campaign.text());
+  CAPTURE(campaign.failing); // ./dev simulate --seed N --log
+  CHECK(campaign.failed == 0);
+  CHECK(campaign.runs == runs);
+  for (const char* probe : probe_names()) {
+    CAPTURE(probe);
+    CHECK((campaign.probes.at(probe) > 0 || !all_paths));
+  }
+  for (const FaultField& field : fault_fields()) {
+    CAPTURE(field.name);
+    CHECK(campaign.faults.contains(field.name));
+  }
+  const auto median = [](const std::vector<int>& sorted) { return sorted[sorted.size() / 2]; };
+  CHECK(median(campaign.requests) >= 4);
+  CHECK(median(campaign.tokens) >= 150);
+  CHECK(median(campaign.windows) >= 2);
+  CHECK(median(campaign.faults_each) >= 1);
+}
+
+TEST_CASE("a seed repeats its run, message for message") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    const FaultPlan plan = draw_plan(seed);
+    const Report first = simulate(seed, plan, {.log = true});
+    const Report again = simulate(seed, plan, {.log = true});
+    CHECK(first.log == again.log);
+    CHECK(first.log.size() > 1000);
+    CHECK(simulate(seed, plan).steps == first.steps); // also without a log
+  }
+}

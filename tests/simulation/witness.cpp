@@ -1,0 +1,128 @@
+#include "tests/simulation/witness.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace paceline::testing {
+
+using namespace messages;
+
+enum Witness::Probe : std::size_t {
+  killed_before_commit,
+  rollback_of_rebuilt,
+  draft_died_before_hit,
+  preempted_in_flight,
+  released_in_flight,
+  cancelled_in_rebuild,
+  deadline_before_verdict,
+  deadline_after_verdict,
+  lane_woke_too_late,
+  probes,
+};
+
+namespace {
+
+constexpr std::array names{
+    "kill between verdict and commit",
+    "rollback of a sequence that is being rebuilt",
+    "death of the draft with a hit in flight",
+    "preemption of a sequence that is being verified",
+    "pages given back while a step is in flight",
+    "cancel during a rebuild",
+    "deadline before a verdict that is under way",
+    "deadline after a verdict",
+    "verdicts of a batch that was given up",
+};
+
+template <class Message>
+const Message* as(const Arrival& arrival) {
+  return arrival.content.match_element<Message>(0) ? &arrival.content.get_as<Message>(0) : nullptr;
+}
+
+} // namespace
+
+std::span<const char* const> probe_names() {
+  return names;
+}
+
+void Witness::reached(Probe probe) {
+  static_assert(names.size() == probes);
+  ++report_.probes[names[probe]];
+}
+
+void Witness::sees(const Arrival& arrival) {
+  if (const auto* batch = as<Batch>(arrival))
+    sees(*batch);
+  else if (const auto* verdicts = as<Verdicts>(arrival)) {
+    if (std::string_view(arrival.name) == "scheduler")
+      sees(*verdicts);
+  } else if (const auto* released = as<KvRelease>(arrival))
+    loses_pages(released->sequence);
+  else if (const auto* reserved = as<KvReserve>(arrival))
+    holding_.insert(reserved->sequence);
+  else if (as<KvReset>(arrival))
+    while (!holding_.empty())
+      loses_pages(*holding_.begin());
+  else if (const auto* cancel = as<Cancel>(arrival);
+           cancel && rebuilding_.contains(cancel->request))
+    reached(cancelled_in_rebuild);
+}
+
+void Witness::loses_pages(SequenceId sequence) {
+  holding_.erase(sequence);
+  rebuilding_.insert(sequence);
+  if (!in_flight_.contains(sequence))
+    return;
+  reached(released_in_flight);
+  if (telemetry_->preemptions > preemptions_)
+    reached(preempted_in_flight);
+  preemptions_ = telemetry_->preemptions;
+}
+
+void Witness::dies_of(const Arrival& arrival) {
+  if (as<Verdicts>(arrival))
+    reached(killed_before_commit);
+  dies(arrival.name);
+}
+
+void Witness::sees(const Batch& batch) {
+  if (batch.id <= batch_)
+    return;
+  batch_ = batch.id;
+  in_flight_.clear();
+  speculating_.clear();
+  for (const BatchEntry& entry : batch.entries) {
+    in_flight_.insert(entry.spec->id);
+    if (entry.window > 0)
+      speculating_.insert(entry.spec->id);
+  }
+  report_.windows_in_flight = std::max(report_.windows_in_flight, int(speculating_.size()));
+}
+
+void Witness::sees(const Verdicts& verdicts) {
+  if (verdicts.batch < batch_)
+    reached(lane_woke_too_late);
+  for (const Verdict& verdict : verdicts.sequences) {
+    if (verdict.hit && draft_died_)
+      reached(draft_died_before_hit);
+    if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
+      reached(rollback_of_rebuilt);
+    if (verdicts.batch == batch_ && holding_.contains(verdict.sequence))
+      rebuilding_.erase(verdict.sequence);
+  }
+  if (verdicts.batch != batch_)
+    return;
+  draft_died_ = false;
+  in_flight_.clear();
+  speculating_.clear();
+}
+
+void Witness::ends(SequenceId request, FinishReason reason, int output) {
+  if (reason == FinishReason::deadline && in_flight_.contains(request))
+    reached(deadline_before_verdict);
+  else if (reason == FinishReason::deadline && output > 0)
+    reached(deadline_after_verdict);
+  rebuilding_.erase(request);
+}
+
+} // namespace paceline::testing

@@ -1,0 +1,51 @@
+// Watches a run for rare paths, which a campaign must have reached to mean anything.
+#pragma once
+
+#include "actors/telemetry.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/virtual_time.hpp"
+#include "tests/simulation/run.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string_view>
+
+namespace paceline::testing {
+
+/// All that `Report::probes` may name.
+std::span<const char* const> probe_names();
+
+class Witness {
+public:
+  Witness(Report& report, std::shared_ptr<const actors::Telemetry> telemetry)
+      : report_(report), telemetry_(std::move(telemetry)) {}
+
+  /// A message is about to be handled.
+  void sees(const messages::Arrival& arrival);
+  /// Its receiver dies of it, before or after.
+  void dies_of(const messages::Arrival& arrival);
+  /// An actor of that name is killed.
+  void dies(std::string_view name) { draft_died_ |= name == "draft" && !speculating_.empty(); }
+  void ends(messages::SequenceId request, FinishReason reason, int output);
+
+private:
+  enum Probe : std::size_t;
+  void reached(Probe probe);
+  void sees(const messages::Batch& batch);
+  void sees(const messages::Verdicts& verdicts);
+  void loses_pages(messages::SequenceId sequence);
+
+  Report& report_;
+  std::shared_ptr<const actors::Telemetry> telemetry_;
+  std::uint64_t batch_ = 0;                    ///< The last.
+  std::set<messages::SequenceId> in_flight_;   ///< In it, until its verdicts come.
+  std::set<messages::SequenceId> speculating_; ///< Of these, with a window.
+  std::set<messages::SequenceId> holding_;     ///< Pages.
+  std::set<messages::SequenceId> rebuilding_;  ///< Lost their pages, and have no new token yet.
+  std::uint64_t preemptions_ = 0;
+  bool draft_died_ = false; ///< While the batch was under way.
+};
+
+} // namespace paceline::testing

@@ -1,0 +1,163 @@
+#include "tests/simulation/workload.hpp"
+
+#include "sampling/rules.hpp"
+#include "sampling/stop.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+namespace paceline::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int vocabulary = 8;
+
+class Draw {
+public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  /// From low to high, both included.
+  int between(int low, int high) { return low + int(random_() % std::uint64_t(high - low + 1)); }
+  bool chance(double p) { return double(random_() >> 11) * 0x1p-53 < p; }
+  base::Duration between(base::Duration low, base::Duration high) {
+    const double u = double(random_() >> 11) * 0x1p-53;
+    return low + base::from_seconds(base::seconds(high - low) * u);
+  }
+  template <class T>
+  T one_of(std::initializer_list<T> choices) {
+    return choices.begin()[random_() % choices.size()];
+  }
+
+private:
+  std::mt19937_64 random_;
+};
+
+sampling::Warping draw_warping(Draw& draw) {
+  sampling::Warping warping;
+  warping.temperature = draw.one_of({0.0f, 0.0f, 0.7f, 1.0f, 1.3f});
+  if (draw.chance(0.2))
+    warping.top_k = draw.between(2, 6);
+  if (draw.chance(0.2))
+    warping.top_p = 0.8f;
+  if (draw.chance(0.2))
+    warping.repetition_penalty = 1.2f;
+  if (draw.chance(0.2))
+    warping.presence_penalty = 0.5f;
+  if (draw.chance(0.2))
+    warping.frequency_penalty = 0.3f;
+  return warping;
+}
+
+Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
+  Job job;
+  if (draw.chance(0.5))
+    job.prompt.assign(common.begin(), common.begin() + draw.between(1, int(common.size())));
+  for (int more = draw.between(1, 12); more > 0; --more)
+    job.prompt.push_back(draw.between(0, vocabulary - 1));
+  messages::SequenceSpec& spec = job.spec;
+  spec.id = id;
+  spec.prompt_tokens = int(job.prompt.size());
+  spec.max_tokens = draw.between(20, 60);
+  if (draw.chance(0.2)) // more than pages are granted for at first
+    spec.max_tokens = draw.between(70, 110);
+  else if (draw.chance(0.1))
+    spec.max_tokens = draw.between(0, 3);
+  if (draw.chance(0.15))
+    spec.end_of_text = {draw.between(0, vocabulary - 1)};
+  spec.warping = draw_warping(draw);
+  spec.rule = draw.one_of({sampling::Rule::coupled, sampling::Rule::coupled,
+                           sampling::Rule::rejection, sampling::Rule::match});
+  spec.noise = {std::uint64_t(draw.between(0, 1 << 30)), 0};
+  spec.prompt_logprobs = spec.max_tokens == 0 || draw.chance(0.1);
+  if (draw.chance(0.1))
+    spec.top_logprobs = 1;
+  if (draw.chance(0.3))
+    spec.speculation = draw.one_of({SpeculationMode::off, SpeculationMode::sync,
+                                    SpeculationMode::overlap, SpeculationMode::overlap});
+  if (draw.chance(0.2))
+    spec.window = draw.between(1, 6);
+  if (draw.chance(0.2)) // three words, as the scripted tokenizer writes them
+    job.stop.push_back(" " + std::to_string(draw.between(0, vocabulary - 1)) + " " +
+                       std::to_string(draw.between(0, vocabulary - 1)) + " " +
+                       std::to_string(draw.between(0, vocabulary - 1)));
+  job.arrival = draw.chance(0.5) ? 0ns : draw.between(0ms, 300ms);
+  if (draw.chance(0.1))
+    job.deadline = draw.between(5ms, 600ms);
+  if (draw.chance(0.15))
+    job.cancelled_at = draw.between(0ms, 500ms);
+  job.cancelled_twice = draw.chance(0.5);
+  return job;
+}
+
+/// The target's warped distribution after `tokens`.
+std::vector<float> warped_row(const Workload& workload, const Job& job,
+                              std::span<const TokenId> tokens, sampling::WarpScratch& scratch) {
+  std::vector<float> logits;
+  for (const double p : models::scripted_row(workload.target, tokens))
+    logits.push_back(p > 0 ? float(std::log(p)) : -std::numeric_limits<float>::infinity());
+  std::vector<float> row(logits.size());
+  if (!sampling::warp(logits, workload.target.vocabulary, job.spec.warping,
+                      {tokens, job.prompt.size(), {}}, scratch, row))
+    throw std::logic_error("a scripted row is no distribution");
+  return row;
+}
+
+} // namespace
+
+Workload draw_workload(std::uint64_t seed) {
+  Draw draw(seed ^ 0x776f726b);
+  Workload w;
+  w.target = {.vocabulary = vocabulary, .memory = 2, .seed = seed % 16};
+  w.acceptance = draw.one_of({0.5, 0.7, 0.9, 0.97});
+  w.max_num_seqs = draw.between(1, 5);
+  w.max_open = draw.chance(0.1) ? draw.between(1, 4) : 64;
+  w.max_model_len = 160;
+  w.page_tokens = draw.one_of({2, 4, 8});
+  const int pages_each = w.max_model_len / w.page_tokens + 2;
+  w.pages = std::size_t(draw.chance(0.4) ? pages_each * draw.between(4, 9) / 4
+                                         : pages_each * (w.max_num_seqs + 1));
+  w.prefill_chunk = draw.one_of({4, 16, 64});
+  w.mode = draw.one_of({SpeculationMode::automatic, SpeculationMode::sync, SpeculationMode::overlap,
+                        SpeculationMode::overlap});
+  if (draw.chance(0.3))
+    w.window = draw.between(1, 6);
+  w.target_step = draw.between(3ms, 20ms);
+  w.draft_step = draw.between(300us, draw.chance(0.2) ? 20ms : 3ms);
+  std::vector<TokenId> common;
+  for (int i = 0; i < 24; ++i)
+    common.push_back(draw.between(0, vocabulary - 1));
+  const int jobs = draw.between(4, 9);
+  for (int i = 0; i < jobs; ++i)
+    w.jobs.push_back(draw_job(draw, std::uint64_t(i) + 1, common));
+  return w;
+}
+
+Expected expected_of(const Workload& workload, const Job& job, const models::Tokenizer& tokenizer) {
+  Expected expected;
+  std::vector<TokenId> tokens = job.prompt;
+  sampling::StopMatcher stops(job.stop);
+  sampling::WarpScratch scratch;
+  for (int n = 0; n < job.spec.max_tokens; ++n) {
+    const std::vector<float> row = warped_row(workload, job, tokens, scratch);
+    const TokenId next =
+        sampling::follow(job.spec.judged_by(), row, job.spec.noise, std::uint32_t(tokens.size()));
+    tokens.push_back(next);
+    expected.tokens.push_back(next);
+    auto step = stops.feed(tokenizer.bytes(next));
+    expected.text += step.text;
+    const bool end_of_text = std::ranges::count(job.spec.end_of_text, next) > 0;
+    if (step.stop || end_of_text) {
+      expected.reason = FinishReason::stop;
+      if (step.stop)
+        return expected;
+      break;
+    }
+  }
+  expected.text += stops.finish();
+  return expected;
+}
+
+} // namespace paceline::testing

@@ -1,0 +1,58 @@
+// What is asked of the engine in a run, and what has to come of it.
+#pragma once
+
+#include "messages/request.hpp"
+#include "models/scripted.hpp"
+#include "models/tokenizer.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace paceline::testing {
+
+/// One request, and what its caller does.
+struct Job {
+  messages::SequenceSpec spec;
+  std::vector<TokenId> prompt;
+  std::vector<std::string> stop;
+  base::Duration arrival{};
+  base::Duration deadline{};                  ///< 0: none.
+  std::optional<base::Duration> cancelled_at; ///< After arrival.
+  bool cancelled_twice = false;
+};
+
+/// A function of the seed.
+struct Workload {
+  models::ScriptedOptions target;
+  double acceptance = 0.7;
+  std::vector<Job> jobs;
+
+  int max_num_seqs = 4;
+  int max_open = 64;
+  int max_model_len = 0;
+  int page_tokens = 4;
+  std::size_t pages = 64; ///< Of each pool.
+  int prefill_chunk = 64;
+  SpeculationMode mode = SpeculationMode::automatic;
+  std::optional<int> window;
+  base::Duration target_step{};
+  base::Duration draft_step{};
+
+  models::ScriptedOptions draft() const {
+    models::ScriptedOptions options = target;
+    options.acceptance = acceptance;
+    return options;
+  }
+};
+
+Workload draw_workload(std::uint64_t seed);
+
+/// The output of one request by the scripted model alone, without actors: plain decoding.
+struct Expected {
+  std::vector<TokenId> tokens;
+  std::string text;
+  FinishReason reason = FinishReason::length; ///< stop or length
+};
+Expected expected_of(const Workload& workload, const Job& job, const models::Tokenizer& tokenizer);
+
+} // namespace paceline::testing

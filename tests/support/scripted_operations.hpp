@@ -1,0 +1,38 @@
+// What a scripted model asks of a device: drawing and judging. Tests derive from it to watch both,
+// or to break them.
+#pragma once
+
+#include "gpu/operations.hpp"
+
+#include <cstdlib>
+
+namespace paceline::testing {
+
+/// One rank. A scripted model needs none of the operations below.
+class ScriptedOperations : public gpu::Operations {
+public:
+  int rank() const override { return 0; }
+  int ranks() const override { return 1; }
+  void barrier() override {}
+
+  void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>, float) override {
+    std::abort();
+  }
+  void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
+  void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::HeadNorms&,
+                  const gpu::RowMap&, const gpu::KvLayer&) override {
+    std::abort();
+  }
+  void attention(gpu::Tensor, gpu::Tensor, int, const gpu::AttentionOptions&, const gpu::RowMap&,
+                 const gpu::KvLayer&) override {
+    std::abort();
+  }
+  void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
+  void soft_cap(gpu::Tensor, float) override { std::abort(); }
+  void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
+};
+
+} // namespace paceline::testing
