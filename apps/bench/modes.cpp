@@ -29,6 +29,7 @@ struct Pass {
     stats.accepted += end.speculation.accepted;
     stats.rounds += end.speculation.rounds;
     stats.lookahead_hits += end.speculation.lookahead_hits;
+    stats.fork_hits += end.speculation.fork_hits;
     stats.lookahead_rounds += end.speculation.lookahead_rounds;
   }
   double round_seconds() const { return after.decode_round_seconds - before.decode_round_seconds; }

@@ -89,7 +89,7 @@ struct TargetWorld : World {
 
 struct DraftWorld : World {
   DraftWorld() {
-    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, telemetry};
+    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, 15, telemetry};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{device,
                         [drafting](std::shared_ptr<DraftBoard> board) {
@@ -107,7 +107,8 @@ struct DraftWorld : World {
     at.spec = greedy(id, int(committed.size()));
     at.log = std::make_shared<TokenLog>(committed, 100);
     at.log_length = int(committed.size());
-    at.chain = std::make_shared<Chain>(id, epoch);
+    at.epoch = epoch;
+    at.chain = std::make_shared<Chain>(id);
     at.chain->begin(at.length(), at.length() + window, at.length() + window + lookahead);
     at.pages = pages(32);
     at.residence = std::make_shared<Residence>();
@@ -156,7 +157,7 @@ TEST_CASE("bound tokens that are not there in time are not part of the pass") {
   Batch batch;
   batch.patience = 50ms;
   BatchEntry entry = world.entry({1, 2, 3});
-  entry.chain = std::make_shared<Chain>(1, Epoch{1, 1});
+  entry.chain = std::make_shared<Chain>(1);
   entry.chain->begin(3, 6, 6);
   entry.chain->bind(6);
   entry.chain->put(3, 7, nullptr);
@@ -196,7 +197,8 @@ TEST_CASE("a newer frontier takes effect between two tokens, an older one never"
   REQUIRE(world.drawn(*first.chain, 5));
   Frontier second = first; // the verdict: 3's follower was right, then came another
   second.tokens = {first.chain->token(3), 6};
-  second.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  second.epoch = {1, 2};
+  second.chain = std::make_shared<Chain>(1);
   second.chain->begin(5, 7, 7);
   first.chain->close();
   world.simulation.tell(world.draft, Frontiers{{second}});
@@ -251,14 +253,16 @@ TEST_CASE("the draft answers in the middle of a pass, and its inbox outlives it"
   REQUIRE(world.drawn(*at.chain, 6));
   Frontier next = at;
   next.tokens = {5};
-  next.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  next.epoch = {1, 2};
+  next.chain = std::make_shared<Chain>(1);
   next.chain->begin(3, 4, 4);
   lent->inbox->post(Frontiers{{next}});
   CHECK(world.drawn(*next.chain, 4));
   world.simulation.kill(world.draft);
   world.simulation.run();
   Frontier last = next;
-  last.chain = std::make_shared<Chain>(1, Epoch{1, 3});
+  last.epoch = {1, 3};
+  last.chain = std::make_shared<Chain>(1);
   last.chain->begin(3, 4, 4);
   lent->inbox->post(Frontiers{{last}});
   world.simulation.run();

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "gpu/operations.hpp"
+#include "messages/limits.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,6 +28,7 @@ struct Seen {
   std::uint64_t late_windows = 0;
   std::uint64_t late_lookaheads = 0;
   base::Duration longest_wait{};
+  std::uint64_t forked = 0; ///< Tokens drawn for forks.
 
   std::uint64_t judged = 0; ///< Accepted and first rejections.
   std::uint64_t accepted = 0;
@@ -37,7 +39,7 @@ struct Seen {
     for (const auto count :
          {&Seen::steps, &Seen::plain, &Seen::partial, &Seen::full_acceptance, &Seen::hits,
           &Seen::lookahead_misses, &Seen::unbound_lookaheads, &Seen::late_windows,
-          &Seen::late_lookaheads, &Seen::judged, &Seen::accepted, &Seen::dropped})
+          &Seen::late_lookaheads, &Seen::forked, &Seen::judged, &Seen::accepted, &Seen::dropped})
       this->*count += more.*count;
     longest_wait = std::max(longest_wait, more.longest_wait);
     return *this;
@@ -54,6 +56,10 @@ public:
   /// A drafting piece begins: its positions are bound.
   void proposed(std::span<const gpu::ProposeTask> tasks) {
     for (const gpu::ProposeTask& task : tasks) {
+      if (task.attempt >> messages::limits::frontier_bits != 0) {
+        ++seen.forked;
+        continue;
+      }
       Chain& chain = chains_[task.noise.seed];
       chain.start = int(task.attempt);
       chain.bound = int(task.position) + 1;

@@ -39,6 +39,9 @@ public:
       watch_.probe->judged_lookaheads(tasks);
   }
   void score(std::span<gpu::ScoreTask> tasks) override { cpu_.score(tasks); }
+  void copy_pages(const gpu::KvPool& pool, std::span<const gpu::PageCopy> pages) override {
+    cpu_.copy_pages(pool, pages);
+  }
 
   int rank() const override { return 0; }
   int ranks() const override { return 1; }

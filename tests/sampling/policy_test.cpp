@@ -295,7 +295,7 @@ TEST_CASE("Windows grow with acceptance and shrink with the cost of drafting") {
 
 TEST_CASE("Without lookahead there is no overlap to probe") {
   PolicyOptions options;
-  options.lookahead = false;
+  options.lookahead = Lookahead::none;
   SpeculationPolicy policy(options);
   Simulator simulator(11);
   CHECK(run(policy, simulator, {0.9, 0.1}, 3000, 3000).share[2] == 0);
