@@ -41,7 +41,6 @@ void Scheduler::take(const Verdicts& verdicts) {
     round.accepted += verdict.accepted;
     round.lookaheads += verdict.had_lookahead;
     round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
-    round.fork_hits += verdict.hit == Hit::fork;
     if (verdict.guesses > 0)
       policy_.observe_guess(verdict.guess_rank);
     round.tokens += int(verdict.tokens.size());

@@ -22,8 +22,6 @@ struct RoundObservation {
   int tokens = 0;     ///< Committed, over all sequences.
   int lookaheads = 0; ///< Sequences that had a lookahead to hit.
   int hits = 0;
-  int fork_hits = 0;
-  bool forks = false;            ///< Its lookahead was to have forks.
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
   double target_seconds = 0;     ///< Target lane time: forward and verification.
   double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted),

@@ -11,6 +11,7 @@ namespace {
 constexpr double round_memory = 24;  // rounds that a mode's mean time is taken over
 constexpr double clear_lead = 1.03;  // a rate below this lead changes nothing
 constexpr double window_lead = 1.02; // the same for windows
+constexpr double least_lead = 1.01;  // below it forks are not worth their memory
 constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
@@ -168,7 +169,7 @@ void SpeculationPolicy::choose_lookahead() {
       theory::overlap_rate(a, chain, cost_ratio(), 1 + chain * estimates_.v_slope(sequences_),
                            theory::chain_hit(a, chain));
   const double lead = fork_rate(odds, best) / chain_rate;
-  forks_ = options_.lookahead == Lookahead::fork || lead > (before ? 1 / clear_lead : clear_lead);
+  forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
   if (forks_ != before) {
     arm(SpeculationMode::overlap).seconds.limit(1);
     arm(SpeculationMode::overlap).window.limit(1);

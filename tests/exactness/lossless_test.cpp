@@ -62,6 +62,7 @@ void check_lossless(Rule rule, int requests) {
     CHECK(chi_square.cells > 30);
     CHECK(chi_square.p_value > false_alarm);
     CHECK(outcome.seen.dropped == 0);
+    CHECK(outcome.seen.repeated == 0);
     if (rule == Rule::coupled)
       CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
     if (c.name == adapting_mode().name)

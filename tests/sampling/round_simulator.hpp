@@ -17,11 +17,11 @@ struct Machine {
   double a = 0.7;
   double c = 0.1;          ///< A draft step, in units of a target step of one row.
   double slope = 0;        ///< Of the target step's time, per row.
-  double guess = 0.5;      ///< That a rejected token's successor has a fork, given 8 rows for it.
   double contention = 1;   ///< Factor on all steps while both models work.
   double overhead = 0.005; ///< Of a round.
   double noise = 0.02;     ///< Relative, of times.
   int sequences = 1;
+  double guess = 0.5; ///< That a rejected token's successor has a fork, given 8 rows for it.
 };
 
 /// Plays rounds of whole batches: sequences accept independently; a round's exposed drafting is
@@ -44,8 +44,7 @@ public:
     const bool hidden = overlap && hit_;
     r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * m.c * slower)
                                            : r.target_seconds + k * m.c * noise(m));
-    r.forks = plan.fork_rows > 0;
-    r.fork_step_seconds = r.forks ? r.draft_step_seconds : 0;
+    r.fork_step_seconds = plan.fork_rows > 0 ? r.draft_step_seconds : 0;
     hit_ = overlap && plan.lookahead > 0;
     const double guessed = m.guess * std::min(1.0, plan.fork_rows / m.sequences / 8.0);
     for (int i = 0; i < m.sequences; ++i)
@@ -70,7 +69,6 @@ private:
     const bool full = accepted == drafted;
     r.tokens += !(overlap && full); // the target's own token
     const bool fork = !full && std::bernoulli_distribution(guessed)(random_);
-    r.fork_hits += fork;
     hit_ = hit_ && (full || fork);
   }
 
