@@ -1,6 +1,9 @@
 // paceline bench: modes and steps, measured so that they can be repeated.
+#include "apps/bench/compare.hpp"
+#include "apps/bench/machine.hpp"
 #include "apps/bench/modes.hpp"
 #include "apps/bench/report.hpp"
+#include "apps/bench/scale.hpp"
 #include "apps/bench/steps.hpp"
 #include "apps/bench/workload.hpp"
 #include "apps/command.hpp"
@@ -19,11 +22,16 @@ namespace {
 
 constexpr int tokens_default = 128;
 
+constexpr float temperature_default = 0.8f;
+
 struct Options {
   EngineOptions engine;
   ModesPlan plan;
   std::string prompts_file = PACELINE_BENCH_PROMPTS;
   int prompts = 32;
+  std::string scale; ///< Empty: the models as they are.
+  std::string draft_scale;
+  std::string compare; ///< An earlier report; empty: none.
   bool json = false;
 };
 
@@ -37,59 +45,125 @@ std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
   return {off, sync, overlap, automatic};
 }
 
-/// Speculation is on for the engine as a whole, so that each request can choose.
-Result<Session> open_for(const Options& options) {
-  EngineOptions engine = options.engine;
-  engine.speculation = SpeculationMode::automatic;
-  return open_session(std::move(engine));
-}
-
-Result<std::vector<std::string>> choose_prompts(const Options& options) {
+Result<ModesPlan> plan_of(const Options& options) {
   auto prompts = load_prompts(options.prompts_file);
-  if (prompts)
-    prompts->resize(std::min(prompts->size(), std::size_t(options.prompts)));
-  return prompts;
-}
-
-Result<BenchReport> measure(const Options& options) {
-  ModesPlan plan = options.plan;
-  auto prompts = choose_prompts(options);
   if (!prompts)
     return tl::unexpected(prompts.error());
+  prompts->resize(std::min(prompts->size(), std::size_t(options.prompts)));
+  ModesPlan plan = options.plan;
   plan.prompts = std::move(*prompts);
   plan.modes = modes_of(options.engine);
-  auto session = open_for(options);
+  return plan;
+}
+
+/// Puts enlarged models in the place of those that are to be scaled.
+Result<void> scale_models(const Options& options, ScratchFolder& folder, EngineOptions& engine) {
+  const auto scale = [&](const std::string& size, std::string& model, const char* role) {
+    if (size.empty() || model.empty())
+      return Result<void>();
+    return folder.enlarge(model, role, *parse_parameters(size)).map([&](std::string path) {
+      model = std::move(path);
+    });
+  };
+  return scale(options.scale, engine.target, "target").and_then([&] {
+    return scale(options.draft_scale, engine.draft, "draft");
+  });
+}
+
+/// Modes, on an engine of its own.
+Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, BenchReport& report) {
+  engine_options.speculation = SpeculationMode::automatic; // So that each request can choose.
+  auto session = open_session(std::move(engine_options));
   if (!session)
     return tl::unexpected(session.error());
   Engine& engine = session->engine;
-  BenchReport report{.target = engine.target(),
-                     .draft = engine.draft(),
-                     .simulated = simulated(options.engine),
-                     .cores = int(gpu::cpu::usable_cores().size()),
-                     .steps = {},
-                     .modes = {},
-                     .prompts = int(plan.prompts.size()),
-                     .repetitions = plan.repetitions,
-                     .max_tokens = *plan.request.max_tokens};
+  report.target = engine.target();
+  report.draft = engine.draft();
+  Request warm = plan.request;
+  warm.prompt = plan.prompts.front();
+  if (const auto done = engine.complete(warm); !done)
+    return tl::unexpected(done.error());
+  if (!report.simulated)
+    report.peak_bytes = peak_resident_bytes();
   ProgressLine line;
   auto modes = measure_modes(engine, plan, [&](double done) { line.show("Measuring", done); });
   if (!modes)
     return tl::unexpected(modes.error());
   report.modes = std::move(*modes);
-  if (report.simulated)
-    return report; // a profile's steps are what it says
-  auto steps = measure_steps(report.target, report.draft, options.engine);
-  if (!steps)
-    return tl::unexpected(steps.error());
-  report.steps = std::move(*steps);
+  return {};
+}
+
+/// "demo, scaled to 350m": the folder it lies in for the moment says nothing.
+void name_scaled(ModelInfo& model, const std::string& original, const std::string& size) {
+  if (!size.empty())
+    model.name = original + ", scaled to " + size;
+}
+
+Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
+  const auto plan = plan_of(options);
+  if (!plan)
+    return tl::unexpected(plan.error());
+  EngineOptions engine = options.engine;
+  std::optional<ScratchFolder> folder;
+  if (!options.scale.empty() || !options.draft_scale.empty()) {
+    folder.emplace(interrupt);
+    if (const auto scaled = scale_models(options, *folder, engine); !scaled)
+      return tl::unexpected(scaled.error());
+  }
+  BenchReport report;
+  report.simulated = simulated(engine);
+  report.cores = int(gpu::cpu::usable_cores().size());
+  report.prompts = int(plan->prompts.size());
+  report.repetitions = plan->repetitions;
+  report.max_tokens = *plan->request.max_tokens;
+  report.temperature = *plan->request.sampling.temperature;
+  if (const auto ran = run_modes(engine, *plan, report); !ran)
+    return tl::unexpected(ran.error());
+  if (!report.simulated) { // A profile's steps are what it says.
+    auto steps = measure_steps(report.target, report.draft, engine);
+    if (!steps)
+      return tl::unexpected(steps.error());
+    report.steps = std::move(*steps);
+  }
+  name_scaled(report.target, options.engine.target, options.scale);
+  if (report.draft)
+    name_scaled(*report.draft, options.engine.draft, options.draft_scale);
   return report;
 }
 
-Result<int> run(const Options& options) {
-  const auto report = measure(options);
+Result<int> run(const Options& options, Interrupt& interrupt) {
+  boost::json::object before;
+  if (!options.compare.empty()) {
+    auto earlier = read_report(options.compare);
+    if (!earlier)
+      return tl::unexpected(earlier.error());
+    before = std::move(*earlier);
+  }
+  const auto report = measure(options, interrupt);
   if (!report)
     return tl::unexpected(report.error());
-  return options.json ? print_json(report_json(*report)) : print_text(report_text(*report));
+  boost::json::object now = report_json(*report);
+  if (before.empty())
+    return options.json ? print_json(now) : print_text(report_text(*report));
+  if (!options.json)
+    return print_text(report_text(*report) + "\n" + comparison_text(before, now));
+  now["now_over_before"] = compare_reports(before, now);
+  return print_json(now);
+}
+
+void add_scale_options(CLI::App& app, Options& options) {
+  const auto check = [](const std::string& text) {
+    return parse_parameters(text) ? std::string()
+                                  : not_acceptable(text, "a number of parameters: 350m, 1.5b");
+  };
+  app.option_defaults()->group("Models and devices");
+  app.add_option("--scale", options.scale,
+                 "Enlarge the target to SIZE parameters that compute the same distribution")
+      ->check(CLI::Validator(check, ""))
+      ->type_name("SIZE");
+  app.add_option("--draft-scale", options.draft_scale, "The same for the draft")
+      ->check(CLI::Validator(check, ""))
+      ->type_name("SIZE");
 }
 
 void add_workload_options(CLI::App& app, Options& options) {
@@ -109,11 +183,15 @@ void add_workload_options(CLI::App& app, Options& options) {
 constexpr const char* footer = R"(Examples:
   paceline bench --json > bench.json
   paceline bench --temperature 0 --window 4 --num-prompts 8
+  paceline bench --scale 350m --draft-scale 9m --compare bench.json
   paceline bench --device sim:chinchilla-70b --draft-device sim:chinchilla-4b
 
 Each prompt is completed alone, its end-of-text ignored, with a seed of its own under the
 rejection rule (--verify chooses another); --speculation measures one mode only. Spread is
-(largest - smallest) / median of the repetitions. Simulated devices run on virtual time.)";
+(largest - smallest) / median of the repetitions. Simulated devices run on virtual time.
+
+--scale makes the target a larger model of the same distribution: full-size matrices, of which all
+but the original's part add nothing. It takes twice its size on disk and in memory for a moment.)";
 
 } // namespace
 
@@ -124,14 +202,18 @@ Command add_bench(CLI::App& program) {
   options->plan.request.max_tokens = tokens_default;
   options->plan.request.ignore_eos = true;
   options->plan.request.verify = VerifyRule::rejection;
+  options->plan.request.sampling.temperature = temperature_default;
   add_workload_options(*app, *options);
   add_model_options(*app, options->engine);
+  add_scale_options(*app, *options);
   add_speculation_options(*app, options->engine, options->plan.request);
   add_sampling_options(*app, options->plan.request);
   add_trace_option(*app, options->engine);
   add_json_option(*app, options->json);
+  app->add_option("--compare", options->compare, "Show an earlier run's --json beside this one")
+      ->type_name("FILE");
   app->footer(footer);
-  return {app, [options](Interrupt&) { return run(*options); }};
+  return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
 }
 
 } // namespace paceline::apps

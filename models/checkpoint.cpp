@@ -121,6 +121,11 @@ Result<std::vector<float>> Checkpoint::vector(std::string_view name, int size) {
   return widen((*entry)->dtype, aligned(**entry), std::size_t(size));
 }
 
+void Checkpoint::release(std::string_view name) {
+  if (const auto at = tensors_.find(name); at != tensors_.end())
+    release_pages(at->second.entry.bytes);
+}
+
 void Checkpoint::ignore(std::string_view name) {
   if (const auto at = tensors_.find(name); at != tensors_.end())
     at->second.taken = true;

@@ -29,6 +29,8 @@ public:
   Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
   /// [size], converted to f32.
   Result<std::vector<float>> vector(std::string_view name, int size);
+  /// Nobody needs the tensor's bytes any more: its pages of the file may leave memory.
+  void release(std::string_view name);
   /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
 

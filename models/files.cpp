@@ -81,6 +81,15 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return MappedFile(path, {static_cast<const std::byte*>(at), size});
 }
 
+void release_pages(std::span<const std::byte> part) {
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t first = (address + page - 1) / page * page;
+  const std::uintptr_t last = (address + part.size()) / page * page;
+  if (first < last)
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 Result<json::object> read_json_object(const std::string& path) {
   auto file = MappedFile::open(path);
   if (!file)

@@ -38,6 +38,10 @@ private:
   std::span<const std::byte> bytes_;
 };
 
+/// Lets the whole pages within a part of a mapped file leave memory; what is read again is read
+/// from the file again.
+void release_pages(std::span<const std::byte> part);
+
 /// A file's JSON object, within limits.hpp's bounds.
 Result<boost::json::object> read_json_object(const std::string& path);
 

@@ -120,6 +120,8 @@ private:
       parts.push_back(convert(*matrix));
     }
     auto weight = keep(device_.pack(parts));
+    for (const PartName& part : names)
+      checkpoint_.release(part.name);
     bytes_ += weight ? (*weight)->bytes() : 0;
     return weight.value_or(nullptr);
   }

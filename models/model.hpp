@@ -45,6 +45,8 @@ public:
   virtual int vocabulary() const = 0;
   virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
   virtual gpu::Device& device() const = 0;
+  /// The weights that every step reads from end to end: what a step costs at least.
+  virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
 
   virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
                                                             int max_logit_rows) const = 0;

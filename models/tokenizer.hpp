@@ -15,16 +15,29 @@ namespace paceline::models {
 /// Immutable. Threads: all members from any.
 class Tokenizer {
 public:
-  /// Reads `folder`/tokenizer.json: byte-level BPE. "scripted:..." names its own (scripted.hpp).
+  /// Reads `folder`/tokenizer.json: BPE of bytes or characters, or Unigram; what it asks for and
+  /// is not known here is refused by name. "scripted:..." names its own (scripted.hpp).
   static Result<std::shared_ptr<const Tokenizer>> load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
   /// Ids of a text; invalid UTF-8 is replaced by U+FFFD first. add_special: what the checkpoint's
   /// post-processor adds (such as a BOS).
   virtual std::vector<TokenId> encode(std::string_view text, bool add_special = true) const = 0;
-  /// Bytes of one token as decoding concatenates them: may be part of a UTF-8 character. Unknown
-  /// ids and (unless keep_special) special tokens give nothing.
+  /// Bytes of one token inside a text: may be part of a UTF-8 character. Unknown ids and (unless
+  /// keep_special) special tokens give nothing.
   virtual std::string bytes(TokenId id, bool keep_special = false) const = 0;
+
+  /// What is still to be left out where a text begins: the blank that encoding put before it.
+  struct Opening {
+    bool first = false; ///< No token was shown yet.
+    int strip = 0;      ///< As many blanks may still go.
+    bool over() const { return !first && strip == 0; }
+  };
+  virtual Opening opening() const { return {}; }
+  /// `bytes` of a token of which `opening` says how far the text is; moves it on.
+  virtual std::string first_bytes(TokenId id, bool keep_special, Opening& /*opening*/) const {
+    return bytes(id, keep_special);
+  }
   /// The token as the vocabulary spells it, for display ("Ġdef").
   virtual std::string piece(TokenId id) const = 0;
   /// One more than the largest known id.
@@ -34,6 +47,20 @@ public:
 
   /// All bytes in order, invalid UTF-8 as U+FFFD.
   std::string decode(std::span<const TokenId> ids, bool keep_special = false) const;
+};
+
+/// Tokens to bytes as they come; the bytes together are those of all tokens decoded at once.
+class Detokenizer {
+public:
+  /// tokenizer: must outlive this.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool keep_special = false)
+      : tokenizer_(&tokenizer), opening_(tokenizer.opening()), keep_special_(keep_special) {}
+  std::string feed(TokenId id);
+
+private:
+  const Tokenizer* tokenizer_;
+  Tokenizer::Opening opening_;
+  bool keep_special_;
 };
 
 /// Bytes to valid UTF-8 as they come: holds back an incomplete character, and puts U+FFFD for each

@@ -83,6 +83,13 @@ public:
     return {page_tokens, layout(page_tokens).token_bytes()};
   }
   gpu::Device& device() const override { return *device_; }
+  std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
+    std::vector<std::shared_ptr<const gpu::Weight>> all;
+    for (const TransformerBlock& block : weights_.blocks)
+      all.insert(all.end(), {block.qkv, block.attention_out, block.gate_up, block.down});
+    all.push_back(weights_.head);
+    return all;
+  }
 
   Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
                                                     int max_logit_rows) const override {

@@ -39,40 +39,71 @@ struct Leader {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-HWY_INLINE void multiply(VU a, std::uint32_t factor, VU& high, VU& low) {
+using Wide = hn::RepartitionToWide<U>;
+using VW = hn::Vec<Wide>;
+
+/// Philox blocks, one per 64-bit lane, whose upper half holds nothing of use: a product of two
+/// 32-bit words fills the lane, and the next reads lower halves only.
+struct WideBlocks {
+  VW word[4];
+};
+
+HWY_INLINE VW multiply(VW a, std::uint32_t factor) {
   const U u;
-  const hn::RepartitionToWide<U> wide;
-  const VU m = hn::Set(u, factor);
-  const auto even = hn::MulEven(a, m);
-  const auto odd = hn::MulEven(hn::BitCast(u, hn::ShiftRight<32>(hn::BitCast(wide, a))), m);
-  high = hn::OddEven(hn::BitCast(u, odd), hn::BitCast(u, hn::ShiftRight<32>(even)));
-  low = hn::OddEven(hn::BitCast(u, hn::ShiftLeft<32>(odd)), hn::BitCast(u, even));
+  return hn::MulEven(hn::BitCast(u, a), hn::Set(u, factor));
 }
 
-/// Philox blocks, one per lane; their counters differ in word 0 only.
+HWY_INLINE void philox_round(WideBlocks& b, VW key0, VW key1) {
+  const VW product0 = multiply(b.word[0], philox_m0);
+  const VW product1 = multiply(b.word[2], philox_m1);
+  b.word[0] = hn::Xor(hn::ShiftRight<32>(product1), hn::Xor(b.word[1], key0));
+  b.word[2] = hn::Xor(hn::ShiftRight<32>(product0), hn::Xor(b.word[3], key1));
+  b.word[1] = product1;
+  b.word[3] = product0;
+}
+
+/// Philox blocks, one per 32-bit lane.
 struct Blocks {
   VU word[4];
 };
 
-HWY_INLINE Blocks philox_blocks(VU index, const DrawKey& key) {
+HWY_INLINE Blocks interleave(const WideBlocks& even, const WideBlocks& odd) {
   const U u;
+  Blocks b;
+  for (int i = 0; i < 4; ++i)
+    b.word[i] =
+        hn::OddEven(hn::BitCast(u, hn::ShiftLeft<32>(odd.word[i])), hn::BitCast(u, even.word[i]));
+  return b;
+}
+
+/// The blocks of `index` and of `next`, whose counters differ in word 0 only. A round waits for the
+/// one before: four of them beside each other keep the processor busy.
+HWY_INLINE void philox_blocks(VU index, VU next, const DrawKey& key, Blocks& first,
+                              Blocks& second) {
+  const Wide wide;
   const PhiloxBlock counter = noise_counter(key, 0);
+  const auto begin = [&](VW indices) HWY_ATTR {
+    return WideBlocks{{indices, hn::Set(wide, counter.word[1]), hn::Set(wide, counter.word[2]),
+                       hn::Set(wide, counter.word[3])}};
+  };
+  WideBlocks even0 = begin(hn::BitCast(wide, index));
+  WideBlocks odd0 = begin(hn::ShiftRight<32>(hn::BitCast(wide, index)));
+  WideBlocks even1 = begin(hn::BitCast(wide, next));
+  WideBlocks odd1 = begin(hn::ShiftRight<32>(hn::BitCast(wide, next)));
   auto key0 = std::uint32_t(key.seed);
   auto key1 = std::uint32_t(key.seed >> 32);
-  Blocks b{{index, hn::Set(u, counter.word[1]), hn::Set(u, counter.word[2]),
-            hn::Set(u, counter.word[3])}};
   for (int round = 0; round < philox_rounds; ++round) {
-    VU high0, low0, high1, low1;
-    multiply(b.word[0], philox_m0, high0, low0);
-    multiply(b.word[2], philox_m1, high1, low1);
-    b.word[0] = hn::Xor(hn::Xor(high1, b.word[1]), hn::Set(u, key0));
-    b.word[1] = low1;
-    b.word[2] = hn::Xor(hn::Xor(high0, b.word[3]), hn::Set(u, key1));
-    b.word[3] = low0;
+    const VW round_key0 = hn::Set(wide, key0);
+    const VW round_key1 = hn::Set(wide, key1);
+    philox_round(even0, round_key0, round_key1);
+    philox_round(odd0, round_key0, round_key1);
+    philox_round(even1, round_key0, round_key1);
+    philox_round(odd1, round_key0, round_key1);
     key0 += philox_w0;
     key1 += philox_w1;
   }
-  return b;
+  first = interleave(even0, odd0);
+  second = interleave(even1, odd1);
 }
 
 /// At most word * 2^-32, less what the rounding of a product may add.
@@ -82,23 +113,18 @@ HWY_INLINE VF lower_bound(VU word) {
                  hn::Set(F(), 0x1p-31f * (1 - 0x1p-20f)));
 }
 
-/// Enters tokens first .. first + 4 lanes. A token's score is at least word * 2^-32 / p, because
-/// -log(1 - v) >= v: only the few whose bound undercuts the leader are scored in full.
-HWY_INLINE void enter_vectors(std::size_t first, Leader& leader) {
+/// Enters tokens first .. first + 4 lanes, whose noise is `b`. A token's score is at least
+/// word * 2^-32 / p, because -log(1 - v) >= v: only the few whose bound undercuts the leader are
+/// scored in full.
+HWY_INLINE void enter_blocks(std::size_t first, const Blocks& b, Leader& leader) {
   const F f;
   const std::size_t lanes = hn::Lanes(f);
   const float* p = &leader.p[first];
-  const VF row[4] = {hn::LoadU(f, p), hn::LoadU(f, p + lanes), hn::LoadU(f, p + 2 * lanes),
-                     hn::LoadU(f, p + 3 * lanes)};
-  const VF most = hn::Max(hn::Max(row[0], row[1]), hn::Max(row[2], row[3]));
-  if (hn::AllFalse(f, hn::Gt(most, hn::Zero(f))))
-    return;
-  const Blocks b = philox_blocks(hn::Iota(U(), std::uint32_t(first / 4)), leader.key);
   HWY_ALIGN float bound[4 * hn::MaxLanes(f)];
   hn::StoreInterleaved4(lower_bound(b.word[0]), lower_bound(b.word[1]), lower_bound(b.word[2]),
                         lower_bound(b.word[3]), f, bound);
   for (std::size_t j = 0; j < 4; ++j) {
-    const VF limit = hn::Mul(hn::Set(f, float(leader.score)), row[j]);
+    const VF limit = hn::Mul(hn::Set(f, float(leader.score)), hn::LoadU(f, p + j * lanes));
     if (hn::AllFalse(f, hn::Lt(hn::Load(f, bound + j * lanes), limit)))
       continue;
     for (std::size_t k = j * lanes; k < (j + 1) * lanes; ++k)
@@ -106,13 +132,29 @@ HWY_INLINE void enter_vectors(std::size_t first, Leader& leader) {
         leader.enter(first + k);
   }
 }
+
+/// Tokens first .. first + 8 lanes; where none of them has mass there is no race.
+HWY_INLINE void enter_vectors(std::size_t first, Leader& leader) {
+  const F f;
+  const std::size_t lanes = hn::Lanes(f);
+  VF most = hn::Zero(f);
+  for (std::size_t j = 0; j < 8; ++j)
+    most = hn::Max(most, hn::LoadU(f, &leader.p[first + j * lanes]));
+  if (hn::AllFalse(f, hn::Gt(most, hn::Zero(f))))
+    return;
+  Blocks a, b;
+  philox_blocks(hn::Iota(U(), std::uint32_t(first / 4)),
+                hn::Iota(U(), std::uint32_t(first / 4 + lanes)), leader.key, a, b);
+  enter_blocks(first, a, leader);
+  enter_blocks(first + 4 * lanes, b, leader);
+}
 #endif
 
 std::int32_t Race(std::span<const float> p, const DrawKey& key) {
   Leader leader{p, key};
   std::size_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const std::size_t step = 4 * hn::Lanes(F());
+  const std::size_t step = 8 * hn::Lanes(F());
   for (; i + step <= p.size(); i += step)
     enter_vectors(i, leader);
 #endif

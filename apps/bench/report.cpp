@@ -61,18 +61,57 @@ std::optional<double> actor_overhead(const BenchReport& report) {
   return sync ? std::optional(sync->overhead_share) : std::nullopt;
 }
 
+/// Bytes of weights that a step of plain decoding reads in a second, of what the machine can read.
+std::optional<double> bandwidth_fraction(const BenchReport& report) {
+  if (!report.steps || !(report.steps->weight_bytes > 0))
+    return std::nullopt;
+  return report.steps->weight_bytes / report.steps->target_seconds(1) /
+         report.steps->machine.read_bytes_per_second;
+}
+
+std::optional<double> prefill_fraction(const BenchReport& report) {
+  if (!report.steps || report.steps->prefill_multiply_adds == 0)
+    return std::nullopt;
+  return report.steps->prefill_multiply_adds / report.steps->prefill_512 /
+         report.steps->machine.multiply_adds_per_second;
+}
+
+/// The slowest way to judge eight rows of a large vocabulary, over a target step of as many.
+std::optional<double> sampler_share(const BenchReport& report) {
+  if (!report.steps)
+    return std::nullopt;
+  constexpr int vocabulary = 151'936;
+  double slowest = 0;
+  for (const SamplerTime& time : report.steps->sampler)
+    if (time.vocabulary == vocabulary)
+      slowest = std::max(slowest, time.seconds_per_row * sampler_rows);
+  return slowest / report.steps->target_seconds(sampler_rows);
+}
+
+std::optional<double> peak_memory(const BenchReport& report) {
+  const double weights =
+      double(report.target.weight_bytes) + (report.draft ? double(report.draft->weight_bytes) : 0);
+  if (report.peak_bytes == 0 || weights == 0)
+    return std::nullopt;
+  return double(report.peak_bytes) / weights;
+}
+
 using Ratios = std::vector<std::pair<const char*, std::optional<double>>>;
 
 Ratios all_ratios(const BenchReport& report) {
   using enum SpeculationMode;
-  return {{"rows8_over_rows1", rows_ratio(report, 8)},
+  return {{"bandwidth_fraction", bandwidth_fraction(report)},
+          {"rows8_over_rows1", rows_ratio(report, 8)},
           {"rows16_over_rows1", rows_ratio(report, 16)},
           {"sync_over_off", speed_ratio(report, sync, off)},
           {"overlap_over_off", speed_ratio(report, overlap, off)},
           {"overlap_over_sync", speed_ratio(report, overlap, sync)},
           {"auto_over_best", auto_over_best(report)},
           {"sync_over_formula", sync_over_formula(report)},
-          {"actor_overhead", actor_overhead(report)}};
+          {"actor_overhead", actor_overhead(report)},
+          {"prefill_fraction_of_peak", prefill_fraction(report)},
+          {"peak_memory_over_weights", peak_memory(report)},
+          {"sampler_over_rows8", sampler_share(report)}};
 }
 
 boost::json::object steps_json(const StepTimes& steps) {
@@ -84,6 +123,27 @@ boost::json::object steps_json(const StepTimes& steps) {
     object["draft_seconds"] = steps.draft;
   if (steps.prefill_512 > 0)
     object["prefill_512_seconds"] = steps.prefill_512;
+  return object;
+}
+
+boost::json::object machine_json(const MachineFigures& machine) {
+  return {{"cores", machine.cores},
+          {"read_bytes_per_second", machine.read_bytes_per_second},
+          {"multiply_adds_per_second", machine.multiply_adds_per_second},
+          {"product_multiply_adds_per_second", machine.product_multiply_adds_per_second},
+          {"barrier_seconds", machine.barrier_seconds}};
+}
+
+/// {vocabulary: {rule: {warper: microseconds per row}}}
+boost::json::object sampler_json(const std::vector<SamplerTime>& times) {
+  boost::json::object object;
+  const auto below = [](boost::json::object & parent, const std::string& key) -> auto& {
+    boost::json::value& child = parent[key];
+    return child.is_object() ? child.get_object() : child.emplace_object();
+  };
+  for (const SamplerTime& time : times)
+    below(below(object, std::to_string(time.vocabulary)), time.rule)[time.warper] =
+        1e6 * time.seconds_per_row;
   return object;
 }
 
@@ -108,6 +168,30 @@ std::string steps_text(const StepTimes& steps) {
     table.add({"draft, 1 row", fmt::format("{:.3f}", 1e3 * steps.draft)});
   if (steps.prefill_512 > 0)
     table.add({"target, prefill of 512", fmt::format("{:.3f}", 1e3 * steps.prefill_512)});
+  return table.text();
+}
+
+std::string machine_text(const MachineFigures& machine) {
+  Table table({"machine", ""});
+  table.add({"cores", std::to_string(machine.cores)});
+  table.add({"read, GB/s", fmt::format("{:.1f}", machine.read_bytes_per_second / 1e9)});
+  table.add({"multiply-adds on registers, G/s",
+             fmt::format("{:.0f}", machine.multiply_adds_per_second / 1e9)});
+  table.add({"multiply-adds of a product, G/s",
+             fmt::format("{:.0f}", machine.product_multiply_adds_per_second / 1e9)});
+  table.add({"barrier, us", fmt::format("{:.2f}", 1e6 * machine.barrier_seconds)});
+  return table.text();
+}
+
+std::string sampler_text(const std::vector<SamplerTime>& times) {
+  Table table({"judging, us per row", "none", "top-p", "top-k", "penalties"});
+  for (std::size_t i = 0; i < times.size(); i += 4) { // Warpers are the innermost.
+    std::vector<std::string> row{
+        fmt::format("{}, vocabulary {}", times[i].rule, times[i].vocabulary)};
+    for (std::size_t j = i; j < std::min(i + 4, times.size()); ++j)
+      row.push_back(fmt::format("{:.0f}", 1e6 * times[j].seconds_per_row));
+    table.add(std::move(row));
+  }
   return table.text();
 }
 
@@ -136,8 +220,13 @@ boost::json::object report_json(const BenchReport& report) {
   if (report.draft)
     object["draft"] = model_json(*report.draft);
   object["machine"] = {{"cores", report.cores}};
+  if (report.steps) {
+    object["machine"] = machine_json(report.steps->machine);
+    object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);
+  }
   object["workload"] = {{"prompts", report.prompts},
                         {"max_tokens", report.max_tokens},
+                        {"temperature", report.temperature},
                         {"repetitions", report.repetitions},
                         {"simulated", report.simulated}};
   if (report.steps)
@@ -156,11 +245,13 @@ std::string report_text(const BenchReport& report) {
   std::string text = model_line("target", report.target);
   if (report.draft)
     text += model_line("draft", *report.draft);
-  text += fmt::format("{} prompts, {} tokens each, medians of {} repetitions{}\n\n", report.prompts,
-                      report.max_tokens, report.repetitions,
-                      report.simulated ? "; simulated time" : "");
+  text +=
+      fmt::format("{} prompts, {} tokens each at temperature {}, medians of {} repetitions{}\n\n",
+                  report.prompts, report.max_tokens, report.temperature, report.repetitions,
+                  report.simulated ? "; simulated time" : "");
   if (report.steps)
-    text += steps_text(*report.steps) + "\n";
+    text += machine_text(report.steps->machine) + "\n" + steps_text(*report.steps) + "\n" +
+            sampler_text(report.steps->sampler) + "\n";
   text += modes_text(report.modes) + "\n";
   Table ratios({"ratio", ""});
   for (const auto& [name, value] : all_ratios(report))

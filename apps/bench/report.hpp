@@ -16,12 +16,14 @@ struct BenchReport {
   ModelInfo target;
   std::optional<ModelInfo> draft;
   bool simulated = false;
-  int cores = 0;
+  int cores = 0; ///< That this process may use.
   std::optional<StepTimes> steps;
+  std::size_t peak_bytes = 0; ///< Resident, once models are loaded and warm.
   std::vector<ModeResult> modes;
   int prompts = 0;
   int repetitions = 0;
   int max_tokens = 0;
+  float temperature = 0;
 };
 
 /// The object of DESIGN section 9; what was not measured is left out.

@@ -1,14 +1,15 @@
 #include "apps/bench/steps.hpp"
 
+#include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
+#include "models/config.hpp"
 #include "models/model.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <future>
 
 namespace paceline::apps {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 constexpr int context = 256;
 constexpr int prefill_rows = 512;
 constexpr int page_tokens = 16;
-constexpr int repetitions = 31;
+constexpr int rounds = 11; // Row counts take turns,
+constexpr int passes = 3;  // a few passes each.
 constexpr int prefill_repetitions = 5;
 constexpr std::array rows_measured{1, 2, 4, 8, 16};
 
@@ -34,47 +36,6 @@ gpu::PageTableRef all_pages(gpu::KvPool& pool) {
   return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
 }
 
-/// The same forward pass again and again.
-class ForwardStep final : public gpu::Step {
-public:
-  ForwardStep(const models::Model& model, const gpu::KvPool& pool, models::Workspace& workspace,
-              models::SequenceRows rows, int times)
-      : model_(model), pool_(pool), workspace_(workspace), rows_(rows), times_(times) {}
-
-  std::string name() const override { return "bench"; }
-  Next prepare(base::TimePoint now) override {
-    if (int(seconds_.size()) == times_)
-      return Next::done;
-    begin_ = now;
-    model_.plan({&rows_, 1}, pool_, workspace_);
-    return Next::ready;
-  }
-  gpu::Work work() const override {
-    return {gpu::Work::Kind::decode, rows_.rows(), 1, rows_.start + rows_.rows()};
-  }
-  void run(gpu::Operations& operations) override { model_.forward(operations, workspace_); }
-  void complete(base::TimePoint now) override { seconds_.push_back(base::seconds(now - begin_)); }
-  void retire(const gpu::Retirement& how) override { retired_.set_value(how); }
-
-  /// Waits for the end.
-  Result<double> median_seconds() {
-    const gpu::Retirement how = retired_.get_future().get();
-    if (how.error)
-      return tl::unexpected(*how.error);
-    return median(seconds_);
-  }
-
-private:
-  const models::Model& model_;
-  const gpu::KvPool& pool_;
-  models::Workspace& workspace_;
-  models::SequenceRows rows_;
-  int times_;
-  base::TimePoint begin_;
-  std::vector<double> seconds_;
-  std::promise<gpu::Retirement> retired_;
-};
-
 /// A model alone on its device, with one sequence's pages. Members go in reverse order: the lane
 /// first, then what its steps used.
 struct Solo {
@@ -85,15 +46,16 @@ struct Solo {
   std::unique_ptr<models::Workspace> workspace;
   std::unique_ptr<gpu::Lane> lane;
 
-  /// Median seconds of a pass over `rows` tokens from position `start`, logits of 16 at most.
-  Result<double> measure(int start, int rows, int times) {
+  /// Seconds of passes over `rows` tokens from position `start`, logits of 16 at most.
+  Result<std::vector<double>> measure(int start, int rows, int times) {
     const auto tokens = some_tokens(rows, model->vocabulary());
     const int logits_from = std::max(0, rows - rows_measured.back());
     const models::SequenceRows sequence{pages->ids, start, tokens, logits_from};
-    const auto step = std::make_shared<ForwardStep>(*model, *pool, *workspace, sequence, times);
-    if (!lane->submit(step))
-      return fail(ErrorCode::internal, "the lane refused a step", "please report it");
-    return step->median_seconds();
+    return time_on(
+        *lane, times, [&](gpu::Operations& ops) { model->forward(ops, *workspace); },
+        [&] {
+          model->plan({&sequence, 1}, *pool, *workspace);
+        });
   }
 };
 
@@ -129,31 +91,85 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
       });
 }
 
+/// Multiply-adds of a prefill of prefill_rows tokens: only rows whose logits are asked for go
+/// through the last block's attention and feed-forward, and through the head.
+double prefill_multiply_adds(const models::ModelConfig& c) {
+  const double rows = prefill_rows;
+  const double asked = rows_measured.back();
+  const double queries = double(c.heads) * c.head_dim;
+  const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
+  const double rest = double(c.hidden) * (queries + 3.0 * c.ffn);
+  const double keys = rows * (rows + 1) / 2; // Over all rows, each sees those before it.
+  const double keys_asked = asked * (2 * rows - asked + 1) / 2;
+  return (c.layers - 1) * (rows * (to_qkv + rest) + 2 * keys * queries) + rows * to_qkv +
+         asked * rest + 2 * keys_asked * queries + asked * c.hidden * double(c.vocabulary);
+}
+
+/// Every row count in turn, and a plain read of the same weights, so that whatever else the machine
+/// does meets all of them.
+Result<StepTimes> measure_rows(Solo& solo) {
+  const auto weights = solo.model->step_weights();
+  std::map<int, std::vector<double>> seconds; // By rows; 0: reading.
+  for (int round = 0; round < rounds; ++round) {
+    for (const int rows : rows_measured) {
+      const auto some = solo.measure(context, rows, passes);
+      if (!some)
+        return tl::unexpected(some.error());
+      seconds[rows].insert(seconds[rows].end(), some->begin(), some->end());
+    }
+    const auto reads = time_reads(*solo.lane, weights, passes);
+    if (!reads)
+      return tl::unexpected(reads.error());
+    seconds[0].insert(seconds[0].end(), reads->begin(), reads->end());
+  }
+  StepTimes times;
+  for (const int rows : rows_measured)
+    times.target[rows] = median(seconds[rows]);
+  times.weight_bytes = bytes_of(weights);
+  times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
+  return times;
+}
+
+Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times) {
+  if (info.max_model_len < prefill_rows)
+    return {};
+  const auto prefill = solo.measure(0, prefill_rows, prefill_repetitions);
+  if (!prefill)
+    return tl::unexpected(prefill.error());
+  times.prefill_512 = median(*prefill);
+  const auto path = models::resolve_model_path(info.name, "target");
+  if (const auto config = path.and_then(models::load_config))
+    times.prefill_multiply_adds = prefill_multiply_adds(*config);
+  return {};
+}
+
 Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) {
   auto solo = open_solo(info, "target", o);
   if (!solo)
     return tl::unexpected(solo.error());
-  StepTimes times;
-  if (info.max_model_len >= prefill_rows) {
-    const auto prefill = solo->measure(0, prefill_rows, prefill_repetitions);
-    if (!prefill)
-      return tl::unexpected(prefill.error());
-    times.prefill_512 = *prefill;
-  }
-  for (const int rows : rows_measured) {
-    const auto seconds = solo->measure(context, rows, repetitions);
-    if (!seconds)
-      return tl::unexpected(seconds.error());
-    times.target[rows] = *seconds;
-  }
-  return times;
+  auto times = measure_rows(*solo);
+  if (!times)
+    return times;
+  if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
+    return tl::unexpected(prefill.error());
+  auto machine = measure_machine(*solo->device, *solo->lane);
+  if (!machine)
+    return tl::unexpected(machine.error());
+  machine->read_bytes_per_second = times->machine.read_bytes_per_second;
+  times->machine = *machine;
+  return measure_sampler(*solo->lane).map([&](auto sampler) {
+    times->sampler = std::move(sampler);
+    return std::move(*times);
+  });
 }
 
 Result<double> measure_draft(const ModelInfo& info, const EngineOptions& o) {
   auto solo = open_solo(info, "draft", o);
   if (!solo)
     return tl::unexpected(solo.error());
-  return solo->measure(context, 1, repetitions);
+  return solo->measure(context, 1, rounds * passes).map([](const auto& times) {
+    return median(times);
+  });
 }
 
 } // namespace

@@ -1,6 +1,9 @@
-// Times of single forward passes, measured on the devices themselves: no actors, no sampling.
+// Times of single forward passes and the limits they are held against, measured on the devices
+// themselves: no actors.
 #pragma once
 
+#include "apps/bench/machine.hpp"
+#include "apps/bench/sampler.hpp"
 #include "paceline/engine.hpp"
 
 #include <map>
@@ -10,9 +13,14 @@ namespace paceline::apps {
 
 /// Seconds, medians.
 struct StepTimes {
-  std::map<int, double> target; ///< By rows: 1, 2, 4, 8, 16 at context 256.
-  double draft = 0;             ///< One row at context 256; 0: no draft model.
-  double prefill_512 = 0;       ///< Of the target; 0: its context is too short.
+  std::map<int, double> target;     ///< By rows: 1, 2, 4, 8, 16 at context 256.
+  double draft = 0;                 ///< One row at context 256; 0: no draft model.
+  double prefill_512 = 0;           ///< Of the target; 0: its context is too short.
+  double weight_bytes = 0;          ///< That a target step of one row reads.
+  double prefill_multiply_adds = 0; ///< Of that prefill; 0: not known.
+
+  MachineFigures machine;           ///< On the target's cores.
+  std::vector<SamplerTime> sampler; ///< The same.
 
   /// Of a target step of `rows`, between the measured ones.
   double target_seconds(double rows) const;

@@ -3,8 +3,7 @@
 // and sums every row in the same order, so that verifying a window costs what one token costs.
 #include "gpu/cpu/amx.hpp"
 
-#include "gpu/cpu/highway.hpp"
-#include "gpu/cpu/kernels.hpp"
+#include "gpu/cpu/product_kernels.hpp"
 
 #if defined(__x86_64__)
 
@@ -257,9 +256,25 @@ void stage_row(std::byte* to, const float* in, int inputs, int padded) {
   }
 }
 
-class AmxKernels final : public Kernels {
+class AmxKernels final : public ProductKernels {
 public:
   const char* name() const override { return "amx"; }
+
+  double multiply_adds(int rounds) const override {
+    configure(row_block, 0);
+    alignas(64) std::byte zeros[tile_size] = {};
+    written(zeros);
+    _tile_loadd(4, zeros, tile_row);
+    _tile_loadd(6, zeros, tile_row);
+    for (int i = 0; i < rounds; ++i) {
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 6);
+      _tile_dpbf16ps(2, 4, 6);
+      _tile_dpbf16ps(3, 4, 6);
+    }
+    _tile_release();
+    return 4.0 * rounds * row_block * tile_outputs * tile_inputs;
+  }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     if (w.dtype() != DType::bf16)
@@ -291,26 +306,6 @@ public:
       many_rows(product, first, last);
     _tile_release();
   }
-
-  void rms_norm(float* out, const float* in, const float* weight, int cols,
-                float epsilon) const override {
-    portable_.rms_norm(out, in, weight, cols, epsilon);
-  }
-  void rotate(float* head, const float* cos, const float* sin, int half) const override {
-    portable_.rotate(head, cos, sin, half);
-  }
-  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-              const KvHead& kv, std::vector<float>& scratch) const override {
-    portable_.attend(out, q, heads, options, position, kv, scratch);
-  }
-  void gate(float* out, const float* gate, const float* up, int n,
-            Activation activation) const override {
-    portable_.gate(out, gate, up, n, activation);
-  }
-  void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
-
-private:
-  const Kernels& portable_ = highway_kernels();
 };
 
 } // namespace

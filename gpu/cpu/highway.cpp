@@ -63,6 +63,20 @@ public:
   explicit HighwayKernels(std::string name) : name_(std::move(name)) {}
   const char* name() const override { return name_.c_str(); }
 
+  double multiply_adds(int rounds) const override {
+    constexpr int sums = lanes == 8 ? 12 : 16; // Enough to hide the latency, few enough to fit.
+    V sum[sums];
+    volatile float one = 1;
+    const V x = hn::Set(D(), one);
+    const V y = hn::Set(D(), one * 0x1p-20f);
+    repeat<sums>([&](auto i) INLINED { sum[i] = hn::Set(D(), one * float(i)); });
+    for (int round = 0; round < rounds; ++round)
+      repeat<sums>([&](auto i) INLINED { sum[i] = hn::MulAdd(sum[i], x, y); });
+    repeat<sums - 1>([&](auto i) INLINED { sum[0] = hn::Add(sum[0], sum[i + 1]); });
+    one = hn::GetLane(sum[0]);
+    return double(rounds) * sums * lanes;
+  }
+
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     return std::size_t(rows) * std::size_t(w.padded_inputs()) * sizeof(float);
   }

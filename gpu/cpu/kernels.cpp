@@ -2,6 +2,7 @@
 
 #include "base/bf16.hpp"
 #include "gpu/cpu/amx.hpp"
+#include "gpu/cpu/avx512bf16.hpp"
 #include "gpu/cpu/highway.hpp"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ std::vector<const Kernels*> available_kernels() {
       all.push_back(kernels);
   };
   add(amx_kernels());
+  add(avx512bf16_kernels());
   add(&highway_kernels());
   for (const Kernels* variant : highway_variants())
     add(variant);

@@ -46,6 +46,9 @@ class Kernels {
 public:
   virtual ~Kernels() = default;
   virtual const char* name() const = 0;
+  /// Runs the family's fastest product instruction for bf16 weights `rounds` times over, on
+  /// registers alone, and returns how many multiply-adds those were: the peak to measure against.
+  virtual double multiply_adds(int rounds) const = 0;
 
   /// Bytes that `rows` staged inputs of a product with `w` take.
   virtual std::size_t staged_bytes(int rows, const PackedWeight& w) const = 0;

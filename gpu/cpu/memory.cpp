@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -34,15 +35,12 @@ private:
 
 class MappedBuffer final : public Buffer {
 public:
-  MappedBuffer(void* mapping, std::size_t mapped, std::byte* data, std::size_t size)
-      : mapping_(mapping), mapped_(mapped), data_(data), size_(size) {}
-  ~MappedBuffer() override { munmap(mapping_, mapped_); }
+  MappedBuffer(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  ~MappedBuffer() override { munmap(data_, size_); }
   std::byte* data() override { return data_; }
   std::size_t size() const override { return size_; }
 
 private:
-  void* mapping_;
-  std::size_t mapped_;
   std::byte* data_;
   std::size_t size_;
 };
@@ -60,17 +58,25 @@ std::size_t read_number(const char* path) {
   return in >> value ? value : std::numeric_limits<std::size_t>::max();
 }
 
+// Aligned to a huge page and cut to its size: the rest of a last huge page, a megabyte on average,
+// would add up over a model's matrices.
 Result<std::shared_ptr<Buffer>> allocate_mapped(std::size_t bytes) {
   if (bytes > host_memory().available)
     return too_little(bytes);
-  const std::size_t mapped = round_up(bytes, huge_page) + huge_page;
+  const std::size_t size = round_up(bytes, std::size_t(sysconf(_SC_PAGESIZE)));
+  const std::size_t mapped = size + huge_page;
   void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED)
     return too_little(bytes);
-  const auto address = reinterpret_cast<std::uintptr_t>(mapping);
-  auto* data = reinterpret_cast<std::byte*>(round_up(address, huge_page));
-  madvise(data, round_up(bytes, huge_page), MADV_HUGEPAGE); // A wish; the system may refuse it.
-  return std::make_shared<MappedBuffer>(mapping, mapped, data, bytes);
+  auto* const begin = static_cast<std::byte*>(mapping);
+  const std::size_t before = round_up(reinterpret_cast<std::uintptr_t>(begin), huge_page) -
+                             reinterpret_cast<std::uintptr_t>(begin);
+  if (before > 0)
+    munmap(begin, before);
+  if (before < huge_page)
+    munmap(begin + before + size, huge_page - before);
+  madvise(begin + before, size / huge_page * huge_page, MADV_HUGEPAGE); // A wish.
+  return std::make_shared<MappedBuffer>(begin + before, bytes);
 }
 
 } // namespace

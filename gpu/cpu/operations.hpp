@@ -5,6 +5,7 @@
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/operations.hpp"
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -19,13 +20,31 @@ private:
   std::shared_ptr<Buffer> buffer_;
 };
 
+/// The rows of one `verify`, divided among the ranks.
+struct Judging {
+  struct Item {
+    std::size_t task = 0;
+    int row = 0;
+    bool failed = false; ///< The row was not a distribution.
+    sampling::Judgement judged;
+    TokenLogprob logprob;
+  };
+  std::vector<Item> items;
+  std::vector<std::atomic<int>> last_row; ///< By task: nothing behind it counts.
+
+  void begin(std::span<const VerifyTask> tasks);
+  /// Results of the rows become those of their tasks.
+  void conclude(std::span<VerifyTask> tasks);
+};
+
 /// What the ranks of one team share.
 struct TeamState {
   TeamState(const Kernels& k, int count) : kernels(k), ranks(count), barrier(count) {}
   const Kernels& kernels;
   const int ranks;
   Barrier barrier;
-  Scratch staged; ///< Inputs of a product with many rows; grown by rank 0 between barriers.
+  Judging judging; ///< Set up and concluded by rank 0.
+  Scratch staged;  ///< Inputs of a product with many rows; grown by rank 0 between barriers.
 };
 
 /// One rank's operations. Threads: its rank's.
@@ -67,9 +86,9 @@ private:
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   void propose_one(ProposeTask& task);
-  void verify_one(VerifyTask& task);
+  void judge_row(VerifyTask& task, Judging::Item& item);
   bool warp_row(VerifyTask& task, int row);
-  void add_logprob(VerifyTask& task, int row, TokenId token) const;
+  TokenLogprob logprob_of(const VerifyTask& task, int row, TokenId token) const;
 
   TeamState& team_;
   const int rank_;

@@ -30,44 +30,89 @@ void CpuOperations::propose_one(ProposeTask& task) {
                         task.rule, task.noise, task.position, task.token, warp_scratch_);
 }
 
+// Every row's judgement depends on its own logits and the tokens drafted before it, so rows are
+// judged side by side; one that lies behind a rejection already known is not looked at.
 void CpuOperations::verify(std::span<VerifyTask> tasks) {
-  for (std::size_t i = std::size_t(rank_); i < tasks.size(); i += std::size_t(team_.ranks))
-    verify_one(tasks[i]);
+  if (rank_ == 0)
+    team_.judging.begin(tasks);
+  barrier();
+  Judging& judging = team_.judging;
+  for (std::size_t i = std::size_t(rank_); i < judging.items.size();
+       i += std::size_t(team_.ranks)) {
+    Judging::Item& item = judging.items[i];
+    std::atomic<int>& last_row = judging.last_row[item.task];
+    if (item.row > last_row.load(std::memory_order_relaxed))
+      continue;
+    judge_row(tasks[item.task], item);
+    if (item.failed || !item.judged.accepted)
+      for (int seen = last_row; item.row < seen && !last_row.compare_exchange_weak(seen, item.row);)
+        ;
+  }
+  barrier();
+  if (rank_ == 0)
+    judging.conclude(tasks);
   barrier();
 }
 
-// Row by row: rows after the first rejection are never looked at.
-void CpuOperations::verify_one(VerifyTask& task) {
-  task.accepted = 0;
-  task.ended = task.failed = false;
-  task.logprobs.clear();
-  const int count = int(task.tokens.size());
+void Judging::begin(std::span<const VerifyTask> tasks) {
+  const auto rows = [](const VerifyTask& task) {
+    return int(task.tokens.size()) + (task.follow ? 1 : 0);
+  };
+  items.clear();
+  last_row = std::vector<std::atomic<int>>(tasks.size());
+  int most = 0;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    last_row[t] = rows(tasks[t]) - 1;
+    most = std::max(most, rows(tasks[t]));
+  }
+  for (int row = 0; row < most; ++row) // First rows first: they decide about the others.
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (row < rows(tasks[t]))
+        items.push_back({t, row, false, {}, {}});
+}
+
+void Judging::conclude(std::span<VerifyTask> tasks) {
+  for (VerifyTask& task : tasks) {
+    task.accepted = 0;
+    task.ended = task.failed = false;
+    task.logprobs.clear();
+  }
+  for (Item& item : items) { // Of each task in the order of its rows.
+    VerifyTask& task = tasks[item.task];
+    if (item.row > last_row[item.task])
+      continue;
+    task.failed = item.failed;
+    if (item.failed)
+      continue;
+    if (task.top_logprobs >= 0)
+      task.logprobs.push_back(std::move(item.logprob));
+    if (item.judged.accepted) {
+      ++task.accepted;
+    } else {
+      task.next = item.judged.token;
+      task.ended = true;
+    }
+  }
+}
+
+void CpuOperations::judge_row(VerifyTask& task, Judging::Item& item) {
   const auto vocabulary = std::size_t(task.vocabulary);
   probabilities_.resize(std::max(probabilities_.size(), vocabulary));
+  item.failed = !warp_row(task, item.row);
+  if (item.failed)
+    return;
   const std::span<const float> p(probabilities_.data(), vocabulary);
-  for (int row = 0; row < count + (task.follow ? 1 : 0); ++row) {
-    if (!warp_row(task, row)) {
-      task.failed = true;
-      return;
-    }
-    const std::uint32_t position = task.position + std::uint32_t(row);
-    sampling::Judgement judged;
-    if (row < count) {
-      const auto at = std::size_t(row);
-      const std::span<const float> q =
-          task.q.empty() ? std::span<const float>() : std::span(task.q[at], vocabulary);
-      judged = sampling::judge(task.rule, p, q, task.tokens[at], task.noise, position);
-    } else {
-      judged.token = sampling::follow(task.rule, p, task.noise, position);
-    }
-    add_logprob(task, row, judged.token);
-    if (!judged.accepted) {
-      task.next = judged.token;
-      task.ended = true;
-      return;
-    }
-    ++task.accepted;
+  const std::uint32_t position = task.position + std::uint32_t(item.row);
+  const auto at = std::size_t(item.row);
+  if (at < task.tokens.size()) {
+    const std::span<const float> q =
+        task.q.empty() ? std::span<const float>() : std::span(task.q[at], vocabulary);
+    item.judged = sampling::judge(task.rule, p, q, task.tokens[at], task.noise, position);
+  } else {
+    item.judged = {false, sampling::follow(task.rule, p, task.noise, position)};
   }
+  if (task.top_logprobs >= 0)
+    item.logprob = logprob_of(task, item.row, item.judged.token);
 }
 
 // Leaves the warped distribution of `row` in probabilities_.
@@ -87,16 +132,13 @@ bool CpuOperations::warp_row(VerifyTask& task, int row) {
                         warp_scratch_, {probabilities_.data(), vocabulary});
 }
 
-void CpuOperations::add_logprob(VerifyTask& task, int row, TokenId token) const {
-  if (task.top_logprobs < 0)
-    return;
+TokenLogprob CpuOperations::logprob_of(const VerifyTask& task, int row, TokenId token) const {
   const auto vocabulary = std::size_t(task.vocabulary);
+  if (task.logprobs_mode != LogprobsMode::raw)
+    return sampling::logprob_of_warped({probabilities_.data(), vocabulary}, token,
+                                       task.top_logprobs);
   const float* logits = task.logits + std::size_t(row) * std::size_t(task.stride);
-  task.logprobs.push_back(
-      task.logprobs_mode == LogprobsMode::raw
-          ? sampling::logprob_of({logits, vocabulary}, task.vocabulary, token, task.top_logprobs)
-          : sampling::logprob_of_warped({probabilities_.data(), vocabulary}, token,
-                                        task.top_logprobs));
+  return sampling::logprob_of({logits, vocabulary}, task.vocabulary, token, task.top_logprobs);
 }
 
 void CpuOperations::score(std::span<ScoreTask> tasks) {

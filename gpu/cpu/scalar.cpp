@@ -51,6 +51,20 @@ class ScalarKernels final : public Kernels {
 public:
   const char* name() const override { return "scalar"; }
 
+  double multiply_adds(int rounds) const override {
+    constexpr int sums = 16;
+    std::array<float, sums> sum{};
+    volatile float factor = 1;
+    for (int i = 0; i < rounds; ++i) {
+      const float x = factor;
+      for (float& s : sum)
+        s += x * x;
+    }
+    volatile float keep = sum[0];
+    static_cast<void>(keep);
+    return double(rounds) * sums;
+  }
+
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     return std::size_t(rows) * std::size_t(w.inputs()) * sizeof(float);
   }

@@ -3,17 +3,39 @@
 #include <boost/json/array.hpp>
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 using namespace paceline::testing;
 
 TEST_CASE("bench --json has the documented keys") {
   const auto object = paceline_json(
       {"bench", "--num-prompts", "1", "--repetitions", "1", "-n", "16", "--temperature", "0.8"});
-  check_keys(object,
-             {"target.parameters", "draft.parameters", "machine.cores", "steps.target_seconds",
-              "steps.draft_seconds", "steps.prefill_512_seconds", "ratios.rows8_over_rows1",
-              "ratios.rows16_over_rows1", "ratios.sync_over_off", "ratios.overlap_over_off",
-              "ratios.overlap_over_sync", "ratios.auto_over_best", "ratios.sync_over_formula",
-              "ratios.actor_overhead"});
+  check_keys(object, {"target.parameters",
+                      "draft.parameters",
+                      "machine.cores",
+                      "steps.target_seconds",
+                      "steps.draft_seconds",
+                      "steps.prefill_512_seconds",
+                      "ratios.rows8_over_rows1",
+                      "ratios.rows16_over_rows1",
+                      "ratios.sync_over_off",
+                      "ratios.overlap_over_off",
+                      "ratios.overlap_over_sync",
+                      "ratios.auto_over_best",
+                      "ratios.sync_over_formula",
+                      "ratios.actor_overhead",
+                      "machine.read_bytes_per_second",
+                      "machine.multiply_adds_per_second",
+                      "machine.product_multiply_adds_per_second",
+                      "ratios.bandwidth_fraction",
+                      "ratios.prefill_fraction_of_peak",
+                      "ratios.peak_memory_over_weights",
+                      "ratios.sampler_over_rows8"});
+  for (const std::string vocabulary : {"32768", "151936", "262144"})
+    for (const std::string rule : {"rejection", "coupled", "match"})
+      check_keys(object.at("sampler_microseconds_per_row").at(vocabulary).at(rule).as_object(),
+                 {"none", "top-p", "top-k", "penalties"});
   for (const std::string rows : {"1", "2", "4", "8", "16"})
     CHECK(object.at("steps").at("target_seconds").at(rows).to_number<double>() > 0);
   for (const std::string mode : {"off", "sync", "overlap", "auto"})
@@ -35,6 +57,66 @@ TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exac
   CHECK(first.at("modes") == second.at("modes"));
   CHECK(first.at("modes").at("off").at("tokens_per_second").to_number<double>() ==
         doctest::Approx(1 / 14.1e-3).epsilon(0.05));
+}
+
+TEST_CASE("bench --scale measures larger models of the same distribution") {
+  const std::vector<std::string> plain{"bench", "--num-prompts", "1", "--repetitions", "1", "-n",
+                                       "64",    "--temperature", "0", "--window",      "3"};
+  std::vector<std::string> scaled = plain;
+  scaled.insert(scaled.end(), {"--scale", "14m", "--draft-scale", "1.5m"});
+  const auto small = paceline_json(plain);
+  const auto large = paceline_json(scaled);
+  CHECK(large.at("target").at("name") == "demo, scaled to 14m");
+  CHECK(large.at("target").at("parameters").to_number<double>() ==
+        doctest::Approx(14e6).epsilon(0.05));
+  CHECK(large.at("draft").at("parameters").to_number<double>() ==
+        doctest::Approx(1.5e6).epsilon(0.2));
+  // A larger model of another distribution would accept next to nothing.
+  CHECK(large.at("modes").at("sync").at("acceptance_rate").to_number<double>() ==
+        doctest::Approx(small.at("modes").at("sync").at("acceptance_rate").to_number<double>())
+            .epsilon(0.25));
+}
+
+TEST_CASE("bench leaves no scaled model behind") {
+  const TemporaryFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const auto result = run_paceline({"bench", "--num-prompts", "1", "--repetitions", "1", "-n", "2",
+                                    "--scale", "14m", "--speculation", "off"});
+  unsetenv("TMPDIR");
+  CHECK(result.status == 0);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("bench --compare sets an earlier report beside this one") {
+  const std::vector<std::string> simulated{
+      "bench", "--device", "sim:14.1ms", "--draft-device", "sim:1.8ms", "--num-prompts",
+      "1",     "-n",       "16",         "--repetitions",  "1",         "--temperature",
+      "0"};
+  const auto before = run_paceline([&] {
+    auto arguments = simulated;
+    arguments.push_back("--json");
+    return arguments;
+  }());
+  REQUIRE(before.status == 0);
+  const TemporaryFolder folder;
+  auto again = simulated;
+  again.insert(again.end(), {"--compare", folder.file("before.json", before.output)});
+  const auto object = paceline_json(again);
+  CHECK(object.at("now_over_before").at("modes.off.tokens_per_second").to_number<double>() == 1);
+  const auto shown = run_paceline(again);
+  CHECK(shown.output.find("now / before") != std::string::npos);
+
+  for (const char* text : {"", "{}", "[]"})
+    check_complaint(run_paceline({"bench", "--compare", folder.file("bad.json", text)}), 2,
+                    {"bad.json"});
+}
+
+TEST_CASE("bench refuses sizes that are none, or too small") {
+  for (const char* size : {"", "350", "m", "-1b", "0m", "1g", "350mb"}) {
+    CAPTURE(size);
+    check_complaint(run_paceline({"bench", "--scale", size}), 2, {"--scale"});
+  }
+  check_complaint(run_paceline({"bench", "--scale", "1m"}), 2, {"cannot scale"});
 }
 
 TEST_CASE("bench refuses files without prompts") {

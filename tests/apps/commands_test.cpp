@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,6 +20,20 @@ TEST_CASE("tokenize gives ids and pieces") {
   CHECK(shown.output.find("  def\n") != std::string::npos);
   CHECK(paceline_json({"tokenize"}, "def f(x):").at("tokens") == object.at("tokens"));
   CHECK(paceline_json({"tokenize", ""}).at("tokens").as_array().empty());
+}
+
+TEST_CASE("tokenize encodes and decodes line by line") {
+  const auto result = run_paceline({"tokenize", "--jsonl"}, "\"def f(x):\\n\"\n[348, -1]\n\"\"");
+  REQUIRE(result.status == 0);
+  const auto whole = paceline_json({"tokenize"}, "def f(x):\n");
+  const std::string first = json::serialize(whole) + "\n";
+  CHECK(result.output.starts_with(first));
+  CHECK(result.output.substr(first.size()) ==
+        "{\"text\":\" def\"}\n{\"tokens\":[],\"pieces\":[]}\n");
+  for (const char* line : {"def", "{}", "[\"a\"]", "[1.5]", "[1e99]", ""}) {
+    const std::string input = std::string("\"a\"\n") + line + "\n";
+    check_complaint(run_paceline({"tokenize", "--jsonl"}, input), 2, {"line 2"});
+  }
 }
 
 TEST_CASE("score gives each token's log-probability, and perplexity from their mean") {

@@ -1,6 +1,10 @@
-// Byte-pair encoding of one word (Sennrich et al. 2016), over bytes as GPT-2 does it.
+// Byte-pair encoding of one piece of text (Sennrich et al. 2016), over bytes as GPT-2 does it, or
+// over characters as SentencePiece does it.
 #pragma once
 
+#include "models/tokenizer/part.hpp"
+#include "models/tokenizer/vocabulary.hpp"
+#include "paceline/error.hpp"
 #include "paceline/request.hpp"
 
 #include <array>
@@ -32,24 +36,38 @@ public:
     std::vector<std::uint64_t> heap;
   };
 
-  Bpe() { byte_tokens.fill(-1); }
+  Bpe();
+  /// "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's alphabet.
+  static Result<Bpe> read(Part& part, const Vocabulary& vocabulary, bool byte_level);
 
   /// Appends the word's tokens: the pair of lowest rank merges first, the leftmost of equals;
-  /// O(n log n). A byte without a token is left out, as the reference implementation does.
+  /// O(n log n). What the vocabulary does not know becomes byte tokens or the unknown token, or is
+  /// left out, as the reference implementation does.
   void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
 
   static std::uint64_t pair(TokenId left, TokenId right) {
     return std::uint64_t(std::uint32_t(left)) << 32 | std::uint32_t(right);
   }
 
-  std::array<TokenId, 256> byte_tokens; ///< -1: none.
+  bool byte_level = true;
+  std::array<TokenId, 256> byte_tokens; ///< Of bytes, or else of ASCII characters. -1: none.
+  boost::unordered_flat_map<char32_t, TokenId> character_tokens; ///< Of the other characters.
   boost::unordered_flat_map<std::uint64_t, Merge> merges;
   /// Words that are tokens as a whole, whatever the merges say (`ignore_merges`); else empty.
-  boost::unordered_flat_map<std::string, TokenId> words;
+  boost::unordered_flat_map<std::string, TokenId, StringHash, std::equal_to<>> words;
+  /// Tokens such as <0x0A>; -1: none.
+  std::array<TokenId, 256> fallback_tokens;
+  TokenId unknown = -1;      ///< -1: none.
+  bool fuse_unknown = false; ///< Several in a row become one.
 
 private:
   static constexpr std::uint32_t no_merge = ~0u;
+  Result<void> read_alphabet(Part& part, const Vocabulary& vocabulary);
+  Result<void> read_unknown(Part& part, const Vocabulary& vocabulary);
+  Result<void> read_merges(Part& part, const Vocabulary& vocabulary);
   bool lay_out(std::string_view word, Scratch& scratch) const;
+  bool fall_back(std::string_view character, Scratch& scratch) const;
+  TokenId token_of(std::string_view word, std::size_t& size) const;
   void find_merge(Scratch& scratch, std::int32_t at) const;
   void merge_short(Scratch& scratch) const;
   void merge_long(Scratch& scratch) const;

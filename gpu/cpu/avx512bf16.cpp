@@ -1,0 +1,266 @@
+// Products of bf16 weights by vdpbf16ps (Intel SDM volume 2; also AMD from Zen 4 on): a lane is an
+// output, a step is a pair of inputs, broadcast from the staged rows. Every row of every product is
+// summed over the pairs from 0 on, in one accumulator: the number of rows leaves no mark.
+#include "gpu/cpu/avx512bf16.hpp"
+
+#include "gpu/cpu/product_kernels.hpp"
+
+#if defined(__x86_64__)
+
+#include <algorithm>
+#include <immintrin.h>
+
+// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512bf16,prefer-vector-width=512")
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+namespace paceline::gpu::cpu {
+namespace {
+
+/// Rows and weight tiles whose sums are in registers together, where rows are many: eight
+/// broadcasts and three loads for 24 products.
+constexpr int panel_rows = 8;
+constexpr int panel_tiles = 3;
+/// A single stream of weights is asked for this far ahead, whatever tile that is in: a step of
+/// 16 rows takes longer than a line takes to come, and leaves the hardware's prefetcher no room.
+constexpr std::size_t prefetch_bytes = 16384;
+/// Smaller weights come from a cache, where one row waits for its own sums: several tiles at once.
+constexpr std::size_t cached_bytes = std::size_t(4) << 20;
+
+constexpr std::size_t pair_bytes = 4;                   // Two inputs of a row, staged,
+constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's outputs.
+
+// staged: blocks of row_block rows, each [pair of inputs][row of the block][2].
+struct Product {
+  Tensor out;
+  const std::byte* staged;
+  const PackedWeight& w;
+  bool add;
+
+  int pairs() const { return w.padded_inputs() / 2; }
+  int rows_of(int block) const { return std::min(row_block, out.rows - block * row_block); }
+  const std::byte* rows(int block) const {
+    return staged + std::size_t(block) * std::size_t(pairs()) * row_block * pair_bytes;
+  }
+};
+
+inline __m512bh broadcast(const std::byte* pair) {
+  return __m512bh(_mm512_set1_epi32(*reinterpret_cast<const int*>(pair)));
+}
+inline __m512bh load(const std::byte* weights) {
+  return __m512bh(_mm512_load_si512(weights));
+}
+inline void prefetch(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+}
+
+inline void finish(const Product& p, __m512 sum, int row, int tile) {
+  const int first = tile * tile_outputs;
+  float* out = p.out.row(row) + first;
+  const int count = std::min(tile_outputs, p.w.outputs() - first);
+  const auto wanted = __mmask16((1u << count) - 1u);
+  if (p.add)
+    sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, out), sum);
+  _mm512_mask_storeu_ps(out, wanted, sum);
+}
+
+/// Rows against Tiles tiles from `tile` on. in: the first of the rows' pairs, `stride` bytes from
+/// one pair to the next. Each step asks for the line at `ahead`, which moves on with it.
+template <int Rows, int Tiles>
+__attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
+                                     int row, int tile, const std::byte* ahead) {
+  const std::size_t tile_bytes = p.w.tile_bytes();
+  const std::byte* w = p.w.tile(tile);
+  __m512 sum[Rows][Tiles];
+  UNROLL for (int r = 0; r < Rows; ++r) UNROLL for (int t = 0; t < Tiles; ++t) sum[r][t] =
+      _mm512_setzero_ps();
+  for (int k = p.pairs(); k > 0; --k, w += line, in += stride, ahead += line) {
+    __m512bh weights[Tiles];
+    UNROLL for (int t = 0; t < Tiles; ++t) weights[t] = load(w + std::size_t(t) * tile_bytes);
+    prefetch(ahead);
+    UNROLL for (int r = 0; r < Rows; ++r) {
+      const __m512bh x = broadcast(in + std::size_t(r) * pair_bytes);
+      UNROLL for (int t = 0; t < Tiles; ++t) sum[r][t] = _mm512_dpbf16_ps(sum[r][t], weights[t], x);
+    }
+  }
+  UNROLL for (int r = 0; r < Rows; ++r) UNROLL for (int t = 0; t < Tiles; ++t)
+      finish(p, sum[r][t], row + r, tile + t);
+}
+
+/// Up to 16 rows: the weights are one stream, from memory once.
+template <int Rows = row_block>
+void few_rows(const Product& p, int first, int last) {
+  if constexpr (Rows > 1) {
+    if (p.out.rows < Rows)
+      return few_rows<Rows - 1>(p, first, last);
+  }
+  constexpr std::size_t stride = Rows * pair_bytes;
+  if constexpr (Rows <= 4) {
+    if (p.w.bytes() <= cached_bytes)
+      for (; first + 4 <= last; first += 4)
+        block<Rows, 4>(p, p.staged, stride, 0, first, p.w.tile(first));
+  }
+  for (; first < last; ++first)
+    block<Rows, 1>(p, p.staged, stride, 0, first, p.w.tile(first) + prefetch_bytes);
+}
+
+/// The rows of one staged block, from `from` on, against Tiles tiles.
+template <int Tiles>
+void rows_of_block(const Product& p, int staged_block, int tile, const std::byte* next) {
+  const int rows = p.rows_of(staged_block);
+  const std::size_t stride = std::size_t(rows) * pair_bytes;
+  const std::byte* in = p.rows(staged_block);
+  const int first = staged_block * row_block;
+  int r = 0;
+  for (; r + panel_rows <= rows; r += panel_rows, next += p.w.tile_bytes())
+    block<panel_rows, Tiles>(p, in + std::size_t(r) * pair_bytes, stride, first + r, tile, next);
+  for (; r < rows; ++r)
+    block<1, Tiles>(p, in + std::size_t(r) * pair_bytes, stride, first + r, tile, next);
+}
+
+/// All rows against a panel of tiles that stays in the second-level cache; while the first rows
+/// pass, the next panel is asked for.
+template <int Tiles>
+void panel(const Product& p, int tile) {
+  const int blocks = (p.out.rows + row_block - 1) / row_block;
+  const std::byte* const here = p.w.tile(tile);
+  const std::byte* next = here + std::size_t(Tiles) * p.w.tile_bytes();
+  for (int b = 0; b < blocks; ++b) {
+    rows_of_block<Tiles>(p, b, tile, b < 2 ? next : here);
+    next += 2 * p.w.tile_bytes();
+  }
+}
+
+void many_rows(const Product& p, int first, int last) {
+  for (; first + panel_tiles <= last; first += panel_tiles)
+    panel<panel_tiles>(p, first);
+  for (; first < last; ++first)
+    panel<1>(p, first);
+}
+
+/// 16 pairs of inputs of one row, rounded to bf16; zeros past `inputs`.
+inline __m512i pairs_of_row(const float* in, int inputs) {
+  const auto mask = [&](int first) {
+    return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
+  };
+  const __m512 low = _mm512_maskz_loadu_ps(mask(0), in);
+  const __m512 high = _mm512_maskz_loadu_ps(mask(16), in + 16);
+  return __m512i(_mm512_cvtne2ps_pbh(high, low));
+}
+
+/// v[i][j] becomes v[j][i].
+inline void transpose(__m512i (&v)[16]) {
+  __m512i t[16];
+  UNROLL for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  UNROLL for (int i = 0; i < 16; i += 4) UNROLL for (int j = 0; j < 2; ++j) {
+    v[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
+    v[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
+  }
+  UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 2; ++j) {
+    t[i + 8 * j] = _mm512_shuffle_i32x4(v[8 * j + i], v[8 * j + i + 4], 0x88);
+    t[i + 8 * j + 4] = _mm512_shuffle_i32x4(v[8 * j + i], v[8 * j + i + 4], 0xDD);
+  }
+  UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 2; ++j) {
+    v[i + 4 * j] = _mm512_shuffle_i32x4(t[i + 4 * j], t[i + 4 * j + 8], 0x88);
+    v[i + 4 * j + 8] = _mm512_shuffle_i32x4(t[i + 4 * j], t[i + 4 * j + 8], 0xDD);
+  }
+}
+
+void stage_block(std::byte* to, Tensor in, int first, int rows, int padded) {
+  const auto wanted = __mmask16((1u << rows) - 1u);
+  for (int i = 0; i < padded; i += 32) {
+    if (rows == 1) {
+      _mm512_storeu_si512(to, pairs_of_row(in.row(first) + i, in.cols - i));
+      to += line;
+      continue;
+    }
+    __m512i v[16];
+    UNROLL for (int r = 0; r < 16; ++r) v[r] =
+        r < rows ? pairs_of_row(in.row(first + r) + i, in.cols - i) : _mm512_setzero_si512();
+    transpose(v);
+    UNROLL for (int pair = 0; pair < 16; ++pair, to += std::size_t(rows) * pair_bytes)
+        _mm512_mask_storeu_epi32(to, wanted, v[pair]);
+  }
+}
+
+class Avx512Bf16Kernels final : public ProductKernels {
+public:
+  const char* name() const override { return "avx512bf16"; }
+
+  double multiply_adds(int rounds) const override {
+    constexpr int sums = 16;
+    __m512 sum[sums];
+    UNROLL for (int i = 0; i < sums; ++i) sum[i] = _mm512_set1_ps(float(i));
+    __m512bh ones = __m512bh(_mm512_set1_epi16(0x3F80));
+    for (int round = 0; round < rounds; ++round) {
+      asm volatile("" : "+v"(ones)); // Not known to the compiler.
+      UNROLL for (int i = 0; i < sums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], ones, ones);
+    }
+    UNROLL for (int i = 0; i < sums; ++i) asm volatile("" ::"v"(sum[i]));
+    return double(rounds) * sums * 32;
+  }
+
+  std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
+    if (w.dtype() != DType::bf16)
+      return portable_.staged_bytes(rows, w);
+    return std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes;
+  }
+
+  void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+             int last) const override {
+    if (w.dtype() != DType::bf16)
+      return portable_.stage(staged, in, w, first, last);
+    for (int r = first; r < last; r += row_block)
+      stage_block(staged + staged_bytes(r, w), in, r, std::min(row_block, in.rows - r),
+                  w.padded_inputs());
+  }
+
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+              bool add) const override {
+    if (w.dtype() != DType::bf16)
+      return portable_.linear(out, staged, w, first, last, add);
+    const Product product{out, staged, w, add};
+    if (out.rows <= row_block)
+      few_rows(product, first, last);
+    else
+      many_rows(product, first, last);
+  }
+};
+
+} // namespace
+} // namespace paceline::gpu::cpu
+
+#undef UNROLL
+#pragma GCC pop_options
+
+namespace paceline::gpu::cpu {
+
+const Kernels* avx512bf16_kernels() {
+  static const bool usable =
+      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+  if (!usable)
+    return nullptr;
+  static const Avx512Bf16Kernels kernels;
+  return &kernels;
+}
+
+} // namespace paceline::gpu::cpu
+
+#else
+
+namespace paceline::gpu::cpu {
+
+const Kernels* avx512bf16_kernels() {
+  return nullptr;
+}
+
+} // namespace paceline::gpu::cpu
+
+#endif
