@@ -24,12 +24,19 @@ TokenId token_at(const Frontier& at, int position) {
 
 } // namespace
 
+TokenId DraftStep::Part::token_at(int position) const {
+  if (!fork || position < fork->position)
+    return actors::token_at(sequence->at, position);
+  return position == fork->position ? fork->token : fork->chain->token(position);
+}
+
 DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
     : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
       board_(std::move(board)),
       workspace_(base::value_or_throw(parts_.model->make_workspace(
-          limits::draft_prefill_chunk + parts_.max_num_seqs * (sampling::limits::window_max + 1),
-          parts_.max_num_seqs))),
+          limits::draft_prefill_chunk + parts_.max_num_seqs * (sampling::limits::window_max + 1) +
+              parts_.fork_rows,
+          parts_.max_num_seqs + parts_.fork_rows))),
       rows_(std::make_shared<RowPool>(parts_.device, parts_.vocabulary)) {}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
@@ -57,9 +64,11 @@ void DraftStep::absorb(DraftBoard::News news) {
 void DraftStep::absorb(Frontier frontier) {
   Sequence& s = sequences_[frontier.spec->id];
   const bool first_stay = !s.at.residence || s.at.residence->epoch < frontier.residence->epoch;
-  if (!first_stay && (frontier.chain->epoch() < s.at.chain->epoch() ||
-                      frontier.residence->epoch < s.at.residence->epoch))
+  if (!first_stay &&
+      (frontier.epoch < s.at.epoch || frontier.residence->epoch < s.at.residence->epoch))
     return; // older news than what is known
+  if (first_stay || frontier.epoch != s.at.epoch)
+    s.forks.clear();
   if (first_stay) {
     const auto cached = frontier.log->first(frontier.residence->cached_at_grant);
     s.fed.assign(cached.begin(), cached.end());
@@ -88,14 +97,38 @@ void DraftStep::choose() {
   for (auto& [id, s] : sequences_)
     if (const Reach reach = reach_of(s); !(hurry && reach.far()))
       choose(s, reach, budget);
+  fork_rows_ = 0;
+  if (!hurry)
+    choose_forks();
+}
+
+/// Only when nobody waits for a window, and for sequences whose own window is whole.
+void DraftStep::choose_forks() {
+  for (auto& [id, s] : sequences_) {
+    const Frontier& at = s.at;
+    if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
+      continue;
+    for (Fork* fork : s.forks.choose(at, context_of(s), *parts_.pool)) {
+      if (fork_rows_ >= parts_.fork_rows)
+        return;
+      Part part{&s, fork, {}, fork->fed, fork->chain->next(), {}, nullptr};
+      part.tokens.push_back(part.token_at(fork->fed));
+      pass_.push_back(std::move(part));
+      ++fork_rows_;
+    }
+  }
 }
 
 bool DraftStep::Reach::far() const {
   return end - start > sampling::limits::window_max + 1;
 }
 
+int DraftStep::context_of(const Sequence&) const {
+  return parts_.model->info().max_model_len;
+}
+
 DraftStep::Reach DraftStep::reach_of(const Sequence& s) const {
-  const int context = std::min(parts_.model->info().max_model_len, s.at.pages->capacity());
+  const int context = std::min(context_of(s), s.at.pages->capacity());
   const int fed = int(s.fed.size());
   const int draws = s.at.chain->next();
   if (draws >= 0 && draws <= context) // the last token is fed again when all are: for its logits
@@ -113,7 +146,7 @@ void DraftStep::choose(Sequence& s, const Reach& reach, int& budget) {
     return;
   if (reach.far())
     budget -= count;
-  Part part{&s, {}, reach.start, count == missing ? reach.draws : -1, {}, nullptr};
+  Part part{&s, nullptr, {}, reach.start, count == missing ? reach.draws : -1, {}, nullptr};
   for (int i = reach.start; i < reach.start + count; ++i)
     part.tokens.push_back(token_at(s.at, i));
   pass_.push_back(std::move(part));
@@ -122,19 +155,23 @@ void DraftStep::choose(Sequence& s, const Reach& reach, int& budget) {
 void DraftStep::plan() {
   std::vector<models::SequenceRows> batch;
   rows_fed_ = 0;
+  copies_.clear();
   for (Part& part : pass_) {
-    Frontier& at = part.sequence->at;
-    part.sequence->fed.resize(std::size_t(part.start));
+    const Frontier& at = part.sequence->at;
+    if (!part.fork)
+      part.sequence->fed.resize(std::size_t(part.start));
+    else if (const auto copy = std::exchange(part.fork->copy, std::nullopt))
+      copies_.push_back(*copy);
     const int count = int(part.tokens.size());
-    batch.push_back({at.pages->ids, part.start, part.tokens, part.draws < 0 ? count : count - 1});
+    batch.push_back({part.pages(), part.start, part.tokens, part.draws < 0 ? count : count - 1});
     rows_fed_ += count;
     if (part.draws < 0)
       continue;
-    at.chain->bind(part.draws + 1);
+    part.chain().bind(part.draws + 1);
     if (at.spec->needs_q())
       part.q = rows_->take();
     for (int i = at.log_length; i < part.draws; ++i)
-      part.prefix.push_back(token_at(at, i));
+      part.prefix.push_back(part.token_at(i));
   }
   parts_.model->plan(batch, *parts_.pool, *workspace_);
   tasks_.clear();
@@ -154,7 +191,8 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   task.rule = at.spec->judged_by();
   task.noise = at.spec->noise;
   task.position = std::uint32_t(part.draws);
-  task.attempt = std::uint32_t(at.chain->start());
+  task.attempt = part.chain().attempt();
+  task.guesses_wanted = at.forking.rows > 0;
   task.q = part.q.get();
   if (task.q) // ids that only the target has are never drafted
     std::fill(task.q + drawable_, task.q + rows_->row_length(), 0.0f);
@@ -169,6 +207,8 @@ gpu::Work DraftStep::work() const {
 }
 
 void DraftStep::run(gpu::Operations& operations) {
+  if (!copies_.empty())
+    operations.copy_pages(*parts_.pool, copies_);
   parts_.model->forward(operations, *workspace_);
   operations.propose(tasks_);
 }
@@ -178,28 +218,33 @@ void DraftStep::complete(base::TimePoint now) {
   const auto share = (now - begin_) / std::max<std::int64_t>(1, std::int64_t(tasks_.size()));
   for (Part& part : pass_) {
     Sequence& s = *part.sequence;
-    s.fed.insert(s.fed.end(), part.tokens.begin(), part.tokens.end());
-    s.at.residence->cached.store(std::min(int(s.fed.size()), s.at.length()),
-                                 std::memory_order_release);
+    if (part.fork) {
+      ++part.fork->fed;
+    } else {
+      s.fed.insert(s.fed.end(), part.tokens.begin(), part.tokens.end());
+      s.at.residence->cached.store(std::min(int(s.fed.size()), s.at.length()),
+                                   std::memory_order_release);
+    }
     if (part.draws < 0)
       continue;
     const gpu::ProposeTask& drawn = tasks_[next_task++];
-    Chain& chain = *s.at.chain;
+    Chain& chain = part.chain();
     chain.add_busy(share);
     if (drawn.failed || (s.at.spec->needs_q() && !part.q))
       chain.end_at(part.draws);
     else
-      chain.put(part.draws, drawn.token, std::move(part.q));
+      chain.put(part.draws, drawn.token, std::move(part.q), drawn.guesses);
   }
   add(parts_.telemetry->drafted, tasks_.size());
   parts_.telemetry->overlap.drafted(begin_, now);
   if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
-    const auto old = parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed);
+    auto& mean =
+        fork_rows_ > 0 ? parts_.telemetry->draft_fork_step_ns : parts_.telemetry->draft_step_ns;
+    const auto old = mean.load(std::memory_order_relaxed);
     auto took = (now - begin_).count();
     if (old > 0) // one that stalled says little of the next
       took = std::min(took, 8 * old);
-    parts_.telemetry->draft_step_ns.store(old ? old + (took - old) / 8 : took,
-                                          std::memory_order_relaxed);
+    mean.store(old ? old + (took - old) / 8 : took, std::memory_order_relaxed);
   }
   pass_.clear();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/draft_board.hpp"
+#include "actors/draft_forks.hpp"
 #include "actors/row_pool.hpp"
 #include "actors/telemetry.hpp"
 #include "gpu/lane.hpp"
@@ -24,6 +25,7 @@ public:
     std::shared_ptr<gpu::KvPool> pool;
     int vocabulary = 0; ///< The target's without padding; q rows have this length.
     int max_num_seqs = 0;
+    int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
     std::shared_ptr<Telemetry> telemetry;
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
@@ -41,6 +43,7 @@ private:
     messages::Frontier at;
     std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
     int agreed = 0;           ///< Of these, leading ones known to be committed.
+    ForkSet forks;
   };
   /// What a sequence wants next: the tokens of positions [start, end) fed, and then the token at
   /// `draws` (-1: none, it only reads).
@@ -50,14 +53,21 @@ private:
     int draws = -1;
     bool far() const; ///< Too much for the pass that draws: it catches up first.
   };
-  /// One sequence's part of a pass.
+  /// One sequence's, or one of its forks', part of a pass.
   struct Part {
     Sequence* sequence = nullptr;
+    Fork* fork = nullptr;        ///< Null: the sequence's own chain.
     std::vector<TokenId> tokens; ///< To feed, from position `start`.
     int start = 0;
     int draws = -1;              ///< Position drawn after them; -1: none (catching up).
     std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
     messages::QRow q;
+
+    messages::Chain& chain() const { return fork ? *fork->chain : *sequence->at.chain; }
+    const std::vector<std::uint32_t>& pages() const {
+      return fork ? fork->pages : sequence->at.pages->ids;
+    }
+    TokenId token_at(int position) const;
   };
 
   void absorb(DraftBoard::News news);
@@ -65,6 +75,8 @@ private:
   void choose();
   Reach reach_of(const Sequence& sequence) const;
   void choose(Sequence& sequence, const Reach& reach, int& budget);
+  void choose_forks();
+  int context_of(const Sequence& sequence) const;
   void plan();
   gpu::ProposeTask task(Part& part, const float* logits);
 
@@ -76,8 +88,10 @@ private:
 
   std::map<messages::SequenceId, Sequence> sequences_;
   std::vector<Part> pass_; ///< Of the pass being made.
+  std::vector<gpu::PageCopy> copies_;
   std::vector<gpu::ProposeTask> tasks_;
   int rows_fed_ = 0;
+  int fork_rows_ = 0; ///< Of these, forks'.
   base::TimePoint begin_;
 };
 

@@ -34,7 +34,7 @@ void HostDraftStep::absorb(DraftBoard::News news) {
     if (frontier.residence->over.load(std::memory_order_acquire))
       continue;
     Frontier& known = sequences_[frontier.spec->id];
-    if (!known.chain || known.chain->epoch() <= frontier.chain->epoch())
+    if (!known.chain || known.epoch <= frontier.epoch)
       known = std::move(frontier);
   }
   std::erase_if(sequences_, [](const auto& entry) {

@@ -20,6 +20,12 @@ inline constexpr int choice_max = 65'535;
 /// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
 /// least recently used first, when a sequence wants their pages.
 inline constexpr std::size_t prefix_entries_max = 1u << 20;
+/// Forks of one frontier, and rows that all forks of a pass may have together.
+inline constexpr int forks_max = 64;
+inline constexpr int fork_rows_max = 64;
+/// Pages of the draft's pool beyond the target's, for each row of forks. Forks take what no
+/// sequence has; where nothing is left there are fewer of them.
+inline constexpr int pages_per_fork_row = 3;
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 

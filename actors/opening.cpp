@@ -35,6 +35,7 @@ Result<void> check(const EngineOptions& o) {
   for (const auto& result :
        {check_range("--max-num-seqs", o.max_num_seqs, 1, limits::max_num_seqs_max),
         check_range("--max-waiting", o.max_waiting, 0, limits::max_waiting_max),
+        check_range("--fork-rows", o.fork_rows, 0, limits::fork_rows_max),
         check_range("--page-tokens", o.page_tokens, 1, 1024),
         check_range("--prefill-chunk", o.prefill_chunk, 1, 65'536),
         check_range("--threads", o.threads, 0, gpu::limits::lane_threads_max),
@@ -93,7 +94,21 @@ std::size_t page_bytes(const Loaded& loaded, int page_tokens) {
   return loaded.model->kv_shape(page_tokens).page_bytes();
 }
 
-/// Pages per pool: draft and target hold the same tokens, out of one budget.
+/// Rows that a draft pass may have for forks.
+int fork_rows_of(const EngineOptions& o) {
+  const bool forks = o.lookahead == Lookahead::automatic || o.lookahead == Lookahead::fork;
+  const bool ahead =
+      o.speculation == SpeculationMode::automatic || o.speculation == SpeculationMode::overlap;
+  return forks && ahead ? o.fork_rows : 0;
+}
+
+/// What forks may hold beside what sequences do.
+std::size_t fork_pages_of(const EngineOptions& o) {
+  return std::size_t(fork_rows_of(o) * limits::pages_per_fork_row);
+}
+
+/// Pages per pool: draft and target hold the same tokens, out of one budget. The draft's forks have
+/// some more, as far as the budget goes.
 Result<std::size_t> pages_for(const EngineOptions& o, const Loaded& target,
                               const std::optional<Loaded>& draft, int max_model_len) {
   const std::size_t both =
@@ -106,7 +121,9 @@ Result<std::size_t> pages_for(const EngineOptions& o, const Loaded& target,
   std::size_t budget = o.kv_memory_bytes;
   if (budget == 0) // what all sequences may need, but leave most of the memory alone
     budget = std::max(one * both, std::min(all * both, target.device->memory().available / 4));
-  const std::size_t count = std::min(budget / both, all);
+  const std::size_t forks = draft ? fork_pages_of(o) * page_bytes(*draft, o.page_tokens) : 0;
+  const std::size_t rest = budget >= one * both + forks ? budget - forks : budget;
+  const std::size_t count = std::min(rest / both, all);
   if (count < one)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("a KV cache of {} bytes does not hold one sequence of {} tokens",
@@ -121,12 +138,18 @@ int context_of(const EngineOptions& o, const Loaded& target) {
                              : std::min(trained, models::limits::positions_default);
 }
 
+/// A caller's drafter proposes one continuation.
+Lookahead chain_at_most(Lookahead lookahead) {
+  return lookahead == Lookahead::none ? lookahead : Lookahead::chain;
+}
+
 sampling::PolicyOptions policy_of(const EngineOptions& o, const Loaded& target,
                                   const std::optional<Loaded>& draft) {
   sampling::PolicyOptions policy;
   policy.mode = draft || o.drafter ? o.speculation : SpeculationMode::off;
   policy.window = o.window;
-  policy.lookahead = o.lookahead;
+  policy.lookahead = draft ? o.lookahead : chain_at_most(o.lookahead);
+  policy.fork_rows = o.fork_rows;
   if (draft) { // reading weights is what a step costs
     const auto bytes = double(std::max<std::size_t>(target.model->info().weight_bytes, 1));
     policy.prior_cost_ratio =
@@ -177,8 +200,8 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
                               std::pair{draft ? &*draft : nullptr, &parts.draft_pool}}) {
     if (!loaded)
       continue;
-    auto made =
-        gpu::KvPool::create(*loaded->device, loaded->model->kv_shape(o.page_tokens), *pages);
+    auto made = gpu::KvPool::create(*loaded->device, loaded->model->kv_shape(o.page_tokens),
+                                    *pages + (pool == &parts.draft_pool ? fork_pages_of(o) : 0));
     if (!made)
       return tl::unexpected(made.error());
     *pool = *made;
@@ -202,8 +225,8 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
   parts.sampler.vocabulary = vocabulary;
   parts.sampler.telemetry = parts.telemetry;
   if (draft) {
-    const DraftStep::Parts drafting{draft->model, draft->device,  parts.draft_pool,
-                                    vocabulary,   o.max_num_seqs, parts.telemetry};
+    const DraftStep::Parts drafting{draft->model,   draft->device,   parts.draft_pool, vocabulary,
+                                    o.max_num_seqs, fork_rows_of(o), parts.telemetry};
     parts.draft = DraftModelParts{draft->device,
                                   [drafting](std::shared_ptr<DraftBoard> board) {
                                     return std::make_shared<DraftStep>(drafting, std::move(board));

@@ -125,10 +125,18 @@ void Scheduler::take_grant(SequenceId id, Epoch asked, const KvGrant& grant) {
   s->residence->epoch = mint();
   s->residence->cached_at_grant = grant.cached_draft;
   if (speculates(*s)) { // the draft reads the prompt while the target does
-    const auto reading = std::make_shared<Chain>(id, mint());
+    const auto reading = std::make_shared<Chain>(id);
     reading->begin(s->length(), s->length(), s->length());
     tell(self_, wiring_.draft,
-         Frontiers{{{s->spec, s->log, s->length(), {}, reading, s->draft_pages, s->residence}}});
+         Frontiers{{{s->spec,
+                     mint(),
+                     s->log,
+                     s->length(),
+                     {},
+                     reading,
+                     s->draft_pages,
+                     s->residence,
+                     {}}}});
   }
   pump();
 }

@@ -71,6 +71,7 @@ private:
   void ensure_pages(Sequence& s);
   bool speculates(const Sequence& s) const;
   sampling::Plan plan_for(const Sequence& s) const;
+  messages::Forking forking_for(const sampling::Plan& plan) const;
 
   // scheduler_verdicts.cpp: what became of it
   void take(const messages::Verdicts& verdicts);

@@ -50,8 +50,11 @@ sampling::Plan Scheduler::plan_for(const Sequence& s) const {
   if (s.spec->window > 0)
     plan.window = s.spec->window;
   plan.window = std::max(plan.window, 1);
-  const bool ahead = plan.mode == SpeculationMode::overlap && parts_.policy.lookahead;
+  const bool ahead =
+      plan.mode == SpeculationMode::overlap && parts_.policy.lookahead != Lookahead::none;
   plan.lookahead = ahead ? plan.window + 1 : 0;
+  if (!ahead)
+    plan.fork_rows = 0;
   return plan;
 }
 
@@ -182,9 +185,19 @@ void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
     return;
   entry.next_window = window;
   entry.next_lookahead = plan.lookahead;
-  entry.next_chain = std::make_shared<Chain>(s.spec->id, mint());
+  entry.next_epoch = mint();
+  entry.next_chain = std::make_shared<Chain>(s.spec->id);
+  entry.next_forking = forking_for(plan);
   entry.draft_pages = s.draft_pages;
   entry.residence = s.residence;
+}
+
+/// The rows of a pass are shared by all sequences that run.
+Forking Scheduler::forking_for(const sampling::Plan& plan) const {
+  if (plan.fork_rows == 0)
+    return {};
+  const auto running = std::max<int>(1, parts_.telemetry->running.load(std::memory_order_relaxed));
+  return {plan.fork_rows / running, plan.window, policy_.odds()};
 }
 
 /// Two windows ahead of the frontier, so that no step ever waits for the cache manager.

@@ -4,6 +4,7 @@
 #include "sampling/stop.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace paceline::actors {
 
@@ -39,7 +40,9 @@ void Scheduler::take(const Verdicts& verdicts) {
     round.judged += verdict.judged;
     round.accepted += verdict.accepted;
     round.lookaheads += verdict.had_lookahead;
-    round.hits += verdict.had_lookahead && verdict.hit;
+    round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
+    if (verdict.guesses > 0)
+      policy_.observe_guess(verdict.guess_rank);
     round.tokens += int(verdict.tokens.size());
     if (apply(entry, verdict, commits))
       ended.push_back(entry.spec->id);
@@ -117,16 +120,15 @@ bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
   return ended;
 }
 
-/// On a hit the chain goes on, on anything else the next one has begun (VerifyStep did both).
+/// VerifyStep has decided what goes on: the chain, a fork of it, the next chain, or nothing.
 void Scheduler::follow_chain(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
   const int frontier = entry.length + int(verdict.tokens.size());
-  if (verdict.hit) {
-    s.lookahead_until = std::max(frontier, s.chain ? s.chain->bound() : 0);
-  } else {
+  s.stats.drafted += verdict.forked;
+  if (verdict.next != s.chain) {
     retire_chain(s);
-    s.chain = entry.next_chain;
-    s.lookahead_until = 0;
+    s.chain = verdict.next;
   }
+  s.lookahead_until = verdict.hit == Hit::none ? 0 : std::max(frontier, s.chain->bound());
   s.window = s.chain ? entry.next_window : 0;
   if (verdict.draft_late)
     distrust_draft();
@@ -142,6 +144,7 @@ void Scheduler::retire_chain(Sequence& s) {
   stop_waiting(); // nobody will finish it
   s.chain->close();
   s.stats.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
+  s.stats.drafted += s.chain->drop_forks(std::numeric_limits<int>::max());
   s.chain = nullptr;
   s.window = 0;
 }
@@ -155,12 +158,14 @@ void Scheduler::count(Sequence& s, const BatchEntry& entry, const Verdict& verdi
   s.stats.judged += std::uint64_t(verdict.judged);
   s.stats.accepted += std::uint64_t(verdict.accepted);
   s.stats.lookahead_rounds += verdict.had_lookahead;
-  s.stats.lookahead_hits += verdict.had_lookahead && verdict.hit;
+  s.stats.lookahead_hits += verdict.had_lookahead && verdict.hit == Hit::chain;
+  s.stats.fork_hits += verdict.hit == Hit::fork;
   add(t.rounds, 1);
   add(t.judged, verdict.judged);
   add(t.accepted, verdict.accepted);
   add(t.lookahead_rounds, verdict.had_lookahead);
-  add(t.lookahead_hits, verdict.had_lookahead && verdict.hit);
+  add(t.lookahead_hits, verdict.had_lookahead && verdict.hit == Hit::chain);
+  add(t.fork_hits, verdict.hit == Hit::fork);
   for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
     add(t.accepted_by_position[std::size_t(k)], 1);
   if (entry.chain && verdict.judged > 0)
@@ -179,6 +184,8 @@ void Scheduler::observe(sampling::RoundObservation round, const Flight& flight,
   round.round_seconds = base::seconds(took);
   round.draft_step_seconds =
       double(parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)) * 1e-9;
+  round.fork_step_seconds =
+      double(parts_.telemetry->draft_fork_step_ns.load(std::memory_order_relaxed)) * 1e-9;
   if (round.window == 0 && round.mode != SpeculationMode::off)
     round.mode = SpeculationMode::off; // nothing was there to judge
   policy_.observe(round);

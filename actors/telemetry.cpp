@@ -70,6 +70,7 @@ Metrics Telemetry::snapshot() const {
     m.accepted_by_position.pop_back();
   m.rounds = rounds;
   m.lookahead_hits = lookahead_hits;
+  m.fork_hits = fork_hits;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;
   m.restarts = restarts;

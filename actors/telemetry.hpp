@@ -51,13 +51,15 @@ struct Telemetry {
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};
   std::atomic<std::uint64_t> rounds{0};
   std::atomic<std::uint64_t> lookahead_hits{0};
+  std::atomic<std::uint64_t> fork_hits{0};
   std::atomic<std::uint64_t> lookahead_rounds{0};
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<std::uint64_t> messages{0};
   std::atomic<std::int64_t> decode_round_ns{0};
   std::atomic<std::int64_t> decode_lane_ns{0};
-  std::atomic<std::int64_t> draft_step_ns{0}; ///< Smoothed lane time of one draft pass.
+  std::atomic<std::int64_t> draft_step_ns{0};      ///< Smoothed lane time of one draft pass
+  std::atomic<std::int64_t> draft_fork_step_ns{0}; ///< and of one that advances forks.
   std::atomic<std::size_t> kv_pages_total{0};
   std::atomic<std::size_t> kv_pages_used{0};
   std::atomic<std::size_t> kv_pages_quarantined{0};

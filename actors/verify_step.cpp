@@ -1,14 +1,22 @@
 #include "actors/verify_step.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace paceline::actors {
 
 using messages::BatchEntry;
 using messages::ForwardPass;
+using messages::Hit;
 using messages::Judged;
 using messages::Verdict;
 using messages::Verdicts;
+
+namespace {
+
+constexpr int limit_of_all = std::numeric_limits<int>::max();
+
+} // namespace
 
 VerifyStep::VerifyStep(std::shared_ptr<ForwardPass> pass, int vocabulary, bool check_draws,
                        std::shared_ptr<Telemetry> telemetry, Done done)
@@ -194,7 +202,8 @@ void VerifyStep::take_lookaheads() {
   for (std::size_t t = 0; t < tasks_.size(); ++t) {
     Case& c = cases_[owners_[t]];
     note(c.verdict, tasks_[t], TokenSource::lookahead);
-    c.verdict.hit = tasks_[t].accepted == 1;
+    if (tasks_[t].accepted == 1)
+      c.verdict.hit = Hit::chain;
     if (check_draws_ && !tasks_[t].tokens.empty()) {
       const BatchEntry& entry = pass_->batch.entries[owners_[t]];
       c.verdict.draft_lied |=
@@ -210,30 +219,53 @@ bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId to
     return true;
   const std::span<const float> row{q, std::size_t(vocabulary_)};
   return token == sampling::propose(entry.spec->judged_by(), row, entry.spec->noise,
-                                    std::uint32_t(position), std::uint32_t(entry.chain->start()));
+                                    std::uint32_t(position), entry.chain->attempt());
 }
 
-// A hit goes on with its chain, whose reach changes (to nothing, where no more is to be drafted:
-// what is bound stays); anything else ends it at once, on this thread, so that the draft stops
-// before its next token.
-void VerifyStep::hand_over(std::size_t index, Judged& judged) {
-  const BatchEntry& entry = pass_->batch.entries[index];
-  Verdict& verdict = cases_[index].verdict;
-  verdict.had_lookahead = entry.whole && cases_[index].bound_lookahead;
+// What was drafted for the outcome that came true goes on: the chain, or a fork of it. Its reach
+// changes (to nothing, where no more is to be drafted: what is bound stays); anything else ends at
+// once, on this thread, so that the draft stops before its next token.
+void VerifyStep::choose_next(const BatchEntry& entry, Verdict& verdict) {
   const int length = entry.length + int(verdict.tokens.size());
   const int window_end = length + entry.next_window;
   const int limit = window_end + entry.next_lookahead;
-  if (verdict.hit)
-    entry.chain->extend(window_end, limit);
-  else if (entry.chain && entry.judges)
+  if (verdict.hit == Hit::chain) {
+    entry.chain->drop_forks(length);
+    verdict.next = entry.chain;
+  } else if (entry.chain && !verdict.failed) {
+    verdict.next = entry.chain->fork(length - 1, verdict.tokens.back());
+    verdict.hit = verdict.next ? Hit::fork : Hit::none;
     entry.chain->close();
-  if (!entry.next_chain || !entry.judges || verdict.failed)
+    verdict.forked = entry.chain->drop_forks(limit_of_all, verdict.next.get());
+  }
+  if (verdict.next)
+    verdict.next->extend(window_end, limit);
+  else if (entry.next_chain)
+    (verdict.next = entry.next_chain)->begin(length, window_end, limit);
+}
+
+/// A rejected token's place was taken by another: did the draft guess it?
+void VerifyStep::note_guesses(const BatchEntry& entry, Verdict& verdict) {
+  if (verdict.judged == verdict.accepted || verdict.tokens.empty())
     return;
-  if (!verdict.hit)
-    entry.next_chain->begin(length, window_end, limit);
-  judged.frontiers.sequences.push_back({entry.spec, entry.log, entry.length, verdict.tokens,
-                                        verdict.hit ? entry.chain : entry.next_chain,
-                                        entry.draft_pages, entry.residence});
+  const int position = entry.length + int(verdict.tokens.size()) - 1;
+  const sampling::Guesses& guesses = entry.chain->guesses(position);
+  verdict.guesses = guesses.count;
+  verdict.guess_rank = guesses.rank(verdict.tokens.back());
+}
+
+void VerifyStep::hand_over(std::size_t index, Judged& judged) {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  Verdict& verdict = cases_[index].verdict;
+  if (!entry.judges)
+    return;
+  verdict.had_lookahead = entry.whole && cases_[index].bound_lookahead;
+  note_guesses(entry, verdict);
+  choose_next(entry, verdict);
+  if (entry.next_chain && !verdict.failed)
+    judged.frontiers.sequences.push_back({entry.spec, entry.next_epoch, entry.log, entry.length,
+                                          verdict.tokens, verdict.next, entry.draft_pages,
+                                          entry.residence, entry.next_forking});
 }
 
 gpu::Work VerifyStep::work() const {

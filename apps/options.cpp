@@ -89,9 +89,15 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                                        "Tokens drafted at a time")
       ->check(automatic_or_number(1, sampling::limits::window_max))
       ->type_name("auto|K");
-  add_choice<bool>(app, "--lookahead", engine.lookahead,
-                   {{"auto", true}, {"none", false}, {"chain", true}},
-                   "What overlap drafts past a window that is being verified");
+  add_choice<Lookahead>(app, "--lookahead", engine.lookahead,
+                        {{"auto", Lookahead::automatic},
+                         {"none", Lookahead::none},
+                         {"chain", Lookahead::chain},
+                         {"fork", Lookahead::fork}},
+                        "What overlap drafts past a window that is being verified");
+  app.add_option("--fork-rows", engine.fork_rows,
+                 "Forks that one pass of the draft may advance; 0: none")
+      ->type_name("N");
 }
 
 /// The demo draft is for the demo target; who asks for speculation must have a draft.

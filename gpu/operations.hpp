@@ -10,6 +10,7 @@
 
 #include "gpu/kv_pool.hpp"
 #include "gpu/tensor.hpp"
+#include "sampling/guess.hpp"
 #include "sampling/rules.hpp"
 
 #include <cstdint>
@@ -87,6 +88,12 @@ struct KvLayer {
   int layer = 0;
 };
 
+/// Page numbers.
+struct PageCopy {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+
 /// A row of draft logits to draw from.
 struct ProposeTask {
   const float* logits = nullptr; ///< [vocabulary]
@@ -97,9 +104,11 @@ struct ProposeTask {
   sampling::Noise noise;
   std::uint32_t position = 0;
   std::uint32_t attempt = 0;
-  float* q = nullptr;  ///< [vocabulary], where the warped row is left; null: not wanted.
-  TokenId token = 0;   ///< Result.
-  bool failed = false; ///< Result: the row was not a distribution (NaN).
+  float* q = nullptr; ///< [vocabulary], where the warped row is left; null: not wanted.
+  bool guesses_wanted = false;
+  TokenId token = 0;         ///< Result.
+  bool failed = false;       ///< Result: the row was not a distribution (NaN).
+  sampling::Guesses guesses; ///< Result, if wanted.
 };
 
 /// A run of target rows to judge drafted tokens with. Row i judges tokens[i]; when all of them are
@@ -174,6 +183,9 @@ public:
   virtual void soft_cap(Tensor x, float cap) = 0;
   /// out[i] = in[rows[i]].
   virtual void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
+
+  /// Copies whole pages of the cache, before anything that this pass writes.
+  virtual void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) = 0;
 
   virtual void propose(std::span<ProposeTask> tasks) = 0;
   virtual void verify(std::span<VerifyTask> tasks) = 0;

@@ -27,11 +27,14 @@ struct BatchEntry {
   int window = 0;     ///< Bound positions of the chain that are judged (from `length` on).
   bool whole = false; ///< They are the whole planned window: what comes after it is lookahead.
 
-  /// What is drafted after this step: a hit goes on with `chain`, a miss begins `next_chain` (null:
-  /// nothing is drafted). Their reach past the new frontier, in tokens.
+  /// What is drafted after this step: a hit goes on with `chain` or the fork of it that came true,
+  /// a miss begins `next_chain` (null: nothing is drafted). Their reach past the new frontier, in
+  /// tokens, and what may be spent on forks there.
+  Epoch next_epoch; ///< Of that frontier.
   ChainRef next_chain;
   int next_window = 0;
   int next_lookahead = 0;
+  Forking next_forking;
   bool judge_lookahead = false; ///< After a full acceptance, judge the token after the window.
   gpu::PageTableRef draft_pages;
   ResidenceRef residence;
@@ -65,6 +68,13 @@ struct Logits {
   std::shared_ptr<gpu::Lane> lane;
 };
 
+/// What a verdict made of what was drafted past its window.
+enum class Hit {
+  none,  ///< Nothing of it is of use.
+  chain, ///< The lookahead's first token was judged and accepted: the chain goes on.
+  fork,  ///< A fork was drafted for just this outcome, and goes on.
+};
+
 /// What became of one entry.
 struct Verdict {
   SequenceId sequence = 0;
@@ -73,8 +83,12 @@ struct Verdict {
   int window = 0;   ///< Tokens of the window that were there to be judged.
   int judged = 0;   ///< Accepted plus first rejection, lookahead included.
   int accepted = 0; ///< Lookahead included.
-  bool hit = false; ///< The lookahead's first token was judged and accepted: the chain goes on.
-  bool had_lookahead = false;  ///< There was a bound lookahead to judge.
+  Hit hit = Hit::none;
+  ChainRef next; ///< What is drafted now: the entry's chain, its fork, the next chain; or null.
+  bool had_lookahead = false;  ///< There was a bound lookahead to judge, or a fork.
+  int guesses = 0;             ///< The draft's for the token that took a drafted one's place,
+  int guess_rank = -1;         ///< and which of them it was; -1: none.
+  std::uint64_t forked = 0;    ///< Tokens drawn for outcomes that did not come true.
   std::vector<TokenId> tokens; ///< To commit: accepted ones and the one that follows.
   std::vector<TokenSource> sources;
   std::vector<TokenLogprob> logprobs;

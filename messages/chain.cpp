@@ -1,16 +1,23 @@
 #include "messages/chain.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace paceline::messages {
 
 void Chain::begin(int start, int window_end, int limit) {
   start_ = start;
+  attempt_ = std::uint32_t(start);
   window_end_.store(window_end, std::memory_order_relaxed);
   limit_.store(limit, std::memory_order_relaxed);
   bound_.store(start, std::memory_order_relaxed);
   end_.store(nobody, std::memory_order_relaxed);
   drawn_.store(start, std::memory_order_release);
+}
+
+void Chain::begin_fork(int start, int end, int frontier, int fork) {
+  begin(start, end, end);
+  attempt_ = std::uint32_t(frontier) | std::uint32_t(fork) << limits::frontier_bits;
 }
 
 int Chain::next() const {
@@ -25,10 +32,10 @@ void Chain::bind(int end) {
   bound_.store(end, std::memory_order_seq_cst);
 }
 
-void Chain::put(int position, TokenId token, QRow q) {
+void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& guesses) {
   assert(position == drawn_.load(std::memory_order_relaxed));
   assert(position < bound_.load(std::memory_order_relaxed));
-  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q)};
+  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses};
   drawn_.store(position + 1, std::memory_order_seq_cst);
   announce();
 }
@@ -45,6 +52,37 @@ int Chain::bound() const {
 void Chain::extend(int window_end, int limit) {
   window_end_.store(window_end, std::memory_order_release);
   limit_.store(limit, std::memory_order_release);
+}
+
+void Chain::add_fork(int position, TokenId token, std::shared_ptr<Chain> fork) {
+  const std::lock_guard lock(forks_mutex_);
+  forks_.push_back({position, token, std::move(fork)});
+}
+
+std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {
+  const std::lock_guard lock(forks_mutex_);
+  for (const Fork& fork : forks_)
+    if (fork.position == position && fork.token == token)
+      return fork.chain;
+  return nullptr;
+}
+
+std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
+  std::vector<Fork> dropped; // let go of outside the lock
+  {
+    const std::lock_guard lock(forks_mutex_);
+    const auto first = std::stable_partition(
+        forks_.begin(), forks_.end(), [&](const Fork& fork) { return fork.position >= position; });
+    dropped.assign(std::make_move_iterator(first), std::make_move_iterator(forks_.end()));
+    forks_.erase(first, forks_.end());
+  }
+  std::uint64_t drawn = 0;
+  for (const Fork& fork : dropped)
+    if (fork.chain.get() != kept) {
+      fork.chain->close();
+      drawn += std::uint64_t(fork.chain->drawn() - fork.chain->start());
+    }
+  return drawn;
 }
 
 // The writer stores `drawn` and then reads `notify_position`; notify_at stores `notify_position`

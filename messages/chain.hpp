@@ -3,6 +3,7 @@
 
 #include "messages/limits.hpp"
 #include "messages/sequence.hpp"
+#include "sampling/guess.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace paceline::messages {
 
@@ -34,7 +36,12 @@ private:
 using QRow = std::shared_ptr<float>;
 
 /// Tokens drafted after one frontier, by absolute position. A miss abandons the chain and begins
-/// another one (an object of its own, so that a late writer harms nobody); a hit goes on with it.
+/// another one (an object of its own, so that a late writer harms nobody); a hit goes on with it,
+/// or with the fork of it that came true.
+///
+/// A fork is the chain that follows (this chain's tokens before `position`, then `token`): an
+/// outcome of a verification other than this chain's own. Its prefix is fixed before its first
+/// token is drawn, so it is right or wrong whoever asks, and whenever.
 ///
 /// Threads: one writer (the draft's lane: bind, put, end_at, fail), any readers. A position is
 /// *bound* before its token is drawn; readers that saw it bound wait until it is drawn, or until
@@ -42,22 +49,27 @@ using QRow = std::shared_ptr<float>;
 /// position is judged never depends on its own token (docs/theory.md).
 class Chain {
 public:
-  Chain(SequenceId sequence, Epoch epoch) : sequence_(sequence), epoch_(epoch) {}
+  explicit Chain(SequenceId sequence) : sequence_(sequence) {}
 
   SequenceId sequence() const { return sequence_; }
-  Epoch epoch() const { return epoch_; }
 
   /// Once, before the chain is handed to the draft: position of its first token, and how far the
   /// window and the whole lookahead reach (positions, one past the last).
   void begin(int start, int window_end, int limit);
+  /// The same for fork number `fork` (from 1 on) of a chain that stood at `frontier`.
+  void begin_fork(int start, int end, int frontier, int fork);
   int start() const { return start_; }
+  /// Names the noise of this chain's draws (DrawKey): where it began, and as which fork. No two
+  /// chains of a sequence share it, since no two frontiers have one length.
+  std::uint32_t attempt() const { return attempt_; }
 
   // The draft's side.
   /// The next position to draw, or -1 when there is none now (limit reached, closed or ended).
   int next() const;
   /// Positions up to `end` (one past) will be drawn next: before the first of them is.
   void bind(int end);
-  void put(int position, TokenId token, QRow q);
+  /// guesses: what is likely to stand there if the token is rejected, the likeliest first.
+  void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {});
   /// Nothing will be drawn from `position` on (the draft's context is full, or it failed).
   void end_at(int position);
   /// Lane time spent on this chain's tokens.
@@ -77,6 +89,7 @@ public:
   }
   TokenId token(int position) const { return slot(position).token; }
   const float* q(int position) const { return slot(position).q.get(); }
+  const sampling::Guesses& guesses(int position) const { return slot(position).guesses; }
   std::chrono::nanoseconds busy() const {
     return std::chrono::nanoseconds(busy_.load(std::memory_order_relaxed));
   }
@@ -88,6 +101,14 @@ public:
   /// The chain is stale: the draft stops before its next token.
   void close() { closed_.store(true, std::memory_order_release); }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
+  /// From the draft, before the fork's first token is bound; from the target's lane, with a
+  /// verdict.
+  void add_fork(int position, TokenId token, std::shared_ptr<Chain> fork);
+  std::shared_ptr<Chain> fork(int position, TokenId token) const;
+  /// Forks at positions before this one have not come true: they are closed and forgotten, but for
+  /// `kept`. Returns how many tokens were drawn for them.
+  std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
+
   /// Calls gate->arrive() once when the chain is settled up to `position`: now, or from the draft's
   /// thread. A later call replaces an earlier one.
   void notify_at(int position, std::shared_ptr<Gate> gate);
@@ -96,13 +117,19 @@ private:
   struct Slot {
     TokenId token = 0;
     QRow q;
+    sampling::Guesses guesses;
+  };
+  struct Fork {
+    int position = 0;
+    TokenId token = 0;
+    std::shared_ptr<Chain> chain;
   };
   const Slot& slot(int position) const { return slots_[std::size_t(position) % slots_.size()]; }
   void announce();
 
   const SequenceId sequence_;
-  const Epoch epoch_;
   int start_ = 0;
+  std::uint32_t attempt_ = 0;
   std::atomic<int> window_end_{0};
   std::atomic<int> limit_{0};
   std::atomic<int> bound_{0};
@@ -116,6 +143,9 @@ private:
   std::atomic<int> notify_position_{nobody};
   std::mutex gate_mutex_;
   std::shared_ptr<Gate> gate_;
+
+  mutable std::mutex forks_mutex_;
+  std::vector<Fork> forks_;
 };
 using ChainRef = std::shared_ptr<Chain>;
 

@@ -23,16 +23,25 @@ struct Residence {
 };
 using ResidenceRef = std::shared_ptr<Residence>;
 
+/// What the draft may spend on outcomes of the verification under way other than its chain's own.
+struct Forking {
+  int rows = 0;   ///< Forks that a pass advances, for this sequence; 0: none.
+  int window = 0; ///< Tokens of each.
+  sampling::Odds odds;
+};
+
 /// (sequence, committed length, epoch) with all that is needed to draft from there: the draft
-/// keeps nothing that it could not rebuild from one of these. `chain->epoch()` is the frontier's.
+/// keeps nothing that it could not rebuild from one of these.
 struct Frontier {
   SequenceSpecRef spec;
+  Epoch epoch;
   TokenLogView log;
   int log_length = 0;          ///< Committed tokens to read from `log` ...
   std::vector<TokenId> tokens; ///< ... and those that follow them (the log may not have them yet).
   ChainRef chain;              ///< Already begun at `length()`, or kept after a hit.
   gpu::PageTableRef pages;     ///< The draft's.
   ResidenceRef residence;
+  Forking forking;
 
   int length() const { return log_length + int(tokens.size()); }
 };

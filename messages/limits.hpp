@@ -9,4 +9,8 @@ namespace paceline::messages::limits {
 /// after a hit as far past the next one before the last window has been read.
 inline constexpr int chain_positions = 4 * (sampling::limits::window_max + 1);
 
+/// Bits of a draw's attempt number that hold the frontier's length; the others number forks.
+/// Contexts are shorter (models/limits.hpp).
+inline constexpr int frontier_bits = 24;
+
 } // namespace paceline::messages::limits

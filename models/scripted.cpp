@@ -3,6 +3,7 @@
 #include "models/limits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <charconv>
 #include <cmath>
@@ -15,7 +16,8 @@ namespace paceline::models {
 namespace {
 
 constexpr const char* name_hint =
-    "write scripted or scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context=4096,peaked=1";
+    "write scripted or "
+    "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context=4096,ranked=1,peaked=1";
 
 /// Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators": the finalizer.
 std::uint64_t mix(std::uint64_t x) {
@@ -58,6 +60,30 @@ std::vector<double> target_row(const ScriptedOptions& options, std::uint64_t con
   return p;
 }
 
+constexpr int ranked_vocabulary_min = 40;
+/// How often rank i of the others stands where the first token was rejected (ScriptedOptions).
+constexpr std::array ranked_shares{0.28, 0.12, 0.055, 0.055, 0.025, 0.025, 0.025, 0.025};
+constexpr double first_share = 0.15;
+
+/// Rows of the `ranked` kind, target and draft alike: one token has first_share plus what the
+/// others lack, so that only it is ever rejected, and the residual is the others' shares. Tokens
+/// that are first, second, ... are told by the context.
+std::vector<double> ranked_row(const ScriptedOptions& options, std::uint64_t context) {
+  const int n = options.vocabulary;
+  const double first = first_share + (1 - options.acceptance);
+  const int rest = n - 1 - int(ranked_shares.size());
+  const double others = 1 - std::accumulate(ranked_shares.begin(), ranked_shares.end(), 0.0);
+  std::vector<double> row(std::size_t(n), 0.0);
+  for (int rank = 0; rank < n; ++rank) {
+    const double share = rank == 0                           ? 0
+                         : rank <= int(ranked_shares.size()) ? ranked_shares[std::size_t(rank - 1)]
+                                                             : others / rest;
+    row[std::size_t((context + std::uint64_t(rank)) % std::uint64_t(n))] =
+        rank == 0 ? first : (1 - first) * share;
+  }
+  return row;
+}
+
 /// Takes `mass` away from p, token after token in an order of the context's own: some tokens lose
 /// all they have (then p > 0, q = 0), some a part.
 std::vector<bool> take_mass(std::vector<double>& p, double mass, std::uint64_t context) {
@@ -98,8 +124,9 @@ std::vector<double> draft_row(const ScriptedOptions& options, std::uint64_t cont
 }
 
 std::string canonical_name(const ScriptedOptions& o) {
-  return fmt::format("scripted:vocabulary={},memory={},seed={},acceptance={},context={},peaked={}",
-                     o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.peaked));
+  return fmt::format(
+      "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}",
+      o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.ranked), int(o.peaked));
 }
 
 Result<void> check(const ScriptedOptions& o) {
@@ -116,6 +143,9 @@ Result<void> check(const ScriptedOptions& o) {
     return wrong(fmt::format("acceptance={} is not from 0 to 1", o.acceptance));
   if (o.acceptance < 1 && o.vocabulary < 4)
     return wrong("an acceptance below 1 wants a vocabulary of 4 or more");
+  if (o.ranked && (o.vocabulary < ranked_vocabulary_min || o.acceptance < 0.5))
+    return wrong(fmt::format("ranked=1 wants a vocabulary of {} and an acceptance of 0.5 or more",
+                             ranked_vocabulary_min));
   if (o.context < 1 || o.context > limits::context_max)
     return wrong(fmt::format("context={} is not from 1 to {}", o.context, limits::context_max));
   return {};
@@ -138,6 +168,10 @@ bool set_option(ScriptedOptions& o, std::string_view key, std::string_view value
     return parse_number(value, o.acceptance);
   if (key == "context")
     return parse_number(value, o.context);
+  if (key == "ranked" && (value == "0" || value == "1")) {
+    o.ranked = value == "1";
+    return true;
+  }
   if (key == "peaked" && (value == "0" || value == "1")) {
     o.peaked = value == "1";
     return true;
@@ -274,6 +308,8 @@ Result<ScriptedOptions> parse_scripted(std::string_view name) {
 
 std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context) {
   const std::uint64_t h = hash_context(options, context);
+  if (options.ranked)
+    return ranked_row(options, h);
   return options.acceptance < 1 ? draft_row(options, h) : target_row(options, h);
 }
 

@@ -7,7 +7,10 @@ namespace paceline::sampling {
 
 Estimates::Estimates(double prior_acceptance, double prior_cost_ratio)
     : acceptance_{prior_acceptance, prior_weight}, gain_{1, prior_weight},
-      prior_cost_ratio_(prior_cost_ratio) {}
+      prior_cost_ratio_(prior_cost_ratio) {
+  for (std::size_t rank = 0; rank < guess_.size(); ++rank)
+    guess_[rank] = {Odds{}.guess[rank], prior_weight};
+}
 
 namespace {
 
@@ -30,6 +33,8 @@ void Estimates::observe(const RoundObservation& round) {
   if (round.draft_step_seconds > 0)
     draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
                        time_memory);
+  if (round.fork_step_seconds > 0)
+    fork_seconds_.add(unless_stalled(round.fork_step_seconds, fork_seconds_.value), 1, time_memory);
   if (round.target_seconds > 0) {
     const double rows = round.rows;
     const double seconds = unless_stalled(round.target_seconds, target_seconds(rows));
@@ -63,6 +68,24 @@ double Estimates::target_seconds(double rows) const {
 double Estimates::cost_ratio(double sequences) const {
   const double step = target_seconds(sequences);
   return draft_seconds_.weight > 0 && step > 0 ? draft_seconds_.value / step : prior_cost_ratio_;
+}
+
+double Estimates::fork_cost_ratio(double sequences) const {
+  const double step = target_seconds(sequences);
+  return fork_seconds_.weight > 0 && step > 0 ? fork_seconds_.value / step : 0;
+}
+
+void Estimates::observe_guess(int rank) {
+  for (std::size_t i = 0; i < guess_.size(); ++i)
+    guess_[i].add(int(i) == rank ? 1 : 0, 1, guess_memory);
+}
+
+Odds Estimates::odds() const {
+  Odds odds;
+  odds.acceptance = acceptance();
+  for (std::size_t rank = 0; rank < guess_.size(); ++rank)
+    odds.guess[rank] = guess_[rank].value;
+  return odds;
 }
 
 double Estimates::v_slope(double sequences) const {

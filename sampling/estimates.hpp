@@ -2,6 +2,9 @@
 #pragma once
 
 #include "paceline/event.hpp"
+#include "sampling/guess.hpp"
+
+#include <array>
 
 namespace paceline::sampling {
 
@@ -21,7 +24,8 @@ struct RoundObservation {
   int hits = 0;
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
   double target_seconds = 0;     ///< Target lane time: forward and verification.
-  double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted).
+  double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted),
+  double fork_step_seconds = 0;  ///< and of a pass that advances forks.
 };
 
 /// A mean that forgets: of the last `memory` units of weight, or so.
@@ -63,6 +67,11 @@ public:
   double target_seconds(double rows) const;
   /// A draft step over a target step of one row for each of `sequences`.
   double cost_ratio(double sequences) const;
+  /// The same of a draft pass that advances forks; 0 before the first one was seen.
+  double fork_cost_ratio(double sequences) const;
+  /// A rejected token's place was taken by the guess of this rank (-1: by none).
+  void observe_guess(int rank);
+  Odds odds() const;
   /// By how much one more row for each of `sequences` lengthens a target step of one row each, in
   /// units of that step.
   double v_slope(double sequences) const;
@@ -73,12 +82,15 @@ private:
   static constexpr double prior_weight = 20;
   static constexpr double gain_memory = 200; // rounds
   static constexpr double time_memory = 32;
+  static constexpr double guess_memory = 400; // rejections
 
   double slope() const;
 
   FadingMean acceptance_;
   FadingMean gain_;          ///< Tokens gained by speculation over those expected.
-  FadingMean draft_seconds_; ///< Of one step.
+  FadingMean draft_seconds_; ///< Of one step,
+  FadingMean fork_seconds_;  ///< and of one that advances forks.
+  std::array<FadingMean, std::size_t(limits::guesses_max)> guess_; ///< Hits by rank.
   /// Moments of (rows, seconds) of target steps, for a straight line.
   FadingMean rows_;
   FadingMean seconds_;

@@ -11,10 +11,12 @@ namespace {
 constexpr double round_memory = 24;  // rounds that a mode's mean time is taken over
 constexpr double clear_lead = 1.03;  // a rate below this lead changes nothing
 constexpr double window_lead = 1.02; // the same for windows
+constexpr double least_lead = 1.01;  // below it forks are not worth their memory
 constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
 constexpr int longest_costly_pause = 16 * longest_pause;
+constexpr int rounds_per_lookahead = 16; // its choice takes some thousand operations
 
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
@@ -30,6 +32,7 @@ SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
     : options_(options), estimates_(options.prior_acceptance, options.prior_cost_ratio) {
   enter_load(1);
   choose_windows();
+  choose_lookahead();
 }
 
 double SpeculationPolicy::acceptance() const {
@@ -49,8 +52,12 @@ Plan SpeculationPolicy::plan() const {
   const bool probing = load().probe_rounds > 0 && !prefill_;
   Plan plan{probing ? load().probed : load().mode, 0, 0};
   plan.window = load().arms[std::size_t(plan.mode)].choice;
-  if (plan.mode == SpeculationMode::overlap && options_.lookahead)
-    plan.lookahead = plan.window + 1;
+  if (plan.mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
+    return plan;
+  if (forks_)
+    plan.window = fork_window_;
+  plan.lookahead = plan.window + 1;
+  plan.fork_rows = forks_ ? options_.fork_rows : 0;
   return plan;
 }
 
@@ -77,6 +84,8 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   estimates_.observe(round);
   enter_load(round.sequences);
   choose_windows();
+  if (rounds_++ % rounds_per_lookahead == 0)
+    choose_lookahead();
   prefill_ = round.prefill;
   if (!prefill_) {
     time(round);
@@ -102,7 +111,7 @@ void SpeculationPolicy::enter_load(int sequences) {
 }
 
 bool SpeculationPolicy::open_to(SpeculationMode mode) const {
-  return mode != SpeculationMode::overlap || options_.lookahead;
+  return mode != SpeculationMode::overlap || options_.lookahead != Lookahead::none;
 }
 
 /// Tokens per second and sequence; 0 for a mode that was never timed.
@@ -126,6 +135,45 @@ void SpeculationPolicy::choose_windows() {
   settle(
       arm(SpeculationMode::overlap).choice, theory::best_window_overlap(a, c, slope, limit),
       [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
+}
+
+double SpeculationPolicy::fork_rate(const Odds& odds, int window) const {
+  const double c = cost_ratio();
+  const double measured = estimates_.fork_cost_ratio(sequences_);
+  const int rows = std::max(1, int(options_.fork_rows / sequences_));
+  return theory::fork_rate(odds.acceptance, window, c, measured > 0 ? measured : c,
+                           1 + window * estimates_.v_slope(sequences_), odds.hit(window, rows));
+}
+
+/// A chain or forks, by what each should bring with its best window. Times that `overlap` showed
+/// with the other kind are forgotten.
+void SpeculationPolicy::choose_lookahead() {
+  const bool before = forks_;
+  forks_ = false;
+  if (options_.lookahead == Lookahead::none || options_.lookahead == Lookahead::chain ||
+      options_.fork_rows == 0)
+    return;
+  const Odds odds = estimates_.odds();
+  int best = options_.window.value_or(1);
+  if (!options_.window) {
+    for (int window = 2; window <= options_.window_limit; ++window)
+      if (fork_rate(odds, window) > fork_rate(odds, best))
+        best = window;
+    if (fork_window_ > 0 && fork_rate(odds, best) < window_lead * fork_rate(odds, fork_window_))
+      best = fork_window_;
+  }
+  fork_window_ = best;
+  const int chain = arm(SpeculationMode::overlap).choice;
+  const double a = odds.acceptance;
+  const double chain_rate =
+      theory::overlap_rate(a, chain, cost_ratio(), 1 + chain * estimates_.v_slope(sequences_),
+                           theory::chain_hit(a, chain));
+  const double lead = fork_rate(odds, best) / chain_rate;
+  forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
+  if (forks_ != before) {
+    arm(SpeculationMode::overlap).seconds.limit(1);
+    arm(SpeculationMode::overlap).window.limit(1);
+  }
 }
 
 /// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one

@@ -13,12 +13,14 @@ struct Plan {
   SpeculationMode mode = SpeculationMode::off; ///< off, sync or overlap.
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
+  int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
 };
 
 struct PolicyOptions {
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K.
-  bool lookahead = true;
+  Lookahead lookahead = Lookahead::automatic;
+  int fork_rows = 15;
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
@@ -38,7 +40,10 @@ class SpeculationPolicy {
 public:
   explicit SpeculationPolicy(PolicyOptions options);
   void observe(const RoundObservation& round);
+  void observe_guess(int rank) { estimates_.observe_guess(rank); }
   Plan plan() const;
+  /// What forks are weighed with.
+  Odds odds() const { return estimates_.odds(); }
 
   double acceptance() const; ///< Smoothed a.
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
@@ -77,6 +82,8 @@ private:
   double rate(const Arm& arm) const;
   void enter_load(int sequences);
   void choose_windows();
+  void choose_lookahead();
+  double fork_rate(const Odds& odds, int window) const;
   void time(const RoundObservation& round);
   void steer();
   void begin_probe(SpeculationMode mode);
@@ -88,6 +95,9 @@ private:
   std::array<Load, loads> loads_{};
   std::size_t load_ = 0;
   double sequences_ = 1;
+  bool forks_ = false;  ///< The lookahead that `overlap` uses now.
+  int fork_window_ = 0; ///< And its window.
+  int rounds_ = 0;
   bool prefill_ = false;                                   ///< Of the last round.
   SpeculationMode last_mode_ = SpeculationMode::automatic; ///< automatic: none to compare with.
 };

@@ -46,6 +46,11 @@ double overlap_rate(double a, int window, double c, double v, double hit) {
   return expected_tokens(a, window) / (hit * after_hit + (1 - hit) * after_miss);
 }
 
+double fork_rate(double a, int window, double c, double c_fork, double v, double hit) {
+  const double ready = std::min(double(window), std::floor(v / c_fork + 1e-9));
+  return expected_tokens(a, window) / (v + (1 - hit) * window * c + hit * (window - ready) * c);
+}
+
 namespace {
 
 template <class Rate>

@@ -35,6 +35,10 @@ double chain_hit(double a, int window);
 /// costs (K+1) c.
 double overlap_rate(double a, int window, double c, double v, double hit);
 
+/// The same with forks: passes under the verification take `c_fork`, and a hit goes on with what
+/// they have brought of its window; the rest of it, and a miss's, is drafted alone.
+double fork_rate(double a, int window, double c, double c_fork, double v, double hit);
+
 /// The window (1..limit) of highest rate; `v` of K+1 rows is 1 + (K+1 - 1) * v_slope.
 int best_window_sync(double a, double c, double v_slope, int limit);
 int best_window_overlap(double a, double c, double v_slope, int limit);

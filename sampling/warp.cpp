@@ -100,6 +100,17 @@ void soften(Candidates& kept, row::Exponential e, float min_p, std::span<float> 
 
 } // namespace
 
+std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
+                                const Warping& warping, const History& history,
+                                WarpScratch& scratch) {
+  const auto row = logits.first(std::min(logits.size(), std::size_t(vocabulary)));
+  if (warping.logit_bias.empty() && !warping.has_penalties())
+    return row;
+  const auto own = copy(row, scratch);
+  adjust(own, warping, history, scratch);
+  return own;
+}
+
 bool warp(std::span<const float> logits, int vocabulary, const Warping& warping,
           const History& history, WarpScratch& scratch, std::span<float> probabilities) {
   assert(logits.size() == probabilities.size() && vocabulary >= 0);

@@ -45,6 +45,12 @@ struct WarpScratch {
   Candidates candidates;
 };
 
+/// The logits with bias and penalties, padding cut off: what tokens rank by. The row itself where
+/// nothing changes it, else a copy in `scratch`. logits: [row], f32.
+std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
+                                const Warping& warping, const History& history,
+                                WarpScratch& scratch);
+
 /// The warped distribution of one row.
 /// logits: [row], f32; probabilities: [row], f32, sums to 1 up to rounding. Ids from `vocabulary`
 /// on are padding and get probability 0. A pure function of the row, the warping and the history.

@@ -32,6 +32,7 @@ struct Pass {
     stats.accepted += end.speculation.accepted;
     stats.rounds += end.speculation.rounds;
     stats.lookahead_hits += end.speculation.lookahead_hits;
+    stats.fork_hits += end.speculation.fork_hits;
     stats.lookahead_rounds += end.speculation.lookahead_rounds;
   }
   void add(const Metrics& before, const Metrics& after) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <functional>
 #include <new>
 
@@ -236,6 +237,14 @@ void CpuOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> 
   const Share items = share(out.rows);
   for (int r = items.begin; r < items.end; ++r)
     std::copy_n(in.row(rows[std::size_t(r)]), in.cols, out.row(r));
+  barrier();
+}
+
+void CpuOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {
+  const Share items = share(int(pages.size()));
+  for (const PageCopy& copy :
+       pages.subspan(std::size_t(items.begin), std::size_t(items.end - items.begin)))
+    std::memcpy(pool.page(copy.to), pool.page(copy.from), pool.shape().page_bytes());
   barrier();
 }
 

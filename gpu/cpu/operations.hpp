@@ -89,6 +89,8 @@ public:
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
 
+  void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
+
   void propose(std::span<ProposeTask> tasks) override;
   void verify(std::span<VerifyTask> tasks) override;
   void score(std::span<ScoreTask> tasks) override;

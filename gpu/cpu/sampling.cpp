@@ -24,6 +24,10 @@ void CpuOperations::propose_one(ProposeTask& task) {
   if (!task.failed)
     task.token =
         sampling::propose(task.rule, {row, vocabulary}, task.noise, task.position, task.attempt);
+  if (task.guesses_wanted && !task.failed)
+    task.guesses =
+        sampling::guess({task.logits, vocabulary}, task.vocabulary, *task.warping, task.history,
+                        task.rule, task.noise, task.position, task.token, warp_scratch_);
 }
 
 // Every row's judgement depends on its own logits and the tokens drafted before it, so rows are

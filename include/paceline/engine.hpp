@@ -39,7 +39,8 @@ struct EngineOptions {
 
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.
-  bool lookahead = true;     ///< Chain lookahead in `overlap`.
+  Lookahead lookahead = Lookahead::automatic;
+  int fork_rows = 15; ///< Forks that one pass of the draft may advance, over all sequences.
 
   /// Run on a virtual clock: time passes only as devices and timers say (`sim` devices).
   /// The engine then works inside `Stream::next` on the caller's thread, deterministically.
@@ -76,7 +77,8 @@ struct Metrics {
   std::uint64_t accepted = 0;
   std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.
   std::uint64_t rounds = 0;                        ///< Target steps that judged or drew tokens.
-  std::uint64_t lookahead_hits = 0;
+  std::uint64_t lookahead_hits = 0; ///< Windows that were ready after a full acceptance,
+  std::uint64_t fork_hits = 0;      ///< and after a rejection.
   std::uint64_t lookahead_rounds = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t restarts = 0; ///< Actors restarted by the supervisor.

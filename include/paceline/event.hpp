@@ -51,15 +51,16 @@ struct SpeculationStats {
   std::uint64_t drafted = 0;
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
-  std::uint64_t rounds = 0; ///< Target steps that committed tokens of this request.
-  std::uint64_t lookahead_hits = 0;
+  std::uint64_t rounds = 0;           ///< Target steps that committed tokens of this request.
+  std::uint64_t lookahead_hits = 0;   ///< Next windows ready after a full acceptance,
+  std::uint64_t fork_hits = 0;        ///< and for another outcome.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
   double lookahead_hit_rate() const {
-    return lookahead_rounds ? double(lookahead_hits) / double(lookahead_rounds) : 0;
+    return lookahead_rounds ? double(lookahead_hits + fork_hits) / double(lookahead_rounds) : 0;
   }
 };
 

@@ -20,6 +20,14 @@ enum class SpeculationMode {
   automatic, ///< Start in `sync`, learn from the rounds served, use what is fastest.
 };
 
+/// What `overlap` drafts past a window while that is verified.
+enum class Lookahead {
+  automatic, ///< `chain` or `fork`, whichever is expected to be faster.
+  none,
+  chain, ///< On from the window's end: of use when all of it is accepted.
+  fork,  ///< And windows for the likeliest rejections, as further rows of the draft's passes.
+};
+
 /// How the target judges drafted tokens (see docs/theory.md for what each promises).
 enum class VerifyRule {
   rejection, ///< Speculative sampling (Chen et al. 2023, Leviathan et al. 2022).

@@ -90,7 +90,7 @@ struct TargetWorld : World {
 
 struct DraftWorld : World {
   DraftWorld() {
-    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, telemetry};
+    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, 15, telemetry};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{device,
                         [drafting](std::shared_ptr<DraftBoard> board) {
@@ -108,7 +108,8 @@ struct DraftWorld : World {
     at.spec = greedy(id, int(committed.size()));
     at.log = std::make_shared<TokenLog>(committed, 100);
     at.log_length = int(committed.size());
-    at.chain = std::make_shared<Chain>(id, epoch);
+    at.epoch = epoch;
+    at.chain = std::make_shared<Chain>(id);
     at.chain->begin(at.length(), at.length() + window, at.length() + window + lookahead);
     at.pages = pages(32);
     at.residence = std::make_shared<Residence>();
@@ -158,7 +159,7 @@ TEST_CASE("bound tokens that are not there in time are not part of the pass") {
   batch.id = 1;
   batch.patience = 50ms;
   BatchEntry entry = world.entry({1, 2, 3});
-  entry.chain = std::make_shared<Chain>(1, Epoch{1, 1});
+  entry.chain = std::make_shared<Chain>(1);
   entry.chain->begin(3, 6, 6);
   entry.chain->bind(6);
   entry.chain->put(3, 7, nullptr);
@@ -198,7 +199,8 @@ TEST_CASE("a newer frontier takes effect between two tokens, an older one never"
   REQUIRE(world.drawn(*first.chain, 5));
   Frontier second = first; // the verdict: 3's follower was right, then came another
   second.tokens = {first.chain->token(3), 6};
-  second.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  second.epoch = {1, 2};
+  second.chain = std::make_shared<Chain>(1);
   second.chain->begin(5, 7, 7);
   first.chain->close();
   world.simulation.tell(world.draft, Frontiers{{second}});
@@ -253,16 +255,140 @@ TEST_CASE("the draft answers in the middle of a pass, and its inbox outlives it"
   REQUIRE(world.drawn(*at.chain, 6));
   Frontier next = at;
   next.tokens = {5};
-  next.chain = std::make_shared<Chain>(1, Epoch{1, 2});
+  next.epoch = {1, 2};
+  next.chain = std::make_shared<Chain>(1);
   next.chain->begin(3, 4, 4);
   lent->inbox->post(Frontiers{{next}});
   CHECK(world.drawn(*next.chain, 4));
   world.simulation.kill(world.draft);
   world.simulation.run();
   Frontier last = next;
-  last.chain = std::make_shared<Chain>(1, Epoch{1, 3});
+  last.epoch = {1, 3};
+  last.chain = std::make_shared<Chain>(1);
   last.chain->begin(3, 4, 4);
   lent->inbox->post(Frontiers{{last}});
   world.simulation.run();
   CHECK(last.chain->drawn() == 3); // lost, as a hint may be
+}
+
+// ---- forks ----
+
+namespace {
+
+/// Everything that a fork of `chain` at `position` with `token` should have drawn: the greedy
+/// continuation of (prefix, token).
+Tokens continuation(const DraftWorld& world, Tokens context, const Chain& fork) {
+  Tokens expected;
+  for (int position = fork.start(); position < fork.drawn(); ++position) {
+    expected.push_back(world.likeliest(context));
+    context.push_back(expected.back());
+  }
+  return expected;
+}
+
+Tokens drawn_tokens(const Chain& chain) {
+  Tokens tokens;
+  for (int position = chain.start(); position < chain.drawn(); ++position)
+    tokens.push_back(chain.token(position));
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("behind its window the draft writes windows for the likeliest rejections") {
+  DraftWorld world;
+  const Tokens prompt{1, 2, 3, 4, 5}; // not at a page's end, so that pages are copied
+  Frontier at = world.frontier(1, prompt, {1, 1}, 2, 3);
+  at.forking = {6, 3, {}};
+  const std::size_t before = world.pool->ledger().free;
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  world.simulation.run();
+  CHECK(at.chain->drawn() == 10);
+  int forks = 0;
+  for (int position = 5; position <= 7; ++position)
+    for (TokenId token = 0; token < vocabulary; ++token) {
+      const ChainRef fork = at.chain->fork(position, token);
+      if (!fork)
+        continue;
+      ++forks;
+      CHECK(token != at.chain->token(position));
+      CHECK(at.chain->guesses(position).rank(token) >= 0);
+      CHECK(fork->start() == position + 1);
+      CHECK(fork->drawn() == position + 4);
+      Tokens context = prompt;
+      for (int p = 5; p < position; ++p)
+        context.push_back(at.chain->token(p));
+      context.push_back(token);
+      CHECK(drawn_tokens(*fork) == continuation(world, context, *fork));
+    }
+  CHECK(forks == 3 * (vocabulary - 2)); // with time, all others that are possible
+  CHECK(before > world.pool->ledger().free);
+  Frontier next = at; // the verdict: what forks held comes back
+  next.epoch = {1, 2};
+  next.tokens = {6};
+  next.forking = {};
+  next.chain = std::make_shared<Chain>(1);
+  next.chain->begin(6, 6, 6);
+  at.chain->close();
+  world.simulation.tell(world.draft, Frontiers{{next}});
+  world.simulation.run();
+  CHECK(world.pool->ledger().free == before);
+}
+
+TEST_CASE("likelier outcomes are drafted first, as many in a pass as there are rows") {
+  DraftWorld world;
+  Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 2, 0);
+  at.forking = {2, 4, {}};
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  REQUIRE(world.drawn(*at.chain, 5));
+  const auto begin = world.simulation.now();
+  const auto fork = [&](int position, int rank) {
+    return at.chain->fork(position, at.chain->guesses(position).tokens[std::size_t(rank)]);
+  };
+  REQUIRE(world.simulation.run_until([&] { return fork(3, 0) && fork(3, 0)->drawn() == 5; }));
+  CHECK(world.simulation.now() - begin == 10ms);
+  REQUIRE(fork(4, 0)); // accepted once, then rejected: the second likeliest outcome
+  CHECK(fork(4, 0)->drawn() == 6);
+  CHECK(fork(3, 1) == nullptr);
+}
+
+TEST_CASE(
+    "a fork that came true goes on as the sequence's chain, fed to the sequence's own pages") {
+  DraftWorld world;
+  Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 2, 0);
+  at.forking = {4, 2, {}};
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  world.simulation.run();
+  const TokenId guess = at.chain->guesses(4).tokens[0];
+  const ChainRef fork = at.chain->fork(4, guess);
+  REQUIRE(fork);
+  REQUIRE(fork->drawn() == 7);
+  Frontier next = at; // one accepted, then the guess
+  next.epoch = {1, 2};
+  next.tokens = {at.chain->token(3), guess};
+  next.chain = fork;
+  fork->extend(7, 10);
+  at.chain->close();
+  world.simulation.tell(world.draft, Frontiers{{next}});
+  REQUIRE(world.drawn(*fork, 10));
+  CHECK(drawn_tokens(*fork) == continuation(world, {1, 2, 3, at.chain->token(3), guess}, *fork));
+  CHECK(world.simulation.run_until([&] { return next.residence->cached.load() == 5; }));
+}
+
+TEST_CASE("forks take only pages that nobody has, and do without where there are none") {
+  DraftWorld world;
+  std::vector<gpu::PageRef> taken;
+  Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 2, 1);
+  at.forking = {8, 4, {}};
+  while (world.pool->ledger().free > 2)
+    taken.push_back(world.pool->take());
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  world.simulation.run();
+  CHECK(at.chain->drawn() == 6);
+  CHECK(world.pool->ledger().free == 0);
+  int forks = 0;
+  for (int position = 3; position <= 5; ++position)
+    for (TokenId token = 0; token < vocabulary; ++token)
+      forks += at.chain->fork(position, token) != nullptr;
+  CHECK(forks == 1); // of two pages
 }

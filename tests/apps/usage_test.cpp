@@ -57,7 +57,7 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
       {{"generate", "x", "--window", "0"}, {"--window", "32"}},
       {{"generate", "x", "--num-speculative-tokens", "33"}, {"--window"}},
       {{"generate", "x", "--window", "K"}, {"auto"}},
-      {{"generate", "x", "--lookahead", "fork"}, {"--lookahead"}},
+      {{"generate", "x", "--lookahead", "tree"}, {"--lookahead"}},
       {{"generate", "x", "--verify", "hope"}, {"rejection|coupled|match"}},
       {{"generate", "x", "--dtype", "int3"}, {"auto|f32|f16|bf16"}},
       {{"generate", "x", "--kv-memory", "lots"}, {"--kv-memory", "lots"}},

@@ -79,6 +79,8 @@ std::vector<std::vector<TokenId>> plainly(EngineOptions options,
 TEST_CASE("simulated: greedy and coupled tokens are those of plain decoding, however they came") {
   constexpr std::array chunks{512, 7, 64, 1};
   constexpr std::array pages{16, 1, 5, 64};
+  constexpr std::array lookaheads{Lookahead::fork, Lookahead::chain, Lookahead::fork,
+                                  Lookahead::automatic, Lookahead::none};
   for (const double acceptance : {1.0, 0.8, 0.3}) {
     const EngineOptions base = simulated({.acceptance = acceptance});
     const auto expected = plainly(base, mixed_requests());
@@ -91,7 +93,7 @@ TEST_CASE("simulated: greedy and coupled tokens are those of plain decoding, how
         options.prefill_chunk = chunks[turn % chunks.size()];
         options.page_tokens = pages[turn / 2 % pages.size()];
         options.max_num_seqs = 1 + int(turn % 5);
-        options.lookahead = turn % 7 != 3;
+        options.lookahead = lookaheads[turn % lookaheads.size()];
         options.schedule_seed = turn;
         CAPTURE(acceptance);
         CAPTURE(std::string(to_string(mode)));

@@ -8,6 +8,7 @@ sampling::PolicyOptions policy(SpeculationMode mode, int window) {
   sampling::PolicyOptions options;
   options.mode = mode;
   options.window_limit = 4;
+  options.lookahead = Lookahead::chain;
   if (window > 0)
     options.window = window;
   return options;
@@ -85,6 +86,30 @@ Case whole_windows() {
   s.warping = warped();
   s.pace.malice = Malice::unlikely;
   return {"whole windows", s};
+}
+
+Case forks() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 2);
+  s.policy.lookahead = Lookahead::fork;
+  s.policy.fork_rows = 6;
+  s.together = 1;
+  s.page_tokens = 4;
+  s.length = 6;
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::last_token, .late_by = 2ms};
+  return {"forks", s};
+}
+
+Case adapting_forks() {
+  Setting s;
+  s.policy = policy(SpeculationMode::automatic, 0);
+  s.policy.lookahead = Lookahead::automatic;
+  s.policy.fork_rows = 5;
+  s.warping = warped();
+  s.length = 7;
+  s.together = 3;
+  s.pace = {.target = 4ms, .draft = 600us, .malice = Malice::token, .late_by = 3ms};
+  return {"adapting forks", s};
 }
 
 Case coarse_noise() {

@@ -26,12 +26,17 @@ Case adapting_windows();
 Case mixed_modes();
 /// Waiting for whole windows.
 Case whole_windows();
+/// Forks of one sequence, windows of 2; those that came true are late by what they drew.
+Case forks();
+/// Forks in batches, few rows for many outcomes; windows, mode and kind of lookahead follow what
+/// rounds have shown; penalties and top-p.
+Case adapting_forks();
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
 inline std::vector<Case> cases_of(sampling::Rule rule) {
-  std::vector<Case> cases{late_lookaheads(),  partial_windows(), adapting_mode(),
-                          adapting_windows(), mixed_modes(),     whole_windows()};
+  std::vector<Case> cases{late_lookaheads(), partial_windows(), adapting_mode(), adapting_windows(),
+                          mixed_modes(),     whole_windows(),   forks(),         adapting_forks()};
   if (rule == sampling::Rule::rejection)
     cases.push_back(coarse_noise());
   for (Case& c : cases) {

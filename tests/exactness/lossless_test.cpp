@@ -1,6 +1,6 @@
 // Promise 1 through all actors: joint sequences have the target's distribution, whatever windows,
-// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 19
-// cases below alarm for fewer than one choice of seeds in a million (19e-8).
+// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 25
+// cases below alarm for fewer than one choice of seeds in a million (25e-8).
 #include "tests/exactness/cases.hpp"
 
 #include <doctest/doctest.h>
@@ -48,6 +48,7 @@ void check_reached(const Seen& seen) {
   CHECK(seen.unbound_lookaheads > 1000);
   CHECK(seen.late_windows > 1000);
   CHECK(seen.late_lookaheads > 1000);
+  CHECK(seen.forked > 1000);
 }
 
 void check_lossless(Rule rule, int requests) {
@@ -61,11 +62,14 @@ void check_lossless(Rule rule, int requests) {
     CHECK(chi_square.cells > 30);
     CHECK(chi_square.p_value > false_alarm);
     CHECK(outcome.seen.dropped == 0);
+    CHECK(outcome.seen.repeated == 0);
     if (rule == Rule::coupled)
       CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
     if (c.name == adapting_mode().name)
       for (const int ended_in_mode : outcome.modes)
         CHECK(ended_in_mode > requests / 50);
+    if (c.name == forks().name)
+      CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
     all += outcome.seen;
     MESSAGE(c.name, ": ", chi_square.cells, " cells, p = ", chi_square.p_value);
   }

@@ -20,6 +20,7 @@ enum class Malice {
   after_token, ///< The pass before it drew token 0.
   unlikely,    ///< Its token had little q (without a q row: it drew an odd token).
   likely,      ///< Its token had much q (without a q row: it drew an even token).
+  last_token,  ///< Its last draw, a fork's where there are any, was token 0.
 };
 
 /// Mean lengths; a piece takes from half to one and a half of them.
@@ -40,7 +41,7 @@ public:
   base::Duration length(const gpu::Work& work, std::span<const gpu::ProposeTask> drawn) {
     const double jitter = 0.5 + double(random_() >> 11) * 0x1p-53;
     base::Duration length = base::from_seconds(base::seconds(mean(work)) * jitter);
-    if (!drawn.empty() && late(drawn.front()))
+    if (!drawn.empty() && late(pace_.malice == Malice::last_token ? drawn.back() : drawn.front()))
       length += pace_.late_by;
     return length;
   }
@@ -59,7 +60,8 @@ private:
     constexpr float little = 0.4f;
     switch (pace_.malice) {
     case Malice::none: return false;
-    case Malice::token: return zero;
+    case Malice::token:
+    case Malice::last_token: return zero;
     case Malice::after_token: return std::exchange(zero_before_, zero);
     case Malice::unlikely: return drawn.q ? drawn.q[drawn.token] < little : odd;
     case Malice::likely: return drawn.q ? drawn.q[drawn.token] >= little : !odd;

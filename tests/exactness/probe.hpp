@@ -3,11 +3,14 @@
 
 #include "base/clock.hpp"
 #include "gpu/operations.hpp"
+#include "messages/limits.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
+#include <tuple>
 
 namespace paceline::testing {
 
@@ -27,6 +30,8 @@ struct Seen {
   std::uint64_t late_windows = 0;
   std::uint64_t late_lookaheads = 0;
   base::Duration longest_wait{};
+  std::uint64_t forked = 0;   ///< Tokens drawn for forks.
+  std::uint64_t repeated = 0; ///< Draws with the noise of another draw.
 
   std::uint64_t judged = 0; ///< Accepted and first rejections.
   std::uint64_t accepted = 0;
@@ -34,10 +39,10 @@ struct Seen {
   std::uint64_t dropped = 0;
 
   Seen& operator+=(const Seen& more) {
-    for (const auto count :
-         {&Seen::steps, &Seen::plain, &Seen::partial, &Seen::full_acceptance, &Seen::hits,
-          &Seen::lookahead_misses, &Seen::unbound_lookaheads, &Seen::late_windows,
-          &Seen::late_lookaheads, &Seen::judged, &Seen::accepted, &Seen::dropped})
+    for (const auto count : {&Seen::steps, &Seen::plain, &Seen::partial, &Seen::full_acceptance,
+                             &Seen::hits, &Seen::lookahead_misses, &Seen::unbound_lookaheads,
+                             &Seen::late_windows, &Seen::late_lookaheads, &Seen::forked,
+                             &Seen::repeated, &Seen::judged, &Seen::accepted, &Seen::dropped})
       this->*count += more.*count;
     longest_wait = std::max(longest_wait, more.longest_wait);
     return *this;
@@ -54,6 +59,12 @@ public:
   /// A drafting piece begins: its positions are bound.
   void proposed(std::span<const gpu::ProposeTask> tasks) {
     for (const gpu::ProposeTask& task : tasks) {
+      if (task.noise.seed % watched_seeds == 0)
+        seen.repeated += !draws_.insert({task.noise.seed, task.position, task.attempt}).second;
+      if (task.attempt >> messages::limits::frontier_bits != 0) {
+        ++seen.forked;
+        continue;
+      }
       Chain& chain = chains_[task.noise.seed];
       chain.start = int(task.attempt);
       chain.bound = int(task.position) + 1;
@@ -104,7 +115,10 @@ private:
       chains_[task.noise.seed].ended = int(task.position) + task.accepted;
   }
 
+  static constexpr std::uint64_t watched_seeds = 8; // one in so many, for memory's sake
+
   std::map<std::uint64_t, Chain> chains_; ///< By the sequence's seed.
+  std::set<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> draws_;
 };
 
 } // namespace paceline::testing

@@ -134,8 +134,13 @@ private:
     parts.target = {target,     device,  parts.target_pool, setting_.prefill_chunk + logit_rows,
                     logit_rows, reaper_, telemetry_};
     parts.sampler = {vocabulary, 1, telemetry_};
-    const actors::DraftStep::Parts drafting{
-        draft, device, parts.draft_pool, vocabulary, setting_.together, telemetry_};
+    const actors::DraftStep::Parts drafting{draft,
+                                            device,
+                                            parts.draft_pool,
+                                            vocabulary,
+                                            setting_.together,
+                                            setting_.policy.fork_rows,
+                                            telemetry_};
     const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
       return std::make_shared<actors::DraftStep>(drafting, std::move(board));
     };

@@ -29,10 +29,13 @@ struct Measured {
   double hits = 0;
 };
 
-Measured measure(SpeculationMode mode, int window) {
+Measured measure(SpeculationMode mode, int window, Lookahead lookahead = Lookahead::chain) {
+  const bool forks = lookahead == Lookahead::fork;
   EngineOptions options;
-  options.target = "scripted:vocabulary=4,memory=0,seed=1";
-  options.draft = "scripted:vocabulary=4,memory=0,seed=1,acceptance=0.8";
+  options.target = forks ? "scripted:vocabulary=64,memory=0,seed=1,ranked=1"
+                         : "scripted:vocabulary=4,memory=0,seed=1";
+  options.draft = options.target + ",acceptance=0.8";
+  options.lookahead = lookahead;
   options.device = "sim:14.1ms";
   options.draft_device = "sim:1.8ms";
   options.speculation = mode;
@@ -56,7 +59,7 @@ Measured measure(SpeculationMode mode, int window) {
   const double seconds = completion->end.timing.decode_seconds;
   const SpeculationStats& stats = completion->end.speculation;
   return {(tokens - 1) / seconds, seconds * 1000, double(stats.rounds - 1),
-          double(stats.lookahead_hits)};
+          double(stats.lookahead_hits + stats.fork_hits)};
 }
 
 double per_second(double tokens_per_target_step) {
@@ -89,6 +92,22 @@ TEST_CASE("on sim devices overlap is as fast as its ideal where a lookahead fits
     const double time_ms = measured.rounds * target_ms + misses * window * draft_ms;
     CHECK(measured.decode_ms == doctest::Approx(time_ms).epsilon(0.002));
     MESSAGE("overlap, K = ", window, ": ", measured.tokens_per_second / ideal, " of the ideal");
+  }
+}
+
+TEST_CASE("on sim devices forks make overlap as fast as its ideal at their hit rate") {
+  for (const int window : {2, 4, 5}) {
+    CAPTURE(window);
+    const Measured measured = measure(SpeculationMode::overlap, window, Lookahead::fork);
+    const double hit = measured.hits / measured.rounds;
+    CHECK(hit > 1.5 * theory::chain_hit(acceptance, window));
+    const double tokens_per_round = theory::expected_tokens(acceptance, window);
+    const double ideal = per_second(tokens_per_round / (1 + (1 - hit) * window * cost_ratio));
+    CHECK(measured.tokens_per_second == doctest::Approx(ideal).epsilon(tolerance));
+    const double sync = per_second(theory::sync_rate(acceptance, window, cost_ratio, 1));
+    CHECK(measured.tokens_per_second > 1.1 * sync);
+    MESSAGE("forks, K = ", window, ": hit rate ", hit, ", ", measured.tokens_per_second / ideal,
+            " of the ideal, ", measured.tokens_per_second / sync, " of sync");
   }
 }
 

@@ -40,6 +40,9 @@ public:
       watch_.probe->judged_lookaheads(tasks);
   }
   void score(std::span<gpu::ScoreTask> tasks) override { cpu_.score(tasks); }
+  void copy_pages(const gpu::KvPool& pool, std::span<const gpu::PageCopy> pages) override {
+    cpu_.copy_pages(pool, pages);
+  }
 
 private:
   const Watch& watch_;

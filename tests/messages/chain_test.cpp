@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <sched.h>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 constexpr int ring = limits::chain_positions;
 
 std::shared_ptr<Chain> chain_from(int start, int limit) {
-  auto chain = std::make_shared<Chain>(7, Epoch{1, 2});
+  auto chain = std::make_shared<Chain>(7);
   chain->begin(start, limit, limit);
   return chain;
 }
@@ -67,7 +68,6 @@ struct Opened {
 TEST_CASE("a chain is drawn from its start to its limit") {
   const auto chain = chain_from(10, 13);
   CHECK(chain->sequence() == 7);
-  CHECK(chain->epoch() == Epoch{1, 2});
   CHECK(chain->start() == 10);
   CHECK(chain->bound() == 10);
   CHECK(chain->drawn() == 10);
@@ -321,4 +321,44 @@ TEST_CASE("a reader that follows sees every token whole, round and round the rin
   }
   draft.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a fork is found by the outcome that it was drafted for, and by no other") {
+  const auto chain = chain_from(10, 13);
+  const auto fork = chain_from(12, 15);
+  chain->add_fork(11, 5, fork);
+  CHECK(chain->fork(11, 5) == fork);
+  CHECK(chain->fork(11, 6) == nullptr);
+  CHECK(chain->fork(12, 5) == nullptr);
+}
+
+TEST_CASE("forks that did not come true are closed, and their tokens counted") {
+  const auto chain = chain_from(10, 13);
+  const auto kept = chain_from(11, 13);
+  const auto other = chain_from(12, 15);
+  const auto later = chain_from(14, 16);
+  CHECK(draw_all(*kept) == 2);
+  CHECK(draw_all(*other) == 3);
+  chain->add_fork(10, 5, kept);
+  chain->add_fork(11, 5, other);
+  chain->add_fork(13, 5, later);
+  CHECK(chain->drop_forks(13, kept.get()) == 3);
+  CHECK_FALSE(kept->closed());
+  CHECK(other->closed());
+  CHECK_FALSE(later->closed()); // of an outcome that is yet to be decided
+  CHECK(chain->fork(11, 5) == nullptr);
+  CHECK(chain->fork(13, 5) == later);
+}
+
+TEST_CASE("no two chains of a sequence share the noise of their draws") {
+  std::set<std::uint32_t> attempts;
+  for (const int frontier : {3, 4, 5}) {
+    attempts.insert(chain_from(frontier, frontier + 4)->attempt());
+    for (int fork = 1; fork <= 8; ++fork) {
+      Chain chain(7);
+      chain.begin_fork(6, 9, frontier, fork); // all where the others may be, too
+      attempts.insert(chain.attempt());
+    }
+  }
+  CHECK(attempts.size() == 3 * 9);
 }

@@ -18,6 +18,13 @@ namespace {
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
 
+/// With a chain for a lookahead, whose rounds have a formula.
+PolicyOptions chained() {
+  PolicyOptions options;
+  options.lookahead = Lookahead::chain;
+  return options;
+}
+
 struct Run {
   double rate = 0;               ///< Tokens per second and sequence.
   std::array<double, 3> share{}; ///< Of rounds, by mode.
@@ -43,7 +50,7 @@ Run run(SpeculationPolicy& policy, Simulator& simulator, const Machine& m, int r
 
 /// Long run of one fixed mode and window.
 double fixed_rate(const Machine& m, SpeculationMode mode, int window, int rounds) {
-  PolicyOptions options;
+  PolicyOptions options = chained();
   options.mode = mode;
   options.window = window;
   SpeculationPolicy policy(options);
@@ -94,7 +101,7 @@ TEST_CASE("auto comes close to the best fixed mode and window, whatever the mach
         for (double contention : {1.0, 1.7})
           for (int sequences : {1, 8}) {
             const Machine m{a, c, slope, contention, 0.005, 0.02, sequences};
-            SpeculationPolicy policy({});
+            SpeculationPolicy policy(chained());
             Simulator simulator{std::uint64_t(machines)};
             const auto got = run(policy, simulator, m, 4000, 3000);
             const double share = got.rate / best_fixed_rate(m);
@@ -130,7 +137,7 @@ TEST_CASE("Speculation that loses ends, and probing it costs less than 2 %") {
        {Machine{0.05, 0.5, 0.0, 1.0}, Machine{0.6, 0.1, 0.3, 1.0, 0.005, 0.02, 16},
         Machine{0.3, 1.0, 0.1, 2.0}, Machine{0.0, 0.05, 0.02, 1.0}}) {
     CAPTURE(m.a);
-    SpeculationPolicy policy({});
+    SpeculationPolicy policy(chained());
     Simulator simulator(5);
     run(policy, simulator, m, 300, 1);
     const auto off = run(policy, simulator, m, 6000, 6000);
@@ -141,7 +148,7 @@ TEST_CASE("Speculation that loses ends, and probing it costs less than 2 %") {
 
 TEST_CASE("Speculation comes back when drafts are good again, after a growing pause") {
   Machine m{0.02, 0.1, 0.0, 1.0};
-  SpeculationPolicy policy({});
+  SpeculationPolicy policy(chained());
   Simulator simulator(6);
   CHECK(run(policy, simulator, m, 400, 200).share[0] > 0.8);
   std::vector<int> probes; // rounds at which a probe of sync begins
@@ -168,7 +175,7 @@ TEST_CASE("A few probes outweigh a long memory of bad drafts") {
   constexpr int seeds = 8;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     Machine m{0.02, 0.5, 0.0, 1.0};
-    SpeculationPolicy policy({});
+    SpeculationPolicy policy(chained());
     Simulator simulator(seed);
     run(policy, simulator, m, 8000, 1);
     m.a = 0.9;
@@ -190,7 +197,7 @@ TEST_CASE("Small and large batches are judged apart") {
   REQUIRE(best_fixed_rate(one) > 1.2 * expected_rate(one, SpeculationMode::off, 0));
   REQUIRE(best_fixed_rate(eight) == off);
 
-  SpeculationPolicy policy({});
+  SpeculationPolicy policy(chained());
   Simulator simulator(7);
   CHECK(run(policy, simulator, one, 1000, 500).share[0] < 0.1);
   CHECK(run(policy, simulator, eight, 400, 200).share[0] > 0.8);
@@ -203,7 +210,7 @@ TEST_CASE("Batches that grow and shrink all the time do not keep the policy prob
   four.sequences = 4;
   Machine five = four;
   five.sequences = 5;
-  SpeculationPolicy policy({});
+  SpeculationPolicy policy(chained());
   Simulator simulator(13);
   int off = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -215,7 +222,7 @@ TEST_CASE("Batches that grow and shrink all the time do not keep the policy prob
 
 TEST_CASE("A stalled round does not change the mode for long") {
   const Machine m{0.8, 0.1, 0.0, 1.5};
-  SpeculationPolicy policy({});
+  SpeculationPolicy policy(chained());
   Simulator simulator(14);
   run(policy, simulator, m, 500, 1);
   int elsewhere = 0;
@@ -233,7 +240,7 @@ TEST_CASE("A stalled round does not change the mode for long") {
 
 TEST_CASE("Rounds with prefill begin no probe and teach no times") {
   const Machine m{0.7, 0.1, 0.02, 1.0};
-  SpeculationPolicy policy({});
+  SpeculationPolicy policy(chained());
   Simulator simulator(8);
   for (int i = 0; i < 3000; ++i) {
     auto r = simulator.round(m, policy.plan());
@@ -295,7 +302,7 @@ TEST_CASE("Windows grow with acceptance and shrink with the cost of drafting") {
 
 TEST_CASE("Without lookahead there is no overlap to probe") {
   PolicyOptions options;
-  options.lookahead = false;
+  options.lookahead = Lookahead::none;
   SpeculationPolicy policy(options);
   Simulator simulator(11);
   CHECK(run(policy, simulator, {0.9, 0.1}, 3000, 3000).share[2] == 0);
@@ -335,4 +342,29 @@ TEST_CASE("A free target waits for a window that pays, and in sync always") {
   options.prior_cost_ratio = 0.4;
   CHECK(SpeculationPolicy(options).worth_waiting(0, 4));
   CHECK_FALSE(SpeculationPolicy(options).worth_waiting(3, 4));
+}
+
+TEST_CASE("Forks are used where guesses are good, a chain where they are not") {
+  for (const double guess : {0.6, 0.0}) {
+    const Machine m{.a = 0.8, .c = 0.1, .guess = guess};
+    PolicyOptions options;
+    options.mode = SpeculationMode::overlap;
+    SpeculationPolicy policy(options);
+    Simulator simulator(12);
+    for (int i = 0; i < 1500; ++i) {
+      policy.observe(simulator.round(m, policy.plan()));
+      policy.observe_guess(guess > 0 ? i % 3 - 1 : -1);
+    }
+    CHECK((policy.plan().fork_rows > 0) == (guess > 0));
+  }
+}
+
+TEST_CASE("auto follows overlap with forks where it is clearly faster than sync") {
+  const Machine m{.a = 0.8, .c = 0.15, .guess = 0.6};
+  SpeculationPolicy policy({});
+  Simulator simulator(13);
+  const Run got = run(policy, simulator, m, 4000, 3000);
+  CHECK(got.share[std::size_t(SpeculationMode::overlap)] > 0.9);
+  CHECK(got.rate >
+        1.15 * expected_rate(m, SpeculationMode::sync, theory::best_window_sync(m.a, m.c, 0, 16)));
 }

@@ -21,6 +21,7 @@ struct Machine {
   double overhead = 0.005; ///< Of a round.
   double noise = 0.02;     ///< Relative, of times.
   int sequences = 1;
+  double guess = 0.5; ///< That a rejected token's successor has a fork, given 8 rows for it.
 };
 
 /// Plays rounds of whole batches: sequences accept independently; a round's exposed drafting is
@@ -43,9 +44,11 @@ public:
     const bool hidden = overlap && hit_;
     r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * m.c * slower)
                                            : r.target_seconds + k * m.c * noise(m));
+    r.fork_step_seconds = plan.fork_rows > 0 ? r.draft_step_seconds : 0;
     hit_ = overlap && plan.lookahead > 0;
+    const double guessed = m.guess * std::min(1.0, plan.fork_rows / m.sequences / 8.0);
     for (int i = 0; i < m.sequences; ++i)
-      decode_one(m, k, overlap, r);
+      decode_one(m, k, overlap, guessed, r);
     r.tokens += r.accepted;
     return r;
   }
@@ -55,7 +58,7 @@ private:
     return std::max(0.5, 1 + m.noise * std::normal_distribution<double>()(random_));
   }
 
-  void decode_one(const Machine& m, int k, bool overlap, RoundObservation& r) {
+  void decode_one(const Machine& m, int k, bool overlap, double guessed, RoundObservation& r) {
     std::bernoulli_distribution accept(m.a);
     int accepted = 0;
     const int drafted = k + (overlap ? 1 : 0); // the lookahead's first is judged too
@@ -65,7 +68,8 @@ private:
     r.judged += std::min(accepted + 1, drafted);
     const bool full = accepted == drafted;
     r.tokens += !(overlap && full); // the target's own token
-    hit_ = hit_ && full;
+    const bool fork = !full && std::bernoulli_distribution(guessed)(random_);
+    hit_ = hit_ && (full || fork);
   }
 
   std::mt19937_64 random_;

@@ -1,0 +1,85 @@
+#include "actors/draft_forks.hpp"
+
+#include "actors/limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::actors {
+
+using messages::Chain;
+using messages::Frontier;
+
+/// A token that a pass could draw: of a fork that is there, or the first of a new one.
+struct ForkSet::Candidate {
+  double worth = 0;
+  Fork* fork = nullptr;
+  int position = 0;
+  int rank = 0;
+};
+
+void ForkSet::clear() {
+  forks_.clear();
+  opened_.clear();
+}
+
+std::vector<Fork*> ForkSet::choose(const Frontier& at, int context, gpu::KvPool& pool) {
+  const sampling::Odds& odds = at.forking.odds;
+  std::vector<Candidate> candidates;
+  for (const auto& fork : forks_)
+    if (fork->chain->next() >= 0) {
+      const int depth = fork->chain->drawn() - fork->chain->start();
+      candidates.push_back({fork->chance * std::pow(odds.acceptance, depth), fork.get()});
+    }
+  // Outcomes end at the token behind the window: beyond it nothing is judged this time.
+  const int end = std::min(at.chain->drawn(), at.chain->window_end() + 1);
+  opened_.resize(std::size_t(std::max(end - at.length(), int(opened_.size()))));
+  for (int position = at.length(); position < end; ++position) {
+    const int first = opened_[std::size_t(position - at.length())];
+    for (int rank = first; rank < at.chain->guesses(position).count; ++rank)
+      candidates.push_back({odds.outcome(position - at.length(), rank), nullptr, position, rank});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.worth > b.worth; });
+  std::vector<Fork*> chosen;
+  for (const Candidate& candidate : candidates) {
+    if (int(chosen.size()) >= at.forking.rows)
+      break;
+    Fork* fork = candidate.fork ? candidate.fork
+                                : open(at, candidate.position, candidate.rank, context, pool);
+    if (fork)
+      chosen.push_back(fork);
+  }
+  return chosen;
+}
+
+Fork* ForkSet::open(const Frontier& at, int position, int rank, int context, gpu::KvPool& pool) {
+  const int end = std::min(position + 1 + at.forking.window, context + 1);
+  if (end <= position + 1 || int(forks_.size()) >= limits::forks_max)
+    return nullptr;
+  auto fork = std::make_unique<Fork>();
+  fork->position = fork->fed = position;
+  fork->token = at.chain->guesses(position).tokens[std::size_t(rank)];
+  fork->chance = at.forking.odds.outcome(position - at.length(), rank);
+  const int page_tokens = at.pages->page_tokens;
+  const int first_page = position / page_tokens;
+  const int last_page = std::max(position, end - 2) / page_tokens;
+  fork->pages.assign(at.pages->ids.begin(), at.pages->ids.begin() + first_page);
+  for (int page = first_page; page <= last_page; ++page) {
+    auto taken = pool.take();
+    if (!taken)
+      return nullptr; // the sequences' own need comes first
+    fork->pages.push_back(taken->id);
+    fork->own.push_back(std::move(taken));
+  }
+  if (position % page_tokens != 0)
+    fork->copy = gpu::PageCopy{at.pages->ids[std::size_t(first_page)], fork->own.front()->id};
+  fork->chain = std::make_shared<Chain>(at.spec->id);
+  fork->chain->begin_fork(position + 1, end, at.length(), int(forks_.size()) + 1);
+  at.chain->add_fork(position, fork->token, fork->chain);
+  ++opened_[std::size_t(position - at.length())];
+  forks_.push_back(std::move(fork));
+  return forks_.back().get();
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,52 @@
+// Fork lookahead: which tokens may follow where a drafted one is rejected, how likely each outcome
+// of a verification is, and what drafting for it is worth. docs/theory.md has the derivation.
+#pragma once
+
+#include "sampling/limits.hpp"
+#include "sampling/rules.hpp"
+#include "sampling/warp.hpp"
+
+#include <array>
+#include <span>
+
+namespace paceline::sampling {
+
+/// Tokens that may stand at a position in place of the drafted one, the likeliest first.
+struct Guesses {
+  std::array<TokenId, std::size_t(limits::guesses_max)> tokens{};
+  int count = 0;
+
+  /// The place of `token` among them; -1: it is none of them.
+  int rank(TokenId token) const {
+    for (int i = 0; i < count; ++i)
+      if (tokens[std::size_t(i)] == token)
+        return i;
+    return -1;
+  }
+};
+
+/// The draft's guesses for `position`, whose drafted token is `drafted`: the likeliest others by
+/// its logits with bias and penalties; for `coupled` by these plus the position's own noise, which
+/// is what the target's draw goes by. They depend on the draft's row, the noise of the rule and the
+/// past, never on how the token is judged. logits: [row], f32, of which the first `vocabulary` are
+/// no padding.
+Guesses guess(std::span<const float> logits, int vocabulary, const Warping& warping,
+              const History& history, Rule rule, const Noise& noise, std::uint32_t position,
+              TokenId drafted, WarpScratch& scratch);
+
+/// Chances that outcomes are weighed with, learned from judged positions.
+struct Odds {
+  double acceptance = 0.7; ///< Of a drafted token (the paper's a).
+  /// That a rejected token's place is taken by the guess of this rank. On the demo pair at
+  /// temperature 0.8 the first 1, 2, 4 and 8 hold 0.28, 0.40, 0.51 and 0.61 together.
+  std::array<double, std::size_t(limits::guesses_max)> guess{0.28,  0.12,  0.06, 0.05,
+                                                             0.035, 0.025, 0.02, 0.02};
+
+  /// That exactly `accepted` tokens of the chain are accepted and the guess of `rank` follows.
+  double outcome(int accepted, int rank) const;
+  /// That all outcomes which `rows` forks cover, chosen well, or the chain itself come true: h of
+  /// docs/theory.md.
+  double hit(int window, int rows) const;
+};
+
+} // namespace paceline::sampling
