@@ -4,20 +4,19 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/operations.hpp"
+#include "models/checkpoint.hpp"
 #include "models/config.hpp"
-#include "models/files.hpp"
 #include "models/model.hpp"
-#include "models/safetensors.hpp"
 #include "models/tokenizer.hpp"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <set>
 
 namespace paceline::apps {
 namespace {
@@ -39,9 +38,16 @@ struct Checkpoint {
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
   std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.
+  gpu::DType cache_dtype = gpu::DType::bf16;
 
   std::uint64_t kv_bytes_per_token() const {
-    return gpu::KvLayout{config.layers, config.kv_heads, config.head_dim}.token_bytes();
+    gpu::KvLayout layout{config.layers, config.kv_heads, config.head_dim};
+    layout.dtype = cache_dtype;
+    return layout.token_bytes();
+  }
+  std::uint64_t weight_bytes() const {
+    return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t(0),
+                           [](std::uint64_t sum, const auto& part) { return sum + part.second; });
   }
 };
 
@@ -60,35 +66,18 @@ std::string part_of(std::string_view tensor) {
   return has("mlp") ? "feed-forward" : "other";
 }
 
-Result<void> add_tensors(Checkpoint& checkpoint, const std::string& path) {
-  const auto file = models::MappedFile::open(path);
-  if (!file)
-    return tl::unexpected(file.error());
-  const auto tensors = models::parse_safetensors(path, file->bytes());
-  if (!tensors)
-    return tl::unexpected(tensors.error());
-  for (const models::TensorEntry& tensor : *tensors) {
-    checkpoint.bytes[part_of(tensor.name)] += tensor.bytes.size();
-    checkpoint.parameters += tensor.bytes.size() / gpu::size_of(tensor.dtype);
-    const std::string dtype = gpu::to_string(tensor.dtype);
-    if (std::find(checkpoint.dtypes.begin(), checkpoint.dtypes.end(), dtype) ==
-        checkpoint.dtypes.end())
-      checkpoint.dtypes.push_back(dtype);
+Result<void> add_tensors(Checkpoint& checkpoint) {
+  const auto opened = models::Checkpoint::open(checkpoint.folder);
+  if (!opened)
+    return tl::unexpected(opened.error());
+  std::set<std::string> dtypes;
+  for (const auto& tensor : opened->tensors()) {
+    checkpoint.bytes[part_of(tensor.name)] += tensor.bytes;
+    checkpoint.parameters += tensor.bytes / gpu::size_of(tensor.dtype);
+    dtypes.emplace(gpu::to_string(tensor.dtype));
   }
-  return {};
-}
-
-Result<void> add_files(Checkpoint& checkpoint) {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(checkpoint.folder))
-    if (entry.path().extension() == ".safetensors")
-      paths.push_back(entry.path().string());
-  if (paths.empty())
-    return fail(ErrorCode::not_found, checkpoint.folder + " holds no .safetensors file",
-                "give the folder of a checkpoint with weights");
-  for (const std::string& path : paths)
-    if (auto added = add_tensors(checkpoint, path); !added)
-      return added;
+  checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
+  checkpoint.cache_dtype = opened->dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
   return {};
 }
 
@@ -109,7 +98,7 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
           .and_then([&] { return assign(c.config, models::load_config(c.folder)); })
           .and_then([&] { return assign(c.defaults, models::load_generation_defaults(c.folder)); })
           .and_then([&] { return assign(c.tokenizer, models::Tokenizer::load(c.folder)); })
-          .and_then([&] { return add_files(c); });
+          .and_then([&] { return add_tensors(c); });
   if (!read)
     return tl::unexpected(read.error());
   return c;
@@ -139,6 +128,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
           {"head_dim", c.config.head_dim},
           {"ffn", c.config.ffn},
           {"max_model_len", c.config.context},
+          {"sliding_window", c.config.window()},
           {"vocabulary", c.config.vocabulary},
           {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
           {"end_of_text", ids_json(c.defaults.end_of_text)}};
@@ -151,45 +141,75 @@ std::string sampling_text(const sampling::Warping& w) {
 }
 
 std::string special_text(const Checkpoint& c) {
-  std::string text;
-  for (const TokenId id : c.tokenizer->special_ids())
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", id, c.tokenizer->piece(id));
-  return text.empty() ? "none" : text;
+  constexpr std::size_t shown = 8; // Some vocabularies reserve hundreds.
+  const std::vector<TokenId> ids = c.tokenizer->special_ids();
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(ids.size(), shown); ++i)
+    texts.push_back(fmt::format("{} {}", ids[i], c.tokenizer->piece(ids[i])));
+  if (ids.size() > shown)
+    texts.push_back(fmt::format("and {} more", ids.size() - shown));
+  return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string context_text(const models::ModelConfig& m) {
+  return fmt::format("{} tokens", m.context) +
+         (m.window() > 0 ? fmt::format(", of which each sees {}", m.window()) : "");
 }
 
 std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   const models::ModelConfig& m = c.config;
-  std::uint64_t total = 0;
   std::string parts;
-  for (const auto& [part, bytes] : c.bytes) {
+  for (const auto& [part, bytes] : c.bytes)
     parts += fmt::format("    {:<14} {:>12}\n", part, human_bytes(bytes));
-    total += bytes;
-  }
-  return fmt::format(
-      "{}: {}\n  folder           {}\n  architecture     {}\n"
-      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
-      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
-      "  context          {} tokens\n  vocabulary       {} ids, {} known to the tokenizer\n"
-      "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
-      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-      role, c.name, c.folder, m.architecture, double(c.parameters) / 1e6, fmt::join(c.dtypes, ", "),
-      m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, m.ffn, m.context, m.vocabulary,
-      c.tokenizer->vocabulary(), special_text(c), fmt::join(c.defaults.end_of_text, ", "),
-      sampling_text(c.defaults.warping), human_bytes(total), parts,
-      human_bytes(c.kv_bytes_per_token()),
-      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
+  return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
+                     "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
+                     "{} heads ({} for keys and values) of {}, feed-forward {}\n"
+                     "  context          {}\n  vocabulary       {} ids, {} known to the tokenizer\n"
+                     "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
+                     "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
+                     role, c.name, c.folder, m.architecture, double(c.parameters) / 1e6,
+                     fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
+                     m.ffn, context_text(m), m.vocabulary, c.tokenizer->vocabulary(),
+                     special_text(c), fmt::join(c.defaults.end_of_text, ", "),
+                     sampling_text(c.defaults.warping), human_bytes(c.weight_bytes()), parts,
+                     human_bytes(c.kv_bytes_per_token()),
+                     human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
 
-boost::json::object pair_json(const Result<void>& match) {
-  boost::json::object pair{{"compatible", match.has_value()}};
-  if (!match)
-    pair["reason"] = match.error().text();
-  return pair;
+/// What is to be said of two checkpoints together.
+struct Pair {
+  Result<void> match;
+  std::uint64_t bytes; ///< Weights, and the caches of one sequence of the target's whole context.
+  int draft_context;   ///< Beyond it the draft is left out; 0: it reads as far as the target.
+};
+
+Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
+  const auto context = std::uint64_t(target.config.context);
+  return {models::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
+          target.weight_bytes() + draft.weight_bytes() +
+              context * (target.kv_bytes_per_token() + draft.kv_bytes_per_token()),
+          draft.config.context < target.config.context ? draft.config.context : 0};
 }
 
-std::string pair_text(const Result<void>& match) {
-  return match ? "pair: one vocabulary; they can work together\n"
-               : "pair: cannot work together: " + match.error().text() + "\n";
+boost::json::object pair_json(const Pair& pair) {
+  boost::json::object object{{"compatible", pair.match.has_value()},
+                             {"bytes", pair.bytes},
+                             {"draft_context", pair.draft_context}};
+  if (!pair.match)
+    object["reason"] = pair.match.error().text();
+  return object;
+}
+
+std::string pair_text(const Pair& pair) {
+  if (!pair.match)
+    return "pair: cannot work together: " + pair.match.error().text() + "\n";
+  std::string text = fmt::format("pair: one vocabulary; they can work together\n"
+                                 "  memory           {}, one full context included\n",
+                                 human_bytes(pair.bytes));
+  if (pair.draft_context > 0)
+    text += fmt::format("  draft's context  {} tokens; beyond, the target goes on alone\n",
+                        pair.draft_context);
+  return text;
 }
 
 Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
@@ -202,10 +222,10 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
     const auto draft = read_checkpoint(*draft_name, "draft");
     if (!draft)
       return tl::unexpected(draft.error());
-    const auto match = models::check_same_vocabulary(*target->tokenizer, *draft->tokenizer);
+    const Pair pair = pair_of(*target, *draft);
     object["draft"] = checkpoint_json(*draft);
-    object["pair"] = pair_json(match);
-    text += "\n" + checkpoint_text(*draft, "draft") + "\n" + pair_text(match);
+    object["pair"] = pair_json(pair);
+    text += "\n" + checkpoint_text(*draft, "draft") + "\n" + pair_text(pair);
   }
   return options.json ? print_json(object) : print_text(text);
 }

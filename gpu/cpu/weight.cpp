@@ -2,11 +2,15 @@
 
 #include "base/bf16.hpp"
 #include "gpu/cpu/memory.hpp"
+#include "gpu/limits.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fmt/format.h>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -51,6 +55,32 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
 }
 
+HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
+  const std::size_t row_bytes = std::size_t(all.cols) * size_of(all.dtype);
+  HostMatrix part = all;
+  part.data = static_cast<const std::byte*>(all.data) + std::size_t(begin) * row_bytes;
+  part.rows = end - begin;
+  return part;
+}
+
+/// fill(begin, end) over [0, tiles), a share on each core where there is enough to do. New memory
+/// costs more than what is written to it, and cores take it side by side.
+template <class F>
+void for_shares(int tiles, std::size_t bytes, const F& fill) {
+  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  const int shares = bytes < limits::large_allocation ? 1 : std::min(cores, tiles);
+  const auto cut = [&](int share) { return int(std::int64_t(tiles) * share / shares); };
+  std::vector<std::jthread> helpers;
+  int mine = 1; // Shares of this thread: all that no helper could be had for.
+  try {
+    for (int share = shares - 1; share >= 1; --share)
+      helpers.emplace_back(fill, cut(share), cut(share + 1));
+  } catch (const std::system_error&) {
+    mine = shares - int(helpers.size());
+  }
+  fill(0, cut(mine));
+}
+
 } // namespace
 
 PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
@@ -80,11 +110,20 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   weight->bias_.resize(biased ? std::size_t(outputs) : 0);
   int first = 0;
   for (const HostMatrix& part : parts) {
-    weight->fill(part, first);
     if (part.bias)
       std::copy_n(part.bias, part.rows, weight->bias_.begin() + first);
     first += part.rows;
   }
+  for_shares(weight->tiles(), weight->bytes(), [&](int first_tile, int last_tile) {
+    int before = 0;
+    for (const HostMatrix& part : parts) {
+      const int begin = std::max(first_tile * tile_outputs - before, 0);
+      const int end = std::min(last_tile * tile_outputs - before, part.rows);
+      if (begin < end)
+        weight->fill(rows_of(part, begin, end), before + begin);
+      before += part.rows;
+    }
+  });
   return weight;
 }
 

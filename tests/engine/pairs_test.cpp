@@ -1,0 +1,145 @@
+// Pairs as users put them together: models of different families, padded vocabularies, a draft
+// that reads less far than its target, a target with a sliding window.
+#include "tests/models/reference_checkpoint.hpp"
+#include "tests/support/engine_fixture.hpp"
+
+#include <boost/json.hpp>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace paceline;
+using namespace paceline::testing;
+namespace json = boost::json;
+
+namespace {
+
+constexpr int vocabulary = 160;
+
+/// One token per printable character, and names for the rest.
+std::string tokenizer_json() {
+  json::object vocab;
+  for (int i = 0; i < vocabulary; ++i)
+    vocab[i < 94 ? std::string(1, char('!' + i)) : fmt::format("<{}>", i)] = i;
+  const json::object level{{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}};
+  return json::serialize(
+      json::object{{"version", "1.0"},
+                   {"added_tokens", json::array()},
+                   {"normalizer", nullptr},
+                   {"pre_tokenizer", level},
+                   {"post_processor", nullptr},
+                   {"decoder", level},
+                   {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}});
+}
+
+/// A reference checkpoint with a tokenizer, some fields of its config.json changed.
+class TinyModel {
+public:
+  explicit TinyModel(const char* name, const json::object& change = {}) {
+    json::object entry = models::test::reference_case(name);
+    for (const auto& [key, value] : change)
+      entry["config"].as_object()[key] = value;
+    for (json::value& tensor : entry["tensors"].as_array()) // a padded vocabulary has more rows
+      if (const auto& tensor_name = tensor.as_array()[0].as_string();
+          tensor_name.find("embed_tokens") != json::string::npos ||
+          tensor_name.find("lm_head") != json::string::npos)
+        tensor.as_array()[1].as_array()[0] = entry["config"].at("vocab_size");
+    models::test::write_checkpoint(folder_, entry, gpu::DType::bf16);
+    folder_.write("tokenizer.json", tokenizer_json());
+  }
+  std::string path() const { return folder_.path(); }
+
+private:
+  models::test::TemporaryFolder folder_;
+};
+
+EngineOptions options_of(const TinyModel& target, const TinyModel& draft) {
+  EngineOptions options;
+  options.target = target.path();
+  options.draft = draft.path();
+  options.device = "cpu";
+  options.threads = 1;
+  options.page_tokens = 4;
+  options.window = 3;
+  return options;
+}
+
+Request request_of(int prompt, int tokens, bool greedy) {
+  Request request;
+  for (int i = 0; i < prompt; ++i)
+    request.prompt_tokens.push_back(TokenId((i * 37 + i * i) % vocabulary));
+  request.max_tokens = tokens;
+  request.ignore_eos = true;
+  request.sampling.temperature = greedy ? 0.0f : 1.0f;
+  request.sampling.seed = 5;
+  request.verify = VerifyRule::coupled;
+  return request;
+}
+
+std::vector<Answer> answers_of(EngineOptions options, SpeculationMode mode, int tokens) {
+  options.speculation = mode;
+  Engine engine = open_engine(options);
+  return {ask(engine, request_of(9, tokens, true)), ask(engine, request_of(20, tokens, false))};
+}
+
+void check_same(const EngineOptions& options, int tokens) {
+  const auto plain = answers_of(options, SpeculationMode::off, tokens);
+  for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
+    const auto answers = answers_of(options, mode, tokens);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      CHECK(answers[i].tokens == plain[i].tokens);
+      CHECK(int(answers[i].tokens.size()) == tokens);
+      CHECK(answers[i].end().speculation.judged > 0);
+      for (const TokenId token : answers[i].tokens)
+        CHECK(token < vocabulary);
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("models of different families with one vocabulary make a pair") {
+  const TinyModel qwen("Qwen 3");
+  const TinyModel gemma("Gemma 3");
+  const TinyModel llama("Llama 2, TinyLlama");
+  check_same(options_of(qwen, llama), 24);
+  check_same(options_of(gemma, qwen), 24);
+}
+
+TEST_CASE("a vocabulary padded in either model changes nothing") {
+  const TinyModel plain("Qwen 3");
+  const TinyModel padded("Qwen 3", {{"vocab_size", 192}});
+  const TinyModel draft("Llama 2, TinyLlama");
+  const TinyModel padded_draft("Llama 2, TinyLlama", {{"vocab_size", 176}});
+  const auto expected = answers_of(options_of(plain, draft), SpeculationMode::off, 16);
+  for (const auto& [target, with] :
+       {std::pair(&padded, &draft), {&plain, &padded_draft}, {&padded, &padded_draft}}) {
+    check_same(options_of(*target, *with), 16);
+    const auto answers = answers_of(options_of(*target, *with), SpeculationMode::sync, 16);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(answers[i].tokens == expected[i].tokens);
+  }
+}
+
+TEST_CASE("a draft that reads less far than its target is left out beyond") {
+  const TinyModel target("Qwen 3");
+  const TinyModel draft("Llama 2, TinyLlama", {{"max_position_embeddings", 48}});
+  check_same(options_of(target, draft), 80);
+  const auto answers = answers_of(options_of(target, draft), SpeculationMode::sync, 80);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const std::size_t prompt = i == 0 ? 9 : 20;
+    for (std::size_t j = 0; j < answers[i].sources.size(); ++j) // its last logits draw position 48
+      CHECK((prompt + j <= 48 || answers[i].sources[j] == TokenSource::target));
+  }
+  Engine engine = open_engine(options_of(target, draft));
+  CHECK(engine.draft()->max_model_len == 48);
+  const Answer late = ask(engine, request_of(60, 8, true)); // a prompt that it cannot read at all
+  CHECK(late.tokens.size() == 8);
+  CHECK(late.end().speculation.drafted == 0);
+}
+
+TEST_CASE("a target that looks back through a window verifies as it decodes") {
+  check_same(options_of(TinyModel("Mistral with a window"), TinyModel("Llama 2, TinyLlama")), 90);
+}
