@@ -15,8 +15,11 @@ struct Pass {
   double decode_seconds = 0;
   double first_token_seconds = 0;
   SpeculationStats stats; ///< Counters only.
-  Metrics before;
-  Metrics after;
+  double rounds = 0;
+  double round_seconds = 0;
+  double lane_seconds = 0; ///< Of the rounds' time: what some lane worked for.
+  double drafting_seconds = 0;
+  double overlapped_seconds = 0;
 
   void add(const Finished& end) {
     prompts += 1;
@@ -31,9 +34,12 @@ struct Pass {
     stats.lookahead_hits += end.speculation.lookahead_hits;
     stats.lookahead_rounds += end.speculation.lookahead_rounds;
   }
-  double round_seconds() const { return after.decode_round_seconds - before.decode_round_seconds; }
-  double overhead_seconds() const {
-    return round_seconds() - (after.decode_lane_seconds - before.decode_lane_seconds);
+  void add(const Metrics& before, const Metrics& after) {
+    rounds += double(after.rounds - before.rounds);
+    round_seconds += after.decode_round_seconds - before.decode_round_seconds;
+    lane_seconds += after.decode_lane_seconds - before.decode_lane_seconds;
+    drafting_seconds += after.draft_busy_seconds - before.draft_busy_seconds;
+    overlapped_seconds += after.overlapped_seconds - before.overlapped_seconds;
   }
 };
 
@@ -41,29 +47,25 @@ double ratio(double a, double b) {
   return b > 0 ? a / b : 0;
 }
 
-Result<Pass> run_pass(Engine& engine, const ModesPlan& plan, SpeculationMode mode) {
-  Pass pass;
-  pass.before = engine.metrics();
+/// Prompt number `index` in one mode.
+Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index,
+                        SpeculationMode mode, Pass& pass) {
   Request request = plan.request;
+  request.prompt = plan.prompts[index];
   request.speculation = mode;
-  request.sampling.seed = plan.request.sampling.seed.value_or(0);
-  for (const std::string& prompt : plan.prompts) {
-    request.prompt = prompt;
-    ++*request.sampling.seed;
-    const auto answer = engine.complete(request);
-    if (!answer)
-      return tl::unexpected(answer.error());
-    if (answer->end.error)
-      return tl::unexpected(*answer->end.error);
-    pass.add(answer->end);
-  }
-  pass.after = engine.metrics();
-  return pass;
+  request.sampling.seed = plan.request.sampling.seed.value_or(0) + 1 + index;
+  const Metrics before = engine.metrics();
+  const auto answer = engine.complete(request);
+  if (!answer)
+    return tl::unexpected(answer.error());
+  if (answer->end.error)
+    return tl::unexpected(*answer->end.error);
+  pass.add(answer->end);
+  pass.add(before, engine.metrics());
+  return {};
 }
 
 ModeResult figures(SpeculationMode mode, const Pass& pass) {
-  const Metrics& a = pass.before;
-  const Metrics& b = pass.after;
   ModeResult f;
   f.mode = mode;
   f.tokens_per_second = ratio(pass.decoded, pass.decode_seconds);
@@ -71,11 +73,11 @@ ModeResult figures(SpeculationMode mode, const Pass& pass) {
   f.tokens_per_round = tokens_per_round(pass.stats, pass.tokens);
   f.window = ratio(pass.windows, pass.prompts);
   f.lookahead_hit_rate = pass.stats.lookahead_hit_rate();
-  f.overlap_ratio = ratio(b.overlapped_seconds - a.overlapped_seconds,
-                          b.draft_busy_seconds - a.draft_busy_seconds);
+  f.overlap_ratio = ratio(pass.overlapped_seconds, pass.drafting_seconds);
   f.time_to_first_token_seconds = ratio(pass.first_token_seconds, pass.prompts);
-  f.overhead_seconds_per_round = ratio(pass.overhead_seconds(), double(b.rounds - a.rounds));
-  f.overhead_share = ratio(pass.overhead_seconds(), pass.round_seconds());
+  const double overhead = pass.round_seconds - pass.lane_seconds;
+  f.overhead_seconds_per_round = ratio(overhead, pass.rounds);
+  f.overhead_share = ratio(overhead, pass.round_seconds);
   return f;
 }
 
@@ -102,20 +104,27 @@ ModeResult summary(const std::vector<ModeResult>& passes) {
 
 Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
                                               const std::function<void(double)>& progress) {
-  std::vector<std::vector<ModeResult>> passes(plan.modes.size());
-  const double all = double(plan.repetitions) * double(plan.modes.size());
-  for (int repetition = 0; repetition < plan.repetitions; ++repetition)
-    for (std::size_t i = 0; i < plan.modes.size(); ++i) {
-      progress((repetition * double(plan.modes.size()) + double(i)) / all);
-      const auto pass = run_pass(engine, plan, plan.modes[i]);
-      if (!pass)
-        return tl::unexpected(pass.error());
-      passes[i].push_back(figures(plan.modes[i], *pass));
+  const std::size_t modes = plan.modes.size();
+  std::vector<std::vector<ModeResult>> results(modes);
+  const double all = double(plan.repetitions) * double(plan.prompts.size());
+  for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
+    std::vector<Pass> passes(modes);
+    for (std::size_t prompt = 0; prompt < plan.prompts.size(); ++prompt) {
+      progress((repetition * double(plan.prompts.size()) + double(prompt)) / all);
+      for (std::size_t turn = 0; turn < modes; ++turn) {
+        const std::size_t i = (prompt + turn) % modes; // None is always the first.
+        const auto ran = run_prompt(engine, plan, prompt, plan.modes[i], passes[i]);
+        if (!ran)
+          return tl::unexpected(ran.error());
+      }
     }
-  std::vector<ModeResult> results;
-  for (const auto& mode : passes)
-    results.push_back(summary(mode));
-  return results;
+    for (std::size_t i = 0; i < modes; ++i)
+      results[i].push_back(figures(plan.modes[i], passes[i]));
+  }
+  std::vector<ModeResult> summaries;
+  for (const auto& mode : results)
+    summaries.push_back(summary(mode));
+  return summaries;
 }
 
 } // namespace paceline::apps

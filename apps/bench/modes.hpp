@@ -31,8 +31,8 @@ struct ModesPlan {
   Request request; ///< Each prompt's, but for prompt, mode and seed.
 };
 
-/// One prompt after the other; modes take turns within a repetition, so that whatever else the
-/// machine does meets all of them. progress: 0 to 1.
+/// One prompt after the other, each in all modes before the next: whatever else the machine does
+/// meets all of them. progress: 0 to 1.
 Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
                                               const std::function<void(double)>& progress);
 

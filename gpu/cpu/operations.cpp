@@ -12,6 +12,13 @@ namespace {
 
 // Up to this many rows every rank stages all inputs for itself: cheaper than a barrier.
 constexpr int private_rows_max = row_block;
+// The shortest runs of tiles. Few rows: up to four tiles, which AMX takes together, or so many that
+// waiting for the last of them is short. Many rows: whole panels of two tiles (AMX) or three.
+constexpr std::size_t run_bytes = 128 << 10;
+constexpr int panels_of_many_rows = 12;
+int shortest_run(const PackedWeight& w, int rows) {
+  return rows > row_block ? panels_of_many_rows : std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
+}
 // Elementwise work on one row is divided in runs of this many elements.
 constexpr int element_run = 512;
 
@@ -49,6 +56,19 @@ std::byte* Scratch::at_least(std::size_t bytes) {
     buffer_ = std::move(*grown);
   }
   return buffer_->data();
+}
+
+std::pair<int, int> TileQueue::take(int tiles, int ranks, int least) {
+  int first = next_.load(std::memory_order_relaxed);
+  for (;;) {
+    const int left = tiles - first;
+    if (left <= 0)
+      return {0, 0};
+    const int part = ranks == 1 ? left : left / (2 * ranks) / least * least;
+    const int count = std::min(left, std::max(part, least));
+    if (next_.compare_exchange_weak(first, first + count, std::memory_order_relaxed))
+      return {first, first + count};
+  }
 }
 
 CpuOperations::Share CpuOperations::share(int items) const {
@@ -104,11 +124,19 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
   const PackedWeight& w = packed(weight);
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);
-  const Share tiles = share(w.tiles());
-  if (tiles.begin < tiles.end && out.rows > 0)
-    team_.kernels.linear(out, staged, w, tiles.begin, tiles.end, add);
-  if (w.bias())
-    add_bias(out, w, tiles.begin * tile_outputs, std::min(tiles.end * tile_outputs, w.outputs()));
+  TileQueue& queue = team_.tiles[products_++ % 2];
+  if (rank_ == 0) // Its last product ended with a barrier, and its next begins behind one.
+    team_.tiles[products_ % 2].restart();
+  const int least = shortest_run(w, out.rows);
+  for (;;) {
+    const auto [first, last] = queue.take(w.tiles(), team_.ranks, least);
+    if (first == last)
+      break;
+    if (out.rows > 0)
+      team_.kernels.linear(out, staged, w, first, last, add);
+    if (w.bias())
+      add_bias(out, w, first * tile_outputs, std::min(last * tile_outputs, w.outputs()));
+  }
   barrier();
 }
 

@@ -5,8 +5,10 @@
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/operations.hpp"
 
+#include <array>
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -37,12 +39,26 @@ struct Judging {
   void conclude(std::span<VerifyTask> tasks);
 };
 
+/// The tiles of one product, which ranks take in runs that grow shorter: whichever core the memory
+/// serves worse does less, and all come to the end together. Who computes a tile leaves no mark.
+class TileQueue {
+public:
+  void restart() { next_.store(0, std::memory_order_relaxed); }
+  /// The next run [first, last); empty when none is left. least: tiles of the shortest run.
+  std::pair<int, int> take(int tiles, int ranks, int least);
+
+private:
+  alignas(64) std::atomic<int> next_{0};
+};
+
 /// What the ranks of one team share.
 struct TeamState {
   TeamState(const Kernels& k, int count) : kernels(k), ranks(count), barrier(count) {}
   const Kernels& kernels;
   const int ranks;
   Barrier barrier;
+  /// Products take turns: while one empties its queue, nobody looks at the other's.
+  std::array<TileQueue, 2> tiles;
   Judging judging; ///< Set up and concluded by rank 0.
   Scratch staged;  ///< Inputs of a product with many rows; grown by rank 0 between barriers.
 };
@@ -51,6 +67,9 @@ struct TeamState {
 class CpuOperations final : public Operations {
 public:
   CpuOperations(TeamState& team, int rank) : team_(team), rank_(rank) {}
+
+  /// Before every region, on every rank.
+  void begin() { products_ = 0; }
 
   int rank() const override { return rank_; }
   int ranks() const override { return team_.ranks; }
@@ -90,6 +109,7 @@ private:
 
   TeamState& team_;
   const int rank_;
+  std::size_t products_ = 0; ///< In this region.
   Scratch staged_;
   std::vector<float> attention_scratch_;
   std::vector<float> normed_;

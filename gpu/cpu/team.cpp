@@ -39,6 +39,8 @@ void Team::prepare_thread(int rank) const {
 
 void Team::run(Step& step) {
   failure_ = nullptr;
+  for (TileQueue& queue : state_.tiles)
+    queue.restart();
   if (state_.ranks > 1) {
     step_ = &step;
     busy_.store(std::uint32_t(state_.ranks - 1), std::memory_order_relaxed);
@@ -70,8 +72,10 @@ void Team::work(int rank) {
 
 void Team::run_rank(Step& step, int rank) {
   const FlushDenormals numeric_setting;
+  CpuOperations& operations = *operations_[std::size_t(rank)];
+  operations.begin();
   try {
-    step.run(*operations_[std::size_t(rank)]);
+    step.run(operations);
   } catch (const Poisoned&) { // Another rank has the reason.
   } catch (...) {
     {
