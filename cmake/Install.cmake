@@ -42,6 +42,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/PacelineConfigVersion.cm
 install(FILES "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
   "${PROJECT_BINARY_DIR}/PacelineConfigVersion.cmake" DESTINATION "${package_folder}")
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
+string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/paceline.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/paceline.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 

@@ -19,7 +19,8 @@ fs::path this_file() {
 std::optional<fs::path> installed_data(const std::string& name) {
   constexpr int levels = 3; // prefix/bin/program, prefix/lib/<machine>/library
   std::error_code failed;
-  for (fs::path place : std::array{this_file(), fs::read_symlink("/proc/self/exe", failed)}) {
+  for (const fs::path& file : std::array{this_file(), fs::path("/proc/self/exe")}) {
+    fs::path place = fs::canonical(file, failed); // without links and .., to go up from
     for (int i = 0; i < levels && place.has_relative_path(); ++i) {
       place = place.parent_path();
       if (const fs::path data = place / "share/paceline" / name; fs::exists(data, failed))
