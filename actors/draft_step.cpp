@@ -195,9 +195,7 @@ void DraftStep::complete(base::TimePoint now) {
   parts_.telemetry->overlap.drafted(begin_, now);
   if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
     const auto old = parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed);
-    auto took = (now - begin_).count();
-    if (old > 0) // one that stalled says little of the next
-      took = std::min(took, 8 * old);
+    const auto took = (now - begin_).count();
     parts_.telemetry->draft_step_ns.store(old ? old + (took - old) / 8 : took,
                                           std::memory_order_relaxed);
   }
