@@ -23,6 +23,11 @@ void ForkSet::clear() {
   opened_.clear();
 }
 
+void ForkSet::end() {
+  for (const auto& fork : forks_)
+    fork->chain->end_at(fork->chain->drawn());
+}
+
 std::vector<Fork*> ForkSet::choose(const Frontier& at, int context, gpu::KvPool& pool) {
   const sampling::Odds& odds = at.forking.odds;
   std::vector<Candidate> candidates;

@@ -33,6 +33,8 @@ class ForkSet {
 public:
   /// A new frontier: what was drafted for outcomes of the last verification is of no more use here.
   void clear();
+  /// Nothing more will be drawn for any of them.
+  void end();
   /// The forks that the next pass advances by a token, at most as many as the frontier allows:
   /// those whose next token is worth most, that is, most likely to be judged. Opens new ones.
   /// context: positions that the draft can take.

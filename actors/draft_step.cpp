@@ -253,8 +253,10 @@ void DraftStep::complete(base::TimePoint now) {
 void DraftStep::retire(const gpu::Retirement& how) {
   if (how.completed)
     return;
-  for (auto& [id, s] : sequences_)
+  for (auto& [id, s] : sequences_) {
     s.at.chain->end_at(s.at.chain->drawn());
+    s.forks.end();
+  }
   sequences_.clear();
   pass_.clear();
   board_->fail();

@@ -54,16 +54,18 @@ TEST_CASE("proposing draws what the sampling layer draws, and leaves the row it 
     Rows rows(7, random);
     Matrix q(7, vocabulary);
     std::vector<ProposeTask> tasks(7);
-    for (int i = 0; i < 7; ++i)
-      tasks[std::size_t(i)] = {rows.row(i),
-                               vocabulary,
-                               &warping,
-                               history,
-                               sampling::Rule::rejection,
-                               {99, std::uint32_t(i)},
-                               17,
-                               15,
-                               i % 2 ? q.tensor().row(i) : nullptr};
+    for (int i = 0; i < 7; ++i) {
+      ProposeTask& task = tasks[std::size_t(i)];
+      task.logits = rows.row(i);
+      task.vocabulary = vocabulary;
+      task.warping = &warping;
+      task.history = history;
+      task.rule = sampling::Rule::rejection;
+      task.noise = {99, std::uint32_t(i)};
+      task.position = 17;
+      task.attempt = 15;
+      task.q = i % 2 ? q.tensor().row(i) : nullptr;
+    }
     rig.run([&](Operations& ops) { ops.propose(tasks); });
     for (int i = 0; i < 7; ++i) {
       const auto expected = warped(rows.span(i), warping, history);

@@ -34,6 +34,9 @@ public:
     honest_.verify(tasks);
   }
   void score(std::span<gpu::ScoreTask> tasks) override { honest_.score(tasks); }
+  void copy_pages(const gpu::KvPool& pool, std::span<const gpu::PageCopy> pages) override {
+    honest_.copy_pages(pool, pages);
+  }
 
 private:
   static void spoil(float* q, int vocabulary, std::uint32_t how) {

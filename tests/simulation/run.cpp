@@ -212,7 +212,8 @@ actors::EngineParts SimulatedRun::make_parts() {
                   logit_rows, reaper_,       telemetry_};
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
   const actors::DraftStep::Parts drafting{
-      draft, draft_device, parts.draft_pool, w.target.vocabulary, w.max_num_seqs, telemetry_};
+      draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
+      w.max_num_seqs, policy.fork_rows, telemetry_};
   const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
     return std::make_shared<actors::DraftStep>(drafting, std::move(board));
   };

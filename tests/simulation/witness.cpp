@@ -103,7 +103,7 @@ void Witness::sees(const Verdicts& verdicts) {
   if (verdicts.batch < batch_)
     reached(lane_woke_too_late);
   for (const Verdict& verdict : verdicts.sequences) {
-    if (verdict.hit && draft_died_)
+    if (verdict.hit != messages::Hit::none && draft_died_)
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
