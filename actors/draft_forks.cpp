@@ -28,7 +28,7 @@ void ForkSet::end() {
     fork->chain->end_at(fork->chain->drawn());
 }
 
-std::vector<Fork*> ForkSet::choose(const Frontier& at, int context, gpu::KvPool& pool) {
+std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu::KvPool& pool) {
   const sampling::Odds& odds = at.forking.odds;
   std::vector<Candidate> candidates;
   for (const auto& fork : forks_)
@@ -37,7 +37,7 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int context, gpu::KvPool&
       candidates.push_back({fork->chance * std::pow(odds.acceptance, depth), fork.get()});
     }
   // Outcomes end at the token behind the window: beyond it nothing is judged this time.
-  const int end = std::min(at.chain->drawn(), at.chain->window_end() + 1);
+  const int end = std::min({at.chain->drawn(), at.chain->window_end() + 1, fed + 1});
   opened_.resize(std::size_t(std::max(end - at.length(), int(opened_.size()))));
   for (int position = at.length(); position < end; ++position) {
     const int first = opened_[std::size_t(position - at.length())];

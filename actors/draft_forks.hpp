@@ -37,8 +37,9 @@ public:
   void end();
   /// The forks that the next pass advances by a token, at most as many as the frontier allows:
   /// those whose next token is worth most, that is, most likely to be judged. Opens new ones.
+  /// fed: leading tokens that the sequence's pages hold; a fork begins behind them at the latest.
   /// context: positions that the draft can take.
-  std::vector<Fork*> choose(const messages::Frontier& at, int context, gpu::KvPool& pool);
+  std::vector<Fork*> choose(const messages::Frontier& at, int fed, int context, gpu::KvPool& pool);
 
 private:
   struct Candidate;

@@ -108,7 +108,7 @@ void DraftStep::choose_forks() {
     const Frontier& at = s.at;
     if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
       continue;
-    for (Fork* fork : s.forks.choose(at, context_of(s), *parts_.pool)) {
+    for (Fork* fork : s.forks.choose(at, int(s.fed.size()), context_of(s), *parts_.pool)) {
       if (fork_rows_ >= parts_.fork_rows)
         return;
       Part part{&s, fork, {}, fork->fed, fork->chain->next(), {}, nullptr};

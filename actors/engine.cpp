@@ -68,9 +68,8 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) 
 }
 
 Result<void> Engine::Impl::start() {
-  apart_from_caller([this] {
-    supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts);
-  });
+  apart_from_caller(
+      [this] { supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts); });
   const auto wiring =
       runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, std::chrono::seconds(30));
   if (!wiring)

@@ -373,6 +373,19 @@ TEST_CASE(
   REQUIRE(world.drawn(*fork, 10));
   CHECK(drawn_tokens(*fork) == continuation(world, {1, 2, 3, at.chain->token(3), guess}, *fork));
   CHECK(world.simulation.run_until([&] { return next.residence->cached.load() == 5; }));
+  world.simulation.run();
+  int forks = 0; // of the fork: they begin when its own tokens are in the sequence's pages
+  for (int position = 5; position <= 7; ++position)
+    for (TokenId token = 0; token < vocabulary; ++token)
+      if (const ChainRef second = fork->fork(position, token)) {
+        ++forks;
+        Tokens context{1, 2, 3, at.chain->token(3), guess};
+        for (int p = 5; p < position; ++p)
+          context.push_back(fork->token(p));
+        context.push_back(token);
+        CHECK(drawn_tokens(*second) == continuation(world, context, *second));
+      }
+  CHECK(forks > 0);
 }
 
 TEST_CASE("forks take only pages that nobody has, and do without where there are none") {
