@@ -91,7 +91,8 @@ void check_same(const EngineOptions& options, int tokens) {
     for (std::size_t i = 0; i < plain.size(); ++i) {
       CHECK(answers[i].tokens == plain[i].tokens);
       CHECK(int(answers[i].tokens.size()) == tokens);
-      CHECK(answers[i].end().speculation.judged > 0);
+      if (mode == SpeculationMode::sync) // who does not wait may find nothing drafted
+        CHECK(answers[i].end().speculation.judged > 0);
       for (const TokenId token : answers[i].tokens)
         CHECK(token < vocabulary);
     }
