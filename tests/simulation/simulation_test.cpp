@@ -1,6 +1,7 @@
 // Promises 1, 2 and 4 over thousands of seeded runs (docs/reliability.md).
 #include "tests/simulation/campaign.hpp"
 #include "tests/simulation/witness.hpp"
+#include "tests/support/effort.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,13 +9,9 @@ using namespace paceline::testing;
 
 namespace {
 
-// Sanitizers make a run ten times as long: they get fewer, too few to reach every rare path.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t runs = 300;
-#else
-constexpr std::size_t runs = 3000;
-#endif
-constexpr bool all_paths = runs >= 3000;
+// Sanitizers get too few to reach every rare path.
+constexpr std::size_t runs = sanitized ? 300 : 3000;
+constexpr bool all_paths = !sanitized;
 
 } // namespace
 
