@@ -31,7 +31,7 @@ Case late_lookaheads() {
   s.policy = policy(SpeculationMode::overlap, 2);
   s.together = 1;
   s.pace = {.target = 2ms, .draft = 500us, .malice = Malice::token, .late_by = 3ms};
-  return {"late lookaheads", s};
+  return {"late lookaheads", s, 1};
 }
 
 Case partial_windows() {
@@ -39,7 +39,7 @@ Case partial_windows() {
   s.policy = policy(SpeculationMode::overlap, 3);
   s.together = 2;
   s.pace = {.target = 2ms, .draft = 1500us, .malice = Malice::after_token, .late_by = 2ms};
-  return {"partial windows", s};
+  return {"partial windows", s, 1};
 }
 
 Case adapting_mode() {
@@ -52,7 +52,7 @@ Case adapting_mode() {
   s.prefill_chunk = 7;
   s.acceptance = 0.8;
   s.pace = {.target = 5ms, .draft = 500us, .malice = Malice::unlikely, .late_by = 2ms};
-  return {"adapting mode", s};
+  return {"adapting mode", s, 1};
 }
 
 Case adapting_windows() {
@@ -62,7 +62,7 @@ Case adapting_windows() {
   s.length = 4;
   s.together = 3;
   s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::likely, .late_by = 3ms};
-  return {"adapting windows", s};
+  return {"adapting windows", s, 1};
 }
 
 Case mixed_modes() {
@@ -77,7 +77,7 @@ Case mixed_modes() {
     spec.speculation = modes[n % 4];
     spec.window = n / 4 % 4;
   };
-  return {"mixed modes", s};
+  return {"mixed modes", s, 1};
 }
 
 Case whole_windows() {
@@ -85,7 +85,7 @@ Case whole_windows() {
   s.policy = policy(SpeculationMode::sync, 3);
   s.warping = warped();
   s.pace.malice = Malice::unlikely;
-  return {"whole windows", s};
+  return {"whole windows", s, 1};
 }
 
 Case forks() {
@@ -97,7 +97,7 @@ Case forks() {
   s.page_tokens = 4;
   s.length = 6;
   s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::last_token, .late_by = 2ms};
-  return {"forks", s};
+  return {"forks", s, 3};
 }
 
 Case adapting_forks() {
@@ -109,7 +109,7 @@ Case adapting_forks() {
   s.length = 7;
   s.together = 3;
   s.pace = {.target = 4ms, .draft = 600us, .malice = Malice::token, .late_by = 3ms};
-  return {"adapting forks", s};
+  return {"adapting forks", s, 1};
 }
 
 Case coarse_noise() {
@@ -119,7 +119,7 @@ Case coarse_noise() {
   s.together = 2;
   s.length = 4;
   s.pace.malice = Malice::token;
-  return {"coarse noise", s};
+  return {"coarse noise", s, 1};
 }
 
 } // namespace paceline::testing

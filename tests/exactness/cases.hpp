@@ -11,6 +11,7 @@ namespace paceline::testing {
 struct Case {
   std::string name;
   Setting setting;
+  int share = 1; ///< Of requests, beside the other cases: faint mistakes want more.
 };
 
 /// Fixed windows of 2, one sequence: a lookahead's first token that is late decides alone whether

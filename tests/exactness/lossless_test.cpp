@@ -57,7 +57,7 @@ void check_lossless(Rule rule, int requests) {
   Seen all;
   for (Case& c : cases_of(rule)) {
     CAPTURE(c.name);
-    c.setting.requests = requests;
+    c.setting.requests = requests * c.share;
     const Outcome outcome = run(c.setting);
     const ChiSquare chi_square = fit(c.setting, outcome.outputs);
     CAPTURE(chi_square.statistic);
