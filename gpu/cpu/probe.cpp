@@ -37,7 +37,7 @@ std::uint64_t Read(std::span<const std::byte> bytes) {
   }
   s0 =
       hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)));
-  return hn::GetLane(hn::SumOfLanes(d, s0));
+  return hn::GetLane(hn::SumOfLanes(d, hn::ShiftRight<8>(s0))); // intrinsics add signed lanes
 }
 
 } // namespace HWY_NAMESPACE
