@@ -1,6 +1,7 @@
 #include "actors/verify_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace paceline::actors {
@@ -15,6 +16,17 @@ using messages::Verdicts;
 namespace {
 
 constexpr int limit_of_all = std::numeric_limits<int>::max();
+
+/// What a liar shows need not be one; NaN fails both comparisons.
+bool is_distribution(std::span<const float> row) {
+  double sum = 0;
+  bool possible = true;
+  for (const float x : row) {
+    sum += double(x);
+    possible &= x >= 0;
+  }
+  return possible && std::abs(sum - 1) < 1e-3;
+}
 
 } // namespace
 
@@ -218,7 +230,8 @@ bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId to
   if (!entry.spec->needs_q() || !q)
     return true;
   const std::span<const float> row{q, std::size_t(vocabulary_)};
-  return token == sampling::propose(entry.spec->judged_by(), row, entry.spec->noise,
+  return is_distribution(row) &&
+         token == sampling::propose(entry.spec->judged_by(), row, entry.spec->noise,
                                     std::uint32_t(position), entry.chain->attempt());
 }
 
