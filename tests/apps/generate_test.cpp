@@ -86,7 +86,8 @@ TEST_CASE("options reach the engine") {
   const ModelCopy copy("target"); // the demo draft is the default for the demo target only
   CHECK(generate({"--model", copy.path()}).at("speculation").at("mode") == "off");
   CHECK(fixed.at("lookahead_rounds").to_number<int>() > 0);
-  const auto unchained = generate({"--speculation", "overlap", "--lookahead", "none"});
+  const auto unchained =
+      generate({"--speculation", "overlap", "--lookahead", "none", "--window", "3"});
   CHECK(unchained.at("speculation").at("lookahead_rounds").to_number<int>() == 0);
   const auto matched = generate({"--speculation", "sync", "--verify", "match"});
   CHECK(matched.at("speculation").at("mode") == "sync");
