@@ -40,9 +40,10 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
   const int end = std::min({at.chain->drawn(), at.chain->window_end() + 1, fed + 1});
   opened_.resize(std::size_t(std::max(end - at.length(), int(opened_.size()))));
   for (int position = at.length(); position < end; ++position) {
-    const int first = opened_[std::size_t(position - at.length())];
-    for (int rank = first; rank < at.chain->guesses(position).count; ++rank)
-      candidates.push_back({odds.outcome(position - at.length(), rank), nullptr, position, rank});
+    const std::uint32_t opened = opened_[std::size_t(position - at.length())];
+    for (int rank = 0; rank < at.chain->guesses(position).count; ++rank)
+      if (!(opened >> rank & 1))
+        candidates.push_back({odds.outcome(position - at.length(), rank), nullptr, position, rank});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.worth > b.worth; });
@@ -82,7 +83,7 @@ Fork* ForkSet::open(const Frontier& at, int position, int rank, int context, gpu
   fork->chain = std::make_shared<Chain>(at.spec->id);
   fork->chain->begin_fork(position + 1, end, at.length(), int(forks_.size()) + 1);
   at.chain->add_fork(position, fork->token, fork->chain);
-  ++opened_[std::size_t(position - at.length())];
+  opened_[std::size_t(position - at.length())] |= 1u << rank;
   forks_.push_back(std::move(fork));
   return forks_.back().get();
 }

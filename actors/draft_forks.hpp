@@ -46,7 +46,8 @@ private:
   Fork* open(const messages::Frontier& at, int position, int rank, int context, gpu::KvPool& pool);
 
   std::vector<std::unique_ptr<Fork>> forks_;
-  std::vector<int> opened_; ///< Guesses that have a fork, by position from the frontier on.
+  /// Guesses that have a fork, as bits of their ranks, by position from the frontier on.
+  std::vector<std::uint32_t> opened_;
 };
 
 } // namespace paceline::actors

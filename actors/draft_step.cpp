@@ -108,7 +108,7 @@ void DraftStep::choose_forks() {
     const Frontier& at = s.at;
     if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
       continue;
-    for (Fork* fork : s.forks.choose(at, int(s.fed.size()), context_of(s), *parts_.pool)) {
+    for (Fork* fork : s.forks.choose(at, int(s.fed.size()), this->context(), *parts_.pool)) {
       if (fork_rows_ >= parts_.fork_rows)
         return;
       Part part{&s, fork, {}, fork->fed, fork->chain->next(), {}, nullptr};
@@ -123,12 +123,12 @@ bool DraftStep::Reach::far() const {
   return end - start > sampling::limits::window_max + 1;
 }
 
-int DraftStep::context_of(const Sequence&) const {
+int DraftStep::context() const {
   return parts_.model->info().max_model_len;
 }
 
 DraftStep::Reach DraftStep::reach_of(const Sequence& s) const {
-  const int context = std::min(context_of(s), s.at.pages->capacity());
+  const int context = std::min(this->context(), s.at.pages->capacity());
   const int fed = int(s.fed.size());
   const int draws = s.at.chain->next();
   if (draws >= 0 && draws <= context) // the last token is fed again when all are: for its logits

@@ -76,7 +76,7 @@ private:
   Reach reach_of(const Sequence& sequence) const;
   void choose(Sequence& sequence, const Reach& reach, int& budget);
   void choose_forks();
-  int context_of(const Sequence& sequence) const;
+  int context() const;
   void plan();
   gpu::ProposeTask task(Part& part, const float* logits);
 

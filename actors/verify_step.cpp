@@ -275,6 +275,7 @@ void VerifyStep::hand_over(std::size_t index, Judged& judged) {
   verdict.had_lookahead = entry.whole && cases_[index].bound_lookahead;
   note_guesses(entry, verdict);
   choose_next(entry, verdict);
+  verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on
   if (entry.next_chain && !verdict.failed)
     judged.frontiers.sequences.push_back({entry.spec, entry.next_epoch, entry.log, entry.length,
                                           verdict.tokens, verdict.next, entry.draft_pages,

@@ -405,3 +405,18 @@ TEST_CASE("forks take only pages that nobody has, and do without where there are
       forks += at.chain->fork(position, token) != nullptr;
   CHECK(forks == 1); // of two pages
 }
+
+TEST_CASE("no outcome is drafted twice, whatever order of guesses the odds have learned") {
+  DraftWorld world;
+  Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 2, 0);
+  at.forking = {2, 3, {}};
+  at.forking.odds.guess = {0.1, 0.05, 0.4, 0.2, 0.01, 0.01, 0.01, 0.01};
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  world.simulation.run();
+  for (int position = 3; position <= 4; ++position)
+    for (int rank = 0; rank < at.chain->guesses(position).count; ++rank) {
+      const TokenId token = at.chain->guesses(position).tokens[std::size_t(rank)];
+      CHECK(at.chain->fork(position, token) != nullptr); // with time, each of them
+    }
+  CHECK(world.telemetry->drafted == 2 + std::uint64_t(2 * 3 * (vocabulary - 2)));
+}
