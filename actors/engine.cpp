@@ -153,11 +153,11 @@ Result<Engine> Engine::open(EngineOptions options) {
   return Engine(std::move(*impl));
 }
 
-Result<Stream> Engine::submit(Request request) {
+Result<Stream> Engine::submit(const Request& request) {
   return impl_->submit(request);
 }
 
-Result<Completion> Engine::complete(Request request) {
+Result<Completion> Engine::complete(const Request& request) {
   auto stream = impl_->submit(request);
   if (!stream)
     return tl::unexpected(stream.error());

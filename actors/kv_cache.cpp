@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace paceline::actors {
 
@@ -26,10 +27,12 @@ KvGrant refused(SequenceId sequence) {
 } // namespace
 
 KvCache::KvCache(Handle::pointer, std::shared_ptr<gpu::KvPool> target,
-                 std::shared_ptr<gpu::KvPool> draft, std::shared_ptr<Telemetry> telemetry)
+                 std::shared_ptr<gpu::KvPool> draft, int attention_window,
+                 std::shared_ptr<Telemetry> telemetry)
     : pools_{std::move(target), std::move(draft)}, telemetry_(std::move(telemetry)),
-      page_tokens_(pools_.target->shape().page_tokens), books_{PageBook(pages_in(pools_.target)),
-                                                               PageBook(pages_in(pools_.draft))},
+      page_tokens_(pools_.target->shape().page_tokens),
+      attention_window_(attention_window), books_{PageBook(pages_in(pools_.target)),
+                                                  PageBook(pages_in(pools_.draft))},
       prefixes_(page_tokens_, {&books_.target, &books_.draft}) {
   assert(!pools_.draft || pools_.draft->shape().page_tokens == page_tokens_);
 }
@@ -42,24 +45,31 @@ KvGrant KvCache::reserve(const KvReserve& wanted) {
   Tables found;
   for (const Pool pool : both_pools)
     if (has(pool))
-      found[pool] = gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]));
-  return grant(wanted.sequence, found, wanted.capacity, cached);
+      found[pool] = gpu::PageTable::extend(nullptr, page_tokens_, std::exchange(shared[pool], {}));
+  const auto reach = std::int64_t(cached.target) + wanted.target_ahead;
+  const PerPool<int> capacity{int(std::min<std::int64_t>(wanted.capacity, reach)), wanted.capacity};
+  KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached.target);
+  granted.cached_target = granted.granted ? cached.target : 0;
+  granted.cached_draft = granted.granted ? cached.draft : 0;
+  return granted;
 }
 
 KvGrant KvCache::grow(const KvGrow& wanted) {
   const auto known = tables_.find(wanted.sequence);
   if (known == tables_.end())
     return refused(wanted.sequence);
-  return grant(wanted.sequence, known->second, wanted.capacity, {});
+  return grant(wanted.sequence, known->second, wanted.capacity, wanted.target_read);
 }
 
-KvGrant KvCache::grant(SequenceId sequence, const Tables& found, int capacity,
-                       const PerPool<int>& cached) {
+KvGrant KvCache::grant(SequenceId sequence, Tables found, const PerPool<int>& capacity,
+                       int target_read) {
+  if (attention_window_ > 0)
+    found.target = gpu::PageTable::since(found.target, target_read + 1 - attention_window_);
   const std::optional<Tables> tables = extend(found, capacity);
   if (!tables)
     return refused(sequence);
   adopt(sequence, *tables);
-  return {sequence, true, tables->target, tables->draft, cached.target, cached.draft};
+  return {sequence, true, tables->target, tables->draft, 0, 0};
 }
 
 void KvCache::publish(const KvPublish& right) {
@@ -105,10 +115,10 @@ bool KvCache::make_room(const PerPool<std::size_t>& pages) {
   return true;
 }
 
-std::optional<KvCache::Tables> KvCache::extend(const Tables& tables, int capacity) {
+std::optional<KvCache::Tables> KvCache::extend(const Tables& tables, const PerPool<int>& capacity) {
   PerPool<std::size_t> pages;
   for (const Pool pool : both_pools)
-    pages[pool] = has(pool) ? missing(tables, pool, capacity) : 0;
+    pages[pool] = has(pool) ? missing(tables, pool, capacity[pool]) : 0;
   if (!make_room(pages))
     return std::nullopt;
   Tables extended = tables;

@@ -29,8 +29,12 @@ public:
   static constexpr const char* name = "kv_cache";
 
   /// draft: null without a draft model, else with pages of as many tokens as the target's.
+  /// attention_window: positions that the target's rows see at most (models::Model::window), whose
+  /// pages behind it are given back; 0: all. A draft's pages all stay: a lane that takes over from
+  /// one that failed reads them anew.
   KvCache(Handle::pointer self, std::shared_ptr<gpu::KvPool> target,
-          std::shared_ptr<gpu::KvPool> draft, std::shared_ptr<Telemetry> telemetry);
+          std::shared_ptr<gpu::KvPool> draft, int attention_window,
+          std::shared_ptr<Telemetry> telemetry);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   Handle::behavior_type make_behavior();
@@ -49,12 +53,12 @@ private:
   using Tables = PerPool<gpu::PageTableRef>;
 
   bool has(Pool pool) const { return pools_[pool] != nullptr; }
-  messages::KvGrant grant(messages::SequenceId sequence, const Tables& found, int capacity,
-                          const PerPool<int>& cached);
+  messages::KvGrant grant(messages::SequenceId sequence, Tables found, const PerPool<int>& capacity,
+                          int target_read);
   std::size_t missing(const Tables& tables, Pool pool, int capacity) const;
   std::size_t shortage(Pool pool, std::size_t pages) const;
   bool make_room(const PerPool<std::size_t>& pages);
-  std::optional<Tables> extend(const Tables& tables, int capacity);
+  std::optional<Tables> extend(const Tables& tables, const PerPool<int>& capacity);
   void adopt(messages::SequenceId sequence, Tables tables);
   void drop(messages::SequenceId sequence);
   /// Once a message: counts it, and shows the ledger.
@@ -63,6 +67,7 @@ private:
   PerPool<std::shared_ptr<gpu::KvPool>> pools_;
   std::shared_ptr<Telemetry> telemetry_;
   int page_tokens_;
+  int attention_window_;
   PerPool<PageBook> books_;
   PrefixCache prefixes_;
   std::unordered_map<messages::SequenceId, Tables> tables_;

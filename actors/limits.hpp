@@ -20,6 +20,9 @@ inline constexpr int choice_max = 65'535;
 /// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
 /// least recently used first, when a sequence wants their pages.
 inline constexpr std::size_t prefix_entries_max = 1u << 20;
+/// Pages are asked for this many tokens ahead of need, so that growing is rare; and given back when
+/// this many tokens lie behind what the target's attention sees.
+inline constexpr int tokens_ahead = 64;
 /// Forks of one frontier, and rows that all forks of a pass may have together.
 inline constexpr int forks_max = 64;
 inline constexpr int fork_rows_max = 64;

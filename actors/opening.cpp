@@ -2,6 +2,7 @@
 
 #include "actors/draft_step.hpp"
 #include "actors/host_drafter.hpp"
+#include "actors/kv_budget.hpp"
 #include "actors/limits.hpp"
 #include "gpu/limits.hpp"
 #include "models/scripted.hpp"
@@ -90,10 +91,6 @@ ModelInfo info_of(const Loaded& loaded, const std::string& name) {
   return info;
 }
 
-std::size_t page_bytes(const Loaded& loaded, int page_tokens) {
-  return loaded.model->kv_shape(page_tokens).page_bytes();
-}
-
 /// Rows that a draft pass may have for forks.
 int fork_rows_of(const EngineOptions& o) {
   const bool forks = o.lookahead == Lookahead::automatic || o.lookahead == Lookahead::fork;
@@ -102,34 +99,34 @@ int fork_rows_of(const EngineOptions& o) {
   return forks && ahead ? o.fork_rows : 0;
 }
 
-/// What forks may hold beside what sequences do.
-std::size_t fork_pages_of(const EngineOptions& o) {
-  return std::size_t(fork_rows_of(o) * limits::pages_per_fork_row);
-}
-
-/// Pages per pool: draft and target hold the same tokens, out of one budget. The draft's forks have
-/// some more, as far as the budget goes.
-Result<std::size_t> pages_for(const EngineOptions& o, const Loaded& target,
-                              const std::optional<Loaded>& draft, int max_model_len) {
-  const std::size_t both =
-      page_bytes(target, o.page_tokens) + (draft ? page_bytes(*draft, o.page_tokens) : 0);
-  const auto pages = [&](std::size_t tokens) {
-    return (tokens + std::size_t(o.page_tokens) - 1) / std::size_t(o.page_tokens);
-  };
-  const std::size_t one = pages(std::size_t(max_model_len)) + 1;
-  const std::size_t all = one * std::size_t(o.max_num_seqs);
-  std::size_t budget = o.kv_memory_bytes;
-  if (budget == 0) // what all sequences may need, but leave most of the memory alone
-    budget = std::max(one * both, std::min(all * both, target.device->memory().available / 4));
-  const std::size_t forks = draft ? fork_pages_of(o) * page_bytes(*draft, o.page_tokens) : 0;
-  const std::size_t rest = budget >= one * both + forks ? budget - forks : budget;
-  const std::size_t count = std::min(rest / both, all);
-  if (count < one)
-    return fail(ErrorCode::out_of_memory,
-                fmt::format("a KV cache of {} bytes does not hold one sequence of {} tokens",
-                            budget, max_model_len),
-                fmt::format("give --kv-memory at least {}, or lower --max-model-len", one * both));
-  return count;
+/// Makes both pools out of one budget.
+Result<void> make_pools(EngineParts& parts, const EngineOptions& o, const Loaded& target,
+                        const std::optional<Loaded>& draft, int max_model_len) {
+  const auto shape_of = [&](const Loaded& loaded) { return loaded.model->kv_shape(o.page_tokens); };
+  KvDemand demand;
+  demand.memory = o.kv_memory_bytes;
+  demand.available = target.device->memory().available;
+  demand.max_model_len = max_model_len;
+  demand.max_num_seqs = o.max_num_seqs;
+  demand.prefill_chunk = o.prefill_chunk;
+  demand.page_tokens = o.page_tokens;
+  demand.page_bytes = {shape_of(target).page_bytes(), draft ? shape_of(*draft).page_bytes() : 0};
+  demand.attention_window = target.model->window();
+  demand.fork_pages = std::size_t(fork_rows_of(o)) * std::size_t(limits::pages_per_fork_row);
+  const auto pages = kv_budget(demand);
+  if (!pages)
+    return tl::unexpected(pages.error());
+  auto made = gpu::KvPool::create(*target.device, shape_of(target), pages->target);
+  if (!made)
+    return tl::unexpected(made.error());
+  parts.target_pool = *made;
+  if (!draft)
+    return {};
+  made = gpu::KvPool::create(*draft->device, shape_of(*draft), pages->draft);
+  if (!made)
+    return tl::unexpected(made.error());
+  parts.draft_pool = *made;
+  return {};
 }
 
 int context_of(const EngineOptions& o, const Loaded& target) {
@@ -166,9 +163,67 @@ int logit_rows_of(const EngineOptions& o, const Loaded& target) {
   return std::clamp(int(memory / row), o.max_num_seqs, most);
 }
 
+/// The draft, unless there is none.
+Result<std::optional<Loaded>> load_draft(const EngineOptions& o, const Loaded& target,
+                                         const Time& time, const TraceRef& trace) {
+  if (o.draft.empty() || o.drafter || o.speculation == SpeculationMode::off)
+    return std::nullopt;
+  auto loaded = load(o.draft, "draft", draft_device(o, *target.device), 0, o, time, trace);
+  if (!loaded)
+    return tl::unexpected(loaded.error());
+  if (auto same = models::check_same_vocabulary(*target.tokenizer, *loaded->tokenizer); !same)
+    return tl::unexpected(same.error());
+  return *loaded;
+}
+
+SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
+                               const std::optional<Loaded>& draft) {
+  SchedulerParts parts;
+  parts.policy = policy_of(o, target, draft);
+  parts.has_draft = draft || o.drafter;
+  parts.max_model_len = context_of(o, target);
+  parts.max_num_seqs = o.max_num_seqs;
+  parts.prefill_chunk = o.prefill_chunk;
+  parts.attention_window = target.model->window();
+  parts.logit_rows = logit_rows_of(o, target);
+  return parts;
+}
+
+DraftModelParts draft_parts(const Loaded& draft, const EngineOptions& o, const EngineParts& parts) {
+  const DraftStep::Parts drafting{
+      draft.model,    draft.device,    parts.draft_pool, parts.sampler.vocabulary,
+      o.max_num_seqs, fork_rows_of(o), parts.telemetry};
+  return {draft.device,
+          [drafting](std::shared_ptr<DraftBoard> board) {
+            return std::make_shared<DraftStep>(drafting, std::move(board));
+          },
+          parts.target.reaper, parts.telemetry};
+}
+
+Result<DraftModelParts> drafter_parts(const EngineOptions& o, const gpu::Device& target,
+                                      const EngineParts& parts, const Time& time,
+                                      const TraceRef& trace) {
+  auto host = gpu::open_device(draft_device(o, target), {1, time, trace});
+  if (!host)
+    return tl::unexpected(host.error());
+  const HostDraftStep::Parts drafting{o.drafter, *host, parts.sampler.vocabulary, parts.telemetry};
+  return DraftModelParts{*host,
+                         [drafting](std::shared_ptr<DraftBoard> board) {
+                           return std::make_shared<HostDraftStep>(drafting, std::move(board));
+                         },
+                         parts.target.reaper, parts.telemetry};
+}
+
+Result<models::GenerationDefaults> generation_defaults(const std::string& name) {
+  const auto path = models::resolve_model_path(name, "target");
+  if (!path || models::is_scripted(*path))
+    return models::GenerationDefaults();
+  return models::load_generation_defaults(*path);
+}
+
 } // namespace
 
-Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
+Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceRef& trace) {
   if (auto checked = check(o); !checked)
     return tl::unexpected(checked.error());
   auto target = load(o.target, "target", o.device, o.threads, o, time, trace);
@@ -177,84 +232,42 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
   if (o.page_tokens % 2 != 0 && !models::is_scripted(o.target)) // keys of bf16 go in pairs
     return fail(ErrorCode::invalid_argument, fmt::format("page_tokens is {}", o.page_tokens),
                 "give an even number");
-  std::optional<Loaded> draft;
-  if (!o.draft.empty() && !o.drafter && o.speculation != SpeculationMode::off) {
-    auto loaded = load(o.draft, "draft", draft_device(o, *target->device), 0, o, time, trace);
-    if (!loaded)
-      return tl::unexpected(loaded.error());
-    if (auto same = models::check_same_vocabulary(*target->tokenizer, *loaded->tokenizer); !same)
-      return tl::unexpected(same.error());
-    draft = *loaded;
-  }
+  auto draft = load_draft(o, *target, time, trace);
+  if (!draft)
+    return tl::unexpected(draft.error());
+  auto defaults = generation_defaults(o.target);
+  if (!defaults)
+    return tl::unexpected(defaults.error());
 
   Opened opened;
+  opened.tokenizer = target->tokenizer;
+  opened.defaults = *defaults;
+  opened.target = info_of(*target, o.target);
   opened.max_model_len = context_of(o, *target);
-  auto pages = pages_for(o, *target, draft, opened.max_model_len);
-  if (!pages)
-    return tl::unexpected(pages.error());
+  opened.reaper = std::make_shared<LaneReaper>(o.virtual_time);
   EngineParts& parts = opened.parts;
   parts.telemetry = std::make_shared<Telemetry>();
   parts.telemetry->trace = trace;
   parts.telemetry->time = time;
-  for (auto [loaded, pool] : {std::pair{&*target, &parts.target_pool},
-                              std::pair{draft ? &*draft : nullptr, &parts.draft_pool}}) {
-    if (!loaded)
-      continue;
-    auto made = gpu::KvPool::create(*loaded->device, loaded->model->kv_shape(o.page_tokens),
-                                    *pages + (pool == &parts.draft_pool ? fork_pages_of(o) : 0));
-    if (!made)
-      return tl::unexpected(made.error());
-    *pool = *made;
-  }
-
-  const int vocabulary = std::min(target->tokenizer->vocabulary(), target->model->vocabulary());
-  const int logit_rows = logit_rows_of(o, *target);
-  const auto reaper = std::make_shared<LaneReaper>(o.virtual_time);
-  opened.reaper = reaper;
+  if (auto made = make_pools(parts, o, *target, *draft, opened.max_model_len); !made)
+    return tl::unexpected(made.error());
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
-  parts.scheduler = {1,
-                     policy_of(o, *target, draft),
-                     draft || o.drafter,
-                     opened.max_model_len,
-                     o.max_num_seqs,
-                     o.prefill_chunk,
-                     logit_rows,
-                     parts.telemetry};
+  parts.scheduler = scheduler_parts(o, *target, *draft);
+  parts.scheduler.telemetry = parts.telemetry;
+  const int logit_rows = parts.scheduler.logit_rows;
   parts.target = {target->model, target->device, parts.target_pool, o.prefill_chunk + logit_rows,
-                  logit_rows,    reaper,         parts.telemetry};
-  parts.sampler.vocabulary = vocabulary;
+                  logit_rows,    opened.reaper,  parts.telemetry};
+  parts.sampler.vocabulary = std::min(target->tokenizer->vocabulary(), target->model->vocabulary());
   parts.sampler.telemetry = parts.telemetry;
-  if (draft) {
-    const DraftStep::Parts drafting{draft->model,   draft->device,   parts.draft_pool, vocabulary,
-                                    o.max_num_seqs, fork_rows_of(o), parts.telemetry};
-    parts.draft = DraftModelParts{draft->device,
-                                  [drafting](std::shared_ptr<DraftBoard> board) {
-                                    return std::make_shared<DraftStep>(drafting, std::move(board));
-                                  },
-                                  reaper, parts.telemetry};
-    opened.draft = info_of(*draft, o.draft);
-  }
-  if (o.drafter) {
-    auto host = gpu::open_device(draft_device(o, *target->device), {1, time, trace});
-    if (!host)
-      return tl::unexpected(host.error());
-    const HostDraftStep::Parts drafting{o.drafter, *host, vocabulary, parts.telemetry};
-    parts.draft =
-        DraftModelParts{*host,
-                        [drafting](std::shared_ptr<DraftBoard> board) {
-                          return std::make_shared<HostDraftStep>(drafting, std::move(board));
-                        },
-                        reaper, parts.telemetry};
+  if (*draft) {
+    opened.draft = info_of(**draft, o.draft);
+    parts.draft = draft_parts(**draft, o, parts);
+  } else if (o.drafter) {
+    auto drafter = drafter_parts(o, *target->device, parts, time, trace);
+    if (!drafter)
+      return tl::unexpected(drafter.error());
+    parts.draft = std::move(*drafter);
     parts.sampler.check_draws_every = 0; // a caller's draws cannot be repeated
-  }
-  opened.tokenizer = target->tokenizer;
-  opened.target = info_of(*target, o.target);
-  const auto path = models::resolve_model_path(o.target, "target");
-  if (path && !models::is_scripted(*path)) {
-    auto defaults = models::load_generation_defaults(*path);
-    if (!defaults)
-      return tl::unexpected(defaults.error());
-    opened.defaults = *defaults;
   }
   return opened;
 }

@@ -23,7 +23,8 @@ struct Opened {
 };
 
 /// Checks every option, opens devices, loads both models and divides the KV memory.
-Result<Opened> open_parts(const EngineOptions& options, std::shared_ptr<base::Timekeeper> time,
-                          std::shared_ptr<base::Trace> trace);
+Result<Opened> open_parts(const EngineOptions& options,
+                          const std::shared_ptr<base::Timekeeper>& time,
+                          const std::shared_ptr<base::Trace>& trace);
 
 } // namespace paceline::actors

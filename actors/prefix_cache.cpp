@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <ranges>
 #include <string_view>
 
 namespace paceline::actors {
@@ -14,13 +15,15 @@ constexpr std::uint64_t no_parent = 0;
 } // namespace
 
 void PageBook::name(const gpu::PageTable& table) {
-  for (const std::uint32_t id : table.ids)
-    change(id, +1, 0);
+  for (const gpu::PageRef& page : table.pages)
+    if (page)
+      change(page->id, +1, 0);
 }
 
 void PageBook::unname(const gpu::PageTable& table) {
-  for (const std::uint32_t id : table.ids)
-    change(id, -1, 0);
+  for (const gpu::PageRef& page : table.pages)
+    if (page)
+      change(page->id, -1, 0);
 }
 
 void PageBook::keep(const gpu::PageRef& page) {
@@ -80,8 +83,8 @@ PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, std::size_t
 
 /// Parents end up before their children.
 void PrefixCache::touch(const Path& path) {
-  for (auto entry = path.rbegin(); entry != path.rend(); ++entry)
-    recent_.splice(recent_.begin(), recent_, *entry);
+  for (const Position entry : std::views::reverse(path))
+    recent_.splice(recent_.begin(), recent_, entry);
 }
 
 PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens) {
@@ -112,10 +115,10 @@ void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>
   const std::size_t target_pages = full_pages(from.target, tokens.size());
   const std::size_t draft_pages = std::min(target_pages, full_pages(from.draft, tokens.size()));
   Path path = walk(tokens, target_pages);
-  while (path.size() < target_pages)
+  while (path.size() < target_pages && from.target.table->pages[path.size()])
     path.push_back(
         insert(path, page_of(tokens, path.size()), from.target.table->pages[path.size()]));
-  for (std::size_t i = 0; i < draft_pages; ++i)
+  for (std::size_t i = 0; i < std::min(draft_pages, path.size()); ++i)
     if (!path[i]->pages.draft)
       set(*path[i], Pool::draft, from.draft.table->pages[i]);
   touch(path);
@@ -180,12 +183,12 @@ PrefixCache::Position PrefixCache::erase(Position entry) {
     std::erase(entry->parent->children, entry);
   const std::vector<Position> all = with_descendants(entry);
   Position behind = recent_.end();
-  for (auto gone = all.rbegin(); gone != all.rend(); ++gone) {
+  for (const Position gone : std::views::reverse(all)) {
     for (const Pool pool : both_pools)
-      set(**gone, pool, nullptr);
-    const auto [first, last] = index_.equal_range((*gone)->key);
-    index_.erase(std::find_if(first, last, [&](const auto& i) { return i.second == *gone; }));
-    behind = recent_.erase(*gone);
+      set(*gone, pool, nullptr);
+    const auto [first, last] = index_.equal_range(gone->key);
+    index_.erase(std::find_if(first, last, [&](const auto& i) { return i.second == gone; }));
+    behind = recent_.erase(gone);
   }
   return behind;
 }

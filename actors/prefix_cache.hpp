@@ -3,9 +3,9 @@
 
 #include "actors/limits.hpp"
 #include "gpu/kv_pool.hpp"
+#include "messages/kv.hpp"
 #include "paceline/request.hpp"
 
-#include <array>
 #include <cstdint>
 #include <list>
 #include <span>
@@ -14,17 +14,9 @@
 
 namespace paceline::actors {
 
-enum class Pool { target, draft };
-inline constexpr std::array both_pools{Pool::target, Pool::draft};
-
-/// One of each.
-template <class T>
-struct PerPool {
-  T target{};
-  T draft{};
-  T& operator[](Pool pool) { return pool == Pool::target ? target : draft; }
-  const T& operator[](Pool pool) const { return pool == Pool::target ? target : draft; }
-};
+using messages::both_pools;
+using messages::PerPool;
+using messages::Pool;
 
 /// Counts who names the pages of one pool: tables of sequences, and the prefix cache.
 class PageBook {
@@ -76,7 +68,8 @@ public:
     const gpu::PageTable* table = nullptr;
     int valid = 0;
   };
-  /// Keeps the full pages. What is there already stays; a draft page that it lacked is added.
+  /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
+  /// is there already stays; a draft page that it lacked is added.
   void publish(std::span<const TokenId> tokens, const PerPool<Source>& from);
 
   /// How many pages `evict` could give back: those that nobody else holds.

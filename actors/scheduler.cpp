@@ -13,8 +13,6 @@ namespace {
 
 /// The cache manager answers within microseconds, or is gone.
 constexpr std::chrono::seconds grant_patience{5};
-/// Pages are asked for this many tokens ahead of need, so that growing is rare.
-constexpr int tokens_ahead = 64;
 
 } // namespace
 
@@ -92,12 +90,15 @@ void Scheduler::abandon(SequenceId id) {
 void Scheduler::reserve(Sequence& s) {
   s.phase = Sequence::Phase::reserving;
   const int room = std::min(parts_.max_model_len, s.length() + std::max(s.budget(), 0));
-  const int capacity = std::min(room, s.length() + tokens_ahead);
+  const int capacity = std::min(room, s.length() + limits::tokens_ahead);
   // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
   const int shareable = s.scores() ? 0 : s.length();
   const SequenceId id = s.spec->id;
   const Epoch asked = s.epoch = mint();
-  ask(self_, wiring_.kv_cache, grant_patience, KvReserve{id, s.log, shareable, capacity})
+  KvReserve wanted{id, s.log, shareable, capacity};
+  if (parts_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
+    wanted.target_ahead = parts_.prefill_chunk + limits::tokens_ahead;
+  ask(self_, wiring_.kv_cache, grant_patience, wanted)
       .then([this, id, asked](const KvGrant& grant) { take_grant(id, asked, grant); },
             [this, id, asked](const caf::error&) { take_grant(id, asked, {}); });
 }
@@ -155,15 +156,19 @@ void Scheduler::ask_again(Sequence& s) {
     wake_at(now() + limits::reservation_pause);
 }
 
-void Scheduler::grow(Sequence& s, int capacity) {
+void Scheduler::grow(Sequence& s, PerPool<int> capacity) {
   if (s.growing)
     return;
   s.growing = true;
+  if (parts_.attention_window > 0) // what is let go of may still serve others
+    publish(s);
   const int room = std::min(parts_.max_model_len, s.spec->prompt_tokens + s.spec->max_tokens);
+  for (const Pool pool : both_pools)
+    capacity[pool] =
+        std::min(capacity[pool] + limits::tokens_ahead, std::max(room, capacity[pool]));
   const SequenceId id = s.spec->id;
   const Epoch stay = s.residence->epoch;
-  ask(self_, wiring_.kv_cache, grant_patience,
-      KvGrow{id, std::min(capacity + tokens_ahead, std::max(room, capacity))})
+  ask(self_, wiring_.kv_cache, grant_patience, KvGrow{id, capacity, s.cached})
       .then([this, id, stay](const KvGrant& grant) { grew(id, stay, grant); },
             [this, id, stay](const caf::error&) { grew(id, stay, {}); });
 }
@@ -178,10 +183,16 @@ void Scheduler::grew(SequenceId id, Epoch stay, const KvGrant& grant) {
     s->refusals = 0;
     s->target_pages = grant.target;
     s->draft_pages = grant.draft;
-  } else if (s->target_pages->capacity() <= s->length()) {
+  } else if (s->target_pages->capacity() <= s->cached + 1) {
     preempt_for(*s); // it cannot take a single step more
   }
   pump();
+}
+
+/// What its pages hold by now may serve others.
+void Scheduler::publish(const Sequence& s) {
+  const int draft_valid = s.residence ? std::min(s.residence->cached.load(), s.length()) : 0;
+  tell(self_, wiring_.kv_cache, KvPublish{s.spec->id, s.log, s.cached, draft_valid});
 }
 
 /// The sequence that came last gives its pages up; it is recomputed from its committed tokens.

@@ -21,7 +21,8 @@ struct SchedulerParts {
   int max_model_len = 0;
   int max_num_seqs = 16;
   int prefill_chunk = 512;
-  int logit_rows = 0; ///< Rows of logits that the target's workspace has.
+  int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
+  int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
   std::shared_ptr<Telemetry> telemetry;
 };
 
@@ -48,8 +49,9 @@ private:
   void reserve(Sequence& s);
   void take_grant(messages::SequenceId id, messages::Epoch asked, const messages::KvGrant& grant);
   void ask_again(Sequence& s);
-  void grow(Sequence& s, int capacity);
+  void grow(Sequence& s, messages::PerPool<int> capacity);
   void grew(messages::SequenceId id, messages::Epoch stay, const messages::KvGrant& grant);
+  void publish(const Sequence& s);
   void preempt_for(Sequence& needy);
   void evict(Sequence& s, bool target_pages_right);
   void rebuild(Sequence& s);
@@ -69,6 +71,7 @@ private:
                                                 int& logit_budget);
   void plan_next(Sequence& s, messages::BatchEntry& entry);
   void ensure_pages(Sequence& s);
+  bool holds_unseen_pages(const Sequence& s) const;
   bool speculates(const Sequence& s) const;
   sampling::Plan plan_for(const Sequence& s) const;
   messages::Forking forking_for(const sampling::Plan& plan) const;

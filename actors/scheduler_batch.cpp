@@ -204,9 +204,21 @@ Forking Scheduler::forking_for(const sampling::Plan& plan) const {
 void Scheduler::ensure_pages(Sequence& s) {
   const int room = std::min(parts_.max_model_len, s.spec->prompt_tokens + s.spec->max_tokens);
   const int window = plan_for(s).window;
-  const int wanted = std::min(room, s.length() + s.bound() + 2 * (window + 1));
-  if (s.target_pages->capacity() < wanted)
+  const int end = std::min(room, s.length() + s.bound() + 2 * (window + 1));
+  PerPool<int> wanted{end, end};
+  if (parts_.attention_window > 0) // a prompt's pages come and go: this step's and the next one's
+    wanted.target = std::min(end, s.cached + 2 * parts_.prefill_chunk + end - s.length());
+  if (s.target_pages->capacity() < wanted.target || holds_unseen_pages(s))
     grow(s, wanted);
+}
+
+/// Enough of them to be worth a message.
+bool Scheduler::holds_unseen_pages(const Sequence& s) const {
+  if (parts_.attention_window == 0)
+    return false;
+  const int unseen = s.cached - parts_.attention_window - limits::tokens_ahead;
+  const int page = unseen / s.target_pages->page_tokens - 1;
+  return page >= 0 && s.target_pages->pages[std::size_t(page)];
 }
 
 } // namespace paceline::actors

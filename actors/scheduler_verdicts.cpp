@@ -80,9 +80,7 @@ bool Scheduler::apply(const BatchEntry& entry, const Verdict& verdict, Commits& 
   follow_chain(*s, entry, verdict);
   if (!s->published && !ended) {
     s->published = true;
-    tell(self_, wiring_.kv_cache,
-         KvPublish{s->spec->id, s->log, s->cached,
-                   s->residence ? std::min(s->residence->cached.load(), s->length()) : 0});
+    publish(*s);
   }
   return ended;
 }

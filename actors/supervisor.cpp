@@ -54,8 +54,9 @@ void Supervisor::start(Child child) {
   case target: wiring_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
   case sampler: wiring_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
   case kv_cache:
-    wiring_.kv_cache = watch(
-        child, spawn<KvCache>(*self_, parts_.target_pool, parts_.draft_pool, parts_.telemetry));
+    wiring_.kv_cache =
+        watch(child, spawn<KvCache>(*self_, parts_.target_pool, parts_.draft_pool,
+                                    parts_.scheduler.attention_window, parts_.telemetry));
     break;
   case children: break;
   }

@@ -2,6 +2,7 @@
 
 #include "gpu/device.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <fmt/format.h>
 #include <limits>
@@ -18,7 +19,19 @@ std::shared_ptr<const PageTable> PageTable::extend(const PageTable* old, int pag
   table->pages.insert(table->pages.end(), more.begin(), more.end());
   table->ids.reserve(table->pages.size());
   for (const PageRef& page : table->pages)
-    table->ids.push_back(page->id);
+    table->ids.push_back(page ? page->id : 0);
+  return table;
+}
+
+std::shared_ptr<const PageTable> PageTable::since(std::shared_ptr<const PageTable> old,
+                                                  int position) {
+  const auto first =
+      std::min(std::size_t(std::max(position, 0) / old->page_tokens), old->pages.size());
+  if (first == 0 || !old->pages[first - 1])
+    return old;
+  auto table = std::make_shared<PageTable>(*old);
+  std::fill_n(table->pages.begin(), first, nullptr);
+  std::fill_n(table->ids.begin(), first, 0);
   return table;
 }
 

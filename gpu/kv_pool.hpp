@@ -35,12 +35,14 @@ using PageRef = std::shared_ptr<const Page>;
 /// step that holds a table needs no lock.
 struct PageTable {
   int page_tokens = 16;
-  std::vector<PageRef> pages;
-  std::vector<std::uint32_t> ids; // pages[i]->id, as kernels want them
+  std::vector<PageRef> pages;     ///< Null: let go of, for no row looks there any more.
+  std::vector<std::uint32_t> ids; ///< pages[i]->id, as kernels want them; 0 for null.
 
   int capacity() const { return int(pages.size()) * page_tokens; }
   static std::shared_ptr<const PageTable> extend(const PageTable* old, int page_tokens,
                                                  std::vector<PageRef> more);
+  /// The same table without the pages that lie wholly before `position`.
+  static std::shared_ptr<const PageTable> since(std::shared_ptr<const PageTable> old, int position);
 };
 using PageTableRef = std::shared_ptr<const PageTable>;
 

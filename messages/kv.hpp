@@ -5,7 +5,22 @@
 #include "messages/draft.hpp"
 #include "messages/sequence.hpp"
 
+#include <array>
+#include <limits>
+
 namespace paceline::messages {
+
+enum class Pool { target, draft };
+inline constexpr std::array both_pools{Pool::target, Pool::draft};
+
+/// One of each.
+template <class T>
+struct PerPool {
+  T target{};
+  T draft{};
+  T& operator[](Pool pool) { return pool == Pool::target ? target : draft; }
+  const T& operator[](Pool pool) const { return pool == Pool::target ? target : draft; }
+};
 
 /// Pages for a sequence that has none: shares what the prefix cache holds of the log's first
 /// `length` tokens, and grants pages for `capacity` tokens in each pool.
@@ -14,12 +29,16 @@ struct KvReserve {
   TokenLogView log;
   int length = 0;
   int capacity = 0;
+  /// But in the target's pool not more than this past what the prefix cache holds.
+  int target_ahead = std::numeric_limits<int>::max();
 };
 
-/// More pages for a sequence that has some.
+/// More pages for a sequence that has some; and fewer of the target's where its attention looks
+/// back only so far.
 struct KvGrow {
   SequenceId sequence = 0;
-  int capacity = 0;
+  PerPool<int> capacity;
+  int target_read = 0; ///< Leading tokens that the target will not feed again.
 };
 
 /// Tables that cover `capacity` tokens; or, with `granted` false, nothing changed.

@@ -21,7 +21,7 @@ using SequenceId = std::uint64_t;
 struct Epoch {
   std::uint32_t incarnation = 0; ///< Of the scheduler.
   std::uint64_t counter = 0;
-  friend auto operator<=>(const Epoch&, const Epoch&) = default;
+  friend auto operator<=>(const Epoch&, const Epoch&) = default; // NOLINT(modernize-use-nullptr)
 };
 
 /// The committed tokens of one sequence: append-only with a fixed capacity, so that a message which

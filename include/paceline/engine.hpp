@@ -137,9 +137,9 @@ public:
   /// Cancels what runs and waits for the end.
   ~Engine();
 
-  Result<Stream> submit(Request request);
+  Result<Stream> submit(const Request& request);
   /// submit, and wait for the end.
-  Result<Completion> complete(Request request);
+  Result<Completion> complete(const Request& request);
 
   /// add_special: with what the checkpoint puts before a text (such as a BOS).
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;

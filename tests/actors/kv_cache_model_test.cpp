@@ -100,7 +100,7 @@ private:
     const int capacity = int(sequence.tokens.size() + random_() % 12);
     const auto before = ledgers();
     const int had = sequence.tables.target->capacity();
-    const KvGrant grant = world_.cache.grow({id, capacity});
+    const KvGrant grant = world_.cache.grow({id, {capacity, capacity}});
     if (!grant.granted)
       return refused(before, capacity - had);
     REQUIRE(grant.target->capacity() >= std::max(had, capacity));

@@ -100,16 +100,16 @@ TEST_CASE("what is asked to share nothing shares nothing") {
 TEST_CASE("growing keeps the pages there are and the tables that steps hold") {
   World world;
   const KvGrant first = world.reserve(1, {1, 2}, 4);
-  const KvGrant more = world.cache.grow({1, 10});
+  const KvGrant more = world.cache.grow({1, {10, 10}});
   REQUIRE(more.granted);
   CHECK(first.target->pages.size() == 1);
   REQUIRE(more.target->pages.size() == 3);
   CHECK(more.target->pages[0] == first.target->pages[0]);
   CHECK(more.draft->pages[0] == first.draft->pages[0]);
-  const KvGrant enough = world.cache.grow({1, 12});
+  const KvGrant enough = world.cache.grow({1, {12, 12}});
   CHECK(enough.granted);
   CHECK(enough.target == more.target);
-  CHECK(world.cache.grow({1, 1}).target == more.target); // never less
+  CHECK(world.cache.grow({1, {1, 1}}).target == more.target); // never less
   check(world.cache.ledger(Pool::draft), 13, 0, 3, 0);
 }
 
@@ -122,10 +122,10 @@ TEST_CASE("a grant that one pool cannot meet takes nothing from the other") {
     CHECK(refused.sequence == 2);
     CHECK(refused.target == nullptr);
     CHECK(refused.draft == nullptr);
-    CHECK_FALSE(world.cache.grow({1, 16}).granted);
+    CHECK_FALSE(world.cache.grow({1, {16, 16}}).granted);
     for (const Pool pool : both_pools)
       CHECK(world.cache.ledger(pool).used == 1);
-    CHECK(world.cache.grow({1, 8}).granted);
+    CHECK(world.cache.grow({1, {8, 8}}).granted);
     world.release(1);
     CHECK(world.cache.ledger(Pool::target).free == (draft_is_small ? 16 : 2));
     CHECK(world.cache.ledger(Pool::draft).free == (draft_is_small ? 2 : 16));
@@ -141,7 +141,7 @@ TEST_CASE("prefixes make room when a sequence wants their pages") {
   REQUIRE(world.reserve(2, {9}, 12).granted);
   check(world.cache.ledger(Pool::target), 0, 1, 3, 0);
   check(world.cache.ledger(Pool::draft), 0, 1, 3, 0);
-  REQUIRE(world.cache.grow({2, 16}).granted);
+  REQUIRE(world.cache.grow({2, {16, 16}}).granted);
   check(world.cache.ledger(Pool::target), 0, 0, 4, 0);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("pages that are shared with the asker are not evicted for it") {
   CHECK(grant.cached_target == 8);
   const Ids& ids = grant.target->ids;
   CHECK(std::set(ids.begin(), ids.end()).size() == 4);
-  CHECK_FALSE(world.cache.grow({2, 17}).granted);
+  CHECK_FALSE(world.cache.grow({2, {17, 17}}).granted);
 }
 
 TEST_CASE("the draft's pages make room without the target's") {
@@ -208,7 +208,7 @@ TEST_CASE("a rebuilt sequence loses its old pages first") {
   check(world.cache.ledger(Pool::target), 0, 0, 4, 0);
   CHECK_FALSE(world.reserve(1, {1}, 17).granted);
   check(world.cache.ledger(Pool::target), 4, 0, 0, 0);
-  CHECK_FALSE(world.cache.grow({1, 4}).granted); // it has none now
+  CHECK_FALSE(world.cache.grow({1, {4, 4}}).granted); // it has none now
 }
 
 TEST_CASE("releases of unknown sequences, and repeated ones, are harmless") {
@@ -218,7 +218,7 @@ TEST_CASE("releases of unknown sequences, and repeated ones, are harmless") {
   world.release(1);
   world.release(1, {1, 2, 3, 4, 5});
   world.cache.release({1, nullptr, 4, 4});
-  CHECK_FALSE(world.cache.grow({1, 8}).granted);
+  CHECK_FALSE(world.cache.grow({1, {8, 8}}).granted);
   check(world.cache.ledger(Pool::target), 16, 0, 0, 0);
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("claims beyond the log or the table keep no page") {
 
 TEST_CASE("without a draft model there is one pool") {
   const auto pool = make_pool(4, page_tokens);
-  KvCache cache(nullptr, pool, nullptr, std::make_shared<Telemetry>());
+  KvCache cache(nullptr, pool, nullptr, 0, std::make_shared<Telemetry>());
   const Tokens prompt{1, 2, 3, 4, 5};
   {
     const KvGrant grant = cache.reserve({1, log_of(prompt), 5, 8});
@@ -255,7 +255,7 @@ namespace {
 
 struct ActorWorld {
   explicit ActorWorld(std::uint64_t seed) : simulation(seed) { start(); }
-  void start() { handle = simulation.spawn<KvCache>(pools.target, pools.draft, telemetry); }
+  void start() { handle = simulation.spawn<KvCache>(pools.target, pools.draft, 0, telemetry); }
   std::optional<KvGrant> reserve(SequenceId id, const Tokens& tokens, int capacity) {
     return simulation.ask<KvGrant>(handle,
                                    KvReserve{id, log_of(tokens), int(tokens.size()), capacity});
@@ -279,7 +279,7 @@ TEST_CASE("the actor answers, counts its messages and shows both pools' pages") 
   CHECK(world.telemetry->kv_pages_used == 4);
   CHECK(world.telemetry->messages == 1);
 
-  grant = world.simulation.ask<KvGrant>(world.handle, KvGrow{1, 12});
+  grant = world.simulation.ask<KvGrant>(world.handle, KvGrow{1, {12, 12}});
   REQUIRE(grant);
   CHECK(grant->target->capacity() == 12);
   CHECK(world.telemetry->kv_pages_used == 6);
@@ -308,7 +308,7 @@ TEST_CASE("messages in any order leave no page behind once all is released") {
     for (SequenceId id = 0; id < 6; ++id) {
       const auto log = log_of({1, 2, 3, 4, TokenId(id)});
       send(KvReserve{id, log, 5, 8});
-      send(KvGrow{id, 12});
+      send(KvGrow{id, {12, 12}});
       send(KvPublish{id, log, 5, 4});
       send(KvRelease{id, log, 5, 4});
     }
@@ -341,4 +341,54 @@ TEST_CASE("after a restart the predecessor's pages come back as they are dropped
   old.reset();
   CHECK(world.reserve(1, {1}, 24)->granted);
   CHECK(world.telemetry->kv_pages_quarantined == 0);
+}
+
+TEST_CASE("the target's pages behind its window go, the draft's stay") {
+  World world(16, 16, 6);
+  const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  const KvGrant grant = world.reserve(1, tokens, 16);
+  REQUIRE(grant.granted);
+  const KvGrant grown = world.cache.grow({1, {20, 20}, 13}); // the row at 13 sees 8 to 13
+  REQUIRE(grown.granted);
+  CHECK(grown.target->capacity() == 20);
+  for (std::size_t page = 0; page < 5; ++page) {
+    CHECK((grown.target->pages[page] != nullptr) == (page >= 2));
+    CHECK(grown.draft->pages[page] != nullptr);
+  }
+  check(world.cache.ledger(Pool::target), 11, 0, 3, 2); // the old table still names what went
+  check(world.cache.ledger(Pool::draft), 11, 0, 5, 0);
+}
+
+TEST_CASE("what lay behind a window serves others as long as it was kept before it went") {
+  World world(16, 16, 6);
+  const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  world.reserve(1, tokens, 16);
+  SUBCASE("kept") {
+    world.cache.publish({1, log_of(tokens), 12, 12});
+    world.cache.grow({1, {16, 16}, 12});
+    world.release(1, tokens);
+    const KvGrant again = world.reserve(2, tokens, 16);
+    CHECK(again.cached_target == 12);
+    CHECK(again.target->pages[0] == nullptr); // not even named: the row at 12 sees 7 to 12
+    CHECK(again.target->pages[1] != nullptr);
+  }
+  SUBCASE("let go of") {
+    world.cache.grow({1, {16, 16}, 12});
+    world.release(1, tokens);
+    CHECK(world.reserve(2, tokens, 16).cached_target == 0);
+    world.release(2);
+    check(world.cache.ledger(Pool::target), 16, 0, 0, 0);
+  }
+}
+
+TEST_CASE("a reservation may cover less of the target's pages than of the draft's") {
+  World world;
+  const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  world.reserve(1, prompt, 9);
+  world.release(1, prompt);
+  const KvGrant grant = world.cache.reserve({2, log_of(prompt), 9, 40, 4});
+  REQUIRE(grant.granted);
+  CHECK(grant.cached_target == 8);
+  CHECK(grant.target->capacity() == 12); // 4 past what was found
+  CHECK(grant.draft->capacity() == 40);
 }

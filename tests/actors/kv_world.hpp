@@ -17,9 +17,11 @@ inline messages::TokenLogRef log_of(const Tokens& tokens) {
 struct KvWorld {
   static constexpr int page_tokens = 4;
 
-  explicit KvWorld(std::size_t target_pages = 16, std::size_t draft_pages = 16)
+  explicit KvWorld(std::size_t target_pages = 16, std::size_t draft_pages = 16,
+                   int attention_window = 0)
       : pools{make_pool(target_pages, page_tokens), make_pool(draft_pages, page_tokens)},
-        cache(nullptr, pools.target, pools.draft, std::make_shared<actors::Telemetry>()) {}
+        cache(nullptr, pools.target, pools.draft, attention_window,
+              std::make_shared<actors::Telemetry>()) {}
 
   messages::KvGrant reserve(messages::SequenceId id, const Tokens& tokens, int capacity) {
     return cache.reserve({id, log_of(tokens), int(tokens.size()), capacity});

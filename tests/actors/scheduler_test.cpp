@@ -62,7 +62,7 @@ struct World {
     kv.mail->when<KvReserve, KvGrant>(
         [](const KvReserve& asked) { return grant(asked.sequence, asked.capacity); });
     kv.mail->when<KvGrow, KvGrant>(
-        [](const KvGrow& asked) { return grant(asked.sequence, asked.capacity); });
+        [](const KvGrow& asked) { return grant(asked.sequence, asked.capacity.target); });
     wire();
   }
   void wire(bool with_draft = true) {

@@ -144,3 +144,54 @@ TEST_CASE("a draft that reads less far than its target is left out beyond") {
 TEST_CASE("a target that looks back through a window verifies as it decodes") {
   check_same(options_of(TinyModel("Mistral with a window"), TinyModel("Llama 2, TinyLlama")), 90);
 }
+
+namespace {
+
+/// What the engine asks for when it is given too little.
+std::size_t least_kv_memory(EngineOptions options) {
+  options.kv_memory_bytes = 1;
+  const auto engine = Engine::open(options);
+  REQUIRE_FALSE(engine);
+  const std::string mend = engine.error().text();
+  return std::stoull(mend.substr(mend.find("at least ") + 9));
+}
+
+} // namespace
+
+TEST_CASE("pages behind the target's window come back, and serve others") {
+  const TinyModel target("Mistral with a window", {{"max_position_embeddings", 640}});
+  const TinyModel draft("Llama 2, TinyLlama", {{"max_position_embeddings", 640}});
+  EngineOptions options = options_of(target, draft);
+  options.prefill_chunk = 16;
+  options.max_num_seqs = 3;
+  const std::vector<Request> requests{request_of(12, 600, true), request_of(590, 40, false),
+                                      request_of(40, 560, false)};
+  for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap}) {
+    CAPTURE(std::string(to_string(mode)));
+    options.speculation = mode;
+    options.kv_memory_bytes = std::size_t(1) << 28;
+    Engine roomy = open_engine(options);
+    const std::vector<Answer> expected = ask_all(roomy, requests);
+    // One sequence's worth for all three: what comes back is written by another.
+    options.kv_memory_bytes = least_kv_memory(options);
+    Engine tight = open_engine(options);
+    const std::size_t both = mode == SpeculationMode::off ? 1 : 2;
+    CHECK(tight.metrics().kv_pages_total < both * 640 / 4);
+    const std::vector<Answer> answers = ask_all(tight, requests);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      CHECK(answers[i].tokens == expected[i].tokens);
+  }
+}
+
+TEST_CASE("a prompt longer than the window is kept for others before its pages go") {
+  const TinyModel target("Mistral with a window", {{"max_position_embeddings", 640}});
+  EngineOptions options = options_of(target, target);
+  options.prefill_chunk = 16;
+  options.kv_memory_bytes = std::size_t(1) << 28;
+  Engine engine = open_engine(options);
+  const Answer first = ask(engine, request_of(590, 20, false));
+  const Answer again = ask(engine, request_of(590, 20, false));
+  CHECK(again.tokens == first.tokens);
+  CHECK(first.end().usage.cached_tokens == 0);
+  CHECK(again.end().usage.cached_tokens == 588);
+}
