@@ -21,11 +21,15 @@ struct Fork {
   messages::ChainRef chain;
   int position = 0;
   TokenId token = 0;
-  double chance = 0; ///< Of the outcome.
+  double chance = 0; ///< That the outcome comes true and then all that is drawn is accepted.
   std::vector<gpu::PageRef> own;
   std::vector<std::uint32_t> pages;  ///< All of them, as kernels want them.
   std::optional<gpu::PageCopy> copy; ///< Before its first pass.
   int fed = 0;                       ///< The next position to feed.
+  int weighed = 0;                   ///< The next position whose token `chance` does not count.
+
+  /// `chance`, brought up to date: what its next token is worth.
+  double worth(const sampling::Odds& odds);
 };
 
 /// The forks of one frontier. All state is the draft lane's alone.
@@ -43,7 +47,7 @@ public:
 
 private:
   struct Candidate;
-  Fork* open(const messages::Frontier& at, int position, int rank, int context, gpu::KvPool& pool);
+  Fork* open(const messages::Frontier& at, const Candidate& what, int context, gpu::KvPool& pool);
 
   std::vector<std::unique_ptr<Fork>> forks_;
   /// Guesses that have a fork, as bits of their ranks, by position from the frontier on.

@@ -236,6 +236,7 @@ void DraftStep::complete(base::TimePoint now) {
       chain.put(part.draws, drawn.token, std::move(part.q), drawn.guesses);
   }
   add(parts_.telemetry->drafted, tasks_.size());
+  add(parts_.telemetry->forked, fork_rows_);
   parts_.telemetry->overlap.drafted(begin_, now);
   if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
     auto& mean =

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
-#include <ranges>
 #include <string_view>
 
 namespace paceline::actors {
@@ -83,8 +82,8 @@ PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, std::size_t
 
 /// Parents end up before their children.
 void PrefixCache::touch(const Path& path) {
-  for (const Position entry : std::views::reverse(path))
-    recent_.splice(recent_.begin(), recent_, entry);
+  std::for_each(path.rbegin(), path.rend(),
+                [&](Position entry) { recent_.splice(recent_.begin(), recent_, entry); });
 }
 
 PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens) {
@@ -183,13 +182,14 @@ PrefixCache::Position PrefixCache::erase(Position entry) {
     std::erase(entry->parent->children, entry);
   const std::vector<Position> all = with_descendants(entry);
   Position behind = recent_.end();
-  for (const Position gone : std::views::reverse(all)) {
+  std::for_each(all.rbegin(), all.rend(), [&](Position gone) {
     for (const Pool pool : both_pools)
       set(*gone, pool, nullptr);
-    const auto [first, last] = index_.equal_range(gone->key);
-    index_.erase(std::find_if(first, last, [&](const auto& i) { return i.second == gone; }));
+    const auto same = index_.equal_range(gone->key);
+    index_.erase(
+        std::find_if(same.first, same.second, [&](const auto& i) { return i.second == gone; }));
     behind = recent_.erase(gone);
-  }
+  });
   return behind;
 }
 

@@ -196,8 +196,10 @@ void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
 Forking Scheduler::forking_for(const sampling::Plan& plan) const {
   if (plan.fork_rows == 0)
     return {};
-  const auto running = std::max<int>(1, parts_.telemetry->running.load(std::memory_order_relaxed));
-  return {plan.fork_rows / running, plan.window, policy_.odds()};
+  const auto running = std::ranges::count_if(
+      sequences_, [](const auto& entry) { return entry.second.phase == Sequence::Phase::running; });
+  const int share = plan.fork_rows / std::max(1, int(running));
+  return {share, plan.window, policy_.odds()};
 }
 
 /// Two windows ahead of the frontier, so that no step ever waits for the cache manager.

@@ -39,6 +39,7 @@ void Scheduler::take(const Verdicts& verdicts) {
     round.sequences += !verdict.tokens.empty();
     round.judged += verdict.judged;
     round.accepted += verdict.accepted;
+    round.by_margin.add(verdict.by_margin);
     round.lookaheads += verdict.had_lookahead;
     round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
     if (verdict.guesses > 0)
@@ -122,6 +123,7 @@ bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
 void Scheduler::follow_chain(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
   const int frontier = entry.length + int(verdict.tokens.size());
   s.stats.drafted += verdict.forked;
+  s.stats.forked += verdict.forked;
   if (verdict.next != s.chain) {
     retire_chain(s);
     s.chain = verdict.next;
@@ -142,7 +144,9 @@ void Scheduler::retire_chain(Sequence& s) {
   stop_waiting(); // nobody will finish it
   s.chain->close();
   s.stats.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
-  s.stats.drafted += s.chain->drop_forks(std::numeric_limits<int>::max());
+  const std::uint64_t forked = s.chain->drop_forks(std::numeric_limits<int>::max());
+  s.stats.drafted += forked;
+  s.stats.forked += forked;
   s.chain = nullptr;
   s.window = 0;
 }

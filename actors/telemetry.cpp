@@ -62,6 +62,7 @@ Metrics Telemetry::snapshot() const {
   m.prompt_tokens = prompt_tokens;
   m.generated_tokens = generated_tokens;
   m.drafted = drafted;
+  m.forked = forked;
   m.judged = judged;
   m.accepted = accepted;
   for (const auto& count : accepted_by_position)

@@ -257,8 +257,12 @@ void VerifyStep::choose_next(const BatchEntry& entry, Verdict& verdict) {
     (verdict.next = entry.next_chain)->begin(length, window_end, limit);
 }
 
-/// A rejected token's place was taken by another: did the draft guess it?
+/// How sure was the draft of what was judged; and where a rejected token's place was taken by
+/// another, did it guess it?
 void VerifyStep::note_guesses(const BatchEntry& entry, Verdict& verdict) {
+  for (int i = 0; i < verdict.judged; ++i)
+    if (const auto& guesses = entry.chain->guesses(entry.length + i); guesses.count > 0)
+      verdict.by_margin.add(guesses.margin, i < verdict.accepted);
   if (verdict.judged == verdict.accepted || verdict.tokens.empty())
     return;
   const int position = entry.length + int(verdict.tokens.size()) - 1;

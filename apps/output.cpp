@@ -26,6 +26,7 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"verify", to_string(stats.verify)},
           {"window", stats.window},
           {"drafted", stats.drafted},
+          {"forked", stats.forked},
           {"judged", stats.judged},
           {"accepted", stats.accepted},
           {"discarded", stats.discarded()},

@@ -85,11 +85,12 @@ struct Verdict {
   int accepted = 0; ///< Lookahead included.
   Hit hit = Hit::none;
   ChainRef next; ///< What is drafted now: the entry's chain, its fork, the next chain; or null.
-  bool had_lookahead = false;  ///< There was a bound lookahead to judge, or a fork.
-  int guesses = 0;             ///< The draft's for the token that took a drafted one's place,
-  int guess_rank = -1;         ///< and which of them it was; -1: none.
-  std::uint64_t forked = 0;    ///< Tokens drawn for outcomes that did not come true.
-  std::vector<TokenId> tokens; ///< To commit: accepted ones and the one that follows.
+  bool had_lookahead = false; ///< There was a bound lookahead to judge, or a fork.
+  int guesses = 0;            ///< The draft's for the token that took a drafted one's place,
+  int guess_rank = -1;        ///< and which of them it was; -1: none.
+  sampling::JudgedByMargin by_margin; ///< As far as the draft made guesses.
+  std::uint64_t forked = 0;           ///< Tokens drawn for outcomes that did not come true.
+  std::vector<TokenId> tokens;        ///< To commit: accepted ones and the one that follows.
   std::vector<TokenSource> sources;
   std::vector<TokenLogprob> logprobs;
   std::vector<TokenLogprob> prompt_logprobs; ///< Of the prompt tokens fed in this step.

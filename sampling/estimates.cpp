@@ -24,6 +24,9 @@ double geometric_tokens(double a, double window) {
 void Estimates::observe(const RoundObservation& round) {
   if (round.judged > 0)
     acceptance_.add(double(round.accepted) / round.judged, round.judged, acceptance_memory);
+  for (std::size_t i = 0; i < margin_classes; ++i)
+    if (const int judged = round.by_margin.judged[i])
+      by_margin_[i].add(double(round.by_margin.accepted[i]) / judged, judged, margin_memory);
   if (round.prefill || round.sequences == 0)
     return;
   const double window = double(round.rows) / round.sequences - 1;
@@ -83,6 +86,11 @@ void Estimates::observe_guess(int rank) {
 Odds Estimates::odds() const {
   Odds odds;
   odds.acceptance = acceptance();
+  for (std::size_t i = 0; i < margin_classes; ++i) {
+    FadingMean shrunk = by_margin_[i];
+    shrunk.add(acceptance(), margin_prior, margin_memory);
+    odds.by_margin[i] = shrunk.value;
+  }
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     odds.guess[rank] = guess_[rank].value;
   return odds;

@@ -19,8 +19,9 @@ struct RoundObservation {
   bool prefill = false; ///< The step carried prefill rows: its time says nothing of decoding.
   int judged = 0;       ///< Over all sequences.
   int accepted = 0;
-  int tokens = 0;     ///< Committed, over all sequences.
-  int lookaheads = 0; ///< Sequences that had a lookahead to hit.
+  JudgedByMargin by_margin; ///< As far as the draft said how sure it was.
+  int tokens = 0;           ///< Committed, over all sequences.
+  int lookaheads = 0;       ///< Sequences that had a lookahead to hit.
   int hits = 0;
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
   double target_seconds = 0;     ///< Target lane time: forward and verification.
@@ -82,11 +83,14 @@ private:
   static constexpr double prior_weight = 20;
   static constexpr double gain_memory = 200; // rounds
   static constexpr double time_memory = 32;
-  static constexpr double guess_memory = 400; // rejections
+  static constexpr double guess_memory = 400;  // rejections
+  static constexpr double margin_memory = 200; // judged positions of one class
+  static constexpr double margin_prior = 8;    // that the class is like all others
 
   double slope() const;
 
   FadingMean acceptance_;
+  std::array<FadingMean, margin_classes> by_margin_; ///< Acceptance, by how sure the draft was.
   FadingMean gain_;          ///< Tokens gained by speculation over those expected.
   FadingMean draft_seconds_; ///< Of one step,
   FadingMean fork_seconds_;  ///< and of one that advances forks.

@@ -36,34 +36,51 @@ Guesses guess(std::span<const float> logits, int vocabulary, const Warping& warp
     TokenId token;
   };
   std::vector<Contender> order;
-  for (std::size_t i = 0; i < kept.count; ++i) {
-    const auto token = TokenId(kept.ids[i]);
-    double score = double(kept.values[i]);
-    if (token == drafted || !(score > -std::numeric_limits<double>::infinity()))
-      continue;
-    if (noisy)
-      score = score / double(warping.temperature) -
-              std::log(exponential(noise.key(position, Purpose::coupled), std::uint32_t(token)));
-    order.push_back({score, token});
-  }
+  const double scale = warping.greedy() ? 1 : 1 / double(warping.temperature);
+  const auto score_of = [&](TokenId token, float logit) {
+    const double score = double(logit) * scale;
+    return noisy ? score - std::log(exponential(noise.key(position, Purpose::coupled),
+                                                std::uint32_t(token)))
+                 : score;
+  };
+  for (std::size_t i = 0; i < kept.count; ++i)
+    if (const auto token = TokenId(kept.ids[i]);
+        token != drafted && kept.values[i] > -std::numeric_limits<float>::infinity())
+      order.push_back({score_of(token, kept.values[i]), token});
   std::stable_sort(order.begin(), order.end(),
                    [](const Contender& a, const Contender& b) { return a.score > b.score; });
   Guesses guesses;
   guesses.count = int(std::min(order.size(), guesses.tokens.size()));
   for (int i = 0; i < guesses.count; ++i)
     guesses.tokens[std::size_t(i)] = order[std::size_t(i)].token;
+  if (!order.empty())
+    guesses.margin = float(score_of(drafted, row[std::size_t(drafted)]) - order.front().score);
   return guesses;
 }
 
-double Odds::outcome(int accepted, int rank) const {
-  return std::pow(acceptance, accepted) * (1 - acceptance) * guess[std::size_t(rank)];
+std::size_t margin_class(float margin) {
+  return std::size_t(std::ranges::upper_bound(margin_edges, margin) - margin_edges.begin());
+}
+
+void JudgedByMargin::add(float margin, bool was_accepted) {
+  const std::size_t at = margin_class(margin);
+  ++judged[at];
+  accepted[at] += was_accepted;
+}
+
+void JudgedByMargin::add(const JudgedByMargin& more) {
+  for (std::size_t i = 0; i < margin_classes; ++i) {
+    judged[i] += more.judged[i];
+    accepted[i] += more.accepted[i];
+  }
 }
 
 double Odds::hit(int window, int rows) const {
   std::vector<double> outcomes;
   for (int accepted = 0; accepted <= window; ++accepted)
     for (int rank = 0; rank < limits::guesses_max; ++rank)
-      outcomes.push_back(outcome(accepted, rank));
+      outcomes.push_back(std::pow(acceptance, accepted) * (1 - acceptance) *
+                         guess[std::size_t(rank)]);
   const auto covered = std::min(std::size_t(std::max(rows, 0)), outcomes.size());
   std::partial_sort(outcomes.begin(), outcomes.begin() + std::ptrdiff_t(covered), outcomes.end(),
                     std::greater<>());

@@ -7,6 +7,7 @@
 #include "sampling/warp.hpp"
 
 #include <array>
+#include <limits>
 #include <span>
 
 namespace paceline::sampling {
@@ -15,6 +16,8 @@ namespace paceline::sampling {
 struct Guesses {
   std::array<TokenId, std::size_t(limits::guesses_max)> tokens{};
   int count = 0;
+  /// How sure the draft is of its token: the token's score less that of the first guess.
+  float margin = std::numeric_limits<float>::infinity();
 
   /// The place of `token` among them; -1: it is none of them.
   int rank(TokenId token) const {
@@ -34,16 +37,38 @@ Guesses guess(std::span<const float> logits, int vocabulary, const Warping& warp
               const History& history, Rule rule, const Noise& noise, std::uint32_t position,
               TokenId drafted, WarpScratch& scratch);
 
+/// Classes of Guesses::margin: below the first of these, between two, above the last.
+inline constexpr std::array margin_edges{-2.0f, -1.0f, 0.0f, 0.5f, 1.0f, 2.0f, 3.0f, 5.0f};
+inline constexpr std::size_t margin_classes = margin_edges.size() + 1;
+std::size_t margin_class(float margin);
+
+/// Judged positions, by how sure the draft was of its token there.
+struct JudgedByMargin {
+  std::array<int, margin_classes> judged{};
+  std::array<int, margin_classes> accepted{};
+
+  void add(float margin, bool was_accepted);
+  void add(const JudgedByMargin& more);
+};
+
 /// Chances that outcomes are weighed with, learned from judged positions.
 struct Odds {
-  double acceptance = 0.7; ///< Of a drafted token (the paper's a).
+  Odds() { by_margin.fill(acceptance); }
+
+  double acceptance = 0.7; ///< Of a drafted token (the paper's a), and by how sure the draft is.
+  std::array<double, margin_classes> by_margin{};
   /// That a rejected token's place is taken by the guess of this rank. On the demo pair at
   /// temperature 0.8 the first 1, 2, 4 and 8 hold 0.28, 0.40, 0.51 and 0.61 together.
   std::array<double, std::size_t(limits::guesses_max)> guess{0.28,  0.12,  0.06, 0.05,
                                                              0.035, 0.025, 0.02, 0.02};
 
-  /// That exactly `accepted` tokens of the chain are accepted and the guess of `rank` follows.
-  double outcome(int accepted, int rank) const;
+  /// That a token is accepted once all before it are.
+  double accepted(const Guesses& at) const { return by_margin[margin_class(at.margin)]; }
+  /// That the token at a position is rejected and the guess of `rank` takes its place. reached: the
+  /// chance that all before it are accepted.
+  double outcome(double reached, const Guesses& at, int rank) const {
+    return reached * (1 - accepted(at)) * guess[std::size_t(rank)];
+  }
   /// That all outcomes which `rows` forks cover, chosen well, or the chain itself come true: h of
   /// docs/theory.md.
   double hit(int window, int rows) const;

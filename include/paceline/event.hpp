@@ -49,6 +49,7 @@ struct SpeculationStats {
   VerifyRule verify = VerifyRule::rejection;
   int window = 0; ///< Window length K in use at the end.
   std::uint64_t drafted = 0;
+  std::uint64_t forked = 0; ///< Of these, for outcomes that did not come true.
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
   std::uint64_t rounds = 0;           ///< Target steps that committed tokens of this request.

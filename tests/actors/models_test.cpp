@@ -352,6 +352,41 @@ TEST_CASE("likelier outcomes are drafted first, as many in a pass as there are r
   CHECK(fork(3, 1) == nullptr);
 }
 
+TEST_CASE("where the draft was less sure of its token a fork is worth more") {
+  // Two drafted tokens, at 3 and 4; which of them has the first fork?
+  const auto begin = [](DraftWorld& world, TokenId token, const sampling::Odds& odds) {
+    Frontier at = world.frontier(1, {1, 2, token}, {1, 1}, 2, 0);
+    at.forking = {1, 4, odds};
+    world.simulation.tell(world.draft, Frontiers{{at}});
+    REQUIRE(world.drawn(*at.chain, 5));
+    return at.chain;
+  };
+  sampling::Odds odds;
+  odds.by_margin.fill(0.99);
+  int compared = 0;
+  for (TokenId token = 0; token < vocabulary; ++token) {
+    DraftWorld world;
+    const ChainRef plain = begin(world, token, odds);
+    const std::size_t classes[] = {sampling::margin_class(plain->guesses(3).margin),
+                                   sampling::margin_class(plain->guesses(4).margin)};
+    if (classes[0] == classes[1])
+      continue;
+    for (const int unsure : {3, 4}) {
+      sampling::Odds learned = odds;
+      learned.by_margin[classes[unsure - 3]] = 0.1;
+      DraftWorld again;
+      const ChainRef chain = begin(again, token, learned);
+      const auto forked = [&](int position) {
+        return chain->fork(position, chain->guesses(position).tokens[0]) != nullptr;
+      };
+      REQUIRE(again.simulation.run_until([&] { return forked(3) || forked(4); }));
+      CHECK(forked(unsure));
+      ++compared;
+    }
+  }
+  CHECK(compared > 0);
+}
+
 TEST_CASE(
     "a fork that came true goes on as the sequence's chain, fed to the sequence's own pages") {
   DraftWorld world;

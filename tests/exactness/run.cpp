@@ -126,9 +126,13 @@ private:
     parts.telemetry = telemetry_;
     parts.facade = {models::make_scripted_tokenizer(target->info().name).value(),
                     2 * setting_.together, telemetry_};
-    parts.scheduler = {1,          setting_.policy,   true,
-                       context,    setting_.together, setting_.prefill_chunk,
-                       logit_rows, telemetry_};
+    parts.scheduler.policy = setting_.policy;
+    parts.scheduler.has_draft = true;
+    parts.scheduler.max_model_len = context;
+    parts.scheduler.max_num_seqs = setting_.together;
+    parts.scheduler.prefill_chunk = setting_.prefill_chunk;
+    parts.scheduler.logit_rows = logit_rows;
+    parts.scheduler.telemetry = telemetry_;
     parts.target_pool = make_pool(*target, setting_.page_tokens);
     parts.draft_pool = make_pool(*draft, setting_.page_tokens);
     parts.target = {target,     device,  parts.target_pool, setting_.prefill_chunk + logit_rows,

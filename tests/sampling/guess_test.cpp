@@ -1,5 +1,7 @@
 #include "sampling/guess.hpp"
 
+#include "sampling/estimates.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
@@ -99,6 +101,63 @@ TEST_CASE("with coupled noise guesses are the runners-up of the draft's own race
              ranked(40, winner, [&](TokenId t) { return logits[std::size_t(t)]; }).front();
   }
   CHECK(first < 45); // not what the logits alone would say
+}
+
+TEST_CASE("the margin is how far the drafted token is ahead of the first guess, as it is drawn") {
+  Guessing guessing;
+  guessing.warping.temperature = 0.5f;
+  const std::vector<float> logits{5, 4, 3, -infinity, 2};
+  CHECK(guessing.of(logits, 0).margin == doctest::Approx(2));
+  CHECK(guessing.of(logits, 2).margin == doctest::Approx(-4));
+  guessing.warping.temperature = 0; // greedy: the logits as they are
+  CHECK(guessing.of(logits, 0).margin == doctest::Approx(1));
+  guessing.warping.logit_bias = {{1, -infinity}, {2, -infinity}, {4, -infinity}};
+  CHECK(guessing.of(logits, 0).margin == infinity); // nothing else can come
+  guessing.rule = Rule::coupled;
+  guessing.warping = {.temperature = 1, .logit_bias = {}};
+  for (std::uint64_t seed = 0; seed < 50; ++seed) { // the winner of a race is ahead
+    guessing.noise.seed = seed;
+    const auto race = random_logits(seed, 40);
+    WarpScratch scratch;
+    std::vector<float> q(40);
+    REQUIRE(warp(race, 40, guessing.warping, {}, scratch, q));
+    CHECK(guessing.of(race, propose(Rule::coupled, q, guessing.noise, 5, 0)).margin > 0);
+  }
+}
+
+TEST_CASE(
+    "acceptance is learned by how sure the draft was, from all positions where little is known") {
+  Estimates estimates(0.7, 0.1);
+  RoundObservation round;
+  round.sequences = 1;
+  round.judged = 2;
+  round.accepted = 1;
+  for (int i = 0; i < 400; ++i) {
+    round.by_margin = {};
+    round.by_margin.add(4.0f, true);
+    round.by_margin.add(0.2f, false);
+    estimates.observe(round);
+  }
+  const Odds odds = estimates.odds();
+  Guesses guesses;
+  guesses.margin = 4;
+  CHECK(odds.accepted(guesses) > 0.95);
+  guesses.margin = 0.2f;
+  CHECK(odds.accepted(guesses) < 0.05);
+  CHECK(odds.outcome(0.5, guesses, 1) ==
+        doctest::Approx(0.5 * (1 - odds.accepted(guesses)) * odds.guess[1]));
+  guesses.margin = -1.5f;
+  CHECK(odds.accepted(guesses) == doctest::Approx(odds.acceptance));
+  CHECK(odds.acceptance == doctest::Approx(0.5).epsilon(0.1));
+}
+
+TEST_CASE("every margin has a class, and edges belong to the one above") {
+  for (std::size_t i = 0; i < margin_edges.size(); ++i) {
+    CHECK(margin_class(margin_edges[i]) == i + 1);
+    CHECK(margin_class(std::nextafter(margin_edges[i], -infinity)) == i);
+  }
+  CHECK(margin_class(-infinity) == 0);
+  CHECK(margin_class(infinity) == margin_classes - 1);
 }
 
 TEST_CASE("chances of outcomes add up, and more rows cover more of them") {
