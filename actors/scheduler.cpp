@@ -76,8 +76,8 @@ void Scheduler::admit(const Admit& request) {
   Sequence& s = sequences_[request.spec->id];
   s.spec = request.spec;
   s.arrival = ++arrivals_;
-  const auto room = std::size_t(request.spec->prompt_tokens + request.spec->max_tokens);
-  s.log = std::make_shared<TokenLog>(request.tokens, std::max(room, request.tokens.size()));
+  const int room = request.spec->prompt_tokens + request.spec->max_tokens;
+  s.log = std::make_shared<TokenLog>(request.tokens, std::max(std::size_t(room), request.tokens.size()));
   s.stats.verify = request.spec->rule;
   pump();
 }

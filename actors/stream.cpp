@@ -70,7 +70,7 @@ std::optional<Event> Stream::Impl::try_next() {
   return pop();
 }
 
-void Stream::Impl::on_ready(std::function<void()> wake) {
+void Stream::Impl::on_ready(const std::function<void()>& wake) {
   bool now = false;
   {
     const std::lock_guard lock(mutex_);
@@ -114,8 +114,8 @@ std::optional<Event> Stream::try_next() {
 void Stream::cancel() {
   impl_->cancel();
 }
-void Stream::on_ready(std::function<void()> wake) {
-  impl_->on_ready(std::move(wake));
+void Stream::on_ready(const std::function<void()>& wake) {
+  impl_->on_ready(wake);
 }
 std::uint64_t Stream::id() const {
   return impl_->id();

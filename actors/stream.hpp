@@ -25,7 +25,7 @@ public:
   std::optional<Event> next();
   std::optional<Event> try_next();
   void cancel() { cancel_(); }
-  void on_ready(std::function<void()> wake);
+  void on_ready(const std::function<void()>& wake);
   std::uint64_t id() const { return id_; }
   /// The caller has let go: nothing is delivered any more.
   void close();

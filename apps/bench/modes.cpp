@@ -3,6 +3,9 @@
 #include "apps/output.hpp"
 #include "apps/statistics.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace paceline::apps {
 namespace {
 
@@ -86,8 +89,7 @@ ModeResult figures(SpeculationMode mode, const Pass& pass) {
 ModeResult summary(const std::vector<ModeResult>& passes) {
   const auto middle = [&](double ModeResult::*figure) {
     std::vector<double> values;
-    for (const ModeResult& pass : passes)
-      values.push_back(pass.*figure);
+    std::ranges::transform(passes, std::back_inserter(values), figure);
     return values;
   };
   ModeResult result = passes.front();
@@ -123,8 +125,7 @@ Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& p
       results[i].push_back(figures(plan.modes[i], passes[i]));
   }
   std::vector<ModeResult> summaries;
-  for (const auto& mode : results)
-    summaries.push_back(summary(mode));
+  std::ranges::transform(results, std::back_inserter(summaries), summary);
   return summaries;
 }
 

@@ -109,7 +109,7 @@ public:
   /// Asks for the end; the stream still delivers `Finished`.
   void cancel();
   /// `wake` is called, from a thread of the engine, whenever `try_next` may find something.
-  void on_ready(std::function<void()> wake);
+  void on_ready(const std::function<void()>& wake);
   std::uint64_t id() const;
 
   class Impl;
