@@ -30,6 +30,30 @@ Result<void> check_range(const char* option, int value, int low, int high) {
               fmt::format("give a number from {} to {}", low, high));
 }
 
+Result<void> check_time(const char* option, std::chrono::milliseconds value) {
+  if (value >= std::chrono::milliseconds(0) && value <= limits::fault_time_max)
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {} ms", option, value.count()),
+              fmt::format("give a time up to {} ms", limits::fault_time_max.count()));
+}
+
+Result<void> check(const FaultOptions& o) {
+  for (const auto& result :
+       {check_range("faults.restarts_max", o.restarts_max, 0, limits::restarts_max_max),
+        check_range("faults.rebuilds_max", o.rebuilds_max, 0, limits::restarts_max_max),
+        check_time("faults.restart_pause", o.restart_pause),
+        check_time("faults.restart_pause_max", o.restart_pause_max),
+        check_time("faults.restarts_forgotten", o.restarts_forgotten),
+        check_time("faults.stall_patience", o.stall_patience)})
+    if (!result)
+      return result;
+  if (o.restart_pause > o.restart_pause_max)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("faults.restart_pause is {} ms", o.restart_pause.count()),
+                "give at most faults.restart_pause_max");
+  return {};
+}
+
 Result<void> check(const EngineOptions& o) {
   const int window_max = sampling::limits::window_max;
   for (const auto& result :
@@ -42,7 +66,7 @@ Result<void> check(const EngineOptions& o) {
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)
       return result;
-  return {};
+  return check(o.faults);
 }
 
 Result<Loaded> load(const std::string& name, const std::string& role, const std::string& device,
@@ -211,6 +235,7 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
   const int logit_rows = logit_rows_of(o, *target);
   const auto reaper = std::make_shared<LaneReaper>(o.virtual_time);
   opened.reaper = reaper;
+  parts.faults = o.faults;
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
   parts.scheduler = {1,
                      policy_of(o, *target, draft),
@@ -219,7 +244,8 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
                      o.max_num_seqs,
                      o.prefill_chunk,
                      logit_rows,
-                     parts.telemetry};
+                     parts.telemetry,
+                     o.faults};
   parts.target = {target->model, target->device, parts.target_pool, o.prefill_chunk + logit_rows,
                   logit_rows,    reaper,         parts.telemetry};
   parts.sampler.vocabulary = vocabulary;

@@ -26,6 +26,7 @@ struct FaultPlan {
   // Lanes.
   double slow = 0;    ///< A piece takes ten times as long.
   double stalled = 0; ///< A piece takes minutes, and then wakes.
+  double stuck = 0;   ///< A piece takes days.
   double failing = 0; ///< A piece throws.
 
   // Devices and models.
