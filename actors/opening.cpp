@@ -264,7 +264,8 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
     auto host = gpu::open_device(draft_device(o, *target->device), {1, time, trace});
     if (!host)
       return tl::unexpected(host.error());
-    const HostDraftStep::Parts drafting{o.drafter, *host, vocabulary, parts.telemetry};
+    const HostDraftStep::Parts drafting{o.drafter, *host, vocabulary, parts.telemetry,
+                                        std::make_shared<std::mutex>()};
     parts.draft =
         DraftModelParts{*host,
                         [drafting](std::shared_ptr<DraftBoard> board) {

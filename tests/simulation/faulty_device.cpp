@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 /// Drawing and judging by the device below, and lies.
 class LyingOperations final : public ScriptedOperations {
 public:
-  LyingOperations(gpu::Operations& honest, Faults& faults) : honest_(honest), faults_(faults) {}
+  LyingOperations(gpu::Operations& honest, FaultSource& faults)
+      : honest_(honest), faults_(faults) {}
 
   void propose(std::span<gpu::ProposeTask> tasks) override {
     honest_.propose(tasks);
@@ -50,7 +51,7 @@ private:
   }
 
   gpu::Operations& honest_;
-  Faults& faults_;
+  FaultSource& faults_;
 };
 
 /// A lane's piece under way, and the lane itself once its owner has let go.

@@ -18,7 +18,7 @@ enum class LaneNews {
 
 struct FaultySettings {
   std::shared_ptr<base::Timekeeper> time;
-  std::shared_ptr<Faults> faults;
+  std::shared_ptr<FaultSource> faults;
   base::Duration step{}; ///< Of a piece, on average; it takes from half to one and a half of it.
   std::uint64_t seed = 0;
   std::function<void(LaneNews)> news; ///< May be empty.

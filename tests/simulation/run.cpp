@@ -27,7 +27,7 @@ class SimulatedRun {
 public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
       : options_(options), workload_(draw_workload(seed)),
-        faults_(std::make_shared<Faults>(plan, seed)), system_(seed, order),
+        faults_(std::make_shared<FaultSource>(plan, seed)), system_(seed, order),
         time_(std::make_shared<messages::ActorTimekeeper>(system_.system())),
         witness_(report_, telemetry_) {
     report_.seed = seed;
@@ -95,7 +95,7 @@ private:
   const RunOptions options_;
   Workload workload_;
   Report report_;
-  std::shared_ptr<Faults> faults_;
+  std::shared_ptr<FaultSource> faults_;
   std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
   std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
   std::shared_ptr<const models::Tokenizer> tokenizer_;
@@ -257,7 +257,7 @@ void SimulatedRun::submit(Outlet& outlet) {
 /// What the plan does to a message.
 messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
   using Kind = messages::Fate::Kind;
-  Faults& f = *faults_;
+  FaultSource& f = *faults_;
   const int kind = kind_of(arrival.content);
   if (kind < 0)
     return {};

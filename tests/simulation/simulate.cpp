@@ -1,5 +1,6 @@
 // ./dev simulate: many seeds, or one with its log.
 #include "tests/simulation/campaign.hpp"
+#include "tests/simulation/distribution.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +11,12 @@ namespace {
 
 using namespace paceline::testing;
 
-constexpr const char* usage = "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log]\n"
-                              "  --log: one run, the seed's, with a line for every message\n";
+constexpr const char* usage =
+    "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log | --first-failure]\n"
+    "       simulate --rejection OUTPUTS\n"
+    "  --log            one run, the seed's, with a line for every message\n"
+    "  --first-failure  ends with the first seed that fails\n"
+    "  --rejection      how the rule's outputs are distributed while actors die\n";
 
 int replay(std::uint64_t seed) {
   const FaultPlan plan = draw_plan(seed);
@@ -37,6 +42,20 @@ int run(const CampaignOptions& options) {
   return campaign.failed > 0;
 }
 
+int distribution(int outputs) {
+  int bad = 0;
+  int kills = 0;
+  for (const Fit& fit : rejection_under_kills(outputs)) {
+    std::printf("%s\n", fit.text().c_str());
+    bad += fit.chi_square.p_value <= false_alarm;
+    kills += fit.kills;
+    outputs = fit.all;
+  }
+  std::printf("%d outputs, %d kills, %d distributions that are not the target's\n", outputs, kills,
+              bad);
+  return bad > 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -46,6 +65,10 @@ int main(int argc, char** argv) {
     const bool more = i + 1 < argc;
     if (!std::strcmp(argv[i], "--log"))
       log = true;
+    else if (!std::strcmp(argv[i], "--first-failure"))
+      options.failures_max = 1;
+    else if (!std::strcmp(argv[i], "--rejection") && more)
+      return distribution(int(std::strtol(argv[i + 1], nullptr, 10)));
     else if (!std::strcmp(argv[i], "--runs") && more)
       options.runs = std::strtoull(argv[++i], nullptr, 10);
     else if (!std::strcmp(argv[i], "--seed") && more)
