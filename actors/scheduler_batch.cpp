@@ -102,6 +102,7 @@ void Scheduler::send_batch() {
     return;
   Flight flight;
   flight.batch.id = ++batches_;
+  flight.batch.wiring = wiring_.version;
   flight.batch.patience = draft_patience();
   flight.mode = policy_.plan().mode;
   int prefill_budget = parts_.prefill_chunk;

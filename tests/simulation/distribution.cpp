@@ -33,6 +33,7 @@ std::vector<Fit> rejection_under_kills(int outputs) {
     c.setting.requests = outputs / int(cases.size()) + 1 + c.setting.warm_up;
     c.setting.killed_every = std::chrono::milliseconds(8);
     c.setting.seed += 1000;
+    c.setting.pace.malice = Malice::none;
   }
   std::vector<Fit> fits(cases.size());
   std::atomic<std::size_t> next{0};

@@ -57,6 +57,10 @@ bool FaultPlan::any() const {
          });
 }
 
+bool FaultPlan::delays() const {
+  return slow + stalled + stuck + held_up + leap + refused_memory > 0;
+}
+
 std::string FaultPlan::text() const {
   std::string text;
   for (const FaultField& field : fields)

@@ -43,6 +43,8 @@ struct FaultPlan {
   int faults_max = 0; ///< In all; afterwards nothing goes wrong.
 
   bool any() const;
+  /// Some kind of it takes time by itself.
+  bool delays() const;
   std::string text() const;
 };
 

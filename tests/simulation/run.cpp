@@ -22,6 +22,8 @@ constexpr messages::VirtualTimeOptions order{
 /// Messages and timers of a run, and its virtual time: far more than any needs.
 constexpr std::size_t steps_max = 2'000'000;
 constexpr base::Duration time_max = 4h;
+/// Where no fault takes time itself, no more is lost than restarts and rebuilds take.
+constexpr base::Duration time_max_without_delays = 60s;
 
 class SimulatedRun {
 public:
@@ -49,6 +51,9 @@ public:
     report_.time = system_.now() - begin;
     if (!answered)
       fail("not every request ends");
+    else if (!faults_->plan().delays() && report_.time > time_max_without_delays)
+      fail(
+          fmt::format("{:.1f} s went by, though nothing stood still", base::seconds(report_.time)));
     faults_->end();
     settle();
     close();

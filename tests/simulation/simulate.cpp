@@ -32,7 +32,9 @@ int run(const CampaignOptions& options) {
   const Campaign campaign = run_campaign(options);
   std::fputs(campaign.text().c_str(), stdout);
   for (const std::uint64_t seed : campaign.failing) {
-    const Shrunk small = shrink(seed, draw_plan(seed));
+    const FaultPlan plan = draw_plan(seed);
+    const Shrunk small =
+        options.failures_max == 1 ? Shrunk{plan, {}, simulate(seed, plan)} : shrink(seed, plan);
     std::printf("seed %llu: %s; %d requests: %s\n", static_cast<unsigned long long>(seed),
                 small.plan.text().c_str(), small.report.requests,
                 small.report.failures.empty() ? "?" : small.report.failures.front().c_str());
