@@ -43,7 +43,12 @@ public:
         report_.before = quiet_footprint();
     }
     report_.after = quiet_footprint();
-    report_.metrics = engine_.metrics();
+    const auto pages_held = [this] {
+      report_.metrics = engine_.metrics();
+      return report_.metrics.kv_pages_used + report_.metrics.kv_pages_quarantined > 0;
+    };
+    int patience = 5000; // lanes let go of the last ones when they get to it
+    await([&] { return !pages_held() || --patience == 0; }, false);
     std::ranges::sort(report_.recoveries);
     return std::move(report_);
   }
