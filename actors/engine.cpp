@@ -1,5 +1,6 @@
 // The public Engine over the actors.
 #include "actors/opening.hpp"
+#include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
 #include "actors/runtime.hpp"
 #include "actors/stream.hpp"
@@ -37,6 +38,8 @@ public:
 private:
   explicit Impl(EngineOptions options);
   Result<void> start();
+  bool lanes_closed();
+  void leave_behind();
   std::uint64_t draw_seed();
 
   EngineOptions options_;
@@ -98,11 +101,26 @@ void Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   }
   // Lanes before the actor system: their last steps still name actors.
   runtime_->await_actors();
-  if (opened.reaper)
-    opened.reaper->close();
+  if (!lanes_closed())
+    leave_behind();
   runtime_.reset();
   if (trace_)
     (void)trace_->write(options_.trace_file);
+}
+
+bool Engine::Impl::lanes_closed() {
+  const auto patience = options_.faults.stall_patience;
+  return !opened.reaper ||
+         opened.reaper->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
+}
+
+/// A lane's piece goes on and on: what it uses, and the actors that its step names, must stay.
+void Engine::Impl::leave_behind() {
+  using Kept = std::pair<std::unique_ptr<Runtime>, EngineParts>;
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<Kept>; // never destroyed, not even when the process ends
+  const std::lock_guard lock(mutex);
+  kept.emplace_back(std::move(runtime_), opened.parts);
 }
 
 std::uint64_t Engine::Impl::draw_seed() {
@@ -136,7 +154,7 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
           alive->cancel(id);
       },
       std::move(advance));
-  checked->sink = stream;
+  checked->sink = std::make_shared<Outlet>(stream);
   messages::tell(core_->facade(), std::move(*checked));
   return Stream(std::move(stream));
 }

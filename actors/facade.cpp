@@ -164,6 +164,7 @@ Finished Facade::summary(const Record& record, FinishReason reason) const {
   end.seed = record.spec->noise.seed;
   end.usage = {record.spec->prompt_tokens, record.output(), record.cached_tokens};
   end.speculation = record.speculation;
+  end.speculation.draft_left_out = parts_.telemetry->draft_left_out;
   const OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();
   const auto drafting = lanes.draft - record.lanes_before.draft;
   if (drafting.count() > 0)

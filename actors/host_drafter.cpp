@@ -68,12 +68,15 @@ gpu::Work HostDraftStep::work() const {
 void HostDraftStep::run(gpu::Operations& operations) {
   if (operations.rank() != 0)
     return;
+  proposal_ = {};
+  const std::unique_lock alone(*parts_.calling, std::try_to_lock);
+  if (!alone)
+    return;
   const sampling::Warping& w = current_->spec->warping;
   const DrafterSampling how{w.temperature, w.top_k, w.top_p, w.min_p, current_->spec->noise.seed};
   try {
     proposal_ = parts_.drafter->propose(context_of(*current_), asked_, how);
   } catch (...) { // as documented: no proposal
-    proposal_ = {};
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace paceline::actors {
@@ -16,6 +17,7 @@ namespace paceline::actors {
 /// Asks the Drafter for the rest of one sequence's window at a time, those that somebody waits for
 /// first. All positions asked for are bound before the call: how long the call takes, and what
 /// comes back, can then not decide what is judged; where it gives fewer tokens the chain ends.
+/// While a call of a predecessor's lane has not come back, nothing is proposed.
 class HostDraftStep final : public gpu::Step {
 public:
   struct Parts {
@@ -23,6 +25,8 @@ public:
     std::shared_ptr<gpu::Device> device;
     int vocabulary = 0;
     std::shared_ptr<Telemetry> telemetry;
+    /// Held during a call, by all lanes there ever are: one that was abandoned may still be in it.
+    std::shared_ptr<std::mutex> calling = std::make_shared<std::mutex>();
   };
   HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board);
 

@@ -1,26 +1,34 @@
 #include "actors/lane_reaper.hpp"
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 namespace paceline::actors {
 
-LaneReaper::LaneReaper(bool virtual_time) : closing_(virtual_time) {
-  if (!virtual_time)
-    thread_ = std::thread([this] { work(); });
+struct LaneReaper::State {
+  std::mutex mutex;
+  std::condition_variable closed;
+  int open = 0; ///< Lanes that a thread is closing.
+  bool closing = false;
+};
+
+LaneReaper::LaneReaper(bool virtual_time) : state_(std::make_shared<State>()) {
+  state_->closing = virtual_time;
 }
 
 LaneReaper::~LaneReaper() {
   close();
 }
 
-void LaneReaper::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  news_.notify_one();
-  if (thread_.joinable())
-    thread_.join();
+bool LaneReaper::close(std::optional<std::chrono::nanoseconds> limit) {
+  std::unique_lock lock(state_->mutex);
+  state_->closing = true;
+  const auto all_closed = [this] { return state_->open == 0; };
+  if (limit)
+    return state_->closed.wait_for(lock, *limit, all_closed);
+  state_->closed.wait(lock, all_closed);
+  return true;
 }
 
 std::shared_ptr<gpu::Lane> LaneReaper::guard(std::unique_ptr<gpu::Lane> lane) {
@@ -34,24 +42,17 @@ std::shared_ptr<gpu::Lane> LaneReaper::guard(std::unique_ptr<gpu::Lane> lane) {
 
 void LaneReaper::bury(std::unique_ptr<gpu::Lane> lane) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!closing_)
-      lanes_.push_back(std::move(lane));
-  } // else it is closed here
-  news_.notify_one();
-}
-
-void LaneReaper::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    news_.wait(lock, [this] { return closing_ || !lanes_.empty(); });
-    if (lanes_.empty())
-      return;
-    auto closing = std::exchange(lanes_, {});
-    lock.unlock();
-    closing.clear(); // joins, outside the lock
-    lock.lock();
+    const std::lock_guard lock(state_->mutex);
+    if (state_->closing)
+      return; // it is closed here
+    ++state_->open;
   }
+  std::thread([state = state_, lane = std::move(lane)]() mutable {
+    lane = nullptr; // waits for its running piece
+    const std::lock_guard lock(state->mutex);
+    --state->open;
+    state->closed.notify_all();
+  }).detach();
 }
 
 } // namespace paceline::actors

@@ -3,34 +3,31 @@
 
 #include "gpu/lane.hpp"
 
-#include <condition_variable>
+#include <chrono>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <thread>
-#include <vector>
 
 namespace paceline::actors {
 
-/// Takes lanes whose owners are gone and closes them on a thread of its own; in virtual time, which
-/// has one thread for everything, at once. The destructor waits until all are closed.
+/// Takes lanes whose owners are gone and closes them on threads of their own, so that one that
+/// stands still holds up nobody; in virtual time, which has one thread for everything, at once.
 class LaneReaper : public std::enable_shared_from_this<LaneReaper> {
 public:
   explicit LaneReaper(bool virtual_time);
+  /// Waits for every lane.
   ~LaneReaper();
-  /// Waits until every lane that was handed over is closed, and takes no more. Idempotent.
-  void close();
+  /// Takes no more lanes and waits, at most `limit` (none: for ever), until those that were handed
+  /// over are closed. False: some are not, and what their steps hold and name must be kept.
+  bool close(std::optional<std::chrono::nanoseconds> limit = {});
   /// A shared handle that leaves closing to the reaper.
   std::shared_ptr<gpu::Lane> guard(std::unique_ptr<gpu::Lane> lane);
 
 private:
+  struct State;
   void bury(std::unique_ptr<gpu::Lane> lane);
-  void work();
 
-  std::mutex mutex_;
-  std::condition_variable news_;
-  std::vector<std::unique_ptr<gpu::Lane>> lanes_;
-  bool closing_ = false;
-  std::thread thread_;
+  std::shared_ptr<State> state_; ///< Shared with the threads, which may be left behind.
 };
 
 } // namespace paceline::actors

@@ -44,21 +44,19 @@ inline constexpr std::chrono::nanoseconds draft_patience_max = 10s;
 inline constexpr std::chrono::nanoseconds distrust_pause_min = 50ms;
 inline constexpr std::chrono::nanoseconds distrust_pause_max = 5s;
 
-/// A batch without verdicts for this long counts as lost; its sequences are rebuilt.
-inline constexpr std::chrono::nanoseconds batch_patience_min = 30s;
-inline constexpr int batch_patience_steps = 50;
-/// Rebuilds of one sequence without a new token before its request fails.
-inline constexpr int rebuilds_max = 5;
+/// A step that takes this many times as long as steps did means that its lane stands still (and it
+/// has to take FaultOptions::stall_patience at least): the lane is abandoned.
+inline constexpr int stall_steps = 50;
+/// The same for a step like none that was measured.
+inline constexpr std::chrono::nanoseconds first_step_patience = 10min;
 
 /// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
 /// that runs gives any back, before its request fails.
 inline constexpr int reservation_tries_max = 1000;
 inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
 
-/// Restarts of one actor: first pause, doubled each time, and how many within a minute before the
-/// engine gives up on it.
-inline constexpr std::chrono::nanoseconds restart_pause_min = 1ms;
-inline constexpr std::chrono::nanoseconds restart_pause_max = 2s;
-inline constexpr int restarts_max = 100;
+/// Largest FaultOptions::restarts_max and rebuilds_max, and longest of its times.
+inline constexpr int restarts_max_max = 1'000'000;
+inline constexpr std::chrono::milliseconds fault_time_max = 24h;
 
 } // namespace paceline::actors::limits

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <mutex>
 
 namespace paceline::actors {
 namespace {
@@ -31,6 +32,30 @@ Result<void> check_range(const char* option, int value, int low, int high) {
               fmt::format("give a number from {} to {}", low, high));
 }
 
+Result<void> check_time(const char* option, std::chrono::milliseconds value) {
+  if (value >= std::chrono::milliseconds(0) && value <= limits::fault_time_max)
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {} ms", option, value.count()),
+              fmt::format("give a time up to {} ms", limits::fault_time_max.count()));
+}
+
+Result<void> check(const FaultOptions& o) {
+  for (const auto& result :
+       {check_range("faults.restarts_max", o.restarts_max, 0, limits::restarts_max_max),
+        check_range("faults.rebuilds_max", o.rebuilds_max, 0, limits::restarts_max_max),
+        check_time("faults.restart_pause", o.restart_pause),
+        check_time("faults.restart_pause_max", o.restart_pause_max),
+        check_time("faults.restarts_forgotten", o.restarts_forgotten),
+        check_time("faults.stall_patience", o.stall_patience)})
+    if (!result)
+      return result;
+  if (o.restart_pause > o.restart_pause_max)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("faults.restart_pause is {} ms", o.restart_pause.count()),
+                "give at most faults.restart_pause_max");
+  return {};
+}
+
 Result<void> check(const EngineOptions& o) {
   const int window_max = sampling::limits::window_max;
   for (const auto& result :
@@ -43,7 +68,7 @@ Result<void> check(const EngineOptions& o) {
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)
       return result;
-  return {};
+  return check(o.faults);
 }
 
 Result<Loaded> load(const std::string& name, const std::string& role, const std::string& device,
@@ -186,6 +211,7 @@ SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
   parts.prefill_chunk = o.prefill_chunk;
   parts.attention_window = target.model->window();
   parts.logit_rows = logit_rows_of(o, target);
+  parts.faults = o.faults;
   return parts;
 }
 
@@ -206,7 +232,8 @@ Result<DraftModelParts> drafter_parts(const EngineOptions& o, const gpu::Device&
   auto host = gpu::open_device(draft_device(o, target), {1, time, trace});
   if (!host)
     return tl::unexpected(host.error());
-  const HostDraftStep::Parts drafting{o.drafter, *host, parts.sampler.vocabulary, parts.telemetry};
+  const HostDraftStep::Parts drafting{o.drafter, *host, parts.sampler.vocabulary, parts.telemetry,
+                                      std::make_shared<std::mutex>()};
   return DraftModelParts{*host,
                          [drafting](std::shared_ptr<DraftBoard> board) {
                            return std::make_shared<HostDraftStep>(drafting, std::move(board));
@@ -251,6 +278,7 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   parts.telemetry->time = time;
   if (auto made = make_pools(parts, o, *target, *draft, opened.max_model_len); !made)
     return tl::unexpected(made.error());
+  parts.faults = o.faults;
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
   parts.scheduler = scheduler_parts(o, *target, *draft);
   parts.scheduler.telemetry = parts.telemetry;

@@ -21,6 +21,10 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
 void Sampler::verify(const Logits& logits) {
   if (logits.pass->batch.id <= last_batch_)
     return; // repeated
+  if (logits.pass->batch.wiring > wiring_.version) {
+    early_ = logits;
+    return;
+  }
   last_batch_ = logits.pass->batch.id;
   const int every = parts_.check_draws_every;
   const bool check = every > 0 && logits.pass->batch.id % std::uint64_t(every) == 0;
@@ -40,6 +44,8 @@ void Sampler::rewire(const Wiring& wiring) {
     return;
   const bool same_draft = wiring.draft == wiring_.draft;
   wiring_ = wiring;
+  if (const auto logits = std::exchange(early_, std::nullopt))
+    verify(*logits);
   if (same_draft)
     return;
   inbox_ = nullptr;

@@ -5,6 +5,7 @@
 #include "messages/interfaces.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace paceline::actors {
 
@@ -31,6 +32,7 @@ private:
   SamplerParts parts_;
   messages::Wiring wiring_;
   std::uint64_t last_batch_ = 0;
+  std::optional<messages::Logits> early_;       ///< Wait for handles.
   std::shared_ptr<messages::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 

@@ -18,7 +18,8 @@ constexpr std::chrono::seconds grant_patience{5};
 
 Scheduler::Scheduler(Handle::pointer self, SchedulerParts parts)
     : self_(self), parts_(std::move(parts)), policy_(parts_.policy),
-      batches_(std::uint64_t(parts_.incarnation) << 40) {}
+      batches_(std::uint64_t(parts_.incarnation) << 40), step_times_(parts_.faults.stall_patience),
+      draft_watch_(parts_.faults.stall_patience) {}
 
 // What its sequences had is nobody's now: the lanes let go of it, and a successor begins anew.
 Scheduler::~Scheduler() {
@@ -235,7 +236,8 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
 }
 
 void Scheduler::rebuild(Sequence& s) {
-  if (++s.rebuilds > limits::rebuilds_max) {
+  add(parts_.telemetry->rebuilds, 1);
+  if (++s.rebuilds > parts_.faults.rebuilds_max) {
     give_up(s.spec->id,
             {ErrorCode::unavailable, "the request was rebuilt several times without a new token",
              "see the engine's log for the actor that keeps failing"});
@@ -269,9 +271,13 @@ void Scheduler::rewire(const Wiring& wiring) {
                                    old.kv_cache != wiring.kv_cache;
   if (target_path_changed) {
     flight_.reset();
-    for (auto& [id, s] : sequences_)
-      if (s.phase != Sequence::Phase::waiting)
+    for (const SequenceId id : in_caches()) {
+      Sequence& s = *find(id);
+      if (s.in_flight) // which may be why the target died
+        rebuild(s);
+      else
         evict(s, false);
+    }
   } else if (old.draft != wiring.draft) {
     for (auto& [id, s] : sequences_)
       retire_chain(s); // its writer is gone; the next verdict begins another
@@ -279,6 +285,15 @@ void Scheduler::rewire(const Wiring& wiring) {
   pages_short_ = false;
   stop_waiting();
   pump();
+}
+
+/// Those that have pages, or have asked for some. By id: what is done to one may end it.
+std::vector<SequenceId> Scheduler::in_caches() const {
+  std::vector<SequenceId> ids;
+  for (const auto& [id, s] : sequences_)
+    if (s.phase != Sequence::Phase::waiting)
+      ids.push_back(id);
+  return ids;
 }
 
 /// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they
@@ -308,11 +323,6 @@ base::Duration Scheduler::draft_patience() const {
                                     limits::draft_patience_min, limits::draft_patience_max);
 }
 
-base::Duration Scheduler::batch_patience() const {
-  return std::max<base::Duration>(limits::batch_patience_min,
-                                  step_time_ * limits::batch_patience_steps);
-}
-
 void Scheduler::distrust_draft() {
   distrust_pause_ = std::clamp<base::Duration>(distrust_pause_ * 2, limits::distrust_pause_min,
                                                limits::distrust_pause_max);
@@ -328,21 +338,43 @@ void Scheduler::check_deadlines() {
       if (s.chain && !s.in_flight && !s.chain->settled(s.length() + s.window))
         retire_chain(s);
   }
-  if (flight_ && now() >= flight_->sent + batch_patience()) {
-    flight_.reset();
-    std::vector<SequenceId> lost;
-    for (auto& [id, s] : sequences_)
-      if (s.in_flight)
-        lost.push_back(id);
-    for (const SequenceId id : lost)
-      rebuild(*find(id));
-  }
+  if (flight_ && flight_->overdue && now() >= *flight_->overdue)
+    abandon_target();
   pages_short_ = false;
   if (wait_)
     wake_at(wait_->since + draft_patience());
-  else if (flight_)
-    wake_at(flight_->sent + batch_patience());
+  else if (flight_ && flight_->overdue)
+    wake_at(*flight_->overdue);
   pump();
+}
+
+/// Its lane stands still. Its successor has another one; what the step in flight may touch is kept
+/// from everybody until it has retired. The sequences are rebuilt when the successor is announced.
+void Scheduler::abandon_target() {
+  add(parts_.telemetry->stalls, 1);
+  flight_.reset();
+  if (wiring_.target)
+    fail(caf::actor_cast<caf::actor_addr>(wiring_.target));
+  wiring_.target = nullptr;
+}
+
+/// A draft that is late is done without, but only one that stands still has to go.
+void Scheduler::watch_draft() {
+  bool owes = false;
+  std::uint64_t written = 0;
+  for (const auto& [id, s] : sequences_) {
+    if (s.residence)
+      written += std::uint64_t(s.residence->cached.load(std::memory_order_relaxed));
+    if (!s.chain)
+      continue;
+    owes |= !s.chain->settled(s.length() + s.window);
+    written += std::uint64_t(s.chain->drawn() - s.chain->start());
+  }
+  const base::Duration step{parts_.telemetry->draft_step_ns.load(std::memory_order_relaxed)};
+  if (!wiring_.draft || !draft_watch_.stands_still(owes, written, step, now()))
+    return;
+  add(parts_.telemetry->stalls, 1);
+  fail(caf::actor_cast<caf::actor_addr>(wiring_.draft));
 }
 
 } // namespace paceline::actors

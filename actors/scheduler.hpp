@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/sequence.hpp"
+#include "actors/stall_watch.hpp"
 #include "actors/telemetry.hpp"
 #include "messages/interfaces.hpp"
 #include "sampling/policy.hpp"
@@ -24,6 +25,7 @@ struct SchedulerParts {
   int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
   std::shared_ptr<Telemetry> telemetry;
+  FaultOptions faults;
 };
 
 /// One batch is under way at a time. When its verdicts come, the next one is sent from the same
@@ -59,6 +61,7 @@ private:
   void give_up(messages::SequenceId id, Error why);
   void rewire(const messages::Wiring& wiring);
   void clear_predecessor();
+  std::vector<messages::SequenceId> in_caches() const;
 
   // scheduler_batch.cpp: what runs next
   void pump();
@@ -93,7 +96,8 @@ private:
   void check_deadlines();
   void wake_at(base::TimePoint when);
   base::Duration draft_patience() const;
-  base::Duration batch_patience() const;
+  void abandon_target();
+  void watch_draft();
 
   base::TimePoint now() const;
   messages::Epoch mint();
@@ -112,12 +116,15 @@ private:
   struct Flight {
     messages::Batch batch;
     base::TimePoint sent;
+    std::optional<base::TimePoint> overdue; ///< When the target's lane counts as stalled.
+    bool prefill = false;
     SpeculationMode mode = SpeculationMode::off;
   };
   std::optional<Flight> flight_;
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   std::optional<base::TimePoint> last_verdict_; ///< Of the batch just before, when nothing idled.
-  base::Duration step_time_{};                  ///< Smoothed time from batch to verdicts.
+  StepTimes step_times_;                        ///< From batch to verdicts.
+  DraftWatch draft_watch_;
 
   /// A wait for windows.
   struct Wait {

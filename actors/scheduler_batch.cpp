@@ -102,10 +102,12 @@ void Scheduler::send_batch() {
     return;
   Flight flight;
   flight.batch.id = ++batches_;
+  flight.batch.wiring = wiring_.version;
   flight.batch.patience = draft_patience();
   flight.mode = policy_.plan().mode;
   int prefill_budget = parts_.prefill_chunk;
   int logit_budget = parts_.logit_rows;
+  int rows = 0; // of committed tokens
   std::vector<Sequence*> order;
   for (auto& [id, s] : sequences_)
     if (s.phase == Sequence::Phase::running && !s.in_flight)
@@ -122,6 +124,7 @@ void Scheduler::send_batch() {
     s->epoch = entry->epoch;
     if (entry->chain || entry->next_chain)
       flight.mode = plan_for(*s).mode;
+    rows += entry->length - entry->cached;
     flight.batch.entries.push_back(std::move(*entry));
   }
   if (flight.batch.entries.empty()) {
@@ -129,9 +132,13 @@ void Scheduler::send_batch() {
     return;
   }
   flight.sent = now();
+  flight.prefill = rows > int(flight.batch.entries.size());
+  if (const auto patience = step_times_.patience(rows, flight.prefill))
+    flight.overdue = flight.sent + *patience + 2 * flight.batch.patience;
   flight_ = std::move(flight);
   tell(self_, wiring_.target, flight_->batch);
-  wake_at(flight_->sent + batch_patience());
+  if (flight_->overdue)
+    wake_at(*flight_->overdue);
   for (Sequence* s : order)
     if (s->in_flight)
       ensure_pages(*s);

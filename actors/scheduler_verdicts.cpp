@@ -15,9 +15,10 @@ void Scheduler::take(const Verdicts& verdicts) {
     return; // a batch that was given up
   const Flight flight = std::move(*flight_);
   flight_.reset();
-  const auto took = now() - flight.sent;
-  step_time_ = step_time_.count() ? step_time_ + (took - step_time_) / 8 : took;
   if (verdicts.error) {
+    if (verdicts.error->code == ErrorCode::unavailable)
+      wiring_.target =
+          nullptr; // its lane was closed: it is dead, and its successor will be announced
     for (const BatchEntry& entry : flight.batch.entries)
       if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
         rebuild(*s);
@@ -48,6 +49,8 @@ void Scheduler::take(const Verdicts& verdicts) {
     if (apply(entry, verdict, commits))
       ended.push_back(entry.spec->id);
   }
+  step_times_.observe(verdicts.rows, flight.prefill, now() - flight.sent);
+  watch_draft();
   round.rows = verdicts.rows;
   round.target_seconds = base::seconds(verdicts.busy);
   observe(round, flight, draft_time);
@@ -135,6 +138,8 @@ void Scheduler::follow_chain(Sequence& s, const BatchEntry& entry, const Verdict
   if (verdict.draft_lied) {
     retire_chain(s);
     parts_.has_draft = false;
+    if (wiring_.supervisor) // so that nobody uses it again
+      tell(self_, wiring_.supervisor, LeaveDraftOut{});
   }
 }
 

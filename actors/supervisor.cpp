@@ -1,7 +1,5 @@
 #include "actors/supervisor.hpp"
 
-#include "actors/limits.hpp"
-
 #include <algorithm>
 
 namespace paceline::actors {
@@ -10,6 +8,7 @@ using namespace messages;
 
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)) {
+  wiring_.supervisor = caf::actor_cast<Handle>(self_);
   self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
   for (int child = 0; child < children; ++child)
     start(Child(child));
@@ -29,6 +28,7 @@ Supervisor::~Supervisor() {
 SupervisorActor::behavior_type Supervisor::make_behavior() {
   return {
       [this](const Ping&) { return wiring_; },
+      [this](const LeaveDraftOut&) { leave_draft_out(); },
       [this](const Wake&) { restart_due(); },
   };
 }
@@ -37,6 +37,7 @@ template <class Actor>
 Actor Supervisor::watch(Child child, Actor actor) {
   self_->monitor(actor);
   care_[child].address = caf::actor_cast<caf::actor_addr>(actor);
+  care_[child].started = self_->clock().now();
   return actor;
 }
 
@@ -76,24 +77,37 @@ void Supervisor::went_down(const caf::down_msg& down) {
   if (at == care_.end())
     return;
   const auto child = Child(at - care_.begin());
+  const base::TimePoint now = self_->clock().now();
+  at->address = {};
   add(parts_.telemetry->restarts, 1);
-  if (child == facade || ++at->restarts > limits::restarts_max) {
-    if (child != draft) {
-      self_->quit(caf::exit_reason::user_shutdown);
-      return;
-    }
-    parts_.draft.reset(); // left out from now on
+  if (now - at->started >= parts_.faults.restarts_forgotten) {
+    at->restarts = 0;
+    at->pause = {};
+  }
+  const bool keeps_failing = ++at->restarts > parts_.faults.restarts_max;
+  if (child == facade || (keeps_failing && child != draft)) {
+    self_->quit(caf::exit_reason::user_shutdown);
+    return;
   }
   if (child == draft) { // nobody waits for it meanwhile
     wiring_.draft = nullptr;
     announce();
+    if (keeps_failing)
+      leave_draft_out();
     if (!parts_.draft)
       return;
   }
-  at->pause = std::clamp<base::Duration>(at->pause * 2, limits::restart_pause_min,
-                                         limits::restart_pause_max);
-  at->due = base::TimePoint(self_->clock().now()) + at->pause;
+  at->pause = std::clamp<base::Duration>(at->pause * 2, parts_.faults.restart_pause,
+                                         parts_.faults.restart_pause_max);
+  at->due = now + at->pause;
   tell_after(self_, at->pause, self_, Wake{});
+}
+
+void Supervisor::leave_draft_out() {
+  parts_.draft.reset();
+  parts_.telemetry->draft_left_out = true;
+  if (wiring_.draft) // the rest follows when it is down
+    caf::anon_send_exit(wiring_.draft, caf::exit_reason::user_shutdown);
 }
 
 void Supervisor::restart_due() {

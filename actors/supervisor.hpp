@@ -24,11 +24,13 @@ struct EngineParts {
   std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
   std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
   std::shared_ptr<Telemetry> telemetry;
+  FaultOptions faults;
 };
 
 /// A child that went down is started again after a pause that doubles; everybody is told the new
-/// handles. A draft that keeps failing is left out. Any other child that does, or the facade going
-/// down, ends the engine: the facade answers every request that is open.
+/// handles. Its count and its pause begin anew once it has run for a while. A draft that keeps
+/// failing, or lied, is left out. Any other child that keeps failing, or the facade going down,
+/// ends the engine: the facade answers every request that is open.
 class Supervisor {
 public:
   using Handle = messages::SupervisorActor;
@@ -42,7 +44,8 @@ private:
   enum Child { facade, scheduler, draft, target, sampler, kv_cache, children };
   struct Care {
     caf::actor_addr address;
-    int restarts = 0;
+    base::TimePoint started{};
+    int restarts = 0; ///< Since it last ran for long.
     base::Duration pause{};
     std::optional<base::TimePoint> due; ///< Down; to be started then.
   };
@@ -50,6 +53,7 @@ private:
   void start(Child child);
   void went_down(const caf::down_msg& down);
   void restart_due();
+  void leave_draft_out();
   void announce();
   template <class Actor>
   Actor watch(Child child, Actor actor);

@@ -19,6 +19,10 @@ TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
 void TargetModel::enqueue(const Batch& batch) {
   if (batch.id <= last_batch_)
     return; // repeated, or overtaken by a later one
+  if (batch.wiring > wiring_.version) {
+    early_ = batch;
+    return;
+  }
   last_batch_ = batch.id;
   auto pass = std::make_shared<ForwardPass>();
   pass->batch = batch;
@@ -36,8 +40,11 @@ TargetActor::behavior_type TargetModel::make_behavior() {
         enqueue(batch);
       },
       [this](const Wiring& wiring) {
-        if (wiring.version > wiring_.version)
-          wiring_ = wiring;
+        if (wiring.version <= wiring_.version)
+          return;
+        wiring_ = wiring;
+        if (const auto batch = std::exchange(early_, std::nullopt))
+          enqueue(*batch);
       },
       [](const Ping&) { return Pong{}; },
   };

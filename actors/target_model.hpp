@@ -7,6 +7,7 @@
 #include "models/model.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace paceline::actors {
 
@@ -41,6 +42,7 @@ private:
   std::shared_ptr<gpu::Lane> lane_;
   messages::Wiring wiring_;
   std::uint64_t last_batch_ = 0;
+  std::optional<messages::Batch> early_; ///< Waits for handles.
 };
 
 } // namespace paceline::actors

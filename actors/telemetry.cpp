@@ -75,6 +75,9 @@ Metrics Telemetry::snapshot() const {
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;
   m.restarts = restarts;
+  m.rebuilds = rebuilds;
+  m.stalls = stalls;
+  m.draft_left_out = draft_left_out;
   m.messages = messages;
   m.decode_round_seconds = double(decode_round_ns) * 1e-9;
   m.decode_lane_seconds = double(decode_lane_ns) * 1e-9;

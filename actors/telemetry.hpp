@@ -56,6 +56,9 @@ struct Telemetry {
   std::atomic<std::uint64_t> lookahead_rounds{0};
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> restarts{0};
+  std::atomic<std::uint64_t> rebuilds{0};
+  std::atomic<std::uint64_t> stalls{0};
+  std::atomic<bool> draft_left_out{false};
   std::atomic<std::uint64_t> messages{0};
   std::atomic<std::int64_t> decode_round_ns{0};
   std::atomic<std::int64_t> decode_lane_ns{0};

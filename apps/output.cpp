@@ -36,7 +36,8 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"lookahead_rounds", stats.lookahead_rounds},
           {"fork_hits", stats.fork_hits},
           {"lookahead_hit_rate", stats.lookahead_hit_rate()},
-          {"overlap_ratio", stats.overlap_ratio}};
+          {"overlap_ratio", stats.overlap_ratio},
+          {"draft_left_out", stats.draft_left_out}};
 }
 
 boost::json::object usage_json(const Usage& usage) {

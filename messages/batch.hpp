@@ -42,6 +42,9 @@ struct BatchEntry {
 
 struct Batch {
   std::uint64_t id = 0;
+  /// Of the handles that the scheduler goes by: who has older ones waits for these, so that nothing
+  /// is sent on to an actor that is gone.
+  std::uint64_t wiring = 0;
   std::vector<BatchEntry> entries;
   /// How long the lane may wait for a bound token before the draft counts as dead.
   base::Duration patience{};

@@ -4,6 +4,8 @@
 #include <caf/all.hpp>
 
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -69,6 +71,18 @@ struct Holder {
   static constexpr const char* name = State::name;
   std::unique_ptr<State> state;
 };
+
+/// What an actor dies of is said on standard error; CAF itself would say it on standard output.
+inline caf::error died(const char* name, const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "paceline: the %s died: %s\n", name, e.what());
+  } catch (...) {
+    std::fprintf(stderr, "paceline: the %s died\n", name);
+  }
+  return caf::exit_reason::unhandled_exception;
+}
 } // namespace detail
 
 /// Spawns an actor from a state class: State(Handle::pointer self, args...), `make_behavior()`,
@@ -78,6 +92,8 @@ template <class State, caf::spawn_options Options = caf::no_spawn_options, class
 typename State::Handle spawn(Host& host, Args&&... args) {
   using Self = typename State::Handle::template stateful_pointer<detail::Holder<State>>;
   auto body = [](Self self, std::decay_t<Args>... values) {
+    self->set_exception_handler(
+        [](std::exception_ptr& why) { return detail::died(State::name, why); });
     self->state.state = std::make_unique<State>(self, std::move(values)...);
     return self->state.state->make_behavior();
   };

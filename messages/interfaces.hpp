@@ -91,10 +91,15 @@ using KvCacheActor = Interface<
     /// Whatever was granted before is over.
     caf::result<void>(KvReset), caf::result<Pong>(Ping)>;
 
+/// The draft was caught lying, and is not to be used again.
+struct LeaveDraftOut {};
+
 /// Starts all others, watches them, and starts them again.
 using SupervisorActor = Interface<
     /// The handles now; answered once everything runs.
     caf::result<Wiring>(Ping),
+    /// Ends the draft for good.
+    caf::result<void>(LeaveDraftOut),
     /// A back-off has passed.
     caf::result<void>(Wake)>;
 
@@ -107,6 +112,7 @@ struct Wiring {
   TargetActor target;
   SamplerActor sampler;
   KvCacheActor kv_cache;
+  SupervisorActor supervisor;
 };
 
 } // namespace paceline::messages
@@ -134,6 +140,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrant)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvRelease)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvPublish)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReset)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::LeaveDraftOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)

@@ -77,6 +77,8 @@ ModeResult figures(SpeculationMode mode, const Pass& pass) {
   f.tokens_per_round = tokens_per_round(pass.stats, pass.tokens);
   f.window = ratio(pass.windows, pass.prompts);
   f.lookahead_hit_rate = pass.stats.lookahead_hit_rate();
+  f.hits_per_round =
+      ratio(double(pass.stats.lookahead_hits + pass.stats.fork_hits), double(pass.stats.rounds));
   f.overlap_ratio = ratio(pass.overlapped_seconds, pass.drafting_seconds);
   f.time_to_first_token_seconds = ratio(pass.first_token_seconds, pass.prompts);
   const double overhead = pass.round_seconds - pass.lane_seconds;
@@ -95,9 +97,9 @@ ModeResult summary(const std::vector<ModeResult>& passes) {
   ModeResult result = passes.front();
   for (double ModeResult::*figure :
        {&ModeResult::tokens_per_second, &ModeResult::acceptance_rate, &ModeResult::tokens_per_round,
-        &ModeResult::window, &ModeResult::lookahead_hit_rate, &ModeResult::overlap_ratio,
-        &ModeResult::time_to_first_token_seconds, &ModeResult::overhead_seconds_per_round,
-        &ModeResult::overhead_share})
+        &ModeResult::window, &ModeResult::lookahead_hit_rate, &ModeResult::hits_per_round,
+        &ModeResult::overlap_ratio, &ModeResult::time_to_first_token_seconds,
+        &ModeResult::overhead_seconds_per_round, &ModeResult::overhead_share})
     result.*figure = median(middle(figure));
   result.spread = spread(middle(&ModeResult::tokens_per_second));
   return result;

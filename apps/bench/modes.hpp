@@ -18,7 +18,8 @@ struct ModeResult {
   double tokens_per_round = 0;
   double window = 0; ///< Mean over the prompts of the window in use at the end.
   double lookahead_hit_rate = 0;
-  double overlap_ratio = 0; ///< Share of drafting time that lay under target time.
+  double hits_per_round = 0; ///< Of all rounds, also those without a lookahead.
+  double overlap_ratio = 0;  ///< Share of drafting time that lay under target time.
   double time_to_first_token_seconds = 0;
   double overhead_seconds_per_round = 0; ///< Round time that no lane was working for.
   double overhead_share = 0;             ///< The same, of the round.

@@ -1,11 +1,14 @@
 #include "apps/bench/report.hpp"
 
 #include "apps/output.hpp"
+#include "base/clock.hpp"
+#include "gpu/sim/profile.hpp"
 #include "sampling/theory.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 
 namespace paceline::apps {
 namespace {
@@ -27,17 +30,76 @@ std::optional<double> speed_ratio(const BenchReport& report, SpeculationMode abo
   return a->tokens_per_second / b->tokens_per_second;
 }
 
-/// The speed-up of `sync` over what E / (K c + v) says with the measured a, K, c and v.
-std::optional<double> sync_over_formula(const BenchReport& report) {
-  const auto gain = speed_ratio(report, SpeculationMode::sync, SpeculationMode::off);
-  const ModeResult* sync = find(report, SpeculationMode::sync);
-  if (!gain || !report.steps || report.steps->draft == 0 || sync->window < 1)
+/// Seconds of a target step by rows, and of a draft step.
+struct StepCosts {
+  std::function<double(int)> target;
+  double draft = 0;
+};
+
+/// As they were measured, or as the simulated devices' profiles have them.
+std::optional<StepCosts> step_costs(const BenchReport& report) {
+  if (report.steps && report.steps->draft > 0)
+    return StepCosts{[&](int rows) { return report.steps->target_seconds(rows); },
+                     report.steps->draft};
+  if (!report.simulated || !report.draft)
     return std::nullopt;
-  const double one = report.steps->target_seconds(1);
-  const double c = report.steps->draft / one;
-  const double v = report.steps->target_seconds(sync->window + 1) / one;
-  const int window = int(std::lround(sync->window));
-  return *gain / sampling::theory::sync_rate(sync->acceptance_rate, window, c, v);
+  const auto profile = [](const ModelInfo& model) {
+    return gpu::sim::parse_profile(model.device.substr(std::string_view("sim:").size()));
+  };
+  const auto target = profile(report.target);
+  const auto draft = profile(*report.draft);
+  if (!target || !draft)
+    return std::nullopt;
+  using Kind = gpu::Work::Kind;
+  return StepCosts{[target](int rows) {
+                     return base::seconds(target->latency({Kind::decode, rows, 1, 0}));
+                   },
+                   base::seconds(draft->latency({Kind::draft, 1, 1, 0}))};
+}
+
+/// A mode's speed-up over what a formula of (K, c, v) says it should be.
+template <class Formula>
+std::optional<double> over_formula(const BenchReport& report, SpeculationMode mode,
+                                   const Formula& formula) {
+  const auto gain = speed_ratio(report, mode, SpeculationMode::off);
+  const auto costs = step_costs(report);
+  if (!gain || !costs || find(report, mode)->window < 1)
+    return std::nullopt;
+  const double one = costs->target(1);
+  const double window = find(report, mode)->window;
+  return *gain / formula(int(std::lround(window)), costs->draft / one,
+                         costs->target(int(window + 1)) / one);
+}
+
+/// E / (K c + v) with the measured a, K, c and v.
+std::optional<double> sync_over_formula(const BenchReport& report) {
+  return over_formula(report, SpeculationMode::sync, [&](int window, double c, double v) {
+    const double a = find(report, SpeculationMode::sync)->acceptance_rate;
+    return sampling::theory::sync_rate(a, window, c, v);
+  });
+}
+
+/// E / (v + (1 - h) K c), where draft and target have a device each: the simulated ones.
+std::optional<double> overlap_over_formula(const BenchReport& report) {
+  if (!report.simulated)
+    return std::nullopt;
+  return over_formula(report, SpeculationMode::overlap, [&](int window, double c, double v) {
+    const ModeResult& mode = *find(report, SpeculationMode::overlap);
+    return sampling::theory::overlap_rate(mode.acceptance_rate, window, c, v, mode.hits_per_round);
+  });
+}
+
+/// Speed-ups that were published for the profiles in use.
+struct Published {
+  double least = 0;
+  double most = 0;
+  const char* source = "";
+};
+std::optional<Published> published(const BenchReport& report) {
+  if (report.target.device != "sim:chinchilla-70b" || !report.draft ||
+      report.draft->device != "sim:chinchilla-4b")
+    return std::nullopt;
+  return Published{1.92, 2.46, "Chen et al. 2023, table 1 (XSum to HumanEval, K = 4)"};
 }
 
 std::optional<double> auto_over_best(const BenchReport& report) {
@@ -108,6 +170,7 @@ Ratios all_ratios(const BenchReport& report) {
           {"overlap_over_sync", speed_ratio(report, overlap, sync)},
           {"auto_over_best", auto_over_best(report)},
           {"sync_over_formula", sync_over_formula(report)},
+          {"overlap_over_formula", overlap_over_formula(report)},
           {"actor_overhead", actor_overhead(report)},
           {"prefill_fraction_of_peak", prefill_fraction(report)},
           {"peak_memory_over_weights", peak_memory(report)},
@@ -238,6 +301,9 @@ boost::json::object report_json(const BenchReport& report) {
   for (const auto& [name, value] : all_ratios(report))
     if (value)
       ratios[name] = *value;
+  if (const auto paper = published(report))
+    object["published"] = {{"sync_over_off", {paper->least, paper->most}},
+                           {"source", paper->source}};
   return object;
 }
 
@@ -257,7 +323,11 @@ std::string report_text(const BenchReport& report) {
   for (const auto& [name, value] : all_ratios(report))
     if (value)
       ratios.add({name, fmt::format("{:.3f}", *value)});
-  return text + ratios.text();
+  text += ratios.text();
+  if (const auto paper = published(report))
+    text += fmt::format("\npublished sync_over_off: {} to {}, {}\n", paper->least, paper->most,
+                        paper->source);
+  return text;
 }
 
 } // namespace paceline::apps

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <random>
 #include <thread>
 
 namespace paceline::gpu::sim {
@@ -87,7 +88,7 @@ private:
         if (!begun_)
           how_.begin = now;
         begun_ = true;
-        const base::Duration latency = options_.profile.latency(work_);
+        const base::Duration latency = jittered(options_.profile.latency(work_));
         if (latency > base::Duration::zero())
           return call_after(latency, &LaneState::finish_piece_and_advance);
         finish_piece();
@@ -117,6 +118,13 @@ private:
     if (options_.trace)
       options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end,
                            cpu::trace_args(work_));
+  }
+
+  base::Duration jittered(base::Duration latency) {
+    if (options_.profile.jitter == 0)
+      return latency;
+    const double u = 2 * (double(random_() >> 11) * 0x1p-53) - 1;
+    return base::from_seconds(base::seconds(latency) * (1 + options_.profile.jitter * u));
   }
 
   bool begin_next() {
@@ -172,6 +180,7 @@ private:
   Work work_;
   base::TimePoint piece_begin_;
   bool begun_ = false;
+  std::mt19937_64 random_{std::hash<std::string>()(options_.name)}; // the same in every run
 };
 
 class SimLane final : public Lane {

@@ -7,21 +7,53 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace paceline::gpu::sim {
 
-/// A pass through the model takes `step` and a little more for each row past the first. Judging
-/// (Work::Kind::verify) is part of the pass and costs nothing of its own.
+/// Time by rows: straight lines between points, the last one going on; the first point's time
+/// below it.
+class Curve {
+public:
+  using Point = std::pair<int, base::Duration>;
+  Curve() = default;
+  /// points: by growing rows.
+  explicit Curve(std::vector<Point> points) : points_(std::move(points)) {}
+  base::Duration at(int rows) const;
+
+private:
+  std::vector<Point> points_;
+};
+
 struct Profile {
   std::string name;
-  base::Duration step{};
-  base::Duration per_row{};         ///< decode, draft
-  base::Duration per_prefill_row{}; ///< prefill
+  Curve decode; ///< A pass of so many rows; draft and target alike.
+  Curve prefill;
+  base::Duration launch{}; ///< More, of every pass.
+  /// More, of every pass: for each sequence and token of the longest context.
+  base::Duration per_context_token{};
+  /// Judging (Work::Kind::verify) is part of the pass; what goes back to the host costs this much
+  /// for each judged row.
+  base::Duration copy_per_row{};
+  double jitter = 0; ///< A piece takes from 1 - jitter to 1 + jitter of what is said here.
 
   base::Duration latency(const Work& work) const;
 };
 
-/// A profile of the table in profile.cpp, or latencies: "14.1ms", "250us", "14.1ms+0.2ms/row".
+/// A profile by name (`known_profiles`), from a file ("a100.json"), or latencies: "14.1ms",
+/// "250us", "14.1ms+0.2ms/row".
 Result<Profile> parse_profile(std::string_view text);
+/// profile_file.cpp: docs/reliability.md says what stands in it.
+Result<Profile> load_profile(const std::string& path);
+
+/// A profile that is built in, and where its numbers come from.
+struct KnownProfile {
+  const char* name;
+  base::Duration step; ///< A pass of a few rows, which reads the weights once.
+  base::Duration per_prefill_row;
+  const char* source;
+};
+const std::vector<KnownProfile>& known_profiles();
 
 } // namespace paceline::gpu::sim

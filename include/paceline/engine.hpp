@@ -19,6 +19,22 @@ namespace paceline {
 
 enum class NumberFormat { automatic, f32, f16, bf16 };
 
+/// What happens when a part of the engine dies or stands still (docs/reliability.md).
+struct FaultOptions {
+  /// Before a part that died is started again: at first, and at most; doubled each time.
+  std::chrono::milliseconds restart_pause{1};
+  std::chrono::milliseconds restart_pause_max{2000};
+  /// Restarts of one part. One more, and a draft is left out; any other part ends the engine.
+  int restarts_max = 100;
+  /// A part that ran this long has nothing to answer for: pause and count begin anew.
+  std::chrono::milliseconds restarts_forgotten{60'000};
+  /// Times a request is recomputed without a new token before it fails as `unavailable`.
+  int rebuilds_max = 5;
+  /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
+  /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
+  std::chrono::milliseconds stall_patience{10'000};
+};
+
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
@@ -41,6 +57,8 @@ struct EngineOptions {
   std::optional<int> window; ///< Fixed K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
   int fork_rows = 15; ///< Forks that one pass of the draft may advance, over all sequences.
+
+  FaultOptions faults;
 
   /// Run on a virtual clock: time passes only as devices and timers say (`sim` devices).
   /// The engine then works inside `Stream::next` on the caller's thread, deterministically.
@@ -82,8 +100,11 @@ struct Metrics {
   std::uint64_t fork_hits = 0;      ///< and after a rejection.
   std::uint64_t lookahead_rounds = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t restarts = 0; ///< Actors restarted by the supervisor.
-  std::uint64_t messages = 0; ///< Messages between actors, lane completions included.
+  std::uint64_t restarts = 0;  ///< Parts that died and were started again by the supervisor.
+  std::uint64_t rebuilds = 0;  ///< Sequences recomputed from their tokens after a fault.
+  std::uint64_t stalls = 0;    ///< Lanes that stood still and were abandoned.
+  bool draft_left_out = false; ///< It kept failing, or lied: requests decode plainly from then on.
+  std::uint64_t messages = 0;  ///< Messages between actors, lane completions included.
   double target_busy_seconds = 0;
   double draft_busy_seconds = 0;
   double overlapped_seconds = 0;   ///< Drafting time that lay under target time.

@@ -57,6 +57,7 @@ struct SpeculationStats {
   std::uint64_t fork_hits = 0;        ///< and for another outcome.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
+  bool draft_left_out = false;        ///< The draft kept failing or lied, and was used no more.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }

@@ -75,6 +75,7 @@ struct World {
     wiring.target = target->actor;
     wiring.sampler = sampler.actor;
     wiring.kv_cache = kv.actor;
+    wiring.supervisor = supervisor.actor;
     simulation.tell(scheduler, wiring);
   }
 
@@ -131,6 +132,7 @@ struct World {
   Mock<KvCacheActor> kv{simulation};
   Mock<DraftActor> draft{simulation};
   Mock<SamplerActor> sampler{simulation};
+  Mock<SupervisorActor> supervisor{simulation};
   std::unique_ptr<Mock<TargetActor>> target = std::make_unique<Mock<TargetActor>>(simulation);
   SchedulerActor scheduler;
   std::uint64_t wirings = 0;
@@ -326,22 +328,69 @@ TEST_CASE("a new target gets every sequence again, from its committed tokens") {
   CHECK(released->target_valid == 0); // nobody knows what a dead target wrote
 }
 
-TEST_CASE("a batch that is never answered is given up, and after some rebuilds so is its request") {
-  World world(plain());
+TEST_CASE("a target that stands still is ended, and after some rebuilds so is its request") {
+  SchedulerParts parts = plain();
+  parts.faults.rebuilds_max = 3;
+  World world(parts);
   world.admit(1, {1, 2, 3});
-  int batches = 0;
-  world.simulation.run_until([&] {
-    batches += bool(world.target->mail->find<Batch>());
-    return !world.facade.mail->empty();
-  });
+  std::vector<std::unique_ptr<Mock<TargetActor>>> ended;
+  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+    CHECK(world.batch().entries.size() == 1);
+    CHECK(world.facade.mail->empty());
+    world.simulation.run(); // nothing comes but the deadline
+    CHECK_FALSE(world.simulation.ask<Pong>(world.target->actor, Ping{}));
+    ended.push_back(
+        std::exchange(world.target, std::make_unique<Mock<TargetActor>>(world.simulation)));
+    world.wire();
+  }
   CHECK(world.facade.take<Failed>().error.code == ErrorCode::unavailable);
-  CHECK(batches == actors::limits::rebuilds_max + 1);
+  CHECK(parts.telemetry->stalls == ended.size());
+  CHECK(parts.telemetry->rebuilds == ended.size());
+}
+
+TEST_CASE("a target whose batches are never overdue is waited for") {
+  SchedulerParts parts = plain();
+  parts.faults.stall_patience = {};
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  world.batch();
+  world.simulation.run();
+  CHECK(world.simulation.ask<Pong>(world.target->actor, Ping{}));
+}
+
+TEST_CASE("what was not in a batch when the target died is not held to account for it") {
+  SchedulerParts parts = plain();
+  parts.faults.rebuilds_max = 0;
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  world.batch();
+  world.admit(2, {4});
+  world.simulation.run_until([&] { return world.kv.mail->find<KvReserve>().has_value(); });
+  const auto died =
+      std::exchange(world.target, std::make_unique<Mock<TargetActor>>(world.simulation));
+  world.wire();
+  CHECK(world.facade.take<Failed>().sequence == 1);
+  CHECK(world.batch().entries.at(0).spec->id == 2);
+  CHECK(world.facade.mail->empty());
+}
+
+TEST_CASE("a draft that lied is used no more, and the supervisor hears of it") {
+  World world(drafting(SpeculationMode::sync, 2));
+  world.admit(1, {1, 2, 3});
+  const Batch first = world.batch();
+  REQUIRE(first.entries[0].next_chain);
+  Verdict caught = World::verdict(first.entries[0], {7});
+  first.entries[0].next_chain->begin(4, 6, 6);
+  caught.draft_lied = true;
+  world.answer(first, {caught});
+  CHECK_FALSE(world.batch().entries[0].next_chain);
+  world.supervisor.take<LeaveDraftOut>();
 }
 
 TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progress") {
   World world(plain());
   world.admit(1, {1, 2, 3}, 1000);
-  for (int round = 0; round < 2 * actors::limits::rebuilds_max; ++round) {
+  for (int round = 0; round < 2 * FaultOptions().rebuilds_max; ++round) {
     Verdicts failed;
     failed.batch = world.batch().id;
     failed.error = Error{ErrorCode::internal, "the lane failed", ""};

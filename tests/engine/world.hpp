@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/opening.hpp"
+#include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
 #include "messages/timekeeper.hpp"
 #include "tests/support/engine_fixture.hpp"
@@ -57,8 +58,10 @@ public:
     spec->id = ++requests_;
     checked->spec = std::move(spec);
     auto recorder = std::make_shared<Recorder>();
-    checked->sink = recorder;
-    messages::tell(wiring().facade, std::move(*checked));
+    checked->sink = std::make_shared<actors::Outlet>(recorder);
+    if (!facade_)
+      facade_ = wiring().facade;
+    messages::tell(facade_, std::move(*checked));
     return recorder;
   }
   void cancel(std::uint64_t id) { messages::tell(wiring().facade, messages::Cancel{id}); }
@@ -118,6 +121,7 @@ private:
   std::shared_ptr<messages::ActorTimekeeper> clock_;
   actors::Opened opened_;
   messages::SupervisorActor supervisor_;
+  messages::FacadeActor facade_; ///< There is only one, also once it is dead.
   std::uint64_t requests_ = 0;
 };
 

@@ -5,6 +5,8 @@
 #include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
 
+#include <array>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -59,7 +61,7 @@ class EngineRun {
 public:
   explicit EngineRun(const Setting& setting)
       : setting_(setting), simulation_(setting.seed, setting.order),
-        time_(std::make_shared<CountingTime>(simulation_.system())) {
+        time_(std::make_shared<CountingTime>(simulation_.system())), moments_(setting.seed + 77) {
     probe_->last_position = int(setting.prompt.size()) + setting.length - 1;
     probe_->window = setting.policy.window.value_or(0);
   }
@@ -80,6 +82,8 @@ public:
     wiring_ = simulation_.ask<messages::Wiring>(supervisor_, messages::Ping{}).value();
     outcome_.outputs.resize(std::size_t(setting_.requests));
     const base::TimePoint begin = simulation_.now();
+    if (setting_.killed_every.count() > 0)
+      kill_later();
     for (int submitted = 0; ends_.count < setting_.requests;) {
       while (submitted < setting_.requests && submitted - ends_.count < 2 * setting_.together)
         submit(submitted++);
@@ -114,6 +118,16 @@ private:
     return gpu::KvPool::create(model.device(), model.kv_shape(page_tokens), pages).value();
   }
 
+  /// Who is killed all the time is started again, and rebuilt, all the time.
+  FaultOptions faults() const {
+    FaultOptions faults;
+    if (setting_.killed_every.count() > 0) {
+      faults.restarts_max = faults.rebuilds_max = std::numeric_limits<int>::max();
+      faults.restart_pause_max = faults.restart_pause;
+    }
+    return faults;
+  }
+
   actors::EngineParts make_parts() {
     const auto device = make_device(setting_.coarse ? coarse_world(setting_.length) : World());
     const auto target = models::make_scripted(setting_.target, device).value();
@@ -133,6 +147,8 @@ private:
     parts.scheduler.prefill_chunk = setting_.prefill_chunk;
     parts.scheduler.logit_rows = logit_rows;
     parts.scheduler.telemetry = telemetry_;
+    parts.scheduler.faults = faults();
+    parts.faults = faults();
     parts.target_pool = make_pool(*target, setting_.page_tokens);
     parts.draft_pool = make_pool(*draft, setting_.page_tokens);
     parts.target = {target,     device,  parts.target_pool, setting_.prefill_chunk + logit_rows,
@@ -169,6 +185,38 @@ private:
     simulation_.tell(wiring_.facade, std::move(request));
   }
 
+  /// After an exponential time somebody dies, whatever goes on then; and so on.
+  void kill_later() {
+    const double u = double((moments_() >> 11) + 1) * 0x1p-53;
+    const auto victim = std::size_t(moments_() % 5);
+    time_->after(base::from_seconds(-std::log(u) * base::seconds(setting_.killed_every)),
+                 [this, victim] {
+                   if (ends_.count == setting_.requests)
+                     return;
+                   kill(victim);
+                   kill_later();
+                 });
+  }
+  void kill(std::size_t victim) {
+    simulation_.system().spawn(
+        [this, victim](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
+          self->request(asked, caf::infinite, messages::Ping{})
+              .then(
+                  [this, victim](const messages::Wiring& now) {
+                    const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
+                                            caf::actor_cast<caf::actor>(now.draft),
+                                            caf::actor_cast<caf::actor>(now.target),
+                                            caf::actor_cast<caf::actor>(now.sampler),
+                                            caf::actor_cast<caf::actor>(now.kv_cache)};
+                    outcome_.kills += bool(actors[victim]);
+                    if (actors[victim])
+                      simulation_.kill(actors[victim]);
+                  },
+                  [](const caf::error&) {});
+        },
+        supervisor_);
+  }
+
   static constexpr std::size_t steps_max = 100'000'000;
 
   const Setting& setting_;
@@ -179,6 +227,7 @@ private:
   std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
+  std::mt19937_64 moments_; ///< Of kills.
   messages::SupervisorActor supervisor_;
   messages::Wiring wiring_;
 };

@@ -35,6 +35,9 @@ struct Setting {
   int prefill_chunk = 64;
 
   Pace pace;
+  /// Actors are killed at moments that have nothing to do with what is drawn, this often on
+  /// average; 0: never.
+  base::Duration killed_every{};
   messages::VirtualTimeOptions order{
       .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
   int requests = 1000;
@@ -55,6 +58,7 @@ struct Outcome {
   std::vector<Tokens> outputs;
   Metrics metrics;
   Seen seen;
+  int kills = 0;
   std::array<int, 3> modes{}; ///< How many requests ended in off, sync, overlap.
   base::Duration time{};      ///< Virtual, all requests together.
   std::size_t steps = 0;      ///< Of the virtual system: messages and timers.

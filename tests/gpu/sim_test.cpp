@@ -5,7 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
+#include <string>
 
 using namespace paceline;
 using namespace paceline::gpu;
@@ -45,6 +49,89 @@ TEST_CASE("profiles charge decode and draft by step and rows, prefill by rows, j
   CHECK(sloped.latency({Work::Kind::decode, 5, 1, 0}) == 14900us);
   CHECK(sim::parse_profile("250us")->latency({Work::Kind::draft, 4, 4, 0}) == 250us);
   CHECK(sim::parse_profile("1.5s")->latency({Work::Kind::decode, 1, 1, 0}) == 1500ms);
+}
+
+TEST_CASE("pairs of models that were published with their sources are known by name") {
+  for (const sim::KnownProfile& known : sim::known_profiles()) {
+    CAPTURE(known.name);
+    const auto profile = sim::parse_profile(known.name).value();
+    CHECK(profile.latency({Work::Kind::decode, 1, 1, 100}) == known.step);
+    CHECK(std::string(known.source).find(" et al. ") != std::string::npos);
+  }
+}
+
+namespace {
+
+/// The error of a profile with this text, or "".
+std::string complaint(const std::string& text) {
+  const std::string path = "sim_test_profile.json";
+  std::ofstream(path) << text;
+  const auto profile = sim::parse_profile(path);
+  std::filesystem::remove(path);
+  return profile ? "" : profile.error().text();
+}
+
+} // namespace
+
+TEST_CASE("a profile from a file has curves by rows, and costs of context, launch and copies") {
+  const std::string path = "sim_test_profile.json";
+  std::ofstream(path) << R"({"source": "made up",
+    "decode": [[1, 10], [8, 10], [16, 18]], "prefill": [[1, 11], [101, 31]],
+    "launch_ms": 0.5, "context_ms_per_1000": 2, "copy_ms_per_row": 0.01})";
+  const auto profile = sim::parse_profile(path).value();
+  std::filesystem::remove(path);
+  CHECK(profile.latency({Work::Kind::decode, 0, 1, 0}) == 10500us);
+  CHECK(profile.latency({Work::Kind::decode, 5, 1, 0}) == 10500us);
+  CHECK(profile.latency({Work::Kind::draft, 12, 1, 0}) == 14500us);
+  CHECK(profile.latency({Work::Kind::decode, 24, 1, 0}) == 26500us); // the last line goes on
+  CHECK(profile.latency({Work::Kind::prefill, 51, 1, 0}) == 21500us);
+  CHECK(profile.latency({Work::Kind::decode, 1, 4, 500}) == 14500us);
+  CHECK(profile.latency({Work::Kind::verify, 9, 1, 500}) == 90us);
+}
+
+TEST_CASE("jitter is bounded, repeats, and is not there unless asked for") {
+  const auto run = [](const std::string& jitter) {
+    const std::string path = "sim_test_profile.json";
+    std::ofstream(path) << R"({"decode": [[1, 10]], "prefill": [[1, 10]], "jitter": )" << jitter
+                        << "}";
+    Fixture f;
+    const auto lane = f.lane(path);
+    std::filesystem::remove(path);
+    std::vector<base::Duration> took;
+    for (int i = 0; i < 50; ++i) {
+      const auto step = step_of({Work::Kind::decode, 1, 1, 0});
+      const base::Duration begin = f.now();
+      REQUIRE(lane->submit(step));
+      f.time->run();
+      took.push_back(f.now() - begin);
+    }
+    return took;
+  };
+  const auto took = run("0.2");
+  CHECK(took == run("0.2"));
+  CHECK(*std::ranges::min_element(took) >= 8ms);
+  CHECK(*std::ranges::min_element(took) < 9ms);
+  CHECK(*std::ranges::max_element(took) <= 12ms);
+  CHECK(*std::ranges::max_element(took) > 11ms);
+  CHECK(run("0") == std::vector<base::Duration>(50, 10ms));
+}
+
+TEST_CASE("a profile that says something else is refused by what is wrong") {
+  CHECK(complaint("[]").find("no JSON object") != std::string::npos);
+  CHECK(complaint("{").find("no JSON object") != std::string::npos);
+  CHECK(complaint(R"({"prefill": [[1, 1]]})").find("decode") != std::string::npos);
+  for (const char* bad : {"[]", "[1]", "[[1]]", "[[1, -1]]", "[[2, 1], [1, 1]]", "[[1, 1e9]]",
+                          "[[-1, 1]]", "[[1.5, 1]]", "\"fast\""}) {
+    CAPTURE(bad);
+    CHECK(
+        complaint(R"({"prefill": [[1, 1]], "decode": )" + std::string(bad) + "}").find("decode") !=
+        std::string::npos);
+  }
+  const std::string good = R"("decode": [[1, 1]], "prefill": [[1, 1]])";
+  CHECK(complaint("{" + good + "}").empty());
+  CHECK(complaint("{" + good + R"(, "jitter": 2})").find("jitter") != std::string::npos);
+  CHECK(complaint("{" + good + R"(, "lunch_ms": 2})").find("lunch_ms") != std::string::npos);
+  CHECK(sim::parse_profile("/no/such.json").error().code == ErrorCode::not_found);
 }
 
 TEST_CASE("a simulated piece is prepared at its beginning and completes exactly a latency later") {

@@ -56,10 +56,12 @@ Campaign run_campaign(const CampaignOptions& options) {
   Campaign campaign;
   std::mutex mutex;
   std::atomic<std::uint64_t> next{0};
+  std::atomic<std::size_t> failed{0};
   const auto work = [&] {
-    for (std::uint64_t n = next++; n < options.runs; n = next++) {
+    for (std::uint64_t n = next++; n < options.runs && failed < options.failures_max; n = next++) {
       const std::uint64_t seed = options.first + n;
       const Report report = simulate(seed, draw_plan(seed));
+      failed += report.failed();
       const std::lock_guard lock(mutex);
       add(campaign, report);
     }

@@ -13,7 +13,8 @@ namespace paceline::testing {
 struct CampaignOptions {
   std::uint64_t first = 1;
   std::size_t runs = 1000;
-  int threads = 2; ///< Each with an engine of its own at a time.
+  int threads = 2;                            ///< Each with an engine of its own at a time.
+  std::size_t failures_max = std::size_t(-1); ///< Ends after so many.
 };
 
 struct Campaign {

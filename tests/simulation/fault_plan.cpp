@@ -28,6 +28,7 @@ constexpr std::array rates{
     Rate{{"held_up", &FaultPlan::held_up}, 0.005, 0.05},
     Rate{{"slow", &FaultPlan::slow}, 0.01, 0.2},
     Rate{{"stalled", &FaultPlan::stalled}, 0.002, 0.03},
+    Rate{{"stuck", &FaultPlan::stuck}, 0.002, 0.02},
     Rate{{"failing", &FaultPlan::failing}, 0.005, 0.05},
     Rate{{"refused_memory", &FaultPlan::refused_memory}, 0.1, 0.5},
     Rate{{"lying_token", &FaultPlan::lying_token}, 0.005, 0.1},
@@ -54,6 +55,10 @@ bool FaultPlan::any() const {
   return faults_max > 0 && std::ranges::any_of(fields, [this](const FaultField& field) {
            return this->*field.probability > 0;
          });
+}
+
+bool FaultPlan::delays() const {
+  return slow + stalled + stuck + held_up + leap + refused_memory > 0;
 }
 
 std::string FaultPlan::text() const {

@@ -26,6 +26,7 @@ struct FaultPlan {
   // Lanes.
   double slow = 0;    ///< A piece takes ten times as long.
   double stalled = 0; ///< A piece takes minutes, and then wakes.
+  double stuck = 0;   ///< A piece takes days.
   double failing = 0; ///< A piece throws.
 
   // Devices and models.
@@ -42,6 +43,8 @@ struct FaultPlan {
   int faults_max = 0; ///< In all; afterwards nothing goes wrong.
 
   bool any() const;
+  /// Some kind of it takes time by itself.
+  bool delays() const;
   std::string text() const;
 };
 

@@ -13,11 +13,11 @@ namespace paceline::testing {
 
 /// Each kind of fault has random numbers of its own, so that taking one kind out of a plan leaves
 /// the others' as they were.
-class Faults {
+class FaultSource {
 public:
   using Field = double FaultPlan::*;
 
-  Faults(const FaultPlan& plan, std::uint64_t seed) : plan_(plan) {
+  FaultSource(const FaultPlan& plan, std::uint64_t seed) : plan_(plan) {
     for (std::size_t kind = 0; kind < fault_fields().size(); ++kind)
       random_.emplace_back(seed * 31 + kind);
   }

@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 /// Drawing and judging by the device below, and lies.
 class LyingOperations final : public ScriptedOperations {
 public:
-  LyingOperations(gpu::Operations& honest, Faults& faults) : honest_(honest), faults_(faults) {}
+  LyingOperations(gpu::Operations& honest, FaultSource& faults)
+      : honest_(honest), faults_(faults) {}
 
   void propose(std::span<gpu::ProposeTask> tasks) override {
     honest_.propose(tasks);
@@ -50,21 +51,35 @@ private:
   }
 
   gpu::Operations& honest_;
-  Faults& faults_;
+  FaultSource& faults_;
+};
+
+/// A lane's piece under way, and the lane itself once its owner has let go.
+struct Piece {
+  bool running = false;
+  bool stands_still = false;
+  bool abandoned = false;
+  std::unique_ptr<gpu::Lane> lane;
 };
 
 /// A step whose pieces take the time that the plan says: the profile charges a microsecond a row.
 class FaultyStep final : public gpu::Step {
 public:
   FaultyStep(std::shared_ptr<gpu::Step> step, const FaultySettings& settings,
-             std::shared_ptr<std::mt19937_64> random)
-      : step_(std::move(step)), settings_(settings), random_(std::move(random)) {}
+             std::shared_ptr<std::mt19937_64> random, std::shared_ptr<Piece> piece)
+      : step_(std::move(step)), settings_(settings), random_(std::move(random)),
+        piece_(std::move(piece)) {}
 
   std::string name() const override { return step_->name(); }
-  Next prepare(base::TimePoint now) override { return step_->prepare(now); }
+  Next prepare(base::TimePoint now) override {
+    if (piece_->abandoned)
+      throw std::runtime_error("the lane was closed");
+    return step_->prepare(now);
+  }
   gpu::Work work() const override {
     gpu::Work work = step_->work();
     const auto length = work.kind == gpu::Work::Kind::verify ? settings_.step / 50 : pass_length();
+    piece_->running = true;
     work.kind = gpu::Work::Kind::decode;
     work.rows = 1 + int(length / 1us);
     return work;
@@ -75,23 +90,47 @@ public:
     LyingOperations lying(operations, *settings_.faults);
     step_->run(lying);
   }
-  void complete(base::TimePoint now) override { step_->complete(now); }
-  void retire(const gpu::Retirement& how) override { step_->retire(how); }
+  void complete(base::TimePoint now) override {
+    ended();
+    step_->complete(now);
+  }
+  void retire(const gpu::Retirement& how) override {
+    ended();
+    step_->retire(how);
+  }
 
 private:
+  /// A lane that was abandoned can be closed now, from outside its own callback.
+  void ended() {
+    if (!std::exchange(piece_->running, false))
+      return;
+    const bool stood_still = std::exchange(piece_->stands_still, false);
+    if (!piece_->abandoned)
+      return;
+    if (stood_still && settings_.news)
+      settings_.news(LaneNews::woke);
+    settings_.time->after(0ns, [piece = piece_] { piece->lane = nullptr; });
+  }
   base::Duration pass_length() const {
     const double jitter = 0.5 + double((*random_)() >> 11) * 0x1p-53;
     const base::Duration usual = base::from_seconds(base::seconds(settings_.step) * jitter);
     if (settings_.faults->strikes(&FaultPlan::slow))
       return 10 * usual;
-    if (settings_.faults->strikes(&FaultPlan::stalled))
+    if (settings_.faults->strikes(&FaultPlan::stalled)) {
+      piece_->stands_still = true;
       return 100ms + settings_.faults->delay(20min);
+    }
+    if (settings_.faults->strikes(&FaultPlan::stuck)) {
+      piece_->stands_still = true;
+      return 48h;
+    }
     return usual;
   }
 
   std::shared_ptr<gpu::Step> step_;
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
+  std::shared_ptr<Piece> piece_;
 };
 
 class FaultyLane final : public gpu::Lane {
@@ -99,8 +138,18 @@ public:
   FaultyLane(std::unique_ptr<gpu::Lane> lane, const FaultySettings& settings,
              std::shared_ptr<std::mt19937_64> random)
       : lane_(std::move(lane)), settings_(settings), random_(std::move(random)) {}
+  ~FaultyLane() override {
+    if (!piece_->running)
+      return;
+    piece_->abandoned = true;
+    piece_->lane = std::move(lane_);
+    if (piece_->stands_still && settings_.news)
+      settings_.news(LaneNews::abandoned);
+  }
+  FaultyLane(const FaultyLane&) = delete;
+  FaultyLane& operator=(const FaultyLane&) = delete;
   bool submit(std::shared_ptr<gpu::Step> step) override {
-    return lane_->submit(std::make_shared<FaultyStep>(std::move(step), settings_, random_));
+    return lane_->submit(std::make_shared<FaultyStep>(std::move(step), settings_, random_, piece_));
   }
   const std::string& name() const override { return lane_->name(); }
 
@@ -108,6 +157,7 @@ private:
   std::unique_ptr<gpu::Lane> lane_;
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
+  std::shared_ptr<Piece> piece_ = std::make_shared<Piece>();
 };
 
 class FaultyDevice final : public gpu::Device {

@@ -10,21 +10,23 @@
 
 namespace paceline::testing {
 
-/// What lanes were seen to do.
-struct LaneNews {
-  bool abandoned = false; ///< The step retired without having completed.
-  bool stalled = false;   ///< And a piece of it had stalled.
+/// What a lane with a piece that stood still was seen to do.
+enum class LaneNews {
+  abandoned, ///< Its owner let go of it.
+  woke,      ///< And now the piece has ended after all.
 };
 
 struct FaultySettings {
   std::shared_ptr<base::Timekeeper> time;
-  std::shared_ptr<Faults> faults;
+  std::shared_ptr<FaultSource> faults;
   base::Duration step{}; ///< Of a piece, on average; it takes from half to one and a half of it.
   std::uint64_t seed = 0;
+  std::function<void(LaneNews)> news; ///< May be empty.
 };
 
 /// A `sim` device that takes as long as its steps say: how long a piece takes, whether it throws,
-/// lies or finds no memory is the fault plan's to decide.
+/// lies or finds no memory is the fault plan's to decide. A lane whose owner lets go of it goes on,
+/// as real ones do, until its piece has ended: late, that piece writes to the pages it was given.
 std::shared_ptr<gpu::Device> make_faulty_device(FaultySettings settings);
 
 } // namespace paceline::testing

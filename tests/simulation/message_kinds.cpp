@@ -31,6 +31,7 @@ constexpr std::array kinds{
     kind<Cancel>("Cancel", true),
     kind<Failed>("Failed", true),
     kind<Borrow>("Borrow", true),
+    kind<LeaveDraftOut>("LeaveDraftOut", true),
     kind<Submit>("Submit", false),
     kind<Admit>("Admit", false),
     kind<Abandon>("Abandon", false),

@@ -1,5 +1,6 @@
 // ./dev simulate: many seeds, or one with its log.
 #include "tests/simulation/campaign.hpp"
+#include "tests/simulation/distribution.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +11,12 @@ namespace {
 
 using namespace paceline::testing;
 
-constexpr const char* usage = "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log]\n"
-                              "  --log: one run, the seed's, with a line for every message\n";
+constexpr const char* usage =
+    "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log | --first-failure]\n"
+    "       simulate --rejection OUTPUTS\n"
+    "  --log            one run, the seed's, with a line for every message\n"
+    "  --first-failure  ends with the first seed that fails\n"
+    "  --rejection      how the rule's outputs are distributed while actors die\n";
 
 int replay(std::uint64_t seed) {
   const FaultPlan plan = draw_plan(seed);
@@ -27,7 +32,9 @@ int run(const CampaignOptions& options) {
   const Campaign campaign = run_campaign(options);
   std::fputs(campaign.text().c_str(), stdout);
   for (const std::uint64_t seed : campaign.failing) {
-    const Shrunk small = shrink(seed, draw_plan(seed));
+    const FaultPlan plan = draw_plan(seed);
+    const Shrunk small =
+        options.failures_max == 1 ? Shrunk{plan, {}, simulate(seed, plan)} : shrink(seed, plan);
     std::printf("seed %llu: %s; %d requests: %s\n", static_cast<unsigned long long>(seed),
                 small.plan.text().c_str(), small.report.requests,
                 small.report.failures.empty() ? "?" : small.report.failures.front().c_str());
@@ -35,6 +42,20 @@ int run(const CampaignOptions& options) {
   std::printf("%zu runs, %zu failures, %.1f seconds\n", campaign.runs, campaign.failed,
               campaign.seconds);
   return campaign.failed > 0;
+}
+
+int distribution(int outputs) {
+  int bad = 0;
+  int kills = 0;
+  for (const Fit& fit : rejection_under_kills(outputs)) {
+    std::printf("%s\n", fit.text().c_str());
+    bad += fit.chi_square.p_value <= false_alarm;
+    kills += fit.kills;
+    outputs = fit.all;
+  }
+  std::printf("%d outputs, %d kills, %d distributions that are not the target's\n", outputs, kills,
+              bad);
+  return bad > 0;
 }
 
 } // namespace
@@ -46,6 +67,10 @@ int main(int argc, char** argv) {
     const bool more = i + 1 < argc;
     if (!std::strcmp(argv[i], "--log"))
       log = true;
+    else if (!std::strcmp(argv[i], "--first-failure"))
+      options.failures_max = 1;
+    else if (!std::strcmp(argv[i], "--rejection") && more)
+      return distribution(int(std::strtol(argv[i + 1], nullptr, 10)));
     else if (!std::strcmp(argv[i], "--runs") && more)
       options.runs = std::strtoull(argv[++i], nullptr, 10);
     else if (!std::strcmp(argv[i], "--seed") && more)

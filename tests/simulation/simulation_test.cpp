@@ -1,5 +1,6 @@
 // Promises 1, 2 and 4 over thousands of seeded runs (docs/reliability.md).
 #include "tests/simulation/campaign.hpp"
+#include "tests/simulation/distribution.hpp"
 #include "tests/simulation/witness.hpp"
 #include "tests/support/effort.hpp"
 
@@ -34,6 +35,16 @@ TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plai
   CHECK(median(campaign.tokens) >= 150);
   CHECK(median(campaign.windows) >= 2);
   CHECK(median(campaign.faults_each) >= 1);
+}
+
+TEST_CASE("rejection keeps the target's distribution while actors die") {
+  const auto all = rejection_under_kills(effort(40'000));
+  for (const Fit& fit : all) {
+    CAPTURE(fit.name);
+    CHECK(fit.chi_square.p_value > false_alarm);
+    CHECK(fit.kills > fit.outputs / 10);
+    MESSAGE(fit.text());
+  }
 }
 
 TEST_CASE("a seed repeats its run, message for message") {

@@ -17,6 +17,11 @@ enum Witness::Probe : std::size_t {
   deadline_before_verdict,
   deadline_after_verdict,
   lane_woke_too_late,
+  lane_woke_to_wanted_pages,
+  scheduler_died_after_lie,
+  draft_failed_too_often,
+  given_up_after_rebuilds,
+  asked_after_the_end,
   probes,
 };
 
@@ -32,6 +37,11 @@ constexpr std::array names{
     "deadline before a verdict that is under way",
     "deadline after a verdict",
     "verdicts of a batch that was given up",
+    "stalled lane waking after its pages were wanted",
+    "death of the scheduler after its draft had lied",
+    "draft left out because it kept failing",
+    "request given up after its rebuilds",
+    "request after the engine's end",
 };
 
 template <class Message>
@@ -58,8 +68,11 @@ void Witness::sees(const Arrival& arrival) {
       sees(*verdicts);
   } else if (const auto* released = as<KvRelease>(arrival))
     loses_pages(released->sequence);
-  else if (const auto* reserved = as<KvReserve>(arrival))
+  else if (const auto* reserved = as<KvReserve>(arrival)) {
     holding_.insert(reserved->sequence);
+    wanted_ |= asleep_ > 0 && telemetry_->kv_pages_quarantined > 0;
+  } else if (as<LeaveDraftOut>(arrival))
+    lied_ = true;
   else if (as<KvReset>(arrival))
     while (!holding_.empty())
       loses_pages(*holding_.begin());
@@ -77,6 +90,27 @@ void Witness::loses_pages(SequenceId sequence) {
   if (telemetry_->preemptions > preemptions_)
     reached(preempted_in_flight);
   preemptions_ = telemetry_->preemptions;
+}
+
+void Witness::dies(std::string_view name) {
+  draft_died_ |= name == "draft" && !speculating_.empty();
+  if (name == "scheduler" && lied_)
+    reached(scheduler_died_after_lie);
+}
+
+void Witness::sees(LaneNews news) {
+  if (news == LaneNews::abandoned) {
+    ++asleep_;
+    return;
+  }
+  if (std::exchange(wanted_, false))
+    reached(lane_woke_to_wanted_pages);
+  --asleep_;
+}
+
+void Witness::settles() {
+  if (telemetry_->draft_left_out && !lied_)
+    reached(draft_failed_too_often);
 }
 
 void Witness::dies_of(const Arrival& arrival) {
@@ -117,7 +151,12 @@ void Witness::sees(const Verdicts& verdicts) {
   speculating_.clear();
 }
 
-void Witness::ends(SequenceId request, FinishReason reason, int output) {
+void Witness::ends(SequenceId request, const Finished& end, int output) {
+  const FinishReason reason = end.reason;
+  if (end.error && end.error->message.find("rebuilt") != std::string::npos)
+    reached(given_up_after_rebuilds);
+  if (end.error && end.error->message == "the engine has ended")
+    reached(asked_after_the_end);
   if (reason == FinishReason::deadline && in_flight_.contains(request))
     reached(deadline_before_verdict);
   else if (reason == FinishReason::deadline && output > 0)

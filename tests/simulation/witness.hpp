@@ -4,6 +4,7 @@
 #include "actors/telemetry.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/virtual_time.hpp"
+#include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/run.hpp"
 
 #include <map>
@@ -27,8 +28,11 @@ public:
   /// Its receiver dies of it, before or after.
   void dies_of(const messages::Arrival& arrival);
   /// An actor of that name is killed.
-  void dies(std::string_view name) { draft_died_ |= name == "draft" && !speculating_.empty(); }
-  void ends(messages::SequenceId request, FinishReason reason, int output);
+  void dies(std::string_view name);
+  void sees(LaneNews news);
+  void ends(messages::SequenceId request, const Finished& end, int output);
+  /// The run is over.
+  void settles();
 
 private:
   enum Probe : std::size_t;
@@ -46,6 +50,9 @@ private:
   std::set<messages::SequenceId> rebuilding_;  ///< Lost their pages, and have no new token yet.
   std::uint64_t preemptions_ = 0;
   bool draft_died_ = false; ///< While the batch was under way.
+  bool lied_ = false;       ///< The draft, and its end was asked for.
+  int asleep_ = 0;          ///< Lanes that were abandoned and have not woken,
+  bool wanted_ = false;     ///< and pages were asked for meanwhile.
 };
 
 } // namespace paceline::testing

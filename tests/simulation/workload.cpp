@@ -124,6 +124,9 @@ Workload draw_workload(std::uint64_t seed) {
                         SpeculationMode::overlap});
   if (draw.chance(0.3))
     w.window = draw.between(1, 6);
+  w.faults.stall_patience = draw.one_of({1s, 10s, 10s});
+  w.faults.restarts_max = draw.one_of({2, 100, 100, 100});
+  w.faults.rebuilds_max = draw.one_of({1, 5, 5, 5});
   w.target_step = draw.between(3ms, 20ms);
   w.draft_step = draw.between(300us, draw.chance(0.2) ? 20ms : 3ms);
   std::vector<TokenId> common;

@@ -35,6 +35,7 @@ struct Workload {
   int prefill_chunk = 64;
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window;
+  FaultOptions faults;
   base::Duration target_step{};
   base::Duration draft_step{};
 

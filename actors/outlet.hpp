@@ -1,0 +1,38 @@
+// A request's way out, which ends whatever becomes of the engine.
+#pragma once
+
+#include "messages/request.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace paceline::actors {
+
+/// What the facade is given: dropped before the request's end, with whoever held it last (a
+/// message that nobody took, say), it delivers one. Threads: one at a time.
+class Outlet final : public messages::EventSink {
+public:
+  explicit Outlet(std::shared_ptr<messages::EventSink> sink) : sink_(std::move(sink)) {}
+  ~Outlet() override {
+    if (ended_)
+      return;
+    Finished end;
+    end.reason = FinishReason::error;
+    end.error = Error{ErrorCode::unavailable, "the engine has ended",
+                      "a part of it kept failing; open another one"};
+    sink_->deliver(std::move(end));
+  }
+  Outlet(const Outlet&) = delete;
+  Outlet& operator=(const Outlet&) = delete;
+
+  void deliver(Event event) override {
+    ended_ |= std::holds_alternative<Finished>(event);
+    sink_->deliver(std::move(event));
+  }
+
+private:
+  std::shared_ptr<messages::EventSink> sink_;
+  bool ended_ = false;
+};
+
+} // namespace paceline::actors

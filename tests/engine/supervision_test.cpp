@@ -1,0 +1,232 @@
+// What becomes of parts that keep dying, and of an engine that cannot go on.
+#include "tests/engine/world.hpp"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+using namespace paceline;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+Request request_of(int max_tokens) {
+  Request request;
+  request.prompt_tokens = {1, 2, 3, 4, 5};
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+EngineOptions options_with(int restarts_max) {
+  EngineOptions options = simulated();
+  options.speculation = SpeculationMode::overlap;
+  options.faults.restarts_max = restarts_max;
+  return options;
+}
+
+std::vector<TokenId> plain_tokens(int max_tokens) {
+  EngineOptions options = simulated();
+  options.speculation = SpeculationMode::off;
+  Engine engine = open_engine(options);
+  return ask(engine, request_of(max_tokens)).tokens;
+}
+
+/// Runs a request to its end, and then until all is silent.
+Answer answer(EngineWorld& world, int max_tokens = 40) {
+  const auto recorder = world.submit(request_of(max_tokens));
+  REQUIRE(world.run_until_ended({recorder}));
+  world.run();
+  return recorder->answer;
+}
+
+/// Nothing happens for so long: a deadline's alarm goes off behind its request.
+void let_pass(EngineWorld& world, std::chrono::milliseconds time) {
+  Request request = request_of(1);
+  request.deadline = time;
+  const auto recorder = world.submit(request);
+  const base::TimePoint until = world.now() + time;
+  world.run();
+  REQUIRE(recorder->ended());
+  REQUIRE(world.now() >= until);
+}
+
+void kill_draft(EngineWorld& world) {
+  world.kill(world.wiring().draft);
+  world.run();
+}
+
+} // namespace
+
+TEST_CASE("a draft that keeps dying is left out, and metrics and results say so") {
+  EngineWorld world(options_with(3));
+  CHECK(answer(world).end().speculation.drafted > 0);
+  for (int n = 0; n < 3; ++n)
+    kill_draft(world);
+  CHECK_FALSE(world.metrics().draft_left_out);
+  CHECK_FALSE(answer(world).end().speculation.draft_left_out);
+  kill_draft(world);
+  CHECK(world.metrics().draft_left_out);
+  CHECK(world.metrics().restarts == 4);
+  CHECK_FALSE(world.wiring().draft);
+  const Answer plain = answer(world);
+  CHECK(plain.tokens == plain_tokens(40));
+  CHECK(plain.end().speculation.draft_left_out);
+  CHECK(plain.end().speculation.drafted == 0);
+}
+
+TEST_CASE("deaths that lie far apart are forgotten") {
+  EngineWorld world(options_with(2));
+  for (int n = 0; n < 10; ++n) {
+    kill_draft(world);
+    let_pass(world, 61s);
+  }
+  CHECK_FALSE(world.metrics().draft_left_out);
+  CHECK(answer(world).end().speculation.drafted > 0);
+}
+
+TEST_CASE("the pause before a restart doubles up to its bound") {
+  EngineOptions options = options_with(100);
+  options.faults.restart_pause = 10ms;
+  options.faults.restart_pause_max = 35ms;
+  EngineWorld world(options, 0, exact_order);
+  for (const auto pause : {10ms, 20ms, 35ms, 35ms}) {
+    const base::TimePoint died = world.now();
+    world.kill(world.wiring().draft);
+    world.step();
+    while (!world.wiring().draft)
+      world.step();
+    CHECK(world.now() - died == pause);
+    world.run();
+  }
+}
+
+TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
+  EngineWorld world(options_with(100));
+  messages::tell(world.wiring().supervisor, messages::LeaveDraftOut{});
+  world.run();
+  CHECK_FALSE(world.wiring().draft);
+  for (int round = 0; round < 2; ++round) {
+    const Answer plain = answer(world);
+    CHECK(plain.tokens == plain_tokens(40));
+    CHECK(plain.end().speculation.draft_left_out);
+    CHECK(plain.end().speculation.drafted == 0);
+    world.kill(world.wiring().scheduler);
+    world.run();
+  }
+  CHECK(world.metrics().draft_left_out);
+}
+
+TEST_CASE("when a part keeps dying the engine ends: open and later requests are answered") {
+  EngineWorld world(options_with(2));
+  const auto open = world.submit(request_of(200));
+  for (int n = 0; n < 2; ++n) {
+    const auto sampler = world.wiring().sampler;
+    world.kill(sampler);
+    while (world.wiring().sampler == sampler)
+      world.step();
+  }
+  CHECK_FALSE(open->ended());
+  world.kill(world.wiring().sampler);
+  world.run();
+  CHECK(open->answer.end().error.value().code == ErrorCode::unavailable);
+  const auto late = world.submit(request_of(10));
+  world.run();
+  CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
+  CHECK_FALSE(late->answer.end().error->hint.empty());
+}
+
+TEST_CASE("a killed target costs one rebuild of each sequence in its batch") {
+  EngineWorld world(options_with(100));
+  const auto recorder = world.submit(request_of(60));
+  world.run_until([&] { return recorder->answer.tokens.size() > 10; });
+  world.kill(world.wiring().target);
+  REQUIRE(world.run_until_ended({recorder}));
+  CHECK(recorder->answer.tokens == plain_tokens(60));
+  CHECK(world.metrics().rebuilds == 1);
+}
+
+TEST_CASE("fault settings out of range are refused by name") {
+  const auto complains = [](auto change) {
+    EngineOptions options = simulated();
+    change(options.faults);
+    const auto engine = Engine::open(options);
+    REQUIRE_FALSE(engine);
+    CHECK(engine.error().code == ErrorCode::invalid_argument);
+    CHECK(engine.error().message.find("faults.") != std::string::npos);
+  };
+  complains([](FaultOptions& f) { f.restarts_max = -1; });
+  complains([](FaultOptions& f) { f.rebuilds_max = -1; });
+  complains([](FaultOptions& f) { f.stall_patience = -1ms; });
+  complains([](FaultOptions& f) { f.restart_pause = 3s; });
+}
+
+namespace {
+
+/// Does not come back from a call until it is let go.
+class StuckDrafter final : public Drafter {
+public:
+  Proposal propose(std::span<const TokenId>, int, const DrafterSampling&) override {
+    std::unique_lock lock(mutex_);
+    CHECK_FALSE(std::exchange(inside_, true)); // one thread at a time, as promised
+    ++calls_;
+    free_.wait(lock, [this] { return let_go_; });
+    inside_ = false;
+    return {};
+  }
+  int calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    let_go_ = true;
+    free_.notify_all();
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable free_;
+  bool let_go_ = false;
+  bool inside_ = false;
+  int calls_ = 0;
+};
+
+/// An engine whose draft's lane has been abandoned.
+Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
+  EngineOptions options = simulated();
+  options.virtual_time = false;
+  options.device = options.draft_device = "cpu";
+  options.threads = 1;
+  options.drafter = drafter;
+  options.speculation = SpeculationMode::overlap;
+  options.faults.stall_patience = 20ms;
+  Engine engine = open_engine(options);
+  for (int n = 0; n < 100'000 && engine.metrics().stalls == 0; ++n)
+    CHECK(ask(engine, request_of(100)).end().reason == FinishReason::length);
+  CHECK(engine.metrics().stalls == 1);
+  CHECK(drafter->calls() == 1);
+  return engine;
+}
+
+} // namespace
+
+// On real threads: a lane's thread that does not come back can only be left alone.
+TEST_CASE("a draft's lane that stands still is abandoned, and its successor drafts") {
+  const auto drafter = std::make_shared<StuckDrafter>();
+  Engine engine = stuck_engine(drafter);
+  drafter->let_go();
+  for (int n = 0; n < 100'000 && drafter->calls() < 2; ++n)
+    ask(engine, request_of(100));
+  CHECK(drafter->calls() >= 2);
+}
+
+TEST_CASE("an engine can be closed although one of its lanes never comes back") {
+  const auto drafter = std::make_shared<StuckDrafter>();
+  {
+    Engine engine = stuck_engine(drafter);
+    engine.shutdown(0ms);
+  }
+  drafter->let_go();
+}

@@ -1,0 +1,187 @@
+// What faults and their supervision cost, on this machine: medians of ratios of runs taken in turn.
+//   fault_figures kills [N] | draft | step | supervision
+#include "tests/fault/traffic.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+using namespace paceline;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr int repetitions = 9;
+
+EngineOptions with(SpeculationMode mode) {
+  EngineOptions options = live_options();
+  options.speculation = mode;
+  if (mode == SpeculationMode::sync)
+    options.window = 4;
+  return options;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return percentile(values, 0.5);
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Tokens per second of so many requests at a time, for at least `seconds`; killed, if anything,
+/// once a second.
+double rate(LiveEngine& engine, std::size_t together, double seconds,
+            std::optional<Part> killed = {}) {
+  std::vector<Request> requests = live_requests(160);
+  const auto begin = Clock::now();
+  std::size_t tokens = 0;
+  int kills = 0;
+  std::vector<std::shared_ptr<LiveAnswer>> streams(together);
+  std::size_t next = 0;
+  while (seconds_since(begin) < seconds) {
+    for (auto& stream : streams)
+      if (!stream || stream->ended()) {
+        tokens += stream ? stream->tokens().size() : 0;
+        stream = engine.submit(requests[2 * (next++ % (requests.size() / 2))]); // greedy ones
+      }
+    if (killed && seconds_since(begin) > kills + 0.5) {
+      engine.kill(*killed);
+      ++kills;
+    }
+    std::this_thread::sleep_for(200us);
+  }
+  for (const auto& stream : streams) {
+    stream->wait();
+    tokens += stream->tokens().size();
+  }
+  return double(tokens) / seconds_since(begin);
+}
+
+int kills(int count) {
+  const TrafficReport report = run_traffic({.kills = count});
+  std::fputs(report.text().c_str(), stdout);
+  return report.different + report.lost > 0;
+}
+
+void draft() {
+  for (const std::size_t together : {1, 16}) {
+    std::vector<double> dying;
+    std::vector<double> healthy;
+    LiveEngine plain(with(SpeculationMode::off));
+    LiveEngine speculating(with(SpeculationMode::automatic));
+    for (int n = 0; n < repetitions; ++n) {
+      const double off = rate(plain, together, 3);
+      healthy.push_back(rate(speculating, together, 3) / off);
+      dying.push_back(rate(speculating, together, 3, Part::draft) / off);
+    }
+    std::printf("%zu streams: speculating over plain %.2f; its draft killed every second %.2f\n",
+                together, median(healthy), median(dying));
+  }
+}
+
+/// Seconds between a stream's deltas. With `dies` the draft is killed at every 20th, and only the
+/// round after the one that was under way counts.
+std::vector<double> rounds(LiveEngine& engine, bool dies) {
+  std::vector<double> took;
+  std::vector<Clock::time_point> times;
+  std::mutex mutex;
+  for (const Request& request : live_requests(200)) {
+    std::condition_variable wanted;
+    bool due = false;
+    bool over = false;
+    times.clear();
+    std::vector<std::size_t> deaths;
+    std::thread killer([&] { // not from the engine's thread, which the killing asks
+      std::unique_lock lock(mutex);
+      while (true) {
+        wanted.wait(lock, [&] { return due || over; });
+        if (over)
+          return;
+        lock.unlock();
+        engine.kill(Part::draft);
+        lock.lock();
+        deaths.push_back(times.size());
+        due = false;
+      }
+    });
+    auto answer = std::make_shared<LiveAnswer>([&](const Event& event) {
+      if (!std::holds_alternative<Delta>(event))
+        return;
+      const std::lock_guard lock(mutex);
+      times.push_back(Clock::now());
+      due |= dies && times.size() % 20 == 10;
+      wanted.notify_all();
+    });
+    engine.submit(request, answer);
+    answer->wait();
+    {
+      const std::lock_guard lock(mutex);
+      over = true;
+    }
+    wanted.notify_all();
+    killer.join();
+    for (std::size_t i = 2; !dies && i < times.size(); ++i)
+      took.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
+    for (const std::size_t n : deaths) // the one under way ends at n
+      if (n > 1 && n + 1 < times.size())
+        took.push_back(std::chrono::duration<double>(times[n + 1] - times[n]).count());
+  }
+  return took;
+}
+
+void step() {
+  std::vector<double> ratios;
+  LiveEngine plain(with(SpeculationMode::off));
+  for (int n = 0; n < repetitions; ++n) {
+    LiveEngine speculating(with(SpeculationMode::sync));
+    const double off = median(rounds(plain, false));
+    ratios.push_back(median(rounds(speculating, true)) / off);
+  }
+  std::printf("the round after the draft's death over a plain one: %.3f (%.3f to %.3f)\n",
+              median(ratios), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios));
+}
+
+void supervision() {
+  EngineOptions watched = with(SpeculationMode::sync);
+  EngineOptions bare = watched;
+  bare.faults.stall_patience = 0ms;
+  LiveEngine supervised(watched);
+  LiveEngine unsupervised(bare, false);
+  for (const std::size_t together : {1, 4}) {
+    std::vector<double> ratios;
+    for (int n = 0; n < 2 * repetitions; ++n) {
+      const bool first = n % 2 == 0;
+      const double a = rate(first ? supervised : unsupervised, together, 2);
+      const double b = rate(first ? unsupervised : supervised, together, 2);
+      ratios.push_back(first ? a / b : b / a);
+    }
+    std::printf("%zu streams: tokens/s with monitors and deadlines over without: %.4f "
+                "(%.3f to %.3f)\n",
+                together, median(ratios), *std::ranges::min_element(ratios),
+                *std::ranges::max_element(ratios));
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const auto is = [&](const char* name) { return argc > 1 && !std::strcmp(argv[1], name); };
+  if (is("kills"))
+    return kills(argc > 2 ? int(std::strtol(argv[2], nullptr, 10)) : 500);
+  if (is("draft"))
+    draft();
+  else if (is("step"))
+    step();
+  else if (is("supervision"))
+    supervision();
+  else
+    return std::fputs("usage: fault_figures kills [N] | draft | step | supervision\n", stderr), 2;
+  return 0;
+}
