@@ -76,7 +76,9 @@ struct Metrics {
   std::uint64_t judged = 0;
   std::uint64_t accepted = 0;
   std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.
-  std::uint64_t rounds = 0;                        ///< Target steps that judged or drew tokens.
+  std::uint64_t windows = 0;        ///< Windows that were judged, one sequence's each,
+  std::uint64_t window_tokens = 0;  ///< and the tokens in them, those behind a rejection too.
+  std::uint64_t rounds = 0;         ///< Target steps that judged or drew tokens.
   std::uint64_t lookahead_hits = 0; ///< Windows that were ready after a full acceptance,
   std::uint64_t fork_hits = 0;      ///< and after a rejection.
   std::uint64_t lookahead_rounds = 0;
