@@ -256,6 +256,10 @@ Result<Opened> open_parts(const EngineOptions& o, Time time, TraceRef trace) {
       return tl::unexpected(defaults.error());
     opened.defaults = *defaults;
   }
+  if (path) {
+    const auto special = opened.tokenizer->encode("", true);
+    opened.chat = models::ChatTemplate::load(*path, opened.tokenizer->decode(special, true));
+  }
   return opened;
 }
 
