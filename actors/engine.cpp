@@ -6,6 +6,7 @@
 #include "actors/stream.hpp"
 
 #include <atomic>
+#include <ctime>
 #include <mutex>
 #include <random>
 #include <shared_mutex>
@@ -204,6 +205,19 @@ std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special)
 }
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->opened.tokenizer->decode(tokens);
+}
+Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
+                                        bool add_generation_prompt) const {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return impl_->opened.chat.and_then([&](const models::ChatTemplate& chat) {
+    return chat.render(messages, add_generation_prompt, local);
+  });
+}
+std::vector<std::string> Engine::chat_stops() const {
+  const auto& chat = impl_->opened.chat;
+  return chat ? chat->stops() : std::vector<std::string>();
 }
 ModelInfo Engine::target() const {
   return impl_->opened.target;

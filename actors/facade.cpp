@@ -101,6 +101,8 @@ void Facade::take(const Committed& news) {
     return;
   record.speculation = news.speculation;
   record.cached_tokens = news.cached_tokens;
+  if (!record.started) // a new scheduler starts it again
+    record.started = news.started;
   if (!news.prompt_logprobs.empty() && known == 0)
     record.sink->deliver(
         PromptLogprobs{{record.tokens.begin(), record.tokens.begin() + record.spec->prompt_tokens},
@@ -171,6 +173,8 @@ Finished Facade::summary(const Record& record, FinishReason reason) const {
     end.speculation.overlap_ratio =
         base::seconds(lanes.overlapped - record.lanes_before.overlapped) / base::seconds(drafting);
   end.timing.total_seconds = base::seconds(now() - record.submitted);
+  end.timing.queue_seconds =
+      record.started ? base::seconds(*record.started - record.submitted) : end.timing.total_seconds;
   if (record.first_token) {
     end.timing.time_to_first_token_seconds = base::seconds(*record.first_token - record.submitted);
     end.timing.decode_seconds = base::seconds(record.last_token - *record.first_token);

@@ -41,6 +41,7 @@ private:
     sampling::StopMatcher stops;
     models::Utf8Stream utf8;
     base::TimePoint submitted;
+    std::optional<base::TimePoint> started;
     std::optional<base::TimePoint> first_token;
     base::TimePoint last_token;
     std::optional<base::TimePoint> deadline;

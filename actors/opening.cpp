@@ -241,11 +241,20 @@ Result<DraftModelParts> drafter_parts(const EngineOptions& o, const gpu::Device&
                          parts.target.reaper, parts.telemetry};
 }
 
-Result<models::GenerationDefaults> generation_defaults(const std::string& name) {
+/// What a checkpoint's folder says of how it is used.
+Result<void> load_manners(Opened& opened, const std::string& name) {
   const auto path = models::resolve_model_path(name, "target");
-  if (!path || models::is_scripted(*path))
-    return models::GenerationDefaults();
-  return models::load_generation_defaults(*path);
+  if (!path)
+    return {};
+  const auto special = opened.tokenizer->encode("", true);
+  opened.chat = models::ChatTemplate::load(*path, opened.tokenizer->decode(special, true));
+  if (models::is_scripted(*path))
+    return {};
+  auto defaults = models::load_generation_defaults(*path);
+  if (!defaults)
+    return tl::unexpected(defaults.error());
+  opened.defaults = *defaults;
+  return {};
 }
 
 } // namespace
@@ -262,13 +271,11 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   auto draft = load_draft(o, *target, time, trace);
   if (!draft)
     return tl::unexpected(draft.error());
-  auto defaults = generation_defaults(o.target);
-  if (!defaults)
-    return tl::unexpected(defaults.error());
 
   Opened opened;
   opened.tokenizer = target->tokenizer;
-  opened.defaults = *defaults;
+  if (auto loaded = load_manners(opened, o.target); !loaded)
+    return tl::unexpected(loaded.error());
   opened.target = info_of(*target, o.target);
   opened.max_model_len = context_of(o, *target);
   opened.reaper = std::make_shared<LaneReaper>(o.virtual_time);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
+#include "models/chat_template.hpp"
 #include "models/config.hpp"
 #include "models/tokenizer.hpp"
 #include "paceline/engine.hpp"
@@ -17,6 +18,8 @@ struct Opened {
   std::shared_ptr<LaneReaper> reaper; ///< Of all lanes.
   std::shared_ptr<const models::Tokenizer> tokenizer;
   models::GenerationDefaults defaults;
+  /// Or why there is none: who does not chat need not care.
+  Result<models::ChatTemplate> chat = models::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> draft;
   int max_model_len = 0;

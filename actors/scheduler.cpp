@@ -115,6 +115,8 @@ void Scheduler::take_grant(SequenceId id, Epoch asked, const KvGrant& grant) {
     return;
   }
   s->phase = Sequence::Phase::running;
+  if (!s->started)
+    s->started = now();
   s->refusals = 0;
   s->target_pages = grant.target;
   s->draft_pages = grant.draft;

@@ -109,6 +109,7 @@ bool Scheduler::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
     news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
   news.end_of_text = cut.end_of_text;
   news.cached_tokens = s.cached_tokens;
+  news.started = s.started;
   s.log->append(news.tokens);
   if (cut.keep > 0)
     s.rebuilds = 0;
@@ -167,6 +168,8 @@ void Scheduler::count(Sequence& s, const BatchEntry& entry, const Verdict& verdi
   s.stats.lookahead_rounds += verdict.had_lookahead;
   s.stats.lookahead_hits += verdict.had_lookahead && verdict.hit == Hit::chain;
   s.stats.fork_hits += verdict.hit == Hit::fork;
+  add(t.windows, verdict.judged > 0);
+  add(t.window_tokens, std::max(verdict.window, verdict.judged));
   add(t.rounds, 1);
   add(t.judged, verdict.judged);
   add(t.accepted, verdict.accepted);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline::actors {
@@ -43,8 +44,9 @@ struct Sequence {
   messages::Epoch epoch; ///< Of that step, or of the reservation under way.
 
   // What it has been through.
-  int refusals = 0; ///< Of pages, in a row, while nobody else ran.
-  int rebuilds = 0; ///< Without a new token since.
+  std::optional<base::TimePoint> started; ///< When it first had pages.
+  int refusals = 0;                       ///< Of pages, in a row, while nobody else ran.
+  int rebuilds = 0;                       ///< Without a new token since.
   int cached_tokens = 0;
   SpeculationStats stats;
   std::vector<TokenLogprob> prompt_logprobs; ///< Of the tokens fed in this stay.

@@ -69,6 +69,8 @@ Metrics Telemetry::snapshot() const {
     m.accepted_by_position.push_back(count);
   while (!m.accepted_by_position.empty() && m.accepted_by_position.back() == 0)
     m.accepted_by_position.pop_back();
+  m.windows = windows;
+  m.window_tokens = window_tokens;
   m.rounds = rounds;
   m.lookahead_hits = lookahead_hits;
   m.fork_hits = fork_hits;

@@ -50,6 +50,8 @@ struct Telemetry {
   std::atomic<std::uint64_t> judged{0};
   std::atomic<std::uint64_t> accepted{0};
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};
+  std::atomic<std::uint64_t> windows{0};
+  std::atomic<std::uint64_t> window_tokens{0};
   std::atomic<std::uint64_t> rounds{0};
   std::atomic<std::uint64_t> lookahead_hits{0};
   std::atomic<std::uint64_t> fork_hits{0};

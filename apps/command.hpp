@@ -21,6 +21,7 @@ Command add_bench(CLI::App& program);
 Command add_score(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_inspect(CLI::App& program);
+Command add_serve(CLI::App& program);
 
 /// Exit statuses (DESIGN section 9 and `paceline --help`).
 inline constexpr int status_ok = 0;

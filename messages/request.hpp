@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline::messages {
@@ -57,7 +58,8 @@ struct Committed {
   bool end_of_text = false;
   bool length = false; ///< The token budget or the context is used up.
   int cached_tokens = 0;
-  SpeculationStats speculation; ///< So far.
+  std::optional<base::TimePoint> started; ///< When it first had pages.
+  SpeculationStats speculation;           ///< So far.
 };
 
 /// Several sequences' commits of one step: one message.

@@ -1,6 +1,7 @@
 // The engine: open two models, submit requests, read events.
 #pragma once
 
+#include "paceline/chat.hpp"
 #include "paceline/drafter.hpp"
 #include "paceline/error.hpp"
 #include "paceline/event.hpp"
@@ -95,7 +96,9 @@ struct Metrics {
   std::uint64_t judged = 0;
   std::uint64_t accepted = 0;
   std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.
-  std::uint64_t rounds = 0;                        ///< Target steps that judged or drew tokens.
+  std::uint64_t windows = 0;        ///< Windows that were judged, one sequence's each,
+  std::uint64_t window_tokens = 0;  ///< and the tokens in them, those behind a rejection too.
+  std::uint64_t rounds = 0;         ///< Target steps that judged or drew tokens.
   std::uint64_t lookahead_hits = 0; ///< Windows that were ready after a full acceptance,
   std::uint64_t fork_hits = 0;      ///< and after a rejection.
   std::uint64_t lookahead_rounds = 0;
@@ -166,6 +169,14 @@ public:
   /// add_special: with what the checkpoint puts before a text (such as a BOS).
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
+
+  /// A conversation as the target's chat template writes it (docs/terminal.md says what a
+  /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with
+  /// what opens the answer. Errors: what the template refuses, or what of it is not supported.
+  Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
+                                  bool add_generation_prompt = true) const;
+  /// Texts that end an answer where the chat format has no token for that; for Request::stop.
+  std::vector<std::string> chat_stops() const;
 
   ModelInfo target() const;
   std::optional<ModelInfo> draft() const;

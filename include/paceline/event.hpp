@@ -74,6 +74,7 @@ struct Usage {
 
 /// Seconds, by the engine's clock.
 struct Timing {
+  double queue_seconds = 0; ///< Submission until the scheduler first gave it memory to run in.
   double time_to_first_token_seconds = 0;
   double decode_seconds = 0; ///< First token to last.
   double total_seconds = 0;

@@ -249,3 +249,22 @@ TEST_CASE("a request cancelled before anything ran ends once") {
   CHECK_FALSE(stream.next());
   CHECK(answer.tokens.empty());
 }
+
+TEST_CASE("a request says how long it waited for a place, and windows are counted") {
+  EngineOptions options = simulated();
+  options.speculation = SpeculationMode::sync;
+  options.max_num_seqs = 1;
+  Engine engine = open_engine(options);
+  const auto answers = ask_all(engine, {request_of(5, 60), request_of(6, 60)});
+  const Timing& first = answers[0].end().timing;
+  const Timing& second = answers[1].end().timing;
+  CHECK(first.queue_seconds < first.time_to_first_token_seconds);
+  CHECK(second.queue_seconds >= first.total_seconds);
+  CHECK(second.queue_seconds < second.time_to_first_token_seconds);
+
+  const Metrics metrics = engine.metrics();
+  CHECK(metrics.windows > 0);
+  CHECK(metrics.windows <= metrics.rounds);
+  CHECK(metrics.window_tokens >= metrics.judged);
+  CHECK(metrics.accepted_by_position.front() <= metrics.windows);
+}

@@ -1,0 +1,56 @@
+// Bounds of the apps layer. Those of the server are defaults of its options where docs/serving.md
+// says so.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace paceline::apps::limits {
+
+using namespace std::chrono_literals;
+
+/// A request's body (--max-body); a larger one is answered 413, before it is read.
+inline constexpr std::size_t body_bytes = std::size_t(16) << 20;
+/// Request line and headers together; more are answered 431.
+inline constexpr std::size_t header_bytes = std::size_t(32) << 10;
+/// Connections at once (--max-connections); one more is told 503, and as many again just closed.
+inline constexpr int connections = 1024;
+/// Nesting of a body's JSON; more is answered 400.
+inline constexpr int json_depth_max = 64;
+/// Answers of one HTTP request, prompts times n; more are answered 400.
+inline constexpr int choices_max = 128;
+/// Messages of a conversation; more are answered 400.
+inline constexpr int messages_max = 4096;
+/// Longest X-Request-Id taken over from a client; others get one of ours.
+inline constexpr std::size_t request_id_bytes = 128;
+
+/// A request's headers, and then its body, must have come by then; else 408. TLS handshakes too.
+inline constexpr std::chrono::seconds receive_time = 30s;
+/// A connection without a request is closed after this.
+inline constexpr std::chrono::seconds idle_time = 75s;
+/// A client that takes nothing of its answer for this long is cut off, its requests cancelled.
+inline constexpr std::chrono::seconds write_time = 30s;
+/// An answer takes no longer than this (--request-timeout); else 504.
+inline constexpr std::chrono::seconds request_time = 600s;
+/// What runs may go on for this long after SIGTERM (--drain-timeout); then it is told 503 ...
+inline constexpr std::chrono::seconds drain_time = 30s;
+/// ... and connections are closed after this.
+inline constexpr std::chrono::seconds farewell_time = 2s;
+/// Read and thrown away for so long, or so much, before a refused request's connection is closed,
+/// so that the refusal is not lost.
+inline constexpr std::chrono::seconds linger_time = 2s;
+inline constexpr std::size_t linger_bytes = std::size_t(1) << 20;
+/// Pause after the system had no more file descriptors for a connection.
+inline constexpr std::chrono::milliseconds accept_pause = 100ms;
+
+/// Of pipelined requests, read while an answer is under way.
+inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
+/// Server-sent events written at once.
+inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
+/// Texts longer than this are rendered and encoded aside, on a thread of their own.
+inline constexpr std::size_t encode_here_bytes = std::size_t(16) << 10;
+/// Lines of the log that wait to be written; then the oldest are lost rather than a request held
+/// up.
+inline constexpr std::size_t log_lines = 8192;
+
+} // namespace paceline::apps::limits

@@ -1,0 +1,267 @@
+// paceline serve: the engine for programs that speak OpenAI's API.
+#include "actors/limits.hpp"
+#include "apps/command.hpp"
+#include "apps/configuration.hpp"
+#include "apps/options.hpp"
+#include "apps/serve/notify.hpp"
+#include "apps/serve/server.hpp"
+#include "apps/serve/settings.hpp"
+#include "apps/terminal.hpp"
+#include "apps/validators.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <filesystem>
+#include <fmt/format.h>
+#include <memory>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+namespace paceline::apps {
+namespace {
+
+namespace asio = boost::asio;
+using serve::Settings;
+
+struct Options {
+  EngineOptions engine;
+  Settings settings;
+  int warmup_tokens = 16;
+};
+
+/// Every connection is a file: as many as the system lets us have.
+void raise_file_limit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+    return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/// The last part of a folder's path, or the name as it was given.
+std::string served_name(const std::string& model) {
+  std::error_code ignored;
+  const std::filesystem::path path(model);
+  if (!std::filesystem::is_directory(path, ignored))
+    return model;
+  const auto whole = std::filesystem::weakly_canonical(path, ignored);
+  return whole.filename().string();
+}
+
+Result<Engine> open_warm(const Options& options) {
+  ProgressLine line;
+  EngineOptions engine_options = options.engine;
+  engine_options.progress = [&line](const std::string& what, double done) {
+    line.show(what, done);
+  };
+  auto engine = Engine::open(std::move(engine_options));
+  if (!engine || options.warmup_tokens == 0)
+    return engine;
+  Request request; // the first request pays for pages, caches and clocks that rise
+  request.max_tokens = options.warmup_tokens;
+  request.ignore_eos = true;
+  if (auto warm = engine->complete(request); !warm)
+    return tl::unexpected(std::move(warm.error()));
+  return engine;
+}
+
+/// The service from its first connection to its last.
+class Life {
+public:
+  Life(const Options& options, serve::Server& server, asio::io_context& io)
+      : options_(options), server_(server), io_(io), signals_(io, SIGTERM) {
+    signals_.async_wait([this](auto... what) { on_signal(what...); });
+  }
+  Result<int> run(Interrupt& interrupt);
+
+private:
+  void on_signal(boost::system::error_code cancelled, int) {
+    if (cancelled)
+      return;
+    signals_.async_wait([this](auto... what) { on_signal(what...); });
+    drain();
+  }
+  void drain();
+  void load();
+  void loaded(Result<Engine> engine);
+
+  const Options& options_;
+  serve::Server& server_;
+  asio::io_context& io_;
+  asio::signal_set signals_;
+  std::optional<Engine> engine_;
+  std::optional<Error> failed_;
+};
+
+Result<int> Life::run(Interrupt& interrupt) {
+  auto& log = server_.service().log();
+  log.info("listening", {{"address", server_.address()},
+                         {"model", options_.settings.model_names.front()},
+                         {"keys", server_.service().keys().required()}});
+  if (!server_.service().keys().required() && options_.settings.host != "127.0.0.1" &&
+      options_.settings.host != "localhost")
+    log.write(serve::Log::Level::warning, "open",
+              {{"what", "whoever reaches this address may use it: give --api-key-file"}});
+  server_.start();
+  const auto scope = interrupt.on_first([this] { asio::post(io_, [this] { drain(); }); });
+  std::thread loader([this] { load(); });
+  io_.run();
+  loader.join();
+  log.info("stopped");
+  if (failed_)
+    return tl::unexpected(std::move(*failed_));
+  return interrupt.seen() ? status_interrupted : status_ok;
+}
+
+void Life::load() {
+  auto engine = std::make_shared<Result<Engine>>(open_warm(options_));
+  asio::post(io_, [this, engine] { loaded(std::move(*engine)); });
+}
+
+void Life::loaded(Result<Engine> engine) {
+  if (!engine) {
+    failed_ = std::move(engine.error());
+    signals_.cancel();
+    return server_.stop();
+  }
+  engine_ = std::move(*engine);
+  server_.open(*engine_);
+  server_.service().log().info("ready", {{"address", server_.address()}});
+  serve::notify_manager("READY=1");
+  Output().write(server_.address() + "\n"); // for scripts; whether somebody reads it or not
+}
+
+void Life::drain() {
+  if (!engine_)
+    _exit(status_ok); // nothing was accepted, and loading cannot be stopped half-way
+  server_.service().log().info("draining");
+  serve::notify_manager("STOPPING=1");
+  server_.drain([this] { signals_.cancel(); });
+}
+
+Result<int> run(Options options, Interrupt& interrupt) {
+  raise_file_limit();
+  if (options.settings.model_names.empty())
+    options.settings.model_names = {served_name(options.engine.target)};
+  options.settings.max_open = options.engine.max_waiting + options.engine.max_num_seqs;
+  asio::io_context io(1);
+  serve::Server server(io);
+  if (auto bound = server.bind(options.settings); !bound)
+    return tl::unexpected(std::move(bound.error()));
+  Life life(options, server, io);
+  return life.run(interrupt);
+}
+
+void add_address_options(CLI::App& app, Settings& settings) {
+  app.option_defaults()->group("Service");
+  app.add_option("--host", settings.host, "Address to listen on; 0.0.0.0: all of this machine's")
+      ->capture_default_str()
+      ->type_name("HOST");
+  app.add_option("--port", settings.port, "0: any that is free; the log says which")
+      ->capture_default_str()
+      ->check(whole_number(0, 65535))
+      ->type_name("N");
+  app.add_option("--served-model-name", settings.model_names,
+                 "What clients call the model; may be given several times; default: --model's name")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  app.add_option("--api-key-file", settings.api_key_file,
+                 "API keys, one a line; default: those in $PACELINE_API_KEY, if any")
+      ->type_name("FILE");
+  app.add_option("--tls-cert,--ssl-certfile", settings.tls_certificate,
+                 "Serve HTTPS with this certificate (PEM, with its chain)")
+      ->type_name("FILE");
+  app.add_option("--tls-key,--ssl-keyfile", settings.tls_key, "And its key")->type_name("FILE");
+}
+
+/// A time in seconds; fractions are allowed.
+void add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& time,
+                 const std::string& what) {
+  const auto set = [&time](double seconds) {
+    time = std::chrono::milliseconds(std::int64_t(seconds * 1000));
+  };
+  constexpr double most = 1e6;
+  app.add_option_function<double>(name, set, what)
+      ->default_str(fmt::format("{:g}", double(time.count()) / 1000))
+      ->check(number(0, most))
+      ->type_name("SECONDS");
+}
+
+void add_limit_options(CLI::App& app, Settings& settings, EngineOptions& engine) {
+  app.option_defaults()->group("Limits");
+  app.add_option("--max-waiting", engine.max_waiting,
+                 "Answers that may wait for a place in the batch; more are told 429")
+      ->capture_default_str()
+      ->check(whole_number(0, actors::limits::max_waiting_max))
+      ->type_name("N");
+  app.add_option("--max-connections", settings.max_connections, "More are told 503")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 20))
+      ->type_name("N");
+  app.add_option("--max-body", settings.max_body_bytes, "Bytes of a request's body; more: 413")
+      ->default_str("16M")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  app.add_option("--max-prompt-tokens", settings.max_prompt_tokens, "0: what the context takes")
+      ->capture_default_str()
+      ->check(whole_number(0, 1 << 30))
+      ->type_name("N");
+  add_seconds(app, "--request-timeout", settings.request_timeout,
+              "Longest time an answer may take; then 504. 0: no limit");
+  add_seconds(app, "--receive-timeout", settings.receive_timeout,
+              "For a request's headers, and then for its body; then 408");
+  add_seconds(app, "--write-timeout", settings.write_timeout,
+              "For a client to take something of its answer; then it is cut off");
+  add_seconds(app, "--idle-timeout", settings.idle_timeout, "Connections without a request");
+  add_seconds(app, "--drain-timeout", settings.drain_timeout,
+              "For running answers to finish after SIGTERM; then they are told 503");
+}
+
+void add_running_options(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Running");
+  app.add_option("--warmup", options.warmup_tokens, "Tokens generated before it is ready; 0: none")
+      ->capture_default_str()
+      ->check(whole_number(0, 1024))
+      ->type_name("N");
+  Settings& settings = options.settings;
+  app.add_option("--log-level", settings.log_level, "How much goes to standard error")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->type_name("debug|info|warning|error|off");
+  app.add_flag("--log-json", settings.log_json, "The log as JSON, one object a line");
+  app.add_flag("--log-prompts", settings.log_prompts,
+               "Requests' bodies into the log: prompts are private, so only where that is wanted");
+}
+
+constexpr const char* footer = R"(Examples:
+  paceline serve
+  curl localhost:8000/v1/completions -d '{"prompt": "def fibonacci(n):", "max_tokens": 32}'
+  curl -N localhost:8000/v1/chat/completions \
+    -d '{"messages": [{"role": "user", "content": "Hello"}], "stream": true}'
+  paceline serve -m ~/models/llama -d ~/models/small --host 0.0.0.0 --api-key-file keys
+  paceline serve --config serve.toml      # port = 9000, one option a line, names as above
+
+OpenAI's API under /v1 (completions, chat/completions, models), and /tokenize, /detokenize,
+/version, /metrics, /health, /ready. SIGTERM and Ctrl-C let running answers finish; new requests
+are told 503. The address goes to standard output once it is ready, the log to standard error.
+Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start.)";
+
+} // namespace
+
+Command add_serve(CLI::App& program) {
+  auto* app = program.add_subcommand("serve", "Serve OpenAI's API over HTTP");
+  auto options = std::make_shared<Options>();
+  add_configuration_option(*app);
+  add_address_options(*app, options->settings);
+  add_model_options(*app, options->engine);
+  add_speculation_options(*app, options->engine, options->settings.defaults);
+  add_limit_options(*app, options->settings, options->engine);
+  add_running_options(*app, *options);
+  add_trace_option(*app, options->engine);
+  app->footer(footer);
+  return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,392 @@
+#include "apps/serve/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <cmath>
+#include <fmt/format.h>
+#include <random>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t read_bytes = 4096;
+
+std::string new_id() {
+  thread_local std::mt19937_64 random(std::random_device{}());
+  return fmt::format("{:016x}", random());
+}
+
+/// A client's own id, if it may stand in a log and a header.
+std::string request_id(std::string_view given) {
+  const auto fits = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  const bool usable = !given.empty() && given.size() <= limits::request_id_bytes &&
+                      std::all_of(given.begin(), given.end(), fits);
+  return usable ? std::string(given) : new_id();
+}
+
+std::string_view view(boost::beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+/// What Beast reads without complaint but two servers in a row could read differently.
+const char* ambiguity(const http::request<http::string_body>& head) {
+  if (head.version() >= 11 && head.count(http::field::host) != 1)
+    return "a request must have one Host";
+  if (head.count(http::field::transfer_encoding) > 0 &&
+      (head.version() < 11 || head.count(http::field::content_length) > 0 ||
+       head.count(http::field::transfer_encoding) != 1 ||
+       !boost::beast::iequals(head[http::field::transfer_encoding], "chunked")))
+    return "Transfer-Encoding must be chunked, once, and without Content-Length";
+  return nullptr;
+}
+
+ApiError unreadable(error_code why, bool late) {
+  if (late)
+    return {.status = 408,
+            .message = "the request did not come in time: send it at once, or raise "
+                       "--receive-timeout",
+            .code = "request_timeout"};
+  if (why == http::error::body_limit)
+    return {.status = 413,
+            .message = "the body is too large: send a smaller one, or raise --max-body",
+            .code = "body_too_large"};
+  if (why == http::error::header_limit || why == http::error::buffer_overflow)
+    return {.status = 431, .message = "the headers are too large", .code = "headers_too_large"};
+  return {.status = 400,
+          .message = "this is not HTTP as RFC 9112 has it (" + why.message() + ")",
+          .code = "bad_request"};
+}
+
+ApiError no_such_key() {
+  return {.status = 401,
+          .message = "there is no such API key: send yours as Authorization: Bearer KEY",
+          .code = "invalid_api_key"};
+}
+
+ApiError unavailable(Service::State state) {
+  const bool loading = state == Service::State::loading;
+  return {.status = 503,
+          .message = loading ? "the model is being loaded: try again in a moment"
+                             : "the server is shutting down: ask another one",
+          .code = loading ? "loading" : "shutting_down",
+          .retry_after_seconds = 1};
+}
+
+/// An error with one header more; empty: none.
+HttpResponse refusal(const ApiError& error, std::string header, std::string value) {
+  HttpResponse response{.status = error.status, .body = error_json(error)};
+  if (!header.empty())
+    response.headers.emplace_back(std::move(header), std::move(value));
+  return response;
+}
+
+/// The client has gone: there is nobody to be told anything.
+bool is_end(error_code why) {
+  return why == http::error::end_of_stream || why == http::error::partial_message ||
+         why.category() != make_error_code(http::error::bad_method).category();
+}
+
+} // namespace
+
+Connection::Connection(Transport::Socket socket, asio::ssl::context* tls, Service& service)
+    : transport_(std::move(socket), tls), service_(&service),
+      watchdog_(
+          std::make_shared<Watchdog>(transport_.get_executor(), [this] { transport_.cancel(); })) {
+  request_.peer = transport_.peer();
+  ++service.connections;
+}
+
+Connection::~Connection() {
+  watchdog_->stop();
+  --service_->connections;
+}
+
+void Connection::close() {
+  transport_.close();
+}
+
+asio::awaitable<void> Connection::run() {
+  transport_.set_options(service_->settings().write_timeout);
+  watchdog_->set(service_->settings().receive_timeout);
+  const bool welcome = co_await transport_.handshake();
+  if (!welcome)
+    co_return;
+  for (bool asked = co_await await_request(); asked; asked = co_await await_request())
+    co_await serve_request();
+  co_await linger();
+}
+
+asio::awaitable<void> Connection::turn_away() {
+  watchdog_->set(limits::linger_time);
+  const bool welcome = co_await transport_.handshake();
+  if (!welcome)
+    co_return;
+  keep_alive_ = false;
+  request_.id = new_id();
+  const ApiError full{.status = 503,
+                      .message = "too many connections: try again later, or raise "
+                                 "--max-connections",
+                      .code = "too_many_connections",
+                      .retry_after_seconds = 1};
+  co_await send(full);
+  co_await linger();
+}
+
+/// False: nothing more is to be answered, or the client has left, or does not ask for anything.
+asio::awaitable<bool> Connection::await_request() {
+  if (!keep_alive_)
+    co_return false;
+  watchdog_->set(service_->settings().idle_timeout);
+  if (buffer_.size() == 0) {
+    const auto [failed, count] =
+        co_await transport_.async_read_some(buffer_.prepare(read_bytes), as_result);
+    if (failed)
+      co_return false;
+    buffer_.commit(count);
+  }
+  co_return true;
+}
+
+asio::awaitable<void> Connection::serve_request() {
+  request_.arrived = Clock::now();
+  request_.id = new_id();
+  request_.method.clear();
+  request_.path.clear();
+  remarks_.clear();
+  on_gone(nullptr);
+  status_ = 0;
+  written_ = 0;
+  watchdog_->set(service_->settings().receive_timeout);
+  Parser parser;
+  parser.header_limit(std::uint32_t(limits::header_bytes));
+  parser.body_limit(service_->settings().max_body_bytes);
+  if (!co_await read_head(parser))
+    co_return log_request();
+  const Service::Answering counted(*service_);
+  std::string allowed;
+  const auto route = find_route(request_.method, request_.path, allowed);
+  if (!route) {
+    keep_alive_ = keep_alive_ && parser.is_done();
+    co_await send(refusal(route.error(), allowed.empty() ? "" : "Allow", allowed));
+  } else if (!(*route)->for_everybody &&
+             !service_->keys().accept(view(parser.get()[http::field::authorization]))) {
+    keep_alive_ = keep_alive_ && parser.is_done();
+    co_await send(refusal(no_such_key(), "WWW-Authenticate", "Bearer"));
+  } else if (co_await read_body(parser)) {
+    co_await answer(**route);
+  }
+  log_request();
+}
+
+/// The request line and the headers. False: nothing can follow.
+asio::awaitable<bool> Connection::read_head(Parser& parser) {
+  const auto [failed, count] =
+      co_await http::async_read_header(transport_, buffer_, parser, as_result);
+  if (failed) {
+    co_await refuse_reading(failed);
+    co_return false;
+  }
+  take_head(parser);
+  if (const char* wrong = ambiguity(parser.get())) {
+    keep_alive_ = false;
+    const ApiError error{.status = 400, .message = wrong, .code = "bad_request"};
+    co_await send(error);
+    co_return false;
+  }
+  co_return true;
+}
+
+void Connection::take_head(const Parser& parser) {
+  const auto& head = parser.get();
+  request_.method = view(head.method_string());
+  request_.path = decode_target(view(head.target()));
+  request_.id = request_id(view(head["X-Request-Id"]));
+  chunked_ = head.version() >= 11;
+  keep_alive_ = parser.keep_alive();
+}
+
+asio::awaitable<bool> Connection::read_body(Parser& parser) {
+  if (!parser.is_done() && boost::beast::iequals(parser.get()[http::field::expect], "100-continue"))
+    co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+  watchdog_->set(service_->settings().receive_timeout);
+  const auto [failed, count] = co_await http::async_read(transport_, buffer_, parser, as_result);
+  if (failed) {
+    co_await refuse_reading(failed);
+    co_return false;
+  }
+  watchdog_->clear();
+  request_.body = std::move(parser.get().body());
+  co_return true;
+}
+
+asio::awaitable<void> Connection::refuse_reading(error_code why) {
+  const bool late = watchdog_->barked();
+  keep_alive_ = false;
+  if (!late && is_end(why))
+    co_return client_gone();
+  const ApiError error = unreadable(why, late);
+  co_await send(error);
+}
+
+asio::awaitable<void> Connection::answer(const Route& route) {
+  using namespace asio::experimental::awaitable_operators;
+  if (!route.for_everybody && service_->state() != Service::State::ready) {
+    const ApiError closed = unavailable(service_->state());
+    co_return co_await send(closed);
+  }
+  if (route.long_running)
+    co_await (call(route) || watch_client());
+  else
+    co_await call(route);
+  if (status_ == 0 || gone())
+    keep_alive_ = false;
+}
+
+/// The endpoint; what it throws is answered 500, and never leaves this connection.
+asio::awaitable<void> Connection::call(const Route& route) {
+  std::string thrown;
+  try {
+    co_await route.answer(*service_, *this);
+  } catch (const std::exception& error) {
+    thrown = error.what();
+  }
+  if (thrown.empty())
+    co_return;
+  service_->log().write(Log::Level::error, "exception", {{"id", request_.id}, {"what", thrown}});
+  keep_alive_ = false;
+  if (status_ != 0)
+    co_return;
+  const ApiError internal{.status = 500, .message = "internal error: please report it"};
+  co_await send(internal);
+}
+
+/// Notes when the client leaves; until then keeps what it sends ahead. Ends only by cancellation.
+asio::awaitable<void> Connection::watch_client() {
+  while (buffer_.size() < limits::ahead_bytes) {
+    const auto [failed, count] =
+        co_await transport_.async_read_some(buffer_.prepare(read_bytes), as_result);
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none)
+      co_return;
+    if (failed == asio::error::operation_aborted)
+      continue; // the watchdog's, meant for a write
+    if (failed) {
+      client_gone();
+      break;
+    }
+    buffer_.commit(count);
+  }
+  asio::steady_timer forever(transport_.get_executor(), asio::steady_timer::time_point::max());
+  co_await forever.async_wait(as_result);
+}
+
+asio::awaitable<bool> Connection::write(std::string bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size() && !gone()) {
+    watchdog_->set(service_->settings().write_timeout);
+    const auto [failed, count] = co_await transport_.async_write_some(
+        asio::buffer(bytes.data() + sent, bytes.size() - sent), as_result);
+    sent += count;
+    if (failed) {
+      keep_alive_ = false;
+      client_gone();
+    }
+  }
+  watchdog_->clear();
+  written_ += sent;
+  co_return !gone();
+}
+
+namespace {
+
+std::string head_of(const HttpResponse& response, const std::string& id, bool keep_alive) {
+  const auto reason = http::obsolete_reason(http::int_to_status(response.status));
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nServer: paceline/{}\r\nX-Request-Id: {}\r\n"
+                                 "Content-Type: {}\r\nConnection: {}\r\n",
+                                 response.status, view(reason), PACELINE_VERSION, id,
+                                 response.content_type, keep_alive ? "keep-alive" : "close");
+  for (const auto& [name, value] : response.headers)
+    head += fmt::format("{}: {}\r\n", name, value);
+  return head;
+}
+
+} // namespace
+
+asio::awaitable<void> Connection::send(HttpResponse response) {
+  status_ = response.status;
+  if (service_->state() == Service::State::draining)
+    keep_alive_ = false;
+  std::string bytes = head_of(response, request_.id, keep_alive_);
+  bytes += fmt::format("Content-Length: {}\r\n\r\n", response.body.size());
+  if (request_.method != "HEAD")
+    bytes += response.body;
+  co_await write(std::move(bytes));
+}
+
+asio::awaitable<bool> Connection::begin_events() {
+  HttpResponse response{.content_type = "text/event-stream; charset=utf-8"};
+  response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  status_ = response.status;
+  if (service_->state() == Service::State::draining || !chunked_)
+    keep_alive_ = false;
+  std::string bytes = head_of(response, request_.id, keep_alive_);
+  bytes += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
+  return write(std::move(bytes));
+}
+
+asio::awaitable<bool> Connection::write_events(std::string events) {
+  if (chunked_)
+    events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  return write(std::move(events));
+}
+
+asio::awaitable<void> Connection::end_events() {
+  if (chunked_)
+    co_await write("0\r\n\r\n");
+}
+
+/// Says that nothing more comes, and reads what is still under way: to close at once would take
+/// the last answer from the client.
+asio::awaitable<void> Connection::linger() {
+  if (gone())
+    co_return;
+  watchdog_->set(limits::linger_time);
+  co_await transport_.finish_writing();
+  std::array<char, read_bytes> away;
+  for (std::size_t total = 0; total < limits::linger_bytes && !watchdog_->barked();) {
+    const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
+    if (failed)
+      break;
+    total += count;
+  }
+}
+
+void Connection::log_request() {
+  if (status_ != 0)
+    service_->metrics().answered(status_);
+  const std::chrono::duration<double, std::milli> took = Clock::now() - request_.arrived;
+  LogFields fields{
+      {"id", request_.id},         {"peer", request_.peer},
+      {"method", request_.method}, {"path", request_.path},
+      {"status", status_},         {"milliseconds", std::round(took.count() * 10) / 10},
+      {"bytes", written_}};
+  if (gone())
+    fields["client"] = "gone";
+  fields.insert(remarks_.begin(), remarks_.end());
+  service_->log().info("request", fields);
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,65 @@
+// A client's connection: reads requests one after another and has them answered.
+#pragma once
+
+#include "apps/serve/exchange.hpp"
+#include "apps/serve/router.hpp"
+#include "apps/serve/service.hpp"
+#include "apps/serve/transport.hpp"
+#include "apps/serve/watchdog.hpp"
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <memory>
+
+namespace paceline::apps::serve {
+
+/// Threads: the server's only.
+class Connection final : public Exchange {
+public:
+  /// service, tls (null: plain TCP): must outlive this.
+  Connection(Transport::Socket socket, boost::asio::ssl::context* tls, Service& service);
+  ~Connection() override;
+
+  /// Until the client leaves, or something is wrong.
+  boost::asio::awaitable<void> run();
+  /// One connection too many: says so, and ends.
+  boost::asio::awaitable<void> turn_away();
+  /// Ends `run` soon, whatever it waits for.
+  void close();
+
+  boost::asio::awaitable<void> send(HttpResponse response) override;
+  using Exchange::send;
+  boost::asio::awaitable<bool> begin_events() override;
+  boost::asio::awaitable<bool> write_events(std::string events) override;
+  boost::asio::awaitable<void> end_events() override;
+
+private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  boost::asio::awaitable<bool> await_request();
+  boost::asio::awaitable<void> serve_request();
+  boost::asio::awaitable<bool> read_head(Parser& parser);
+  boost::asio::awaitable<bool> read_body(Parser& parser);
+  boost::asio::awaitable<void> refuse_reading(boost::system::error_code why);
+  boost::asio::awaitable<void> answer(const Route& route);
+  boost::asio::awaitable<void> call(const Route& route);
+  boost::asio::awaitable<void> watch_client();
+  boost::asio::awaitable<bool> write(std::string bytes);
+  boost::asio::awaitable<void> linger();
+  void take_head(const Parser& parser);
+  void log_request();
+
+  Transport transport_;
+  Service* service_;
+  boost::beast::flat_buffer buffer_;
+  std::shared_ptr<Watchdog> watchdog_;
+
+  // The request in hand.
+  bool keep_alive_ = true;
+  bool chunked_ = true; ///< HTTP/1.1 and newer: a stream can be told from what follows.
+  unsigned status_ = 0; ///< Of its answer; 0: none yet.
+  std::size_t written_ = 0;
+};
+
+} // namespace paceline::apps::serve

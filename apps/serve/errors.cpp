@@ -1,0 +1,56 @@
+#include "apps/serve/errors.hpp"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace paceline::apps::serve {
+namespace {
+
+unsigned status_of(ErrorCode code) {
+  switch (code) {
+  case ErrorCode::invalid_argument:
+  case ErrorCode::unsupported: return 400;
+  case ErrorCode::not_found: return 404;
+  case ErrorCode::overloaded: return 429;
+  case ErrorCode::out_of_memory:
+  case ErrorCode::cancelled:
+  case ErrorCode::unavailable: return 503;
+  case ErrorCode::deadline: return 504;
+  case ErrorCode::corrupt:
+  case ErrorCode::internal: return 500;
+  }
+  return 500;
+}
+
+const char* type_of(unsigned status) {
+  if (status == 401)
+    return "authentication_error";
+  if (status == 429)
+    return "rate_limit_error";
+  return status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+boost::json::value or_null(const std::string& text) {
+  return text.empty() ? boost::json::value(nullptr) : boost::json::value(text);
+}
+
+} // namespace
+
+ApiError api_error(const Error& error) {
+  ApiError told{.status = status_of(error.code), .message = error.text()};
+  told.code = to_string(error.code);
+  if (told.status == 429 || told.status == 503)
+    told.retry_after_seconds = 1;
+  return told;
+}
+
+std::string error_json(const ApiError& error) {
+  const boost::json::object object{{"error",
+                                    {{"message", error.message},
+                                     {"type", type_of(error.status)},
+                                     {"param", or_null(error.param)},
+                                     {"code", or_null(error.code)}}}};
+  return boost::json::serialize(object);
+}
+
+} // namespace paceline::apps::serve

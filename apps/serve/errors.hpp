@@ -1,0 +1,33 @@
+// What clients are told when something is wrong: OpenAI's shape, and an HTTP status.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+
+namespace paceline::apps::serve {
+
+struct ApiError {
+  unsigned status = 400;
+  std::string message;
+  std::string param = {}; ///< The field that is wrong; empty: none.
+  std::string code = {};  ///< "model_not_found"; empty: none.
+  std::optional<int> retry_after_seconds = {};
+};
+
+template <class T>
+using ApiResult = tl::expected<T, ApiError>;
+
+inline tl::unexpected<ApiError> refuse(ApiError error) {
+  return tl::unexpected(std::move(error));
+}
+
+/// An error of the engine, as HTTP has it.
+ApiError api_error(const Error& error);
+
+/// {"error": {"message", "type", "param", "code"}}
+std::string error_json(const ApiError& error);
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,71 @@
+// One HTTP request and its answer, as endpoints see them.
+#pragma once
+
+#include "apps/serve/errors.hpp"
+#include "apps/serve/log.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::apps::serve {
+
+using Clock = std::chrono::steady_clock;
+
+struct HttpRequest {
+  std::string id; ///< The client's X-Request-Id, or one of ours.
+  std::string method;
+  std::string path; ///< Decoded, without a query.
+  std::string body;
+  std::string peer; ///< "127.0.0.1:40312"
+  Clock::time_point arrived;
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string body = {};
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+/// Threads: the server's only.
+class Exchange {
+public:
+  virtual ~Exchange() = default;
+  const HttpRequest& request() const { return request_; }
+
+  /// Answers in one piece.
+  virtual boost::asio::awaitable<void> send(HttpResponse response) = 0;
+  boost::asio::awaitable<void> send(const ApiError& error);
+
+  /// Answers by server-sent events: begin, then any number of writes, then end. A write waits for
+  /// the client to take it; false: the client has gone or takes nothing.
+  virtual boost::asio::awaitable<bool> begin_events() = 0;
+  virtual boost::asio::awaitable<bool> write_events(std::string events) = 0;
+  virtual boost::asio::awaitable<void> end_events() = 0;
+
+  /// `action` is called once when the client has gone; at once if it has.
+  void on_gone(std::function<void()> action);
+  bool gone() const { return gone_; }
+
+  /// Goes into the request's line in the log.
+  template <class T>
+  void remark(std::string_view name, const T& value) {
+    remarks_[name] = boost::json::value(value);
+  }
+
+protected:
+  void client_gone();
+
+  HttpRequest request_;
+  LogFields remarks_;
+
+private:
+  bool gone_ = false;
+  std::function<void()> on_gone_;
+};
+
+} // namespace paceline::apps::serve

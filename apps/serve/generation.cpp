@@ -1,0 +1,278 @@
+// POST /v1/completions and /v1/chat/completions: from a body to answers, whole or as they come.
+#include "apps/serve/answers.hpp"
+#include "apps/serve/endpoints.hpp"
+#include "apps/serve/fields.hpp"
+#include "apps/serve/openai_response.hpp"
+#include "apps/serve/prompts.hpp"
+
+#include <boost/json/serialize.hpp>
+#include <ctime>
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+namespace {
+
+/// Whom the client asks for is who answers.
+std::optional<ApiError> check_model(const Service& service, const std::string& model) {
+  const auto& names = service.settings().model_names;
+  if (model.empty() || std::find(names.begin(), names.end(), model) != names.end())
+    return std::nullopt;
+  return ApiError{.status = 404,
+                  .message = fmt::format("the model {} is not served here: ask for {}", model,
+                                         fmt::join(names, " or ")),
+                  .param = "model",
+                  .code = "model_not_found"};
+}
+
+/// Why an answer is none, as HTTP says it; nothing: it is one.
+std::optional<ApiError> failure(const Finished& end) {
+  switch (end.reason) {
+  case FinishReason::stop:
+  case FinishReason::length: return std::nullopt;
+  case FinishReason::deadline:
+    return ApiError{.status = 504,
+                    .message = "the answer took too long: ask for fewer tokens, or raise "
+                               "--request-timeout",
+                    .code = "deadline"};
+  case FinishReason::cancelled:
+    return ApiError{.status = 503,
+                    .message = "the server is shutting down: ask another one",
+                    .code = "shutting_down",
+                    .retry_after_seconds = 1};
+  case FinishReason::error: break;
+  }
+  return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
+}
+
+/// One HTTP request's way through the engine.
+class Generation {
+public:
+  Generation(Service& service, Exchange& exchange, Asked asked)
+      : service_(service), exchange_(exchange), asked_(std::move(asked)),
+        answers_(service.executor()), admission_(service, answers_, asked_.choices()),
+        reply_(service.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
+        last_(choices_.size()) {}
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+  ~Generation() { exchange_.on_gone(nullptr); }
+
+  asio::awaitable<void> run();
+
+private:
+  ReplyHead head() const;
+  std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
+  asio::awaitable<void> whole();
+  asio::awaitable<void> stream();
+  asio::awaitable<std::optional<ApiError>> write_stream(std::optional<Answers::Item> item);
+  /// Keeps the event, and measures; an error is what the choice failed by.
+  std::optional<ApiError> take(Answers::Item& item);
+  std::string events_of(Answers::Item& item);
+  /// Whatever still comes is only counted.
+  asio::awaitable<void> abandon();
+  void remark() const;
+
+  Service& service_;
+  Exchange& exchange_;
+  Asked asked_;
+  Answers answers_;
+  Service::Admission admission_;
+  Reply reply_;
+  std::vector<Choice> choices_;
+  std::vector<Clock::time_point> last_; ///< When a choice's last tokens came.
+};
+
+ReplyHead Generation::head() const {
+  const bool chat = asked_.api == Api::chat;
+  return {.id = (chat ? "chatcmpl-" : "cmpl-") + exchange_.request().id,
+          .created = std::time(nullptr),
+          .model = asked_.model.empty() ? service_.settings().model_names.front() : asked_.model,
+          .fingerprint = service_.fingerprint()};
+}
+
+asio::awaitable<void> Generation::run() {
+  auto prompts = co_await encode(service_, asked_);
+  if (!prompts)
+    co_return co_await exchange_.send(prompts.error());
+  if (const auto refused = submit(std::move(*prompts)))
+    co_return co_await exchange_.send(*refused);
+  exchange_.on_gone([this] { answers_.cancel(); });
+  if (asked_.stream)
+    co_await stream();
+  else
+    co_await whole();
+  remark();
+}
+
+std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const EncodedPrompt& prompt = prompts[i / std::size_t(asked_.n)];
+    Choice& choice = choices_[i];
+    choice.index = i;
+    if (asked_.echo)
+      choice.echo = prompt.text;
+    Request request = asked_.request;
+    request.prompt_tokens = prompt.tokens;
+    request.sampling.choice = int(i % std::size_t(asked_.n));
+    auto stream = service_.engine().submit(std::move(request));
+    if (!stream)
+      return api_error(stream.error());
+    answers_.add(std::move(*stream));
+  }
+  return std::nullopt;
+}
+
+std::optional<ApiError> Generation::take(Answers::Item& item) {
+  const auto now = Clock::now();
+  const auto seconds_since = [now](Clock::time_point then) {
+    return std::chrono::duration<double>(now - then).count();
+  };
+  Choice& choice = choices_[item.index];
+  if (const auto* delta = std::get_if<Delta>(&item.event); delta && !delta->tokens.empty()) {
+    auto& last = last_[item.index];
+    if (last == Clock::time_point()) {
+      service_.metrics().first_token(seconds_since(exchange_.request().arrived));
+      if (delta->tokens.size() > 1) // of one round: no time between them
+        service_.metrics().more_tokens(0, delta->tokens.size() - 1);
+    } else {
+      service_.metrics().more_tokens(seconds_since(last), delta->tokens.size());
+    }
+    last = now;
+  } else if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
+    choice.prompt = std::move(*scores);
+  } else if (auto* end = std::get_if<Finished>(&item.event)) {
+    service_.metrics().finished(*end, seconds_since(exchange_.request().arrived));
+    service_.note_health(!end->error || end->error->code != ErrorCode::unavailable);
+    choice.answer.end = std::move(*end);
+    return failure(choice.answer.end);
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<void> Generation::abandon() {
+  answers_.cancel();
+  while (auto item = co_await answers_.next())
+    take(*item);
+}
+
+asio::awaitable<void> Generation::whole() {
+  std::optional<ApiError> failed;
+  while (auto item = co_await answers_.next()) {
+    if (const auto* delta = std::get_if<Delta>(&item->event))
+      choices_[item->index].answer.add(*delta);
+    failed = take(*item);
+    if (failed)
+      break;
+  }
+  if (failed) {
+    co_await abandon();
+    if (!exchange_.gone())
+      co_await exchange_.send(*failed);
+    co_return;
+  }
+  HttpResponse response{.body = boost::json::serialize(reply_.whole(choices_))};
+  co_await exchange_.send(std::move(response));
+}
+
+/// The status is not sent before the first event: what fails at once has one of its own.
+asio::awaitable<void> Generation::stream() {
+  auto first = co_await answers_.next();
+  const auto* end = first ? std::get_if<Finished>(&first->event) : nullptr;
+  if (end && failure(*end)) {
+    const auto failed = take(*first);
+    co_await abandon();
+    if (!exchange_.gone())
+      co_await exchange_.send(*failed);
+    co_return;
+  }
+  std::optional<ApiError> failed;
+  if (co_await exchange_.begin_events())
+    failed = co_await write_stream(std::move(first));
+  if (failed || exchange_.gone())
+    co_await abandon();
+  if (exchange_.gone())
+    co_return;
+  std::string last =
+      failed ? Reply::failure(*failed) + "data: [DONE]\n\n" : reply_.epilogue(choices_);
+  co_await exchange_.write_events(std::move(last));
+  co_await exchange_.end_events();
+}
+
+/// Writes at once what is there, of whichever choice. While the client takes it, what comes is
+/// joined in the streams.
+asio::awaitable<std::optional<ApiError>>
+Generation::write_stream(std::optional<Answers::Item> item) {
+  while (item) {
+    std::string events;
+    for (; item; item = events.size() < limits::events_bytes ? answers_.try_next() : std::nullopt) {
+      if (auto failed = take(*item)) {
+        if (!events.empty())
+          co_await exchange_.write_events(std::move(events));
+        co_return failed;
+      }
+      events += events_of(*item);
+    }
+    if (!events.empty())
+      co_await exchange_.write_events(std::move(events));
+    if (exchange_.gone())
+      break;
+    item = co_await answers_.next();
+  }
+  co_return std::nullopt;
+}
+
+std::string Generation::events_of(Answers::Item& item) {
+  Choice& choice = choices_[item.index];
+  if (const auto* delta = std::get_if<Delta>(&item.event))
+    return reply_.part(choice, *delta);
+  return std::holds_alternative<Finished>(item.event) ? reply_.end(choice) : std::string();
+}
+
+/// For the log: counts and reasons, and texts only where the operator asked for them.
+void Generation::remark() const {
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  std::string reasons;
+  for (const Choice& choice : choices_) {
+    const Finished& end = choice.answer.end;
+    if (choice.index % std::size_t(asked_.n) == 0)
+      prompt_tokens += end.usage.prompt_tokens;
+    completion_tokens += end.usage.completion_tokens;
+    reasons += (reasons.empty() ? "" : ",") + std::string(to_string(end.reason));
+  }
+  exchange_.remark("stream", asked_.stream);
+  exchange_.remark("prompt_tokens", prompt_tokens);
+  exchange_.remark("completion_tokens", completion_tokens);
+  exchange_.remark("finish", reasons);
+  if (service_.settings().log_prompts)
+    exchange_.remark("body", exchange_.request().body);
+}
+
+asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
+  const auto body = parse_object(exchange.request().body);
+  if (!body)
+    co_return co_await exchange.send(body.error());
+  auto asked = read_request(api, *body, service.settings().defaults, service.vocabulary());
+  if (!asked)
+    co_return co_await exchange.send(asked.error());
+  if (const auto wrong = check_model(service, asked->model))
+    co_return co_await exchange.send(*wrong);
+  if (const auto full = service.check_room(asked->choices()))
+    co_return co_await exchange.send(*full);
+  if (const auto limit = service.settings().request_timeout; limit.count() > 0)
+    asked->request.deadline = limit;
+  Generation generation(service, exchange, std::move(*asked));
+  co_await generation.run();
+}
+
+} // namespace
+
+asio::awaitable<void> completions(Service& service, Exchange& exchange) {
+  return generate(service, exchange, Api::completions);
+}
+
+asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
+  return generate(service, exchange, Api::chat);
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,77 @@
+#include "apps/serve/keys.hpp"
+
+#include <array>
+#include <boost/beast/core/string.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+namespace paceline::apps::serve {
+namespace {
+
+std::string digest(std::string_view text) {
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr const char* blanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos)
+    return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+Result<Keys> read_file(const std::string& file) {
+  std::ifstream lines(file);
+  if (!lines)
+    return fail(ErrorCode::not_found, "cannot read the API keys in " + file,
+                "check that the file exists and may be read by this user");
+  Keys keys;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto key = trim(line); !key.empty() && key.front() != '#')
+      keys.add(key);
+  if (!keys.required()) // an empty file must not open the door to everybody
+    return fail(ErrorCode::invalid_argument, "there is no API key in " + file,
+                "write one key a line, or leave --api-key-file out");
+  return keys;
+}
+
+} // namespace
+
+Result<Keys> Keys::load(const std::string& file) {
+  if (!file.empty())
+    return read_file(file);
+  Keys keys;
+  const char* environment = std::getenv("PACELINE_API_KEY");
+  std::string_view rest = environment ? environment : "";
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    if (const auto key = trim(rest.substr(0, comma)); !key.empty())
+      keys.add(key);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  return keys;
+}
+
+void Keys::add(std::string_view key) {
+  digests_.push_back(digest(key));
+}
+
+bool Keys::accept(std::string_view authorization) const {
+  if (!required())
+    return true;
+  constexpr std::string_view scheme = "Bearer ";
+  if (!boost::beast::iequals(authorization.substr(0, scheme.size()), scheme))
+    return false;
+  const std::string given = digest(trim(authorization.substr(scheme.size())));
+  bool found = false;
+  for (const std::string& key : digests_) // all of them, found or not
+    found |= CRYPTO_memcmp(key.data(), given.data(), key.size()) == 0;
+  return found;
+}
+
+} // namespace paceline::apps::serve

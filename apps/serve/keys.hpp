@@ -1,0 +1,31 @@
+// API keys: who may ask.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::apps::serve {
+
+/// Keeps digests only, so that a key appears in no log, core file or comparison of lengths.
+class Keys {
+public:
+  /// No keys: everybody may ask.
+  Keys() = default;
+
+  /// file: one key a line; empty lines and those that begin with # do not count. Without a file,
+  /// the environment's PACELINE_API_KEY, which may hold several, separated by commas.
+  static Result<Keys> load(const std::string& file);
+
+  void add(std::string_view key);
+  bool required() const { return !digests_.empty(); }
+  /// authorization: a request's header field, "Bearer KEY". Takes equally long whatever it holds.
+  bool accept(std::string_view authorization) const;
+
+private:
+  std::vector<std::string> digests_; // SHA-256
+};
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,43 @@
+// The server's log on standard error: one line an event, with fields, for people or as JSON.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace spdlog {
+class logger;
+}
+
+namespace paceline::apps::serve {
+
+/// In the order in which they are shown.
+using LogFields = boost::json::object;
+
+/// Written by a thread of its own; when that cannot keep up, the oldest lines are lost.
+/// Threads: any.
+class Log {
+public:
+  enum class Level { debug, info, warning, error };
+
+  /// level: "debug", "info", "warning", "error" or "off".
+  Log(const std::string& level, bool as_json);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  /// event: what happened, such as "request". 2026-11-21T10:00:00.000Z info request id=...
+  /// status=200
+  void write(Level level, std::string_view event, const LogFields& fields = {});
+  void info(std::string_view event, const LogFields& fields = {}) {
+    write(Level::info, event, fields);
+  }
+
+private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+  bool as_json_;
+};
+
+} // namespace paceline::apps::serve

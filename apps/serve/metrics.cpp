@@ -1,0 +1,204 @@
+#include "apps/serve/metrics.hpp"
+
+#include <map>
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+namespace paceline::apps::serve {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+namespace {
+
+// vLLM's own, so that its dashboards work.
+const prometheus::Histogram::BucketBoundaries first_token_bounds{
+    .001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+    1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+const prometheus::Histogram::BucketBoundaries request_bounds{
+    .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+// And vLLM's again, with finer ones below its 10 ms.
+const prometheus::Histogram::BucketBoundaries token_bounds{
+    .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2,
+    .3,    .4,     .5,    .75,  1,     2.5,  5,   7.5,  10,  20,   40, 80};
+
+using Labels = std::vector<ClientMetric::Label>;
+
+/// Families of one page, all with the same labels besides their own.
+class Page {
+public:
+  explicit Page(Labels common) : common_(std::move(common)) {}
+
+  void counter(const std::string& name, const std::string& help, double value) {
+    counters(name, help, "", {{"", value}});
+  }
+  void gauge(const std::string& name, const std::string& help, double value) {
+    ClientMetric metric = labelled();
+    metric.gauge.value = value;
+    family(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
+  }
+  /// One counter for each value of `label`.
+  void counters(const std::string& name, const std::string& help, const std::string& label,
+                const std::vector<std::pair<std::string, double>>& values) {
+    MetricFamily& all = family(name, help, MetricType::Counter);
+    for (const auto& [of, value] : values) {
+      ClientMetric metric = labelled();
+      if (!label.empty())
+        metric.label.push_back({label, of});
+      metric.counter.value = value;
+      all.metric.push_back(std::move(metric));
+    }
+  }
+  void histogram(const std::string& name, const std::string& help,
+                 const prometheus::Histogram& values) {
+    ClientMetric metric = values.Collect();
+    metric.label = common_;
+    family(name, help, MetricType::Histogram).metric.push_back(std::move(metric));
+  }
+  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+private:
+  ClientMetric labelled() const {
+    ClientMetric metric;
+    metric.label = common_;
+    return metric;
+  }
+  MetricFamily& family(const std::string& name, const std::string& help, MetricType type) {
+    MetricFamily& added = families_.emplace_back();
+    added.name = name;
+    added.help = help;
+    added.type = type;
+    return added;
+  }
+
+  Labels common_;
+  std::vector<MetricFamily> families_;
+};
+
+double share(std::size_t part, std::size_t whole) {
+  return whole ? double(part) / double(whole) : 0;
+}
+
+void add_engine(Page& page, const Metrics& m) {
+  page.gauge("vllm:num_requests_running", "Requests in the batch.", m.running);
+  page.gauge("vllm:num_requests_waiting", "Requests that wait for a place in it.", m.waiting);
+  page.gauge("vllm:kv_cache_usage_perc", "Share of the KV cache's pages in use, 0 to 1.",
+             share(m.kv_pages_used, m.kv_pages_total));
+  page.counter("vllm:num_preemptions_total", "Requests that lost their pages and were recomputed.",
+               double(m.preemptions));
+  page.counter("vllm:prompt_tokens_total", "Prompt tokens taken in.", double(m.prompt_tokens));
+  page.counter("vllm:generation_tokens_total", "Tokens generated.", double(m.generated_tokens));
+}
+
+void add_speculation(Page& page, const Metrics& m) {
+  page.counter("vllm:spec_decode_num_drafts_total", "Windows that were judged.", double(m.windows));
+  page.counter("vllm:spec_decode_num_draft_tokens_total",
+               "Tokens in them, those behind a rejection included.", double(m.window_tokens));
+  page.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens accepted.",
+               double(m.accepted));
+  std::vector<std::pair<std::string, double>> by_position;
+  for (const std::uint64_t count : m.accepted_by_position)
+    by_position.emplace_back(std::to_string(by_position.size()), double(count));
+  page.counters("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                "Drafted tokens accepted, by their position in the window.", "position",
+                by_position);
+  page.counter("paceline_drafted_tokens_total", "Tokens drafted.", double(m.drafted));
+  page.counter("paceline_judged_tokens_total",
+               "Drafted tokens judged: accepted ones and first rejections.", double(m.judged));
+  page.counter("paceline_discarded_tokens_total", "Drafted tokens that were never judged.",
+               double(m.drafted > m.judged ? m.drafted - m.judged : 0));
+  page.counter("paceline_lookahead_rounds_total", "Rounds that had a lookahead to hit.",
+               double(m.lookahead_rounds));
+  page.counters("paceline_lookahead_hits_total", "Rounds whose next window was ready.", "kind",
+                {{"chain", double(m.lookahead_hits)}, {"fork", double(m.fork_hits)}});
+}
+
+void add_actors(Page& page, const Metrics& m) {
+  page.counters("paceline_lane_busy_seconds_total",
+                "Time in which a lane computed: its rate is the lane's busy share.", "lane",
+                {{"target", m.target_busy_seconds}, {"draft", m.draft_busy_seconds}});
+  page.counter("paceline_overlapped_seconds_total", "Drafting time under target time.",
+               m.overlapped_seconds);
+  page.counter("paceline_rounds_total", "Target steps that judged or drew tokens.",
+               double(m.rounds));
+  page.counter("paceline_actor_restarts_total", "Actors restarted by the supervisor.",
+               double(m.restarts));
+  page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));
+  page.gauge("paceline_kv_pages", "Pages of the KV cache.", double(m.kv_pages_total));
+  page.gauge("paceline_kv_pages_used", "Those that requests hold.", double(m.kv_pages_used));
+  page.gauge("paceline_kv_pages_quarantined", "Those that only steps in flight hold.",
+             double(m.kv_pages_quarantined));
+}
+
+const char* finished_reason(FinishReason reason) {
+  switch (reason) {
+  case FinishReason::stop: return "stop";
+  case FinishReason::length: return "length";
+  case FinishReason::cancelled: return "abort";
+  case FinishReason::deadline:
+  case FinishReason::error: return "error";
+  }
+  return "error";
+}
+
+} // namespace
+
+struct ServerMetrics::Parts {
+  Labels labels;
+  prometheus::Histogram first_token{first_token_bounds};
+  prometheus::Histogram token_gap{token_bounds};
+  prometheus::Histogram whole{request_bounds};
+  prometheus::Histogram queue{request_bounds};
+  std::map<std::string, double> ended{{"abort", 0}, {"error", 0}, {"length", 0}, {"stop", 0}};
+  std::map<std::string, double> answered; ///< By status.
+};
+
+ServerMetrics::ServerMetrics(std::string model) : parts_(std::make_unique<Parts>()) {
+  parts_->labels = {{"engine", "0"}, {"model_name", std::move(model)}};
+}
+ServerMetrics::~ServerMetrics() = default;
+
+void ServerMetrics::first_token(double after) {
+  parts_->first_token.Observe(after);
+}
+
+void ServerMetrics::more_tokens(double after, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) // tokens of one round come together
+    parts_->token_gap.Observe(after / double(count));
+}
+
+void ServerMetrics::finished(const Finished& end, double took) {
+  parts_->ended[finished_reason(end.reason)] += 1;
+  parts_->whole.Observe(took);
+  parts_->queue.Observe(end.timing.queue_seconds);
+}
+
+void ServerMetrics::answered(unsigned status) {
+  parts_->answered[std::to_string(status)] += 1;
+}
+
+std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
+  Page page(parts_->labels);
+  page.histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.",
+                 parts_->first_token);
+  page.histogram("vllm:inter_token_latency_seconds",
+                 "Between two tokens; those of one round share its time.", parts_->token_gap);
+  page.histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its last token.",
+                 parts_->whole);
+  page.histogram("vllm:request_queue_time_seconds", "Waiting for a place in the batch.",
+                 parts_->queue);
+  page.counters("vllm:request_success_total", "Requests that ended, by reason.", "finished_reason",
+                {parts_->ended.begin(), parts_->ended.end()});
+  add_engine(page, engine);
+  add_speculation(page, engine);
+  add_actors(page, engine);
+  page.counters("paceline_http_responses_total", "HTTP requests answered, by status.", "status",
+                {parts_->answered.begin(), parts_->answered.end()});
+  page.gauge("paceline_http_connections", "Connections open.", open.connections);
+  page.gauge("paceline_http_requests", "HTTP requests being answered.", open.requests);
+  return page.text();
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,350 @@
+#include "apps/serve/openai_request.hpp"
+
+#include "apps/limits.hpp"
+#include "apps/serve/fields.hpp"
+#include "apps/serve/unsupported.hpp"
+#include "apps/validators.hpp"
+#include "sampling/limits.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <limits>
+
+namespace paceline::apps::serve {
+namespace json = boost::json;
+namespace {
+
+namespace bounds = sampling::limits;
+
+constexpr std::int64_t int_max = std::numeric_limits<int>::max();
+constexpr int completion_tokens_default = 16; // as OpenAI's and vLLM's /v1/completions
+constexpr double logit_bias_max = 100;
+constexpr double smallest_positive = 1e-6; // what the engine takes for "above 0"
+
+std::optional<ApiError> problem(std::string param, const std::string& what) {
+  return ApiError{
+      .status = 400, .message = what, .param = std::move(param), .code = "invalid_value"};
+}
+
+std::optional<float> as_float(std::optional<double> number) {
+  return number ? std::optional(float(*number)) : std::nullopt;
+}
+
+template <class T, class U>
+void take(T& field, const std::optional<U>& given) {
+  if (given)
+    field = T(*given);
+}
+
+void read_seed(Fields& fields, Sampling& sampling) {
+  const auto* value = fields.find("seed");
+  if (!value)
+    return;
+  if (const auto* small = value->if_int64())
+    sampling.seed = std::uint64_t(*small); // negative ones too: any 64 bits are a seed
+  else if (const auto* large = value->if_uint64())
+    sampling.seed = *large;
+  else
+    fields.wrong("seed", "a whole number of at most 64 bits");
+}
+
+void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
+  const auto* biases = fields.nested("logit_bias");
+  if (!biases)
+    return;
+  if (biases->size() > std::size_t(bounds::logit_bias_max))
+    return fields.wrong("logit_bias", fmt::format("at most {} entries", bounds::logit_bias_max));
+  Fields entries(*biases, "logit_bias");
+  for (const auto& [name, value] : *biases) {
+    TokenId id = -1;
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (wrong != std::errc() || end != name.data() + name.size() || id < 0 || id >= vocabulary)
+      return fields.wrong("logit_bias",
+                          fmt::format("keyed by token ids from 0 to {}", vocabulary - 1));
+    if (const auto bias = entries.number(name, -logit_bias_max, logit_bias_max))
+      sampling.logit_bias.emplace_back(id, float(*bias));
+  }
+  fields.wrong(entries.error());
+}
+
+void read_sampling(Fields& fields, Sampling& sampling, int vocabulary) {
+  sampling.temperature = as_float(fields.number("temperature", 0, 100));
+  sampling.top_p = as_float(fields.number("top_p", smallest_positive, 1));
+  sampling.min_p = as_float(fields.number("min_p", 0, 1));
+  sampling.presence_penalty = as_float(fields.number("presence_penalty", -2, 2));
+  sampling.frequency_penalty = as_float(fields.number("frequency_penalty", -2, 2));
+  sampling.repetition_penalty =
+      as_float(fields.number("repetition_penalty", smallest_positive, 100));
+  if (const auto top_k = fields.integer("top_k", -1, 1 << 30)) // vLLM's -1: all
+    sampling.top_k = int(*top_k < 0 ? 0 : *top_k);
+  read_seed(fields, sampling);
+  read_logit_bias(fields, sampling, vocabulary);
+}
+
+void read_stop(Fields& fields, std::vector<std::string>& stops) {
+  const auto* value = fields.find("stop");
+  if (!value)
+    return;
+  const std::string wanted = fmt::format("a string, or a list of at most {}, of 1 to {} bytes each",
+                                         bounds::stop_strings_max, bounds::stop_string_bytes_max);
+  const json::array one{*value};
+  const json::array& list = value->is_array() ? value->get_array() : one;
+  for (const json::value& stop : list)
+    if (const auto* text = stop.if_string();
+        text && !text->empty() && text->size() <= std::size_t(bounds::stop_string_bytes_max))
+      stops.emplace_back(*text);
+    else
+      return fields.wrong("stop", wanted);
+  if (stops.size() > std::size_t(bounds::stop_strings_max))
+    fields.wrong("stop", wanted);
+}
+
+template <class T>
+void read_choice(Fields& fields, std::string_view name, std::optional<T>& field,
+                 const Choices<T>& choices) {
+  const auto given = fields.text(name);
+  if (!given)
+    return;
+  field = meaning(choices, *given);
+  if (!field)
+    fields.wrong(name, names(choices));
+}
+
+void read_window(Fields& fields, Request& request) {
+  const auto* window = fields.find("window");
+  if (!window || (window->is_string() && window->get_string() == "auto"))
+    return;
+  take(request.window.emplace(0), fields.integer("window", 1, bounds::window_max));
+}
+
+/// {"mode", "window", "verify"}: ours, so what it does not know is an error.
+void read_speculation(Fields& fields, Request& request) {
+  const auto* object = fields.nested("speculation");
+  if (!object)
+    return;
+  Fields inner(*object, "speculation");
+  for (const auto& [name, value] : *object)
+    if (name != "mode" && name != "window" && name != "verify")
+      inner.wrong(problem(inner.path(name), inner.path(name) +
+                                                " is not known: speculation has mode, window and "
+                                                "verify"));
+  read_choice(inner, "mode", request.speculation,
+              {{"off", SpeculationMode::off},
+               {"sync", SpeculationMode::sync},
+               {"overlap", SpeculationMode::overlap},
+               {"auto", SpeculationMode::automatic}});
+  std::optional<VerifyRule> rule;
+  read_choice(inner, "verify", rule,
+              {{"auto", VerifyRule::automatic},
+               {"rejection", VerifyRule::rejection},
+               {"coupled", VerifyRule::coupled},
+               {"match", VerifyRule::match}});
+  take(request.verify, rule);
+  read_window(inner, request);
+  fields.wrong(inner.error());
+}
+
+void read_stream(Fields& fields, Asked& asked) {
+  take(asked.stream, fields.boolean("stream"));
+  const auto* options = fields.nested("stream_options");
+  if (!options)
+    return;
+  if (!asked.stream)
+    return fields.wrong("stream_options", "left out unless stream is true");
+  Fields inner(*options, "stream_options");
+  take(asked.include_usage, inner.boolean("include_usage"));
+  fields.wrong(inner.error());
+}
+
+/// What both kinds of request have.
+void read_common(Fields& fields, Asked& asked, int vocabulary) {
+  Request& request = asked.request;
+  take(asked.model, fields.text("model"));
+  take(asked.n, fields.integer("n", 1, limits::choices_max));
+  read_stream(fields, asked);
+  read_stop(fields, request.stop);
+  take(request.ignore_eos, fields.boolean("ignore_eos"));
+  read_sampling(fields, request.sampling, vocabulary);
+  read_speculation(fields, request);
+}
+
+/// prompt: a string, a list of them, ids, or a list of lists of ids.
+std::optional<ApiError> read_prompts(Fields& fields, std::vector<Prompt>& prompts, int vocabulary) {
+  const auto* value = fields.find("prompt");
+  if (!value)
+    return problem("prompt", "prompt is missing: give a string, a list of strings, token ids or a "
+                             "list of lists of token ids");
+  if (const auto* text = value->if_string()) {
+    prompts.emplace_back(std::string(*text));
+    return std::nullopt;
+  }
+  const auto* list = value->if_array();
+  if (!list || list->empty())
+    return problem("prompt", "prompt must be a string, a list of strings, token ids or a list of "
+                             "lists of token ids, and not empty");
+  if (list->front().is_number()) {
+    auto ids = read_ids(*value, "prompt", vocabulary);
+    if (!ids)
+      return ids.error();
+    prompts.emplace_back(std::move(*ids));
+    return std::nullopt;
+  }
+  if (list->size() > std::size_t(limits::choices_max))
+    return problem("prompt", fmt::format("prompt has {} entries: give at most {}", list->size(),
+                                         limits::choices_max));
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const json::value& each = (*list)[i];
+    const std::string name = fmt::format("prompt[{}]", i);
+    if (each.is_string() && list->front().is_string()) {
+      prompts.emplace_back(std::string(each.get_string()));
+      continue;
+    }
+    if (list->front().is_string() || !each.is_array() || each.get_array().empty())
+      return problem(name, name + (list->front().is_string() ? " must be a string, as the first is"
+                                                             : " must be a list of token ids"));
+    auto ids = read_ids(each, name, vocabulary);
+    if (!ids)
+      return ids.error();
+    prompts.emplace_back(std::move(*ids));
+  }
+  return std::nullopt;
+}
+
+void read_completion(Fields& fields, Asked& asked, int vocabulary) {
+  fields.wrong(read_prompts(fields, asked.prompts, vocabulary));
+  Request& request = asked.request;
+  request.max_tokens =
+      int(fields.integer("max_tokens", 0, int_max).value_or(completion_tokens_default));
+  take(asked.echo, fields.boolean("echo"));
+  if (const auto count = fields.integer("logprobs", 0, bounds::top_logprobs_max)) {
+    request.logprobs = true;
+    request.top_logprobs = int(*count);
+    request.prompt_logprobs = asked.echo;
+  }
+}
+
+void read_chat(Fields& fields, Asked& asked, const json::object& body) {
+  auto messages = read_messages(body);
+  if (messages)
+    asked.messages = std::move(*messages);
+  else
+    fields.wrong(messages.error());
+  Request& request = asked.request;
+  const auto most = fields.integer("max_tokens", 1, int_max);
+  const auto newer = fields.integer("max_completion_tokens", 1, int_max);
+  if (newer || most)
+    request.max_tokens = int(newer ? *newer : *most);
+  take(request.logprobs, fields.boolean("logprobs"));
+  take(request.top_logprobs, fields.integer("top_logprobs", 0, bounds::top_logprobs_max));
+  if (request.top_logprobs > 0 && !request.logprobs)
+    fields.wrong("top_logprobs", "left out unless logprobs is true");
+}
+
+/// content: a string, or a list of {"type": "text", "text"}.
+ApiResult<std::string> read_content(const json::value& content, const std::string& name) {
+  if (const auto* text = content.if_string())
+    return std::string(*text);
+  const auto* parts = content.if_array();
+  if (!parts)
+    return refuse(*problem(name, name + " must be a string, or a list of text parts"));
+  std::string whole;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    const std::string part_name = fmt::format("{}[{}]", name, i);
+    const auto* part = (*parts)[i].if_object();
+    if (!part)
+      return refuse(*problem(part_name, part_name + " must be an object"));
+    Fields fields(*part, part_name);
+    const auto type = fields.text("type");
+    if (!fields.error() && type != "text")
+      fields.wrong("type", "\"text\": images, sound and files are not supported");
+    const auto text = fields.text("text");
+    if (!text)
+      fields.wrong("text", "a string");
+    if (fields.error())
+      return refuse(*fields.error());
+    whole += *text;
+  }
+  return whole;
+}
+
+ApiResult<ChatMessage> read_message(const json::value& value, const std::string& name) {
+  const auto* object = value.if_object();
+  if (!object)
+    return refuse(*problem(name, name + " must be an object with role and content"));
+  Fields fields(*object, name);
+  for (const char* unsupported : {"tool_calls", "function_call", "audio"})
+    if (fields.find(unsupported))
+      fields.wrong(problem(fields.path(unsupported),
+                           fields.path(unsupported) + " is not supported: leave it out"));
+  ChatMessage message;
+  message.role = fields.text("role").value_or("");
+  if (message.role == "developer") // what OpenAI calls it since o1; templates know "system"
+    message.role = "system";
+  if (message.role != "system" && message.role != "user" && message.role != "assistant")
+    fields.wrong("role", "system, developer, user or assistant");
+  if (fields.error())
+    return refuse(*fields.error());
+  const auto* content = fields.find("content");
+  auto text = read_content(content ? *content : json::value(), fields.path("content"));
+  if (!text)
+    return refuse(std::move(text.error()));
+  message.content = std::move(*text);
+  return message;
+}
+
+} // namespace
+
+ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::string& name,
+                                         int vocabulary) {
+  const auto* array = list.if_array();
+  if (!array)
+    return refuse(*problem(name, name + " must be a list of token ids"));
+  std::vector<TokenId> ids;
+  ids.reserve(array->size());
+  for (const json::value& value : *array) {
+    const auto* id = value.if_int64();
+    if (!id || *id < 0 || *id >= vocabulary)
+      return refuse(
+          *problem(name, fmt::format("{} must hold token ids from 0 to {}", name, vocabulary - 1)));
+    ids.push_back(TokenId(*id));
+  }
+  return ids;
+}
+
+ApiResult<std::vector<ChatMessage>> read_messages(const json::object& body) {
+  const auto* list = body.if_contains("messages");
+  if (!list || !list->is_array() || list->get_array().empty() ||
+      list->get_array().size() > std::size_t(limits::messages_max))
+    return refuse(*problem("messages", fmt::format("messages must be a list of 1 to {} objects "
+                                                   "with role and content",
+                                                   limits::messages_max)));
+  std::vector<ChatMessage> messages;
+  for (const json::value& value : list->get_array()) {
+    auto message = read_message(value, fmt::format("messages[{}]", messages.size()));
+    if (!message)
+      return refuse(std::move(message.error()));
+    messages.push_back(std::move(*message));
+  }
+  return messages;
+}
+
+ApiResult<Asked> read_request(Api api, const json::object& body, const Request& defaults,
+                              int vocabulary) {
+  Asked asked;
+  asked.api = api;
+  asked.request = defaults;
+  Fields fields(body);
+  fields.wrong(find_unsupported(body));
+  if (api == Api::chat)
+    read_chat(fields, asked, body);
+  else
+    read_completion(fields, asked, vocabulary);
+  read_common(fields, asked, vocabulary);
+  if (asked.choices() > limits::choices_max)
+    fields.wrong("n", fmt::format("such that prompts times n are at most {}", limits::choices_max));
+  if (fields.error())
+    return refuse(*fields.error());
+  return asked;
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,258 @@
+#include "apps/serve/openai_response.hpp"
+
+#include "apps/output.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace paceline::apps::serve {
+namespace json = boost::json;
+namespace {
+
+constexpr const char* replacement = "\xEF\xBF\xBD"; // U+FFFD: bytes that are no whole character
+
+std::size_t characters(const std::string& text) {
+  return std::size_t(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  }));
+}
+
+/// What only the last part of a choice says.
+void add_end(json::object& choice, const Finished& end) {
+  choice["finish_reason"] = to_string(end.reason);
+  choice["stop_reason"] =
+      end.stop_match.empty() ? json::value(nullptr) : json::value(end.stop_match);
+  choice["seed"] = end.seed;
+  choice["reproducible"] = end.reproducible;
+}
+
+void add(SpeculationStats& sum, const SpeculationStats& more) {
+  sum.drafted += more.drafted;
+  sum.judged += more.judged;
+  sum.accepted += more.accepted;
+  sum.rounds += more.rounds;
+  sum.lookahead_hits += more.lookahead_hits;
+  sum.fork_hits += more.fork_hits;
+  sum.lookahead_rounds += more.lookahead_rounds;
+}
+
+std::string data(const json::object& object) {
+  return "data: " + json::serialize(object) + "\n\n";
+}
+
+} // namespace
+
+Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
+    : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
+      include_usage_(asked.include_usage), head_(std::move(head)) {}
+
+json::object Reply::object(const char* kind) const {
+  return {{"id", head_.id},
+          {"object", kind},
+          {"created", head_.created},
+          {"model", head_.model},
+          {"system_fingerprint", head_.fingerprint}};
+}
+
+/// Prompts count once, however many answers they have.
+json::object Reply::usage(const std::vector<Choice>& choices) const {
+  Usage sum;
+  SpeculationStats stats;
+  for (const Choice& choice : choices) {
+    const Finished& end = choice.answer.end;
+    if (choice.index == 0)
+      stats = end.speculation;
+    else
+      add(stats, end.speculation);
+    sum.completion_tokens += end.usage.completion_tokens;
+    if (choice.index % std::size_t(n_) == 0) {
+      sum.prompt_tokens += end.usage.prompt_tokens;
+      sum.cached_tokens += end.usage.cached_tokens;
+    }
+  }
+  return {{"prompt_tokens", sum.prompt_tokens},
+          {"completion_tokens", sum.completion_tokens},
+          {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", sum.cached_tokens}}},
+          {"completion_tokens_details",
+           {{"accepted_prediction_tokens", stats.accepted},
+            {"rejected_prediction_tokens", stats.judged - stats.accepted}}},
+          {"speculation", speculation_json(stats, sum.completion_tokens)}};
+}
+
+json::object Reply::whole(std::vector<Choice>& choices) const {
+  json::object reply = object(api_ == Api::chat ? "chat.completion" : "text_completion");
+  auto& list = reply["choices"].emplace_array();
+  for (Choice& choice : choices) {
+    json::object one{{"index", choice.index}};
+    if (api_ == Api::chat)
+      one["message"] = {
+          {"role", "assistant"}, {"content", choice.answer.text}, {"refusal", nullptr}};
+    else
+      one["text"] = choice.echo + choice.answer.text;
+    json::value scores;
+    if (logprobs_ && choice.prompt) {
+      scores = logprobs(choice, choice.prompt->logprobs, true);
+      const json::value more = logprobs(choice, choice.answer.logprobs, false);
+      for (const auto& [name, values] : more.get_object())
+        for (const json::value& value : values.get_array())
+          scores.at(name).as_array().push_back(value);
+    } else if (logprobs_) {
+      choice.offset = characters(choice.echo);
+      scores = logprobs(choice, choice.answer.logprobs, false);
+    }
+    one["logprobs"] = std::move(scores);
+    add_end(one, choice.answer.end);
+    list.push_back(std::move(one));
+  }
+  reply["usage"] = usage(choices);
+  return reply;
+}
+
+// ---- streams ----
+
+std::string Reply::event(json::object choice) const {
+  json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+  reply["choices"] = json::array{std::move(choice)};
+  if (include_usage_)
+    reply["usage"] = nullptr;
+  return data(reply);
+}
+
+json::object Reply::chunk(const Choice& choice, std::string text, json::value scores,
+                          bool with_role) const {
+  json::object one{{"index", choice.index}};
+  if (api_ == Api::chat) {
+    json::object delta{{"content", std::move(text)}};
+    if (with_role)
+      delta["role"] = "assistant";
+    one["delta"] = std::move(delta);
+  } else {
+    one["text"] = std::move(text);
+  }
+  one["logprobs"] = std::move(scores);
+  one["finish_reason"] = nullptr;
+  return one;
+}
+
+/// What stands before the first part of a choice: a role, or the prompt.
+std::string Reply::opening(Choice& choice) const {
+  if (std::exchange(choice.begun, true))
+    return {};
+  if (api_ == Api::chat)
+    return event(chunk(choice, "", nullptr, true));
+  if (choice.echo.empty())
+    return {};
+  json::value scores;
+  if (logprobs_ && choice.prompt)
+    scores = logprobs(choice, choice.prompt->logprobs, true);
+  choice.offset = characters(choice.echo);
+  return event(chunk(choice, choice.echo, std::move(scores), false));
+}
+
+std::string Reply::part(Choice& choice, const Delta& delta) const {
+  std::string events = opening(choice);
+  if (delta.text.empty() && !logprobs_)
+    return events; // held back, until a character or a stop string is decided
+  json::value scores;
+  if (logprobs_)
+    scores = logprobs(choice, delta.logprobs, false);
+  return events + event(chunk(choice, delta.text, std::move(scores), false));
+}
+
+std::string Reply::end(Choice& choice) const {
+  std::string events = opening(choice);
+  json::object last = chunk(choice, "", nullptr, false);
+  if (api_ == Api::chat)
+    last["delta"] = json::object();
+  add_end(last, choice.answer.end);
+  return events + event(std::move(last));
+}
+
+std::string Reply::epilogue(const std::vector<Choice>& choices) const {
+  std::string events;
+  if (include_usage_) {
+    json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+    reply["choices"] = json::array();
+    reply["usage"] = usage(choices);
+    events = data(reply);
+  }
+  return events + "data: [DONE]\n\n";
+}
+
+std::string Reply::failure(const ApiError& error) {
+  return "data: " + error_json(error) + "\n\n";
+}
+
+// ---- log-probabilities ----
+
+json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
+                            bool prompt) const {
+  if (api_ == Api::chat)
+    return chat_logprobs(tokens);
+  return completion_logprobs(choice, tokens, prompt);
+}
+
+/// A token's text within a text: what it is behind itself, since some lose a blank at the front.
+std::string Reply::piece(TokenId id) const {
+  const std::string alone = engine_->detokenize({id});
+  const std::string twice = engine_->detokenize({id, id});
+  return twice.size() >= alone.size() ? twice.substr(alone.size()) : alone;
+}
+
+json::object Reply::chat_token(TokenId id, float logprob) const {
+  const std::string text = piece(id);
+  json::value bytes;
+  if (text.find(replacement) == std::string::npos) { // else part of a character: nobody knows
+    auto& list = bytes.emplace_array();
+    for (const char c : text)
+      list.emplace_back(int(static_cast<unsigned char>(c)));
+  }
+  return {{"token", text}, {"logprob", double(logprob)}, {"bytes", std::move(bytes)}};
+}
+
+json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
+  json::array content;
+  for (const TokenLogprob& token : tokens) {
+    json::object one = chat_token(token.token, token.logprob);
+    auto& top = one["top_logprobs"].emplace_array();
+    for (const auto& [id, logprob] : token.top)
+      top.push_back(chat_token(id, logprob));
+    content.push_back(std::move(one));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+/// prompt: the first token has nothing before it, and so no probability.
+json::object Reply::completion_logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
+                                        bool prompt) const {
+  json::array texts;
+  json::array values;
+  json::array tops;
+  json::array offsets;
+  for (const TokenLogprob& token : tokens) {
+    std::string text = piece(token.token);
+    offsets.emplace_back(choice.offset);
+    choice.offset += characters(text);
+    if (prompt && texts.empty()) {
+      values.emplace_back(nullptr);
+      tops.emplace_back(nullptr);
+    } else {
+      values.emplace_back(double(token.logprob));
+      json::object top;
+      for (const auto& [id, logprob] : token.top)
+        top.emplace(piece(id), double(logprob)); // of two with one text, the likelier
+      top.emplace(text, double(token.logprob));
+      tops.push_back(std::move(top));
+    }
+    texts.emplace_back(std::move(text));
+  }
+  return {{"tokens", std::move(texts)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,77 @@
+#include "apps/serve/router.hpp"
+
+#include "apps/serve/endpoints.hpp"
+
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace {
+
+const std::array routes{
+    Route{.method = "POST", .path = "/v1/completions", .long_running = true, .answer = completions},
+    Route{.method = "POST",
+          .path = "/v1/chat/completions",
+          .long_running = true,
+          .answer = chat_completions},
+    Route{.method = "GET", .path = "/v1/models", .answer = list_models},
+    Route{.method = "GET", .path = "/v1/models/", .answer = show_model},
+    Route{.method = "POST", .path = "/tokenize", .answer = tokenize},
+    Route{.method = "POST", .path = "/detokenize", .answer = detokenize},
+    Route{.method = "GET", .path = "/version", .for_everybody = true, .answer = version},
+    Route{.method = "GET", .path = "/health", .for_everybody = true, .answer = health},
+    Route{.method = "GET", .path = "/ready", .for_everybody = true, .answer = ready},
+    Route{.method = "GET", .path = "/metrics", .for_everybody = true, .answer = metrics},
+};
+
+bool leads(const Route& route, std::string_view path) {
+  return route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
+                                   : path == route.path;
+}
+
+} // namespace
+
+ApiResult<const Route*> find_route(std::string_view method, std::string_view path,
+                                   std::string& allowed) {
+  for (const Route& route : routes) {
+    if (!leads(route, path))
+      continue;
+    if (method == route.method || (method == "HEAD" && route.method == "GET"))
+      return &route;
+    allowed = route.method;
+  }
+  if (allowed.empty())
+    return refuse({.status = 404,
+                   .message = fmt::format("there is no {}: docs/serving.md lists what there is",
+                                          path.empty() ? "such path" : path),
+                   .code = "not_found"});
+  return refuse({.status = 405,
+                 .message = fmt::format("{} does not take {}: use {}", path, method, allowed),
+                 .code = "method_not_allowed"});
+}
+
+std::string decode_target(std::string_view target) {
+  if (const auto scheme = target.find("://"); scheme != std::string_view::npos && scheme < 6) {
+    const auto path = target.find('/', scheme + 3); // a proxy's form, with the host in it
+    target = path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  target = target.substr(0, target.find('?'));
+  std::string path;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] != '%') {
+      path += target[i];
+      continue;
+    }
+    unsigned code = 0;
+    const char* digits = target.data() + i + 1;
+    if (i + 2 >= target.size() || std::from_chars(digits, digits + 2, code, 16).ptr != digits + 2 ||
+        code < ' ')
+      return {};
+    path += char(code);
+    i += 2;
+  }
+  return path.starts_with('/') ? path : std::string();
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,167 @@
+#include "apps/serve/server.hpp"
+
+#include "apps/serve/connection.hpp"
+#include "apps/serve/tls.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+
+std::string name_of(const tcp::endpoint& endpoint) {
+  const bool six = endpoint.address().is_v6();
+  return fmt::format("{}{}{}:{}", six ? "[" : "", endpoint.address().to_string(), six ? "]" : "",
+                     endpoint.port());
+}
+
+tl::unexpected<Error> cannot_bind(const tcp::endpoint& endpoint, error_code why) {
+  std::string hint = "choose another --host or --port";
+  if (why == asio::error::address_in_use)
+    hint = "another program uses it: stop that, or choose another --port";
+  else if (why == asio::error::access_denied)
+    hint = "ports below 1024 are for root: choose another --port";
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("cannot listen on {} ({})", name_of(endpoint), why.message()), hint);
+}
+
+} // namespace
+
+Server::~Server() = default;
+
+Result<void> Server::bind(const Settings& settings) {
+  auto keys = Keys::load(settings.api_key_file);
+  if (!keys)
+    return tl::unexpected(std::move(keys.error()));
+  if (!settings.tls_certificate.empty() || !settings.tls_key.empty()) {
+    auto tls = open_tls(settings.tls_certificate, settings.tls_key);
+    if (!tls)
+      return tl::unexpected(std::move(tls.error()));
+    tls_ = std::move(*tls);
+  }
+  error_code unknown;
+  const auto addresses = tcp::resolver(io_).resolve(settings.host, std::to_string(settings.port),
+                                                    tcp::resolver::passive, unknown);
+  if (unknown || addresses.empty())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("there is no address {} ({})", settings.host, unknown.message()),
+                "give --host a name or an address of this machine");
+  for (const auto& entry : addresses) {
+    if (settings.port == 0 && !acceptors_.empty())
+      break; // each would get a port of its own
+    if (auto bound = listen(entry.endpoint()); !bound)
+      return bound;
+  }
+  service_ = std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys));
+  return {};
+}
+
+Result<void> Server::listen(const tcp::endpoint& endpoint) {
+  Acceptor acceptor(io_);
+  error_code failed;
+  acceptor.open(endpoint.protocol(), failed);
+  if (!failed)
+    acceptor.set_option(asio::socket_base::reuse_address(true), failed);
+  if (!failed && endpoint.address().is_v6())
+    acceptor.set_option(asio::ip::v6_only(true), failed); // so that 0.0.0.0 can be bound beside ::
+  if (!failed)
+    acceptor.bind(endpoint, failed);
+  if (!failed)
+    acceptor.listen(asio::socket_base::max_listen_connections, failed);
+  if (failed)
+    return cannot_bind(endpoint, failed);
+  acceptors_.push_back(std::move(acceptor));
+  return {};
+}
+
+std::uint16_t Server::port() const {
+  return acceptors_.front().local_endpoint().port();
+}
+
+std::string Server::address() const {
+  return (tls_ ? "https://" : "http://") + name_of(acceptors_.front().local_endpoint());
+}
+
+void Server::start() {
+  for (Acceptor& acceptor : acceptors_)
+    asio::co_spawn(io_, accept(acceptor), asio::detached);
+}
+
+asio::awaitable<void> Server::accept(Acceptor& acceptor) {
+  asio::steady_timer pause(io_);
+  while (acceptor.is_open()) {
+    auto [failed, socket] = co_await acceptor.async_accept(as_result);
+    if (!failed) {
+      asio::co_spawn(io_, run(std::move(socket)), asio::detached);
+    } else if (failed != asio::error::operation_aborted &&
+               failed != asio::error::connection_aborted) { // too many files: wait for some
+      service_->log().write(Log::Level::warning, "accept", {{"error", failed.message()}});
+      pause.expires_after(limits::accept_pause);
+      co_await pause.async_wait(as_result);
+    }
+  }
+}
+
+asio::awaitable<void> Server::run(tcp::socket socket) {
+  const int most = service_->settings().max_connections;
+  if (service_->connections >= 2 * most)
+    co_return; // not even told
+  const bool full = service_->connections >= most;
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls_.get(), *service_);
+  connections_.insert(connection.get());
+  try {
+    if (full)
+      co_await connection->turn_away();
+    else
+      co_await connection->run();
+  } catch (const std::exception& error) { // of this connection only
+    service_->log().write(Log::Level::error, "exception", {{"what", error.what()}});
+  }
+  connections_.erase(connection.get());
+}
+
+void Server::drain(std::function<void()> closed) {
+  if (std::exchange(draining_, true))
+    return give_up();
+  closed_ = std::move(closed);
+  farewell_.expires_after(service_->settings().drain_timeout);
+  farewell_.async_wait([this](error_code cancelled) {
+    if (!cancelled)
+      give_up();
+  });
+  service_->drain([this] { stop(); });
+}
+
+/// Tells what still runs, and waits no longer than that takes.
+void Server::give_up() {
+  service_->cancel_all();
+  farewell_.expires_after(limits::farewell_time);
+  farewell_.async_wait([this](error_code cancelled) {
+    if (!cancelled)
+      stop();
+  });
+}
+
+void Server::stop() {
+  farewell_.cancel();
+  for (Acceptor& acceptor : acceptors_) {
+    error_code ignored;
+    acceptor.close(ignored);
+  }
+  for (Connection* connection : connections_)
+    connection->close();
+  if (closed_)
+    std::exchange(closed_, nullptr)();
+}
+
+} // namespace paceline::apps::serve

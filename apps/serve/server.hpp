@@ -1,0 +1,65 @@
+// The server's life: bind, accept, drain.
+#pragma once
+
+#include "apps/serve/service.hpp"
+#include "apps/serve/settings.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace paceline::apps::serve {
+
+class Connection;
+
+/// Threads: its io_context's, which must be one; `open` and `drain` may be posted to it.
+class Server {
+public:
+  explicit Server(boost::asio::io_context& io) : io_(io), farewell_(io) {}
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  /// Reads keys and certificate, binds the addresses. What cannot be is an error that says how to
+  /// mend it.
+  Result<void> bind(const Settings& settings);
+  std::uint16_t port() const;
+  /// "http://127.0.0.1:8000"
+  std::string address() const;
+  /// Accepts connections; requests that need the engine are told 503 until `open`.
+  void start();
+  /// engine: must outlive the io_context's run.
+  void open(Engine& engine) { service_->open(engine); }
+
+  /// Lets what runs finish, for as long as the settings say; refuses what is new. Then closes
+  /// everything, so that the io_context has nothing left to do. Again: does not wait any more.
+  /// closed: called once everything is.
+  void drain(std::function<void()> closed = {});
+  /// Closes everything now.
+  void stop();
+  Service& service() { return *service_; }
+
+private:
+  using Acceptor = boost::asio::ip::tcp::acceptor;
+
+  Result<void> listen(const boost::asio::ip::tcp::endpoint& endpoint);
+  boost::asio::awaitable<void> accept(Acceptor& acceptor);
+  boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket);
+  void give_up();
+
+  boost::asio::io_context& io_;
+  boost::asio::steady_timer farewell_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<boost::asio::ssl::context> tls_;
+  std::vector<Acceptor> acceptors_;
+  std::set<Connection*> connections_;
+  std::function<void()> closed_;
+  bool draining_ = false;
+};
+
+} // namespace paceline::apps::serve

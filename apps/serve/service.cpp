@@ -1,0 +1,89 @@
+#include "apps/serve/service.hpp"
+
+#include "apps/serve/answers.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <ctime>
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+
+Service::Service(asio::any_io_executor executor, const Settings& settings, Keys keys)
+    : executor_(std::move(executor)), settings_(settings), keys_(std::move(keys)),
+      log_(settings.log_level, settings.log_json), metrics_(settings.model_names.front()),
+      started_(std::time(nullptr)) {}
+
+void Service::open(Engine& engine) {
+  engine_ = &engine;
+  const ModelInfo target = engine.target();
+  vocabulary_ = target.vocabulary;
+  fingerprint_ = fmt::format("paceline-{}-{}-{}-{}", PACELINE_VERSION, target.device, target.kernel,
+                             target.dtype);
+  if (state_ == State::loading)
+    state_ = State::ready;
+}
+
+void Service::drain(std::function<void()> idle) {
+  state_ = State::draining;
+  idle_ = std::move(idle);
+  if (answering_ == 0 && idle_)
+    std::exchange(idle_, nullptr)();
+}
+
+void Service::cancel_all() {
+  for (Answers* answers : running_)
+    answers->cancel();
+}
+
+Service::Answering::~Answering() {
+  if (--service_->answering_ == 0 && service_->idle_)
+    std::exchange(service_->idle_, nullptr)();
+}
+
+Service::Admission::Admission(Service& service, Answers& answers, int count)
+    : service_(&service), answers_(&answers), count_(count) {
+  service.open_ += count;
+  service.running_.insert(&answers);
+}
+
+Service::Admission::~Admission() {
+  service_->open_ -= count_;
+  service_->running_.erase(answers_);
+}
+
+std::optional<ApiError> Service::check_room(int count) const {
+  if (open_ + count <= settings_.max_open)
+    return std::nullopt;
+  return ApiError{.status = 429,
+                  .message = fmt::format("{} answers are under way or waiting, and {} is the most: "
+                                         "try again later",
+                                         open_, settings_.max_open),
+                  .code = "overloaded",
+                  .retry_after_seconds = 1};
+}
+
+asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> work) {
+  if (bytes <= limits::encode_here_bytes) {
+    work();
+    co_return;
+  }
+  const auto working = [this, work = std::move(work)](auto handler) {
+    asio::post(aside_, [work, handler = std::move(handler),
+                        home = asio::make_work_guard(executor_)]() mutable {
+      work();
+      asio::post(home.get_executor(), std::move(handler));
+    });
+  };
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(working,
+                                                                       asio::use_awaitable);
+}
+
+std::string Service::metrics_text() const {
+  return metrics_.text(engine_ ? engine_->metrics() : Metrics{},
+                       {.connections = connections, .requests = answering_});
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,110 @@
+// What all connections share: the engine, who may ask, how much, and what is to be told.
+#pragma once
+
+#include "apps/serve/errors.hpp"
+#include "apps/serve/exchange.hpp"
+#include "apps/serve/keys.hpp"
+#include "apps/serve/log.hpp"
+#include "apps/serve/metrics.hpp"
+#include "apps/serve/settings.hpp"
+#include "paceline/engine.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace paceline::apps::serve {
+
+class Answers;
+
+/// Threads: the server's only, but for `aside`.
+class Service {
+public:
+  enum class State { loading, ready, draining };
+
+  Service(boost::asio::any_io_executor executor, const Settings& settings, Keys keys);
+
+  const Settings& settings() const { return settings_; }
+  const Keys& keys() const { return keys_; }
+  Log& log() { return log_; }
+  ServerMetrics& metrics() { return metrics_; }
+  boost::asio::any_io_executor executor() const { return executor_; }
+  std::int64_t started() const { return started_; } ///< Seconds since 1970.
+
+  /// engine: must outlive the last request.
+  void open(Engine& engine);
+  State state() const { return state_; }
+  /// Valid unless the state is `loading`.
+  Engine& engine() const { return *engine_; }
+  int vocabulary() const { return vocabulary_; }
+  /// Identifies what decides on bits: version, device, kernel, number format.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+  /// From now on new requests are refused. idle: called once when none is being answered any more.
+  void drain(std::function<void()> idle);
+  /// What still runs is told so.
+  void cancel_all();
+
+  /// A number of answers under way, counted until this object goes.
+  class Admission {
+  public:
+    Admission(Service& service, Answers& answers, int count);
+    Admission(const Admission&) = delete;
+    Admission& operator=(const Admission&) = delete;
+    ~Admission();
+
+  private:
+    Service* service_;
+    Answers* answers_;
+    int count_;
+  };
+  /// Why that many more are not possible now.
+  std::optional<ApiError> check_room(int count) const;
+
+  /// Runs `work` on a thread of its own when it is about this many bytes of text, so that other
+  /// requests need not wait for it.
+  boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);
+
+  /// For the life of one HTTP request that is being answered.
+  class Answering {
+  public:
+    explicit Answering(Service& service) : service_(&service) { ++service.answering_; }
+    Answering(const Answering&) = delete;
+    Answering& operator=(const Answering&) = delete;
+    ~Answering();
+
+  private:
+    Service* service_;
+  };
+
+  /// The engine said that it cannot go on, or that it can.
+  void note_health(bool well) { well_ = well; }
+  bool well() const { return well_; }
+
+  int connections = 0; ///< Open ones.
+  std::string metrics_text() const;
+
+private:
+  boost::asio::any_io_executor executor_;
+  Settings settings_;
+  Keys keys_;
+  Log log_;
+  ServerMetrics metrics_;
+  std::int64_t started_;
+  State state_ = State::loading;
+  bool well_ = true;
+  Engine* engine_ = nullptr;
+  int vocabulary_ = 0;
+  std::string fingerprint_;
+  int open_ = 0;      ///< Answers.
+  int answering_ = 0; ///< HTTP requests.
+  std::set<Answers*> running_;
+  std::function<void()> idle_;
+  boost::asio::thread_pool aside_{1};
+};
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,40 @@
+// What the operator of a server chooses (`paceline serve --help`).
+#pragma once
+
+#include "apps/limits.hpp"
+#include "paceline/request.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::apps::serve {
+
+struct Settings {
+  std::string host = "127.0.0.1";       ///< An address or a name; all its addresses are bound.
+  std::uint16_t port = 8000;            ///< 0: any that is free.
+  std::vector<std::string> model_names; ///< Under which clients ask for the model; not empty.
+
+  std::string api_key_file;    ///< One key a line; empty: those of the environment, if any.
+  std::string tls_certificate; ///< PEM files; both or none.
+  std::string tls_key;
+
+  std::size_t max_body_bytes = limits::body_bytes;
+  int max_connections = limits::connections;
+  int max_open = 272;        ///< Answers waiting or running; the engine's own bound.
+  int max_prompt_tokens = 0; ///< 0: what the context takes.
+  std::chrono::milliseconds receive_timeout = limits::receive_time;
+  std::chrono::milliseconds idle_timeout = limits::idle_time;
+  std::chrono::milliseconds write_timeout = limits::write_time;
+  std::chrono::milliseconds request_timeout = limits::request_time; ///< 0: none.
+  std::chrono::milliseconds drain_timeout = limits::drain_time;
+
+  std::string log_level = "info"; ///< "debug", "info", "warning", "error", "off"
+  bool log_json = false;
+  bool log_prompts = false; ///< Prompts and answers into the log.
+
+  Request defaults; ///< What a request does not say: the rule of verification.
+};
+
+} // namespace paceline::apps::serve

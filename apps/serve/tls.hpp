@@ -1,0 +1,16 @@
+// TLS, as the operator's certificate has it.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <boost/asio/ssl/context.hpp>
+#include <memory>
+#include <string>
+
+namespace paceline::apps::serve {
+
+/// certificate, key: PEM files; the certificate's may hold its chain. TLS 1.2 or newer.
+Result<std::unique_ptr<boost::asio::ssl::context>> open_tls(const std::string& certificate,
+                                                            const std::string& key);
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,73 @@
+// A connection's bytes, with or without TLS behind one type.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/system/error_code.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace paceline::apps::serve {
+
+/// An AsyncReadStream and AsyncWriteStream, as Asio and Beast want them.
+class Transport {
+public:
+  using Socket = boost::asio::ip::tcp::socket;
+  using executor_type = Socket::executor_type;
+
+  /// tls: null for plain TCP; else must outlive this.
+  Transport(Socket socket, boost::asio::ssl::context* tls);
+
+  /// Of TLS; true at once without.
+  boost::asio::awaitable<bool> handshake();
+  /// Says that nothing more will be written.
+  boost::asio::awaitable<void> finish_writing();
+  /// Operations under way complete with operation_aborted.
+  void cancel();
+  void close();
+  /// Small writes go out at once, and a peer that is dead is noticed. timeout: for data that nobody
+  /// acknowledges.
+  void set_options(std::chrono::milliseconds timeout);
+  std::string peer() const;
+
+  executor_type get_executor() { return socket().get_executor(); }
+
+  template <class Buffers, class Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    return boost::asio::async_initiate<Token, Signature>(
+        [this](auto handler, const Buffers& into) {
+          if (tls_)
+            tls_->async_read_some(into, std::move(handler));
+          else
+            plain_->async_read_some(into, std::move(handler));
+        },
+        token, buffers);
+  }
+  template <class Buffers, class Token>
+  auto async_write_some(const Buffers& buffers, Token&& token) {
+    return boost::asio::async_initiate<Token, Signature>(
+        [this](auto handler, const Buffers& from) {
+          if (tls_)
+            tls_->async_write_some(from, std::move(handler));
+          else
+            plain_->async_write_some(from, std::move(handler));
+        },
+        token, buffers);
+  }
+
+private:
+  using Signature = void(boost::system::error_code, std::size_t);
+  using Tls = boost::asio::ssl::stream<Socket>;
+  Socket& socket() { return tls_ ? tls_->next_layer() : *plain_; }
+
+  std::unique_ptr<Socket> plain_; // one of the two
+  std::unique_ptr<Tls> tls_;
+  std::string peer_;
+};
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,165 @@
+#include "models/chat_template.hpp"
+
+#include "models/chat_template/interpreter.hpp"
+#include "models/chat_template/parser.hpp"
+#include "models/files.hpp"
+#include "models/scripted.hpp"
+#include "models/tokenizer.hpp"
+
+#include <boost/json/array.hpp>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace paceline::models {
+namespace json = boost::json;
+namespace {
+
+constexpr const char* plain_format = R"({{ opening }}{% for message in messages -%}
+{% if message.role == 'system' %}{{ message.content | trim }}
+{% else %}{{ message.role | capitalize }}: {{ message.content | trim }}
+{% endif %}
+{{ '\n' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %})";
+
+/// The end of whatever the model writes as the other's part.
+const std::vector<std::string> plain_stops{"\nUser:"};
+
+Error error_of(const jinja::Failure& failure, const std::string& name, int line) {
+  const bool unsupported = failure.code == ErrorCode::unsupported;
+  return {failure.code,
+          fmt::format("{}, line {}: {}{}", name, failure.line > 0 ? failure.line : line,
+                      shown(failure.what, 400), unsupported ? " is not supported" : ""),
+          unsupported ? "put the conversation into a prompt yourself, or change the template"
+                      : "change the conversation, or mend the template"};
+}
+
+Result<std::string> read_text(const std::string& path) {
+  return MappedFile::open(path).and_then([&](const MappedFile& file) -> Result<std::string> {
+    if (file.bytes().size() > limits::template_bytes_max)
+      return fail(ErrorCode::corrupt, shown_path(path) + " is too long for a chat template",
+                  "mend the file");
+    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  });
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+/// What tokenizer_config.json calls its special tokens: each a text, or an object that has it.
+ChatTemplate::Variables special_tokens(const json::object& config) {
+  ChatTemplate::Variables out;
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    const json::value* token = config.if_contains(name);
+    if (token && token->is_object())
+      token = token->get_object().if_contains("content");
+    if (token && token->is_string())
+      out.emplace_back(name, sanitize_utf8(std::string_view(token->get_string())));
+  }
+  return out;
+}
+
+/// A template as it stands in a JSON file: a text, or a list of templates with names, of which the
+/// default is for conversations. None: there is no template.
+Result<std::optional<std::string>> template_in(const std::string& path,
+                                               const json::object& object) {
+  const json::value* value = object.if_contains("chat_template");
+  if (!value || value->is_null())
+    return std::nullopt;
+  if (value->is_array())
+    for (const json::value& each : value->get_array()) {
+      const json::object* named = each.if_object();
+      const json::value* name = named ? named->if_contains("name") : nullptr;
+      if (name && *name == "default")
+        value = named->if_contains("template");
+    }
+  if (!value || !value->is_string())
+    return fail(ErrorCode::corrupt,
+                shown_path(path) + ": chat_template is neither a text nor a list with a 'default'",
+                "mend the file");
+  return std::string(value->get_string());
+}
+
+} // namespace
+
+Result<ChatTemplate> ChatTemplate::parse(std::string name, std::string_view source,
+                                         Variables variables) {
+  if (source.size() > limits::template_bytes_max)
+    return fail(ErrorCode::corrupt, name + " is too long for a chat template",
+                fmt::format("use one of at most {} bytes", limits::template_bytes_max));
+  ChatTemplate out;
+  try {
+    out.template_ =
+        std::make_shared<const jinja::Template>(jinja::parse_template(name, sanitize_utf8(source)));
+  } catch (const jinja::Failure& failure) {
+    return tl::unexpected(error_of(failure, name, 1));
+  }
+  out.variables_ = std::move(variables);
+  return out;
+}
+
+ChatTemplate ChatTemplate::plain(const std::string& opening) {
+  auto out = parse("the plain chat format", plain_format, {{"opening", opening}});
+  out->stops_ = plain_stops;
+  return *std::move(out);
+}
+
+Result<ChatTemplate> ChatTemplate::load(const std::string& folder, const std::string& opening) {
+  if (is_scripted(folder))
+    return plain(opening);
+  Variables variables;
+  std::optional<std::string> source;
+  std::string path = folder + "/tokenizer_config.json";
+  if (exists(path)) {
+    const auto config = read_json_object(path);
+    if (!config)
+      return tl::unexpected(config.error());
+    variables = special_tokens(*config);
+    auto found = template_in(path, *config);
+    if (!found)
+      return tl::unexpected(found.error());
+    source = *std::move(found);
+  }
+  if (const std::string own = folder + "/chat_template.json"; exists(own)) {
+    auto found = read_json_object(own).and_then(
+        [&](const json::object& object) { return template_in(own, object); });
+    if (!found)
+      return tl::unexpected(found.error());
+    if (*found) {
+      source = *std::move(found);
+      path = own;
+    }
+  }
+  if (const std::string own = folder + "/chat_template.jinja"; exists(own)) {
+    auto found = read_text(own);
+    if (!found)
+      return tl::unexpected(found.error());
+    source = *std::move(found);
+    path = own;
+  }
+  return source ? parse(shown_path(path), *source, std::move(variables)) : plain(opening);
+}
+
+Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages,
+                                         bool add_generation_prompt, const std::tm& now) const {
+  using jinja::Value;
+  jinja::Interpreter interpreter(now);
+  try {
+    jinja::List list;
+    for (const ChatMessage& message : messages)
+      list.push_back(Value::dict({{"role", Value(sanitize_utf8(message.role))},
+                                  {"content", Value(sanitize_utf8(message.content))}}));
+    jinja::Members globals{{"messages", Value::list(std::move(list))},
+                           {"add_generation_prompt", Value(add_generation_prompt)},
+                           {"tools", Value(jinja::None{})},
+                           {"documents", Value(jinja::None{})}};
+    for (const auto& [name, text] : variables_)
+      globals.emplace_back(name, Value(text));
+    return interpreter.run(*template_, std::move(globals));
+  } catch (const jinja::Failure& failure) {
+    return tl::unexpected(error_of(failure, template_->name, interpreter.line()));
+  }
+}
+
+} // namespace paceline::models

@@ -1,0 +1,288 @@
+"""Drives `paceline serve` with OpenAI's own Python client, as its users do.
+
+    ./dev reference openai_check
+
+Every call has to give what the client's types promise, and what the same seed gives elsewhere.
+Prints one line a check; the exit status says whether all passed.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import openai
+
+PROGRAM = "build/release/apps/paceline"
+KEY = "a-key-of-the-check"
+PROMPT = "def fibonacci(n):"
+CHAT = [
+    {"role": "system", "content": "You write Python."},
+    {"role": "user", "content": "Sort a list."},
+]
+
+checks = []
+
+
+def check(function):
+    checks.append(function)
+    return function
+
+
+@contextlib.contextmanager
+def server(*options):
+    """A server of the demo pair on a port of its own; gives its address."""
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+        keys.write(KEY + "\n")
+        keys.flush()
+        command = [PROGRAM, "serve", "--port", "0", "--api-key-file", keys.name,
+                   "--log-level", "off", *options]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0, "the server did not end in good order"
+
+
+def metric(address, name):
+    with urllib.request.urlopen(address + "/metrics") as page:
+        lines = [line for line in page.read().decode().splitlines() if line.startswith(name)]
+    return float(lines[0].rsplit(" ", 1)[1])
+
+
+def await_idle(address):
+    while metric(address, "vllm:num_requests_running") or metric(address, "paceline_kv_pages_used"):
+        time.sleep(0.01)
+
+
+def expect(error, call):
+    try:
+        call()
+    except error as caught:
+        return caught
+    raise AssertionError(f"{error.__name__} was not raised")
+
+
+@check
+def models(client, _):
+    listed = client.models.list()
+    assert [model.id for model in listed] == ["demo"], listed
+    assert client.models.retrieve("demo").object == "model"
+
+
+@check
+def completion(client, _):
+    reply = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
+    again = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
+    assert reply.object == "text_completion" and reply.choices[0].text
+    assert reply.choices[0].text == again.choices[0].text
+    assert reply.choices[0].finish_reason in ("length", "stop")
+    assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
+    assert reply.usage.completion_tokens_details.accepted_prediction_tokens >= 0
+
+
+@check
+def completion_stream(client, _):
+    whole = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
+    stream = client.completions.create(
+        model="demo", prompt=PROMPT, max_tokens=32, seed=7, stream=True,
+        stream_options={"include_usage": True})
+    parts = list(stream)
+    assert "".join(part.choices[0].text for part in parts if part.choices) == whole.choices[0].text
+    assert parts[-1].usage == whole.usage or parts[-1].usage.total_tokens == whole.usage.total_tokens
+    assert not parts[-1].choices and len(parts) > 3
+
+
+@check
+def completion_lists(client, _):
+    reply = client.completions.create(
+        model="demo", prompt=["import", "class A"], n=2, max_tokens=8, seed=1)
+    assert [choice.index for choice in reply.choices] == [0, 1, 2, 3]
+    ids = client.completions.create(model="demo", prompt=[5, 6, 7], max_tokens=4)
+    assert ids.usage.prompt_tokens == 3
+    lists = client.completions.create(model="demo", prompt=[[5, 6], [7]], max_tokens=4)
+    assert lists.usage.prompt_tokens == 3 and len(lists.choices) == 2
+
+
+@check
+def completion_logprobs(client, _):
+    reply = client.completions.create(
+        model="demo", prompt=PROMPT, max_tokens=4, echo=True, logprobs=3, temperature=0)
+    scores = reply.choices[0].logprobs
+    assert reply.choices[0].text.startswith(PROMPT)
+    assert "".join(scores.tokens) == reply.choices[0].text
+    assert scores.token_logprobs[0] is None
+    assert all(value <= 0 for value in scores.token_logprobs[1:])
+    assert all(len(top) >= 3 for top in scores.top_logprobs[1:])
+    generated = scores.tokens[-4:]
+    greedy = [max(top, key=top.get) for top in scores.top_logprobs[-4:]]
+    assert generated == greedy, (generated, greedy)
+
+
+@check
+def chat(client, _):
+    reply = client.chat.completions.create(
+        model="demo", messages=CHAT, max_completion_tokens=24, seed=3)
+    assert reply.object == "chat.completion"
+    assert reply.choices[0].message.role == "assistant" and reply.choices[0].message.content
+    assert reply.system_fingerprint.startswith("paceline-")
+
+
+@check
+def chat_stream(client, _):
+    whole = client.chat.completions.create(
+        model="demo", messages=CHAT, max_tokens=24, seed=3, n=2)
+    texts = ["", ""]
+    reasons = [None, None]
+    for part in client.chat.completions.create(
+            model="demo", messages=CHAT, max_tokens=24, seed=3, n=2, stream=True):
+        for choice in part.choices:
+            texts[choice.index] += choice.delta.content or ""
+            reasons[choice.index] = choice.finish_reason or reasons[choice.index]
+    assert texts == [choice.message.content for choice in whole.choices]
+    assert reasons == [choice.finish_reason for choice in whole.choices]
+
+
+@check
+def chat_stream_helper(client, _):
+    with client.chat.completions.stream(
+            model="demo", messages=CHAT, max_tokens=12, seed=3) as stream:
+        for _event in stream:
+            pass
+        final = stream.get_final_completion()
+    assert final.choices[0].message.content
+
+
+@check
+def chat_logprobs(client, _):
+    reply = client.chat.completions.create(
+        model="demo", messages=CHAT, max_tokens=5, logprobs=True, top_logprobs=2)
+    for token in reply.choices[0].logprobs.content:
+        assert len(token.top_logprobs) == 2 and token.logprob <= 0
+        assert token.bytes is None or bytes(token.bytes).decode() == token.token
+
+
+@check
+def sampling(client, _):
+    banned = client.completions.create(
+        model="demo", prompt=PROMPT, max_tokens=8, temperature=0).choices[0].text
+    for more in ({"temperature": 1.2, "top_p": 0.9}, {"presence_penalty": 1.5},
+                 {"frequency_penalty": 1.5}, {"logit_bias": {"5": -100, "6": 100}},
+                 {"stop": ["\n\n", "return"]}, {"extra_body": {"top_k": 5, "min_p": 0.01}},
+                 {"extra_body": {"speculation": {"mode": "sync", "window": 3}}}):
+        assert client.completions.create(model="demo", prompt=PROMPT, max_tokens=8, **more)
+    stopped = client.completions.create(
+        model="demo", prompt=PROMPT, max_tokens=8, temperature=0, stop=banned[2:4])
+    assert banned[2:4] not in stopped.choices[0].text
+    assert stopped.choices[0].finish_reason == "stop"
+
+
+@check
+def errors(client, address):
+    def ask(**more):
+        return lambda: client.completions.create(
+            **{"model": "demo", "prompt": PROMPT, "max_tokens": 4, **more})
+
+    wrong = expect(openai.BadRequestError, ask(temperature=-1))
+    assert wrong.param == "temperature" and "temperature" in wrong.message
+    assert expect(openai.BadRequestError, ask(best_of=3)).param == "best_of"
+    assert expect(openai.BadRequestError, ask(prompt=[5] * 100_000)).status_code == 400
+    assert expect(openai.NotFoundError, ask(model="gpt-4o")).code == "model_not_found"
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    assert expect(openai.BadRequestError, lambda: client.chat.completions.create(
+        model="demo", messages=CHAT, tools=tools)).param == "tools"
+    image = [{"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]
+    assert "content" in expect(openai.BadRequestError, lambda: client.chat.completions.create(
+        model="demo", messages=image)).param
+    assert expect(openai.BadRequestError, lambda: client.chat.completions.create(
+        model="demo", messages=CHAT, response_format={"type": "json_object"}))
+    stranger = openai.OpenAI(base_url=address + "/v1", api_key="wrong", max_retries=0)
+    assert expect(openai.AuthenticationError, stranger.models.list).status_code == 401
+    assert expect(openai.NotFoundError, lambda: client.embeddings.create(
+        model="demo", input="x")).status_code == 404
+
+
+@check
+def cancel_by_closing(client, address):
+    for _ in range(20):
+        stream = client.completions.create(
+            model="demo", prompt=PROMPT, max_tokens=900, stream=True, extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+    await_idle(address)
+
+
+@check
+def many_at_once(_, address):
+    async def run():
+        async with openai.AsyncOpenAI(base_url=address + "/v1", api_key=KEY) as client:
+            async def one():
+                text = ""
+                stream = await client.completions.create(
+                    model="demo", prompt=PROMPT, max_tokens=24, seed=9, stream=True)
+                async for part in stream:
+                    text += part.choices[0].text
+                return text
+            return await asyncio.gather(*(one() for _ in range(50)))
+
+    texts = asyncio.run(run())
+    assert len(set(texts)) == 1, "the same seed gave different texts"
+
+
+def overload():
+    """A full server is retried by the client until there is room."""
+    with server("--max-num-seqs", "1", "--max-waiting", "0") as (address, _):
+        client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
+        first = client.completions.create(
+            model="demo", prompt=PROMPT, max_tokens=900, stream=True, extra_body={"ignore_eos": True})
+        next(iter(first))
+        refused = expect(openai.RateLimitError, lambda: client.completions.create(
+            model="demo", prompt=PROMPT, max_tokens=2))
+        assert refused.response.headers["retry-after"] == "1"
+        first.close()
+        patient = client.with_options(max_retries=5)
+        assert patient.completions.create(model="demo", prompt=PROMPT, max_tokens=2).choices
+
+
+def drain():
+    """SIGTERM while a stream runs: it comes to its end."""
+    with server() as (address, process):
+        client = openai.OpenAI(base_url=address + "/v1", api_key=KEY)
+        stream = client.completions.create(
+            model="demo", prompt=PROMPT, max_tokens=400, stream=True, extra_body={"ignore_eos": True})
+        parts = [next(iter(stream))]
+        process.terminate()
+        parts += list(stream)
+        assert parts[-1].choices[0].finish_reason == "length"
+
+
+def main():
+    failed = 0
+    os.environ.pop("OPENAI_API_KEY", None)
+
+    def run(function, *arguments):
+        try:
+            function(*arguments)
+            print(f"{function.__name__}: passed", flush=True)
+            return 0
+        except Exception as error:  # every check is to be seen, whatever the others do
+            print(f"{function.__name__}: FAILED: {type(error).__name__}: {error}", flush=True)
+            return 1
+
+    with server() as (address, _):
+        client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
+        for function in checks:
+            failed += run(function, client, address)
+    failed += run(overload) + run(drain)
+    print(f"openai {openai.__version__}: {len(checks) + 2 - failed} of {len(checks) + 2} passed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
