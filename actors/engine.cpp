@@ -206,6 +206,9 @@ std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special)
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->opened.tokenizer->decode(tokens);
 }
+std::string Engine::token_bytes(TokenId token) const {
+  return impl_->opened.tokenizer->bytes(token);
+}
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
                                         bool add_generation_prompt) const {
   const std::time_t now = std::time(nullptr);

@@ -16,6 +16,7 @@ struct Command {
 };
 
 Command add_generate(CLI::App& program);
+Command add_chat(CLI::App& program);
 Command add_demo(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_score(CLI::App& program);

@@ -37,6 +37,14 @@ Interrupt::~Interrupt() {
 Interrupt::Scope Interrupt::on_first(std::function<void()> action) {
   const std::lock_guard lock(mutex_);
   action_ = std::move(action);
+  each_ = false;
+  return Scope(*this);
+}
+
+Interrupt::Scope Interrupt::on_each(std::function<void()> action) {
+  const std::lock_guard lock(mutex_);
+  action_ = std::move(action);
+  each_ = true;
   return Scope(*this);
 }
 
@@ -65,7 +73,7 @@ void Interrupt::await() {
 void Interrupt::handle() {
   if (seen_ || !action_)
     _exit(status_interrupted);
-  seen_ = true;
+  seen_ = !each_;
   action_();
 }
 

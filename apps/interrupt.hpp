@@ -29,6 +29,8 @@ public:
     Interrupt* owner_;
   };
   [[nodiscard]] Scope on_first(std::function<void()> action);
+  /// The same for every Ctrl-C until the scope's end: none ends the program, none is `seen`.
+  [[nodiscard]] Scope on_each(std::function<void()> action);
 
   /// There was one; a scope's action has been called.
   bool seen() const;
@@ -39,6 +41,7 @@ private:
 
   mutable std::mutex mutex_;
   std::function<void()> action_;
+  bool each_ = false;
   bool seen_ = false;
   bool closing_ = false;
   std::thread thread_;

@@ -73,12 +73,8 @@ CLI::Option* add_draft_option(CLI::App& app, EngineOptions& engine) {
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
-  return add_choice<SpeculationMode>(app, "--speculation", engine.speculation,
-                                     {{"off", SpeculationMode::off},
-                                      {"sync", SpeculationMode::sync},
-                                      {"overlap", SpeculationMode::overlap},
-                                      {"auto", SpeculationMode::automatic}},
-                                     "How draft and target work together");
+  return add_choice(app, "--speculation", engine.speculation, speculation_choices(),
+                    "How draft and target work together");
 }
 
 void add_window_options(CLI::App& app, EngineOptions& engine) {
@@ -113,6 +109,22 @@ void settle_draft(EngineOptions& engine, const CLI::Option& draft, const CLI::Op
 }
 
 } // namespace
+
+const Choices<SpeculationMode>& speculation_choices() {
+  static const Choices<SpeculationMode> choices{{"off", SpeculationMode::off},
+                                                {"sync", SpeculationMode::sync},
+                                                {"overlap", SpeculationMode::overlap},
+                                                {"auto", SpeculationMode::automatic}};
+  return choices;
+}
+
+const Choices<VerifyRule>& verify_choices() {
+  static const Choices<VerifyRule> choices{{"auto", VerifyRule::automatic},
+                                           {"rejection", VerifyRule::rejection},
+                                           {"coupled", VerifyRule::coupled},
+                                           {"match", VerifyRule::match}};
+  return choices;
+}
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
@@ -155,13 +167,8 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
       ->type_name("N");
   const auto* mode = add_mode_option(app, engine);
   add_window_options(app, engine);
-  add_choice<VerifyRule>(
-      app, "--verify", request.verify,
-      {{"auto", VerifyRule::automatic},
-       {"rejection", VerifyRule::rejection},
-       {"coupled", VerifyRule::coupled},
-       {"match", VerifyRule::match}},
-      "How drafted tokens are judged; auto: coupled with a seed, else rejection");
+  add_choice(app, "--verify", request.verify, verify_choices(),
+             "How drafted tokens are judged; auto: coupled with a seed, else rejection");
   app.parse_complete_callback([&engine, draft, mode] { settle_draft(engine, *draft, *mode); });
 }
 

@@ -2,6 +2,7 @@
 // Request: what is written here is the only place where the command line meets them.
 #pragma once
 
+#include "apps/validators.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/request.hpp"
 
@@ -27,6 +28,10 @@ void add_sampling_options(CLI::App& app, Request& request);
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);
 void add_trace_option(CLI::App& app, EngineOptions& engine);
 CLI::Option* add_json_option(CLI::App& app, bool& json);
+
+/// The names of modes and rules.
+const Choices<SpeculationMode>& speculation_choices();
+const Choices<VerifyRule>& verify_choices();
 
 /// Both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);

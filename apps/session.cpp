@@ -7,10 +7,10 @@
 
 namespace paceline::apps {
 
-Result<Session> open_session(EngineOptions options) {
+Result<Session> open_session(EngineOptions options, SimulatedTime time) {
   ProgressLine line;
   options.progress = [&line](const std::string& what, double done) { line.show(what, done); };
-  options.virtual_time = simulated(options);
+  options.virtual_time = simulated(options) && time == SimulatedTime::virtual_clock;
   const auto begin = std::chrono::steady_clock::now();
   auto engine = Engine::open(std::move(options));
   if (!engine)

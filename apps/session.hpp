@@ -13,8 +13,12 @@ struct Session {
   double load_seconds = 0;
 };
 
-/// Shows progress while models load; simulated devices get virtual time.
-Result<Session> open_session(EngineOptions options);
+enum class SimulatedTime { virtual_clock, real_clock };
+
+/// Shows progress while models load. time: of simulated devices; a real clock lets a person see how
+/// fast they are, and other threads cancel requests.
+Result<Session> open_session(EngineOptions options,
+                             SimulatedTime time = SimulatedTime::virtual_clock);
 
 /// Reads the stream to its end. show: called with each delta as it comes; may be empty. A request
 /// that failed is an error; one that was cancelled is not.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace paceline::apps {
@@ -26,9 +27,7 @@ int write_all(int file, std::string_view text) {
 }
 
 std::string styled(const char* code, std::string_view text, bool terminal) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const bool plain = !terminal || (no_color != nullptr && *no_color != '\0');
-  return plain ? std::string(text) : fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  return shows_color(terminal) ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
 } // namespace
@@ -63,6 +62,23 @@ bool input_is_terminal() {
   return isatty(STDIN_FILENO) != 0;
 }
 
+bool moves_cursor(bool terminal) {
+  const char* kind = std::getenv("TERM");
+  return terminal && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+bool shows_color(bool terminal) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return moves_cursor(terminal) && (no_color == nullptr || *no_color == '\0');
+}
+
+ScreenSize screen_size() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+    return {};
+  return {size.ws_col, size.ws_row};
+}
+
 std::string dim(std::string_view text, bool terminal) {
   return styled("2", text, terminal);
 }
@@ -72,7 +88,8 @@ std::string bold(std::string_view text, bool terminal) {
 }
 
 ProgressLine::ProgressLine()
-    : next_(std::chrono::steady_clock::now() + progress_delay), enabled_(errors_are_terminal()) {}
+    : next_(std::chrono::steady_clock::now() + progress_delay),
+      enabled_(moves_cursor(errors_are_terminal())) {}
 
 ProgressLine::~ProgressLine() {
   clear();

@@ -30,7 +30,19 @@ bool output_is_terminal();
 bool errors_are_terminal();
 bool input_is_terminal();
 
-/// Dim or bold where standard output (or standard error) is a terminal and NO_COLOR is not set.
+/// A terminal that can go back over what it shows: TERM is set, and not "dumb".
+bool moves_cursor(bool terminal);
+/// One that does, and NO_COLOR is not set.
+bool shows_color(bool terminal);
+
+struct ScreenSize {
+  int columns = 80;
+  int rows = 24;
+};
+/// Of the terminal at standard output; where that is none, the usual size.
+ScreenSize screen_size();
+
+/// Dim or bold where standard output (or standard error) is a terminal that shows color.
 std::string dim(std::string_view text, bool terminal);
 std::string bold(std::string_view text, bool terminal);
 

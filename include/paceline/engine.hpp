@@ -169,6 +169,8 @@ public:
   /// add_special: with what the checkpoint puts before a text (such as a BOS).
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
+  /// One token's bytes inside a text: may be part of a UTF-8 character; none of a special token.
+  std::string token_bytes(TokenId token) const;
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
   /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with

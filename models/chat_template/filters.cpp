@@ -80,6 +80,20 @@ Value mapped(Interpreter& at, const Value& subject, Arguments&) {
   return Value(map(text_of(at, subject)));
 }
 
+/// Unlike the method of that name, an apostrophe is part of a word.
+Value title_filter(Interpreter& at, const Value& subject, Arguments&) {
+  std::string out;
+  bool begins = true;
+  const std::string text = text_of(at, subject);
+  for (const std::string_view c : characters(text)) {
+    const bool between = strip(c, Side::left).empty() ||
+                         (c.size() == 1 && std::string_view("-({[<").find(c) != c.npos);
+    out += between ? std::string(c) : begins ? upper(c) : lower(c);
+    begins = between;
+  }
+  return Value(std::move(out));
+}
+
 Value first(Interpreter& at, const Value& subject, Arguments&) {
   List items = items_of(subject, at.budget());
   return items.empty() ? Value(Undefined{"what is empty has no first item"}) : items.front();
@@ -290,7 +304,7 @@ constexpr Filter filters[] = {
     {"upper", mapped<upper>},
     {"lower", mapped<lower>},
     {"capitalize", mapped<capitalize>},
-    {"title", mapped<title>},
+    {"title", title_filter},
     {"first", first},
     {"last", last},
     {"list", list},

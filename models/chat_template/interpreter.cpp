@@ -140,14 +140,12 @@ List Interpreter::loop_items(const Statement& s, const Scope& scope) {
 
 Interpreter::Flow Interpreter::follow_loop(const Statement& s, Scope& scope) {
   const Value items = Value::list(loop_items(s, scope));
-  const Value* around = scope.find("loop");
-  const int depth = around && around->loop() ? around->loop()->depth + 1 : 1;
   const std::size_t count = length(items);
   for (std::size_t i = 0; i < count; ++i) {
     budget_.spend();
     Scope turn(&scope);
     assign(s.target, items.list()->items[i], turn);
-    turn.set("loop", Value(LoopValue{items, i, depth}));
+    turn.set("loop", Value(LoopValue{items, i}));
     if (follow(s.body, turn) == Flow::leave)
       return Flow::on;
   }

@@ -29,9 +29,9 @@ Value loop_member(const LoopValue& loop, const Value& self, const std::string& n
   if (name == "length")
     return Value::count(items.size());
   if (name == "depth")
-    return Value(std::int64_t(loop.depth));
+    return Value(std::int64_t(1)); // more in recursive loops only
   if (name == "depth0")
-    return Value(std::int64_t(loop.depth - 1));
+    return Value(std::int64_t(0));
   if (name == "previtem")
     return i > 0 ? items[i - 1] : Value(Undefined{"there is no previous item"});
   if (name == "nextitem")

@@ -26,7 +26,7 @@ std::vector<std::string_view> split_words(std::string_view text, std::int64_t sp
   std::vector<std::string_view> out;
   for (text = strip(text, Side::left); !text.empty(); text = strip(text, Side::left)) {
     if (splits >= 0 && std::int64_t(out.size()) == splits) {
-      out.push_back(strip(text, Side::right));
+      out.push_back(text);
       break;
     }
     std::size_t end = 0;
@@ -46,7 +46,7 @@ std::vector<std::string_view> split_words_from_right(std::string_view text, std:
   std::vector<std::string_view> out;
   for (text = strip(text, Side::right); !text.empty(); text = strip(text, Side::right)) {
     if (splits >= 0 && std::int64_t(out.size()) == splits) {
-      out.push_back(strip(text, Side::left));
+      out.push_back(text);
       break;
     }
     std::size_t begin = text.size();
@@ -267,8 +267,9 @@ std::string number_text(double x) {
   std::from_chars(buffer + e + (text[e + 1] == '+' ? 2 : 1), end, exponent);
   if (exponent < -4 || exponent >= 16)
     return std::string(text);
-  std::string fixed =
-      fmt::format("{:.{}f}", x, std::max(int(e) - 2 - (x < 0 || std::signbit(x)) - exponent, 0));
+  const int digits = int(e) - (text[0] == '-'); // with the point, if there is one
+  const int places = std::max(digits - 2, 0) - exponent;
+  std::string fixed = fmt::format("{:.{}f}", x, std::max(places, 0));
   return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;
 }
 

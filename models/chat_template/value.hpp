@@ -95,7 +95,6 @@ struct DictValue {
 struct LoopValue {
   Value items; ///< A list.
   std::size_t index = 0;
-  int depth = 1;
 };
 
 /// A macro, a function of the language's, or a method and what it is of.

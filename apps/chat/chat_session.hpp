@@ -1,0 +1,84 @@
+// A chat: models, settings, what was said, and what its commands do.
+#pragma once
+
+#include "apps/chat/command.hpp"
+#include "apps/chat/conversation.hpp"
+#include "apps/interrupt.hpp"
+#include "apps/session.hpp"
+#include "apps/terminal.hpp"
+#include "paceline/engine.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace paceline::apps {
+
+struct ChatOptions {
+  EngineOptions engine;
+  Request request; ///< Its prompt is replaced in each turn.
+  std::string system;
+  bool color = false;
+  bool quiet = false;
+  bool no_history = false;
+};
+
+/// What Ctrl-C means: the end of the answer that is being written, or of the line being typed.
+class Stopper {
+public:
+  explicit Stopper(Interrupt& interrupt);
+  ~Stopper();
+  Stopper(const Stopper&) = delete;
+  Stopper& operator=(const Stopper&) = delete;
+
+  /// From now on Ctrl-C cancels this; null: it ends the line being typed.
+  void answering(Stream* stream);
+  int wake() const { return pipe_[0]; } ///< Readable when typing was interrupted.
+  bool stopped() const;                 ///< An answer was, since the last `answering`.
+
+private:
+  void act();
+
+  mutable std::mutex mutex_;
+  Stream* stream_ = nullptr;
+  bool stopped_ = false;
+  int pipe_[2] = {-1, -1};
+  Interrupt::Scope scope_;
+};
+
+class ChatSession {
+public:
+  /// The output must outlive it.
+  ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out);
+
+  /// Answers, or does what a command says. False: it is time to leave.
+  Result<bool> take(const ChatCommand& command);
+  /// What opens a chat in a terminal.
+  std::string greeting() const;
+
+private:
+  Result<void> say(const std::string& text);
+  Result<Completion> answer(const Request& request);
+  Result<Request> next_request() const;
+  Result<void> show_or_change_models(const std::string& names);
+  void set_system(const std::string& text);
+  std::string models() const;
+  std::string statistics() const;
+  void remark(const std::string& text) const;
+  const Engine& engine() const { return session_->engine; }
+
+  ChatOptions options_;
+  std::unique_ptr<Session> session_;
+  Stopper& stopper_;
+  Output& out_;
+  Conversation conversation_;
+
+  // Of the whole session.
+  int answers_ = 0;
+  std::uint64_t tokens_ = 0;
+  double seconds_ = 0;
+  std::uint64_t prompt_tokens_ = 0;
+  std::uint64_t cached_tokens_ = 0;
+};
+
+} // namespace paceline::apps

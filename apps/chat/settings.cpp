@@ -1,0 +1,77 @@
+#include "apps/chat/settings.hpp"
+
+#include "apps/options.hpp"
+#include "paceline/event.hpp"
+#include "sampling/limits.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace paceline::apps {
+namespace {
+
+using Kind = ChatCommand::Kind;
+
+tl::unexpected<Error> refuse(const char* name, const std::string& given,
+                             const std::string& wanted) {
+  return fail(ErrorCode::invalid_argument, fmt::format("{} cannot be '{}'", name, given),
+              "give " + wanted);
+}
+
+template <class T>
+std::optional<T> number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
+                                                                  : std::nullopt;
+}
+
+Result<std::string> set_window(const std::string& given, Request& request) {
+  const auto window = number<int>(given);
+  if (given != "auto" && (!window || *window < 1 || *window > sampling::limits::window_max))
+    return refuse("/window", given, fmt::format("auto, or 1 to {}", sampling::limits::window_max));
+  request.window = window;
+  return "window " + given;
+}
+
+Result<std::string> set_temperature(const std::string& given, Request& request) {
+  const auto temperature = number<float>(given);
+  if (given != "default" && (!temperature || !(*temperature >= 0 && *temperature <= 100)))
+    return refuse("/temperature", given, "default, or 0 to 100");
+  request.sampling.temperature = temperature;
+  return "temperature " + given;
+}
+
+Result<std::string> set_seed(const std::string& given, Request& request) {
+  const auto seed = number<std::uint64_t>(given);
+  if (given != "random" && !seed)
+    return refuse("/seed", given, "random, or a whole number of at most 64 bits");
+  request.sampling.seed = seed;
+  return "seed " + given;
+}
+
+} // namespace
+
+Result<std::string> apply_setting(const ChatCommand& command, Request& request) {
+  const std::string& given = command.argument;
+  switch (command.kind) {
+  case Kind::speculation:
+    if (const auto mode = meaning(speculation_choices(), given)) {
+      request.speculation = *mode;
+      return "speculation " + given;
+    }
+    return refuse("/speculation", given, names(speculation_choices()));
+  case Kind::verify:
+    if (const auto rule = meaning(verify_choices(), given)) {
+      request.verify = *rule;
+      return "verify " + given;
+    }
+    return refuse("/verify", given, names(verify_choices()));
+  case Kind::window: return set_window(given, request);
+  case Kind::temperature: return set_temperature(given, request);
+  case Kind::seed: return set_seed(given, request);
+  default: return fail(ErrorCode::internal, "not a setting");
+  }
+}
+
+} // namespace paceline::apps

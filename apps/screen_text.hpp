@@ -1,0 +1,26 @@
+// Text as a terminal shows it: what is safe to print, and how wide it is.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::apps {
+
+/// Models write anything, escape sequences too. Control characters other than line ends and tabs
+/// become visible signs, and so do the characters that turn the direction of text around.
+/// text: whole UTF-8 characters.
+std::string printable(std::string_view text);
+
+/// Columns; tabs count as one, combining characters as none. text: one line.
+int display_width(std::string_view text);
+
+/// As much of a line's beginning as fits into `columns`.
+std::string_view clipped(std::string_view text, int columns);
+/// Clipped, or filled up with blanks.
+std::string fitted(std::string_view text, int columns);
+
+/// The text's lines, none wider than `columns`; tabs become blanks.
+std::vector<std::string> wrapped(std::string_view text, int columns);
+
+} // namespace paceline::apps
