@@ -59,7 +59,8 @@ Result<Engine> open_warm(const Options& options) {
   auto engine = Engine::open(std::move(engine_options));
   if (!engine || options.warmup_tokens == 0)
     return engine;
-  Request request; // the first request pays for pages, caches and clocks that rise
+  Request request;             // the first request pays for pages, caches and clocks that rise
+  request.prompt_tokens = {0}; // every vocabulary has it
   request.max_tokens = options.warmup_tokens;
   request.ignore_eos = true;
   if (auto warm = engine->complete(request); !warm)

@@ -278,6 +278,7 @@ asio::awaitable<void> Connection::watch_client() {
   while (buffer_.size() < limits::ahead_bytes) {
     const auto [failed, count] =
         co_await transport_.async_read_some(buffer_.prepare(read_bytes), as_result);
+    buffer_.commit(count); // even now: it may be the next request, and come with the cancellation
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none)
       co_return;
@@ -287,7 +288,6 @@ asio::awaitable<void> Connection::watch_client() {
       client_gone();
       break;
     }
-    buffer_.commit(count);
   }
   asio::steady_timer forever(transport_.get_executor(), asio::steady_timer::time_point::max());
   co_await forever.async_wait(as_result);

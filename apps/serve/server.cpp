@@ -144,6 +144,8 @@ void Server::drain(std::function<void()> closed) {
 
 /// Tells what still runs, and waits no longer than that takes.
 void Server::give_up() {
+  if (stopped_)
+    return;
   service_->cancel_all();
   farewell_.expires_after(limits::farewell_time);
   farewell_.async_wait([this](error_code cancelled) {
@@ -153,6 +155,7 @@ void Server::give_up() {
 }
 
 void Server::stop() {
+  stopped_ = true;
   farewell_.cancel();
   for (Acceptor& acceptor : acceptors_) {
     error_code ignored;

@@ -60,6 +60,7 @@ private:
   std::set<Connection*> connections_;
   std::function<void()> closed_;
   bool draining_ = false;
+  bool stopped_ = false;
 };
 
 } // namespace paceline::apps::serve

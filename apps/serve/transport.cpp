@@ -1,5 +1,7 @@
 #include "apps/serve/transport.hpp"
 
+#include "apps/limits.hpp"
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
@@ -62,6 +64,7 @@ void Transport::set_options(std::chrono::milliseconds timeout) {
   boost::system::error_code ignored; // they help, but nothing depends on them
   Socket& s = socket();
   s.set_option(asio::ip::tcp::no_delay(true), ignored);
+  s.set_option(asio::socket_base::send_buffer_size(int(limits::send_bytes)), ignored);
   s.set_option(asio::socket_base::keep_alive(true), ignored);
   s.set_option(TcpOption<TCP_KEEPIDLE>(keepalive_idle_seconds), ignored);
   s.set_option(TcpOption<TCP_KEEPINTVL>(keepalive_interval_seconds), ignored);

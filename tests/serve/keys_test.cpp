@@ -1,0 +1,97 @@
+// API keys.
+#include "apps/serve/keys.hpp"
+#include "tests/serve/live_server.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace paceline;
+using namespace paceline::apps::serve;
+using namespace paceline::testing;
+
+namespace {
+
+/// A file for one test.
+class KeyFile {
+public:
+  explicit KeyFile(const std::string& text) {
+    std::string name = (std::filesystem::temp_directory_path() / "paceline_keys_XXXXXX").string();
+    const int file = mkstemp(name.data());
+    REQUIRE(file >= 0);
+    close(file);
+    path_ = name;
+    std::ofstream(path_) << text;
+  }
+  ~KeyFile() { std::filesystem::remove(path_); }
+  KeyFile(const KeyFile&) = delete;
+  KeyFile& operator=(const KeyFile&) = delete;
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+} // namespace
+
+TEST_CASE("keys come from a file, one a line, and nothing else is accepted") {
+  const KeyFile file("# operators\nfirst-key\n\n  second-key \r\n");
+  const Keys keys = Keys::load(file.path()).value();
+  CHECK(keys.required());
+  for (const char* good :
+       {"Bearer first-key", "bearer first-key", "Bearer second-key", "Bearer  second-key "})
+    CHECK(keys.accept(good));
+  for (const char* bad : {"", "first-key", "Bearer", "Bearer ", "Bearer first", "Bearer first-keyx",
+                          "Bearer First-key", "Bearer # operators", "Basic first-key",
+                          "Bearer first-key second-key"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(keys.accept(bad));
+  }
+}
+
+TEST_CASE("a file without keys, or none, is an error: it must not let everybody in") {
+  const KeyFile empty("# nothing yet\n\n");
+  CHECK(Keys::load(empty.path()).error().code == ErrorCode::invalid_argument);
+  CHECK(Keys::load("/no/such/keys").error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("keys come from the environment where no file is named") {
+  setenv("PACELINE_API_KEY", "one, two", 1);
+  const Keys keys = Keys::load("").value();
+  unsetenv("PACELINE_API_KEY");
+  CHECK(keys.accept("Bearer one"));
+  CHECK(keys.accept("Bearer two"));
+  CHECK_FALSE(keys.accept("Bearer one, two"));
+  CHECK_FALSE(Keys::load("").value().required());
+}
+
+TEST_CASE("without a key only the watching endpoints answer, and bodies are not even read") {
+  const KeyFile file("secret\n");
+  Settings settings;
+  settings.api_key_file = file.path();
+  LiveServer server(scripted(), settings);
+  const HttpClient::Headers key{{"Authorization", "Bearer secret"}};
+  const std::string body = R"({"prompt": [1], "max_tokens": 1})";
+  for (const char* path : {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"}) {
+    CAPTURE(path);
+    const HttpReply reply = server.ask("POST", path, body);
+    CHECK(reply.status == 401);
+    CHECK(reply.headers.at("www-authenticate") == "Bearer");
+    CHECK(reply.json().at("error").at("type") == "authentication_error");
+    CHECK(reply.json().at("error").at("code") == "invalid_api_key");
+  }
+  CHECK(server.ask("GET", "/v1/models").status == 401);
+  CHECK(server.ask("GET", "/v1/models", "", key).status == 200);
+  CHECK(server.ask("POST", "/v1/completions", body, key).status == 200);
+  CHECK(server.ask("POST", "/v1/completions", body, {{"Authorization", "Bearer Secret"}}).status ==
+        401);
+  for (const char* path : {"/health", "/ready", "/version", "/metrics"})
+    CHECK(server.ask("GET", path).status == 200);
+
+  HttpClient client(server.port()); // refused before the body has come
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+  CHECK(client.read().status == 401);
+  CHECK(client.ended());
+}

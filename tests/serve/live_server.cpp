@@ -1,0 +1,89 @@
+#include "tests/serve/live_server.hpp"
+
+#include "tests/support/engine_fixture.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/json/serialize.hpp>
+
+namespace paceline::testing {
+
+EngineOptions demo_pair() {
+  EngineOptions options;
+  options.kv_memory_bytes = std::size_t(64) << 20;
+  return options;
+}
+
+EngineOptions scripted(const std::string& device) {
+  EngineOptions options;
+  options.target = ScriptedPair{.context = 65'536}.target();
+  options.draft.clear();
+  options.device = device;
+  options.kv_memory_bytes = std::size_t(64) << 20;
+  return options;
+}
+
+LiveServer::LiveServer(EngineOptions engine, const apps::serve::Settings& settings)
+    : server_(io_), engine_(open_engine(std::move(engine))) {
+  apps::serve::Settings chosen = settings;
+  chosen.port = 0;
+  if (chosen.model_names.empty())
+    chosen.model_names = {"demo"};
+  if (chosen.log_level == "info")
+    chosen.log_level = "off";
+  if (const auto bound = server_.bind(chosen); !bound)
+    FAIL(bound.error().text());
+  port_ = server_.port();
+  server_.open(engine_);
+  server_.start();
+  thread_ = std::thread([this] { io_.run(); });
+}
+
+LiveServer::~LiveServer() {
+  if (!thread_.joinable())
+    return;
+  drain();
+  drain(); // does not wait
+  join();
+}
+
+void LiveServer::drain() {
+  boost::asio::post(io_, [this] { server_.drain(); });
+}
+
+void LiveServer::join() {
+  thread_.join();
+}
+
+HttpReply LiveServer::ask(const std::string& method, const std::string& target,
+                          const std::string& body, const HttpClient::Headers& headers) const {
+  return HttpClient(port_).ask(method, target, body, headers);
+}
+
+boost::json::object LiveServer::post(const std::string& target,
+                                     const boost::json::object& body) const {
+  const HttpReply reply = ask("POST", target, boost::json::serialize(body));
+  INFO(reply.body);
+  REQUIRE(reply.status == 200);
+  return reply.json();
+}
+
+double LiveServer::metric(const std::string& name) const {
+  const std::string page = "\n" + ask("GET", "/metrics").body;
+  const auto at = page.find("\n" + name);
+  INFO(name);
+  REQUIRE(at != std::string::npos);
+  const auto value = page.find("} ", at);
+  return std::stod(page.substr(value + 2));
+}
+
+void LiveServer::await_idle() {
+  const auto busy = [this] {
+    const Metrics now = engine_.metrics();
+    return now.running + now.waiting > 0 || now.kv_pages_used > 0 ||
+           metric("paceline_http_requests") > 1; // the one that asks
+  };
+  while (busy())
+    std::this_thread::yield();
+}
+
+} // namespace paceline::testing

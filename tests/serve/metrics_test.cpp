@@ -1,0 +1,55 @@
+// /metrics: the names that dashboards know, and figures that are true.
+#include "tests/serve/live_server.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+TEST_CASE("metrics have vLLM's names, and count what happened") {
+  LiveServer server;
+  const std::string body = R"({"prompt": "def f(x):", "max_tokens": 30, "ignore_eos": true,
+    "speculation": {"mode": "sync", "window": 4}})";
+  for (int i = 0; i < 3; ++i)
+    CHECK(server.ask("POST", "/v1/completions", body).status == 200);
+  server.await_idle();
+  const HttpReply reply = server.ask("GET", "/metrics");
+  CHECK(reply.headers.at("content-type").starts_with("text/plain; version=0.0.4"));
+  for (const char* family :
+       {"vllm:time_to_first_token_seconds histogram", "vllm:inter_token_latency_seconds histogram",
+        "vllm:e2e_request_latency_seconds histogram", "vllm:request_queue_time_seconds histogram",
+        "vllm:num_requests_running gauge", "vllm:num_requests_waiting gauge",
+        "vllm:kv_cache_usage_perc gauge", "vllm:num_preemptions_total counter",
+        "vllm:prompt_tokens_total counter", "vllm:generation_tokens_total counter",
+        "vllm:request_success_total counter", "vllm:spec_decode_num_drafts_total counter",
+        "vllm:spec_decode_num_draft_tokens_total counter",
+        "vllm:spec_decode_num_accepted_tokens_total counter",
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total counter",
+        "paceline_lane_busy_seconds_total counter", "paceline_actor_restarts_total counter",
+        "paceline_discarded_tokens_total counter", "paceline_lookahead_hits_total counter"}) {
+    CAPTURE(family);
+    CHECK(reply.body.find(std::string("# TYPE ") + family + "\n") != std::string::npos);
+  }
+  const Metrics engine = server.engine().metrics();
+  const auto prompt = double(server.engine().tokenize("def f(x):").size());
+  CHECK(server.metric("vllm:generation_tokens_total{") == 90);
+  CHECK(server.metric("vllm:prompt_tokens_total{") == 3 * prompt);
+  CHECK(server.metric("vllm:time_to_first_token_seconds_count{") == 3);
+  CHECK(server.metric("vllm:e2e_request_latency_seconds_count{") == 3);
+  CHECK(server.metric("vllm:request_queue_time_seconds_count{") == 3);
+  CHECK(server.metric("vllm:inter_token_latency_seconds_count{") == 87);
+  CHECK(
+      server.metric(
+          R"(vllm:request_success_total{engine="0",model_name="demo",finished_reason="length"})") ==
+      3);
+  CHECK(server.metric("vllm:spec_decode_num_drafts_total{") == double(engine.windows));
+  CHECK(server.metric("vllm:spec_decode_num_accepted_tokens_total{") == double(engine.accepted));
+  double by_position = 0;
+  for (const std::uint64_t count : engine.accepted_by_position)
+    by_position += double(count);
+  CHECK(by_position == double(engine.accepted));
+  CHECK(server.metric("vllm:num_requests_running{") == 0);
+  CHECK(server.metric("vllm:kv_cache_usage_perc{") == 0);
+  CHECK(server.metric(
+            R"(paceline_http_responses_total{engine="0",model_name="demo",status="200"})") >= 3);
+}

@@ -1,0 +1,199 @@
+// paceline serve as operators run it.
+#include "tests/serve/http_client.hpp"
+#include "tests/support/process.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/datagram_protocol.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+using namespace paceline::testing;
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> serve_command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {PACELINE_PROGRAM, "serve"});
+  return arguments;
+}
+
+/// A server of a scripted model, on a port of its own.
+class Served {
+public:
+  explicit Served(const std::vector<std::string>& more = {},
+                  const std::vector<std::string>& environment = {})
+      : process_(command(more), environment) {
+    process_.close_input();
+    const std::string begin = "http://127.0.0.1:";
+    process_.read_output(begin.size() + 2);
+    while (process_.output().find('\n') == std::string::npos) {
+      const std::size_t had = process_.output().size();
+      process_.read_output(had + 1);
+      REQUIRE(process_.output().size() > had);
+    }
+    REQUIRE(process_.output().starts_with(begin));
+    port_ = std::uint16_t(std::stoi(process_.output().substr(begin.size())));
+  }
+  std::uint16_t port() const { return port_; }
+  ProcessResult end(int signal) {
+    process_.send(signal);
+    return process_.wait();
+  }
+  Process& process() { return process_; }
+
+private:
+  static std::vector<std::string> command(const std::vector<std::string>& more) {
+    auto all = serve_command({"-m", "scripted:context=65536", "-d", "", "--port", "0"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Process process_;
+  std::uint16_t port_ = 0;
+};
+
+void check_refused(const std::vector<std::string>& arguments, const std::string& word) {
+  CAPTURE(word);
+  const ProcessResult result = run_process(serve_command(arguments));
+  INFO(result.errors);
+  CHECK(result.status == 2);
+  CHECK(result.output.empty());
+  CHECK(result.errors.starts_with("paceline: "));
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+  CHECK(result.errors.find(word) != std::string::npos);
+}
+
+class Folder {
+public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "paceline_serve_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
+
+private:
+  fs::path path_;
+};
+
+const std::string small = R"({"prompt": [1, 2], "max_tokens": 3})";
+
+} // namespace
+
+TEST_CASE("SIGTERM under load: every accepted request finishes, and the program ends with 0") {
+  Served served({"--device", "sim:1ms"});
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(served.port()));
+    clients.back()->send("POST", "/v1/completions",
+                         R"({"prompt": [1], "max_tokens": 200, "stream": true})");
+    CHECK(clients.back()->read_head().status == 200);
+  }
+  served.process().send(SIGTERM);
+  for (const auto& client : clients)
+    CHECK(client->read_events().back().at("choices").at(0).at("finish_reason") == "length");
+  const ProcessResult result = served.process().wait();
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("stopped") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C ends a server in the same order, with the status of Ctrl-C") {
+  Served served;
+  HttpClient idle(served.port());
+  CHECK(idle.ask("POST", "/v1/completions", small).status == 200);
+  CHECK(served.end(SIGINT).status == 130);
+}
+
+TEST_CASE("a service manager is told when it is ready and when it stops") {
+  const Folder folder;
+  asio::io_context io;
+  using Datagrams = asio::local::datagram_protocol;
+  Datagrams::socket manager(io, Datagrams::endpoint(folder.path("notify")));
+  Served served({}, {"NOTIFY_SOCKET=" + folder.path("notify")});
+  std::array<char, 64> news;
+  const auto receive = [&] {
+    return std::string(news.data(), manager.receive(asio::buffer(news)));
+  };
+  CHECK(receive() == "READY=1");
+  CHECK(served.end(SIGTERM).status == 0);
+  CHECK(receive() == "STOPPING=1");
+}
+
+TEST_CASE("what keeps a server from starting is one line that says how to mend it") {
+  asio::io_context io;
+  const asio::ip::tcp::acceptor taken(io, {asio::ip::address_v4::loopback(), 0});
+  check_refused({"--port", std::to_string(taken.local_endpoint().port())}, "another program");
+  check_refused({"--host", "192.0.2.1"}, "--host");
+  check_refused({"--host", "no such host"}, "--host");
+  check_refused({"--port", "65536"}, "65535");
+  check_refused({"--api-key-file", "/no/such/file"}, "/no/such/file");
+  check_refused({"--tls-cert", "/no/such/file", "--tls-key", "x"}, "/no/such/file");
+  check_refused({"--tls-cert", "x"}, "--tls-key");
+  check_refused({"--config", "/no/such/file"}, "/no/such/file");
+  check_refused({"-m", "/no/such/model", "--port", "0", "--log-level", "off"}, "/no/such/model");
+  check_refused({"--log-level", "loud"}, "loud");
+}
+
+TEST_CASE("options come from a file, and the command line goes first") {
+  const Folder folder;
+  const std::string config = folder.file("serve.toml", "# a comment\n"
+                                                       "served-model-name = [\"a\", \"b\"]\n"
+                                                       "log-json = true\n"
+                                                       "max-body = \"1K\"\n"
+                                                       "max-prompt-tokens = 1\n"
+                                                       "log-level = \"info\"\n");
+  Served served({"--config", config, "--max-prompt-tokens", "4"});
+  HttpClient client(served.port());
+  CHECK(client.ask("GET", "/v1/models/b").status == 200);
+  CHECK(client.ask("POST", "/v1/completions", R"({"prompt": [1, 2, 3, 4]})").status == 200);
+  CHECK(client.ask("POST", "/v1/completions", R"({"prompt": [1, 2, 3, 4, 5]})").status == 400);
+  CHECK(client.ask("POST", "/v1/completions", std::string(2000, ' ')).status == 413);
+  const ProcessResult result = served.end(SIGTERM);
+  CHECK(result.status == 0);
+  for (std::size_t at = 0; at < result.errors.size(); at = result.errors.find('\n', at) + 1)
+    CHECK(result.errors[at] == '{');
+
+  check_refused({"--config", folder.file("bad", "prot = 7\n")}, "prot");
+  check_refused({"--config", folder.file("range", "port = 70000\n")}, "65535");
+  check_refused({"--config", folder.file("flag", "log-json = \"maybe\"\n")}, "log-json");
+  check_refused({"--config", folder.file("draft", "draft-model = \"\"\nspeculation = \"sync\"\n")},
+                "--draft-model");
+}
+
+TEST_CASE("the log has requests' ids and counts, and neither texts nor keys") {
+  const Folder folder;
+  const std::string keys = folder.file("keys", "the-secret-key\n");
+  const std::string body = R"({"prompt": "the private prompt", "max_tokens": 3})";
+  const HttpClient::Headers headers{{"Authorization", "Bearer the-secret-key"},
+                                    {"X-Request-Id", "request-7"}};
+  const auto log_of = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"--api-key-file", keys};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Served served(arguments);
+    HttpClient client(served.port());
+    client.ask("POST", "/v1/completions", body, headers);
+    client.ask("POST", "/v1/completions?key=in-the-query", body,
+               {{"Authorization", "Bearer wrong-key"}});
+    return served.end(SIGTERM).errors;
+  };
+  const std::string log = log_of({});
+  INFO(log);
+  CHECK(log.find("id=request-7") != std::string::npos);
+  CHECK(log.find("status=401") != std::string::npos);
+  for (const char* secret : {"secret-key", "wrong-key", "in-the-query", "private prompt"})
+    CHECK(log.find(secret) == std::string::npos);
+  CHECK(log_of({"--log-prompts"}).find("private prompt") != std::string::npos);
+}

@@ -1,0 +1,131 @@
+// HTTPS: the same answers behind a certificate, and clients that do not speak it.
+#include "apps/serve/tls.hpp"
+#include "tests/serve/live_server.hpp"
+
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <doctest/doctest.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+using namespace paceline;
+using namespace paceline::testing;
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+
+namespace {
+
+template <auto Free>
+struct Freer {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using File = std::unique_ptr<std::FILE, Freer<std::fclose>>;
+
+/// A certificate that its own key signed, in files that go with this object.
+class Identity {
+public:
+  Identity() {
+    std::string name = (fs::temp_directory_path() / "paceline_tls_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+    const Key key(EVP_EC_gen("P-256"));
+    const Certificate certificate(X509_new());
+    X509_set_version(certificate.get(), 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
+    X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -60);
+    X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
+    X509_set_pubkey(certificate.get(), key.get());
+    X509_NAME* subject = X509_get_subject_name(certificate.get());
+    const auto* host = reinterpret_cast<const unsigned char*>("localhost");
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, host, -1, -1, 0);
+    X509_set_issuer_name(certificate.get(), subject);
+    REQUIRE(X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0);
+    const File certificate_out(std::fopen(certificate_file().c_str(), "w"));
+    PEM_write_X509(certificate_out.get(), certificate.get());
+    const File key_out(std::fopen(key_file().c_str(), "w"));
+    PEM_write_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  }
+  ~Identity() { fs::remove_all(folder_); }
+  Identity(const Identity&) = delete;
+  Identity& operator=(const Identity&) = delete;
+  std::string certificate_file() const { return (folder_ / "cert.pem").string(); }
+  std::string key_file() const { return (folder_ / "key.pem").string(); }
+
+private:
+  fs::path folder_;
+};
+
+/// Sends bytes over TLS and reads to the end.
+std::string over_tls(std::uint16_t port, const Identity& identity, const std::string& bytes) {
+  asio::io_context io;
+  asio::ssl::context trusting(asio::ssl::context::tls_client);
+  trusting.load_verify_file(identity.certificate_file());
+  trusting.set_verify_mode(asio::ssl::verify_peer);
+  asio::ssl::stream<asio::ip::tcp::socket> stream(io, trusting);
+  stream.next_layer().connect({asio::ip::address_v4::loopback(), port});
+  stream.handshake(asio::ssl::stream_base::client);
+  asio::write(stream, asio::buffer(bytes));
+  std::string answer;
+  std::array<char, 4096> part;
+  boost::system::error_code ended;
+  while (!ended)
+    answer.append(part.data(), stream.read_some(asio::buffer(part), ended));
+  CHECK(ended == asio::error::eof); // said goodbye, not cut off
+  return answer;
+}
+
+std::string post(const std::string& body) {
+  return "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+} // namespace
+
+TEST_CASE("HTTPS gives the same answers, whole and streamed") {
+  const Identity identity;
+  apps::serve::Settings settings;
+  settings.tls_certificate = identity.certificate_file();
+  settings.tls_key = identity.key_file();
+  settings.receive_timeout = std::chrono::milliseconds(200);
+  LiveServer server(scripted(), settings);
+  const std::string whole =
+      over_tls(server.port(), identity, post(R"({"prompt": [1], "max_tokens": 20})"));
+  CHECK(whole.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(whole.find(R"("completion_tokens":20)") != std::string::npos);
+  const std::string streamed = over_tls(
+      server.port(), identity, post(R"({"prompt": [1], "max_tokens": 2000, "stream": true})"));
+  CHECK(streamed.find("data: [DONE]") != std::string::npos);
+  CHECK(streamed.ends_with("0\r\n\r\n"));
+
+  HttpClient plain(server.port()); // who does not speak TLS is let go
+  plain.send("GET", "/health");
+  CHECK(plain.read().status == 0);
+  HttpClient silent(server.port());
+  silent.ended();
+  CHECK(over_tls(server.port(), identity, post(R"({"prompt": [1]})")).starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("a certificate or key that cannot be used is named") {
+  const Identity identity;
+  const Identity other;
+  const auto problem = [](const std::string& certificate, const std::string& key) {
+    return apps::serve::open_tls(certificate, key).error().text();
+  };
+  CHECK(problem("/no/cert", identity.key_file()).find("/no/cert") != std::string::npos);
+  CHECK(problem(identity.certificate_file(), "/no/key").find("/no/key") != std::string::npos);
+  CHECK(problem(identity.certificate_file(), other.key_file()).find(other.key_file()) !=
+        std::string::npos);
+  CHECK(problem(identity.certificate_file(), "").find("--tls-key") != std::string::npos);
+}
