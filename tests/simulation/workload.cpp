@@ -110,7 +110,7 @@ std::vector<float> warped_row(const Workload& workload, const Job& job,
 Workload draw_workload(std::uint64_t seed) {
   Draw draw(seed ^ 0x776f726b);
   Workload w;
-  w.target = {.vocabulary = vocabulary, .memory = 2, .seed = seed % 16};
+  w.target = {.vocabulary = vocabulary, .memory = draw.one_of({2, 12}), .seed = seed % 16};
   w.acceptance = draw.one_of({0.5, 0.7, 0.9, 0.97});
   w.max_num_seqs = draw.between(1, 5);
   w.max_open = draw.chance(0.1) ? draw.between(1, 4) : 64;
