@@ -86,52 +86,30 @@ void draft() {
   }
 }
 
-/// Seconds between a stream's deltas. With `dies` the draft is killed at every 20th, and only the
-/// round after the one that was under way counts.
+/// Seconds between a stream's deltas. With `dies` the draft is killed at the 20th, from the thread
+/// that delivers it, and only the round after the one that is under way then counts.
 std::vector<double> rounds(LiveEngine& engine, bool dies) {
+  constexpr std::size_t death = 20;
   std::vector<double> took;
-  std::vector<Clock::time_point> times;
-  std::mutex mutex;
-  for (const Request& request : live_requests(200)) {
-    std::condition_variable wanted;
-    bool due = false;
-    bool over = false;
-    times.clear();
-    std::vector<std::size_t> deaths;
-    std::thread killer([&] { // not from the engine's thread, which the killing asks
-      std::unique_lock lock(mutex);
-      while (true) {
-        wanted.wait(lock, [&] { return due || over; });
-        if (over)
-          return;
-        lock.unlock();
-        engine.kill(Part::draft);
-        lock.lock();
-        deaths.push_back(times.size());
-        due = false;
-      }
-    });
+  for (const Request& request : live_requests(120)) {
+    std::vector<Clock::time_point> times;
+    const std::function<void()> shoot = dies ? engine.aim(Part::draft) : nullptr;
     auto answer = std::make_shared<LiveAnswer>([&](const Event& event) {
       if (!std::holds_alternative<Delta>(event))
         return;
-      const std::lock_guard lock(mutex);
       times.push_back(Clock::now());
-      due |= dies && times.size() % 20 == 10;
-      wanted.notify_all();
+      if (shoot && times.size() == death)
+        shoot();
     });
     engine.submit(request, answer);
     answer->wait();
-    {
-      const std::lock_guard lock(mutex);
-      over = true;
-    }
-    wanted.notify_all();
-    killer.join();
-    for (std::size_t i = 2; !dies && i < times.size(); ++i)
-      took.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
-    for (const std::size_t n : deaths) // the one under way ends at n
-      if (n > 1 && n + 1 < times.size())
-        took.push_back(std::chrono::duration<double>(times[n + 1] - times[n]).count());
+    const auto between = [&](std::size_t n) {
+      return std::chrono::duration<double>(times[n + 1] - times[n]).count();
+    };
+    if (dies && times.size() > death + 1)
+      took.push_back(between(death));
+    for (std::size_t n = 1; !dies && n + 1 < times.size(); ++n)
+      took.push_back(between(n));
   }
   return took;
 }
@@ -140,7 +118,7 @@ void step() {
   std::vector<double> ratios;
   LiveEngine plain(with(SpeculationMode::off));
   for (int n = 0; n < repetitions; ++n) {
-    LiveEngine speculating(with(SpeculationMode::sync));
+    LiveEngine speculating(with(SpeculationMode::automatic));
     const double off = median(rounds(plain, false));
     ratios.push_back(median(rounds(speculating, true)) / off);
   }

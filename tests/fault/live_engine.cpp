@@ -131,17 +131,23 @@ messages::Wiring LiveEngine::wiring() {
   return *now;
 }
 
-bool LiveEngine::kill(Part part) {
+std::function<void()> LiveEngine::aim(Part part) {
   const messages::Wiring now = wiring();
   const std::array actors{
       caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
       caf::actor_cast<caf::actor>(now.target), caf::actor_cast<caf::actor>(now.sampler),
       caf::actor_cast<caf::actor>(now.kv_cache)};
-  const caf::actor& victim = actors[std::size_t(part)];
+  const caf::actor victim = actors[std::size_t(part)];
   if (!victim)
-    return false;
-  caf::anon_send_exit(victim, caf::exit_reason::kill);
-  return true;
+    return nullptr;
+  return [victim] { caf::anon_send_exit(victim, caf::exit_reason::kill); };
+}
+
+bool LiveEngine::kill(Part part) {
+  const auto shoot = aim(part);
+  if (shoot)
+    shoot();
+  return shoot != nullptr;
 }
 
 Metrics LiveEngine::metrics() {

@@ -51,6 +51,8 @@ public:
   std::shared_ptr<LiveAnswer> submit(const Request& request);
   void cancel(std::uint64_t request);
   std::uint64_t last_request() const { return requests_; }
+  /// Kills who is that part now; null: there is none. Threads: any.
+  std::function<void()> aim(Part part);
   /// False: there is none just now. (One that has just died may be killed again, to no effect.)
   bool kill(Part part);
   /// With the cache manager's books as they are now.

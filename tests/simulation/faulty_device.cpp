@@ -118,7 +118,8 @@ private:
       return 10 * usual;
     if (settings_.faults->strikes(&FaultPlan::stalled)) {
       piece_->stands_still = true;
-      return 100ms + settings_.faults->delay(20min);
+      // Half of them wake about when the lane has just been given up.
+      return 100ms + settings_.faults->delay((*random_)() % 2 ? 4s : 20min);
     }
     if (settings_.faults->strikes(&FaultPlan::stuck)) {
       piece_->stands_still = true;

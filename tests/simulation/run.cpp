@@ -301,10 +301,14 @@ messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
   return {};
 }
 
-/// An actor that was seen before, whatever it is doing.
+/// An actor that was seen before, whatever it is doing; every other time the draft, which has few
+/// messages of its own to die of.
 void SimulatedRun::kill_anybody() {
-  auto victim = actors_.begin();
-  std::advance(victim, faults_->count() * 7 % int(actors_.size()));
+  auto victim = actors_.find("draft");
+  if (victim == actors_.end() || faults_->count() % 2 == 0) {
+    victim = actors_.begin();
+    std::advance(victim, faults_->count() * 7 % int(actors_.size()));
+  }
   witness_.dies(victim->first);
   caf::anon_send_exit(victim->second, caf::exit_reason::kill);
 }

@@ -110,7 +110,7 @@ std::vector<float> warped_row(const Workload& workload, const Job& job,
 Workload draw_workload(std::uint64_t seed) {
   Draw draw(seed ^ 0x776f726b);
   Workload w;
-  w.target = {.vocabulary = vocabulary, .memory = 2, .seed = seed % 16};
+  w.target = {.vocabulary = vocabulary, .memory = draw.one_of({2, 48}), .seed = seed % 16};
   w.acceptance = draw.one_of({0.5, 0.7, 0.9, 0.97});
   w.max_num_seqs = draw.between(1, 5);
   w.max_open = draw.chance(0.1) ? draw.between(1, 4) : 64;
@@ -124,7 +124,7 @@ Workload draw_workload(std::uint64_t seed) {
                         SpeculationMode::overlap});
   if (draw.chance(0.3))
     w.window = draw.between(1, 6);
-  w.faults.stall_patience = draw.one_of({1s, 10s, 10s});
+  w.faults.stall_patience = draw.one_of({500ms, 1000ms, 10'000ms});
   w.faults.restarts_max = draw.one_of({2, 100, 100, 100});
   w.faults.rebuilds_max = draw.one_of({1, 5, 5, 5});
   w.target_step = draw.between(3ms, 20ms);
