@@ -127,8 +127,8 @@ std::string bash(const std::vector<CommandFacts>& all) {
                               bash_values(option));
       }
     const std::string more = name.empty() ? " " + commands_of(all) : std::string();
-    words += fmt::format("    '{}') options='{}{}' files='{}' ;;\n", name, names_of(command), more,
-                         bash_values(command.positional));
+    words += fmt::format("    '{}') options='{}{}' files=\"{}\" ;;\n", name, names_of(command),
+                         more, bash_values(command.positional));
   }
   return fmt::format(R"(# bash completion of paceline; made by `paceline completion bash`.
 _paceline() {{

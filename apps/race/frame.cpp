@@ -24,10 +24,9 @@ std::string bar(int done, int wanted, int columns) {
 std::vector<std::string> column(const RaceLane& lane, int wanted, int columns, int text_rows) {
   const std::string state =
       lane.finished ? fmt::format("{:.3g} s", lane.seconds) : fmt::format("{} tokens", lane.tokens);
-  std::vector<std::string> lines{
-      fitted(lane.name, columns),
-      fitted(fmt::format("{:.0f} tokens/s, {}", lane.rate, state), columns),
-      bar(lane.finished ? wanted : lane.tokens, wanted, columns)};
+  std::vector<std::string> lines{fitted(lane.name + ", " + state, columns),
+                                 fitted(fmt::format("{:.0f} tokens/s", lane.rate), columns),
+                                 bar(lane.finished ? wanted : lane.tokens, wanted, columns)};
   const auto text = wrapped(printable(lane.text), columns);
   const std::size_t rows = std::size_t(text_rows);
   const std::size_t first = text.size() > rows ? text.size() - rows : 0;
@@ -41,7 +40,7 @@ std::vector<std::string> column(const RaceLane& lane, int wanted, int columns, i
 std::vector<std::string> race_frame(const RaceScene& scene, int columns, int rows) {
   std::vector<std::string> below;
   for (const std::string& note : {scene.how, scene.result})
-    for (std::string& line : wrapped(note, columns))
+    for (std::string& line : wrapped_words(note, columns))
       below.push_back(std::move(line));
   const int lanes = int(scene.lanes.size());
   const int each = (columns - between_columns * (lanes - 1)) / std::max(lanes, 1);
