@@ -5,6 +5,7 @@
 #include "apps/output.hpp"
 #include "apps/race/frame.hpp"
 #include "apps/race/screen.hpp"
+#include "apps/screen_text.hpp"
 #include "apps/session.hpp"
 #include "apps/validators.hpp"
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <boost/json/object.hpp>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
@@ -138,7 +140,7 @@ public:
   void draw(const std::vector<Recording>& lanes, double seconds) {
     const ScreenSize size = screen_size();
     if (screen_ && size.columns < race_columns_min)
-      screen_->show(lines(lanes, seconds));
+      screen_->show(lines(lanes, seconds, size.columns));
     else if (screen_)
       screen_->show(race_frame(scene(lanes, seconds, ""), size.columns, size.rows));
   }
@@ -147,7 +149,7 @@ public:
     const bool drawn = screen_ != nullptr;
     screen_.reset();
     const ScreenSize size = screen_size();
-    std::vector<std::string> all = lines(lanes, HUGE_VAL);
+    std::vector<std::string> all = lines(lanes, HUGE_VAL, INT_MAX);
     if (drawn && size.columns >= race_columns_min)
       all = race_frame(scene(lanes, HUGE_VAL, verdict(lanes)), size.columns,
                        std::min(size.rows - 1, frame_rows_max));
@@ -158,12 +160,13 @@ public:
   }
 
 private:
-  static constexpr int frame_rows_max = 24;
+  static constexpr int frame_rows_max = 16; ///< That stay on the screen.
 
-  static std::vector<std::string> lines(const std::vector<Recording>& lanes, double seconds) {
+  static std::vector<std::string> lines(const std::vector<Recording>& lanes, double seconds,
+                                        int columns) {
     std::vector<std::string> out;
     for (const Recording& lane : lanes)
-      out.push_back(race_line(lane_at(lane, seconds)));
+      out.emplace_back(clipped(race_line(lane_at(lane, seconds)), columns));
     return out;
   }
   RaceScene scene(const std::vector<Recording>& lanes, double seconds, std::string result) const {

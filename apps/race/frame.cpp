@@ -58,8 +58,9 @@ std::vector<std::string> race_frame(const RaceScene& scene, int columns, int row
 }
 
 std::string race_line(const RaceLane& lane) {
-  return fmt::format("{:<12} {:>6} tokens {:>8.3f} s {:>8.1f} tokens/s", lane.name, lane.tokens,
-                     lane.seconds, lane.rate);
+  const std::string took = lane.finished ? fmt::format("{:.3f} s", lane.seconds) : "...";
+  return fmt::format("{:<12} {:>6} tokens {:>10} {:>8.1f} tokens/s", lane.name, lane.tokens, took,
+                     lane.rate);
 }
 
 } // namespace paceline::apps
