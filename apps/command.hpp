@@ -17,8 +17,10 @@ struct Command {
 
 Command add_generate(CLI::App& program);
 Command add_chat(CLI::App& program);
+Command add_completion(CLI::App& program);
 Command add_demo(CLI::App& program);
 Command add_bench(CLI::App& program);
+Command add_race(CLI::App& program);
 Command add_score(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_inspect(CLI::App& program);

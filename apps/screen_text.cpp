@@ -94,4 +94,20 @@ std::vector<std::string> wrapped(std::string_view text, int columns) {
   return lines;
 }
 
+std::vector<std::string> wrapped_words(std::string_view text, int columns) {
+  std::vector<std::string> lines{""};
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    const bool fits = display_width(lines.back()) + 1 + display_width(word) <= columns;
+    if (!lines.back().empty())
+      fits ? lines.back().append(" ") : lines.emplace_back();
+    const auto parts = wrapped(word, columns);
+    lines.back() += parts.front();
+    lines.insert(lines.end(), parts.begin() + 1, parts.end());
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 } // namespace paceline::apps

@@ -22,5 +22,7 @@ std::string fitted(std::string_view text, int columns);
 
 /// The text's lines, none wider than `columns`; tabs become blanks.
 std::vector<std::string> wrapped(std::string_view text, int columns);
+/// The same, but words stay whole where they fit into a line.
+std::vector<std::string> wrapped_words(std::string_view text, int columns);
 
 } // namespace paceline::apps

@@ -39,11 +39,10 @@ Members named_members(Interpreter& at, Arguments& arguments) {
     at.budget().spend(dict->members.size());
     members = dict->members;
   }
-  for (auto& [name, value] : arguments.take_named()) {
-    members.erase(std::remove_if(members.begin(), members.end(),
-                                 [&](const auto& member) { return member.first == name; }),
-                  members.end());
-    members.emplace_back(name, std::move(value));
+  for (auto& named : arguments.take_named()) {
+    const auto same = [&](const auto& member) { return member.first == named.first; };
+    members.erase(std::remove_if(members.begin(), members.end(), same), members.end());
+    members.push_back(std::move(named));
   }
   arguments.finish();
   return members;

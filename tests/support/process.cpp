@@ -127,6 +127,11 @@ Process::~Process() {
   close_end(errors_);
 }
 
+void Process::write(const std::string& input) {
+  if (::write(input_, input.data(), input.size()) != ssize_t(input.size()))
+    throw std::runtime_error("cannot write to the program");
+}
+
 void Process::close_input() {
   close_end(input_);
 }

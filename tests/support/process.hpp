@@ -27,6 +27,8 @@ public:
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  /// Writes to standard input, which stays open; for texts that a pipe holds.
+  void write(const std::string& input);
   void close_input();
   /// Closes the reading end: the program's next write is a broken pipe.
   void close_output();

@@ -1,0 +1,289 @@
+// paceline completion: what a shell needs to complete the program's command line, from the same
+// description that parses it.
+#include "apps/command.hpp"
+#include "apps/output.hpp"
+#include "apps/validators.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+namespace {
+
+/// One option, as shells complete it.
+struct OptionFacts {
+  enum class Value { none, any, choice, file, folder };
+  std::vector<std::string> names; ///< "-m", "--model"
+  std::string help;
+  Value value = Value::none;
+  std::vector<std::string> choices;
+};
+
+struct CommandFacts {
+  std::string name;
+  std::string help;
+  std::vector<OptionFacts> options;
+  OptionFacts positional; ///< Without names; Value::none: it takes none.
+};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != text.npos; begin = end + 1)
+    parts.push_back(text.substr(begin, (end = text.find(separator, begin)) - begin));
+  return parts;
+}
+
+/// From the name of its type: "FILE", "DIR", "off|sync|overlap"; "auto|K" has one word of its own.
+void read_value(const CLI::Option& option, OptionFacts& facts) {
+  const std::string type = option.get_type_name();
+  facts.value = type == "FILE"  ? OptionFacts::Value::file
+                : type == "DIR" ? OptionFacts::Value::folder
+                                : OptionFacts::Value::any;
+  for (const std::string& word : split(type, '|'))
+    if (type.find('|') != type.npos && std::all_of(word.begin(), word.end(), [](char c) {
+          return std::islower(c) || std::isdigit(c);
+        }))
+      facts.choices.push_back(word);
+  if (!facts.choices.empty())
+    facts.value = OptionFacts::Value::choice;
+}
+
+OptionFacts facts_of(const CLI::Option& option) {
+  OptionFacts facts;
+  for (const std::string& name : option.get_snames())
+    facts.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames())
+    facts.names.push_back("--" + name);
+  facts.help = option.get_description();
+  if (option.get_items_expected_max() > 0)
+    read_value(option, facts);
+  return facts;
+}
+
+CommandFacts facts_of(const CLI::App& app) {
+  CommandFacts facts{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    OptionFacts own = facts_of(*option);
+    if (!own.names.empty())
+      facts.options.push_back(own);
+    if (option->get_positional())
+      facts.positional = own;
+  }
+  return facts;
+}
+
+/// The program itself first.
+std::vector<CommandFacts> all_facts(const CLI::App& program) {
+  std::vector<CommandFacts> all{facts_of(program)};
+  for (const CLI::App* command : program.get_subcommands(nullptr))
+    all.push_back(facts_of(*command));
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+std::string names_of(const CommandFacts& command) {
+  std::vector<std::string> names;
+  for (const OptionFacts& option : command.options)
+    names.insert(names.end(), option.names.begin(), option.names.end());
+  return joined(names, " ");
+}
+
+std::string commands_of(const std::vector<CommandFacts>& all) {
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    names.push_back(all[i].name);
+  return joined(names, " ");
+}
+
+/// How bash completes a value.
+std::string bash_values(const OptionFacts& facts) {
+  switch (facts.value) {
+  case OptionFacts::Value::choice: return fmt::format("-W '{}'", joined(facts.choices, " "));
+  case OptionFacts::Value::file: return "-f";
+  case OptionFacts::Value::folder: return "-d";
+  default: return "";
+  }
+}
+
+std::string bash(const std::vector<CommandFacts>& all) {
+  std::string values;
+  std::string words;
+  for (const CommandFacts& command : all) {
+    const std::string name = &command == &all.front() ? "" : command.name;
+    for (const OptionFacts& option : command.options)
+      if (option.value != OptionFacts::Value::none) {
+        std::vector<std::string> patterns;
+        for (const std::string& each : option.names)
+          patterns.push_back(name + ":" + each);
+        values += fmt::format("    {}) reply {} ; return ;;\n", joined(patterns, "|"),
+                              bash_values(option));
+      }
+    const std::string more = name.empty() ? " " + commands_of(all) : std::string();
+    words += fmt::format("    '{}') options='{}{}' files=\"{}\" ;;\n", name, names_of(command),
+                         more, bash_values(command.positional));
+  }
+  return fmt::format(R"(# bash completion of paceline; made by `paceline completion bash`.
+_paceline() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command= word
+  local options= files=
+  for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    [[ $word == -* ]] || {{ command=$word; break; }}
+  done
+  reply() {{
+    local IFS=$'\n'
+    [[ $# -eq 0 ]] || COMPREPLY=($(IFS=$' \n'; compgen "$@" -- "$current"))
+  }}
+  COMPREPLY=()
+  case $command:$previous in
+{}  esac
+  case $command in
+{}  esac
+  if [[ $current == -* || -z $files ]]; then
+    reply -W "$options"
+  else
+    eval "reply $files"
+  fi
+}}
+complete -o filenames -F _paceline paceline
+)",
+                     values, words);
+}
+
+/// Within single quotes, where zsh reads brackets and colons itself.
+std::string zsh_text(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'')
+      out += "'\\'";
+    else if (c == '[' || c == ']' || c == ':' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string zsh_values(const OptionFacts& facts) {
+  switch (facts.value) {
+  case OptionFacts::Value::none: return "";
+  case OptionFacts::Value::any: return ":value: ";
+  case OptionFacts::Value::choice: return fmt::format(":value:({})", joined(facts.choices, " "));
+  case OptionFacts::Value::file: return ":file:_files";
+  case OptionFacts::Value::folder: return ":folder:_files -/";
+  }
+  return "";
+}
+
+std::string zsh_arguments(const CommandFacts& command) {
+  std::string out = "_arguments -S";
+  for (const OptionFacts& option : command.options)
+    for (const std::string& name : option.names)
+      out +=
+          fmt::format(" \\\n        '{}[{}]{}'", name, zsh_text(option.help), zsh_values(option));
+  if (command.positional.value != OptionFacts::Value::none)
+    out += fmt::format(" \\\n        '*{}'", zsh_values(command.positional));
+  return out;
+}
+
+std::string zsh(const std::vector<CommandFacts>& all) {
+  std::string names;
+  std::string cases;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    names += fmt::format("    '{}:{}'\n", all[i].name, zsh_text(all[i].help));
+    cases += fmt::format("    {})\n      {}\n      ;;\n", all[i].name, zsh_arguments(all[i]));
+  }
+  return fmt::format(R"(#compdef paceline
+# zsh completion of paceline; made by `paceline completion zsh`.
+_paceline() {{
+  local -a commands=(
+{})
+  if ((CURRENT == 2)); then
+    _describe command commands
+    compadd -- {}
+    return
+  fi
+  local command=$words[2]
+  shift words
+  ((CURRENT--))
+  case $command in
+{}  esac
+}}
+_paceline "$@"
+)",
+                     names, names_of(all.front()), cases);
+}
+
+/// Within single quotes.
+std::string fish_text(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string fish_option(const OptionFacts& option, const std::string& condition) {
+  std::string line = "complete -c paceline -n '" + condition + "'";
+  for (const std::string& name : option.names)
+    line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+  switch (option.value) {
+  case OptionFacts::Value::none: line += " -f"; break;
+  case OptionFacts::Value::any: line += " -x"; break;
+  case OptionFacts::Value::choice:
+    line += fmt::format(" -xa '{}'", joined(option.choices, " "));
+    break;
+  case OptionFacts::Value::file: line += " -rF"; break;
+  case OptionFacts::Value::folder: line += " -xa '(__fish_complete_directories)'"; break;
+  }
+  return line + fmt::format(" -d '{}'\n", fish_text(option.help));
+}
+
+std::string fish(const std::vector<CommandFacts>& all) {
+  std::string out = "# fish completion of paceline; made by `paceline completion fish`.\n";
+  for (const CommandFacts& command : all) {
+    const bool program = &command == &all.front();
+    const std::string condition =
+        program ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + command.name;
+    if (!program)
+      out += fmt::format("complete -c paceline -f -n __fish_use_subcommand -a {} -d '{}'\n",
+                         command.name, fish_text(command.help));
+    for (const OptionFacts& option : command.options)
+      out += fish_option(option, condition);
+    const auto value = command.positional.value;
+    if (value == OptionFacts::Value::choice)
+      out += fmt::format("complete -c paceline -f -n '{}' -a '{}'\n", condition,
+                         joined(command.positional.choices, " "));
+    else if (!program && value != OptionFacts::Value::file)
+      out += fmt::format("complete -c paceline -f -n '{}'\n", condition);
+  }
+  return out;
+}
+
+using Script = std::string (*)(const std::vector<CommandFacts>&);
+
+} // namespace
+
+Command add_completion(CLI::App& program) {
+  auto* app = program.add_subcommand("completion", "Print a shell's completion of this program");
+  auto shell = std::make_shared<Script>(nullptr);
+  add_choice<Script>(*app, "shell", *shell, {{"bash", bash}, {"zsh", zsh}, {"fish", fish}},
+                     "For which shell")
+      ->required();
+  app->footer(R"(Examples:
+  source <(paceline completion bash)
+  paceline completion fish > ~/.config/fish/completions/paceline.fish
+
+Installed packages have them in place already.)");
+  return {app, [&program, shell](Interrupt&) { return print_text((*shell)(all_facts(program))); }};
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,46 @@
+// How one way of decoding ran, and what was to be seen of it at any time.
+#pragma once
+
+#include "paceline/event.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+struct Recording {
+  struct Step {
+    double seconds = 0; ///< Since the request was submitted.
+    std::string text;
+    int tokens = 0;
+  };
+
+  std::string name; ///< "plain", "synchronous", "overlapped"
+  SpeculationMode mode = SpeculationMode::off;
+  std::vector<Step> steps;
+  std::vector<TokenId> tokens;
+  std::optional<Finished> end; ///< Once it ended.
+
+  /// Notes what came at that time.
+  void add(const Delta& delta, double seconds);
+  /// From the submission to the last token; 0 before the end.
+  double seconds() const;
+};
+
+/// A recording as it was `seconds` after the start.
+struct RaceLane {
+  std::string name;
+  std::string text;
+  int tokens = 0;
+  double rate = 0; ///< Tokens per second so far.
+  bool finished = false;
+  double seconds = 0; ///< That it took, once finished.
+};
+RaceLane lane_at(const Recording& recording, double seconds);
+
+/// "overlapped wins: 1.42 times as fast as plain, 1.10 times as fast as synchronous"; all must have
+/// ended.
+std::string verdict(const std::vector<Recording>& recordings);
+
+} // namespace paceline::apps

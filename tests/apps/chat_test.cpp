@@ -1,0 +1,236 @@
+#include "apps/chat/command.hpp"
+#include "apps/chat/conversation.hpp"
+#include "apps/chat/editor.hpp"
+#include "apps/chat/settings.hpp"
+#include "apps/chat/shade.hpp"
+#include "apps/chat/status_line.hpp"
+#include "apps/screen_text.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace paceline;
+using namespace paceline::apps;
+using Kind = ChatCommand::Kind;
+
+namespace {
+
+ChatCommand command(const std::string& line) {
+  const auto parsed = parse_chat_line(line);
+  REQUIRE_MESSAGE(parsed, parsed.error().text());
+  return *parsed;
+}
+
+std::string set(const std::string& line, Request& request) {
+  const auto done = apply_setting(command(line), request);
+  return done ? *done : done.error().text();
+}
+
+} // namespace
+
+TEST_CASE("a line is a command by its name, or a beginning that no other has") {
+  CHECK(command("/help").kind == Kind::help);
+  CHECK(command("/sys You are brief. ").kind == Kind::system);
+  CHECK(command("/sys You are brief. ").argument == "You are brief.");
+  CHECK(command("/temp 0.5").argument == "0.5");
+  CHECK(command("/system").argument.empty());
+  CHECK(command("/q").kind == Kind::quit);
+  CHECK(command("hello /help").kind == Kind::say);
+  CHECK(command("//usr/bin").argument == "/usr/bin");
+  CHECK(command(" /help").argument == " /help");
+  for (const ChatCommandName& each : chat_commands()) {
+    CHECK(chat_help().find(each.name) != std::string::npos);
+    CHECK(command(std::string(each.name) + (each.argument.empty() ? "" : " x")).kind == each.kind);
+  }
+}
+
+TEST_CASE("a line that is no command says what is wrong and what helps") {
+  for (const char* line : {"/nothing", "/s", "/", "/help me", "/save", "/window"}) {
+    CAPTURE(line);
+    const auto parsed = parse_chat_line(line);
+    REQUIRE_FALSE(parsed);
+    CHECK_FALSE(parsed.error().hint.empty());
+  }
+}
+
+TEST_CASE("Tab completes what one command alone begins with") {
+  CHECK(chat_completion("/spec") == "ulation ");
+  CHECK(chat_completion("/he") == "lp");
+  CHECK(chat_completion("/s").empty());
+  CHECK(chat_completion("spec").empty());
+  CHECK(chat_completion("/xyz").empty());
+}
+
+TEST_CASE("settings change what is asked for, or say what they take") {
+  Request request;
+  CHECK(set("/speculation overlap", request) == "speculation overlap");
+  CHECK(request.speculation == SpeculationMode::overlap);
+  CHECK(set("/window 3", request) == "window 3");
+  CHECK(request.window == 3);
+  CHECK(set("/window auto", request) == "window auto");
+  CHECK_FALSE(request.window);
+  set("/verify coupled", request);
+  CHECK(request.verify == VerifyRule::coupled);
+  set("/temperature 0.25", request);
+  CHECK(request.sampling.temperature == 0.25f);
+  set("/seed 18446744073709551615", request);
+  CHECK(request.sampling.seed == 18446744073709551615u);
+  set("/seed random", request);
+  CHECK_FALSE(request.sampling.seed);
+  for (const char* line :
+       {"/window 0", "/window 99", "/window 3x", "/temperature -1", "/temperature nan",
+        "/temperature hot", "/seed -1", "/verify x", "/speculation on"}) {
+    CAPTURE(line);
+    CHECK(set(line, request).find("cannot be") != std::string::npos);
+  }
+  CHECK(request.sampling.temperature == 0.25f);
+}
+
+TEST_CASE("lines are put together by a backslash or between quotes") {
+  MessageReader reader;
+  CHECK(reader.feed("one") == "one");
+  CHECK_FALSE(reader.feed("two \\"));
+  CHECK(reader.begun());
+  CHECK(reader.feed("three") == "two \nthree");
+  CHECK_FALSE(reader.begun());
+  for (const char* line : {"\"\"\"", "", "a \\", "/help"})
+    CHECK_FALSE(reader.feed(line));
+  CHECK(reader.feed("\"\"\"") == "\na \\\n/help");
+  CHECK_FALSE(reader.feed("\"\"\""));
+  CHECK(reader.feed("\"\"\"") == "");
+  CHECK_FALSE(reader.feed("begun \\"));
+  reader.forget();
+  CHECK(reader.feed("new") == "new");
+  CHECK(reader.feed("") == "");
+}
+
+TEST_CASE("a conversation comes back from its file as it was") {
+  Conversation talk{"Be \"brief\".", {{"user", "h\u00e9\n\x01"}, {"assistant", ""}}};
+  const auto back = conversation_from_json("f", to_json(talk));
+  REQUIRE(back);
+  CHECK(back->system == talk.system);
+  REQUIRE(back->turns.size() == 2);
+  CHECK(back->turns[0].content == talk.turns[0].content);
+  CHECK(back->messages().size() == 3);
+  CHECK(Conversation{"", talk.turns}.messages().size() == 2);
+
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("paceline-chat-" + std::to_string(::getpid()) + ".json");
+  REQUIRE(save(talk, path.string()));
+  CHECK(to_json(load(path.string()).value()) == to_json(talk));
+  std::filesystem::remove(path);
+  CHECK(load(path.string()).error().code == ErrorCode::not_found);
+  CHECK(save(talk, "/no/such/folder/x").error().code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("what is no saved chat is refused by what it lacks") {
+  for (const char* text :
+       {"", "[]", "{}", R"({"format": "other"})", R"({"format": "paceline-chat-1"})",
+        R"({"format": "paceline-chat-1", "messages": {}})",
+        R"({"format": "paceline-chat-1", "messages": [{"role": "user"}]})",
+        R"({"format": "paceline-chat-1", "messages": [{"role": 1, "content": ""}]})"}) {
+    CAPTURE(text);
+    const auto back = conversation_from_json("f.json", text);
+    REQUIRE_FALSE(back);
+    CHECK(back.error().code == ErrorCode::corrupt);
+    CHECK(back.error().message.starts_with("f.json is not a saved chat"));
+  }
+}
+
+TEST_CASE("text is cut where its tokens end, however late it comes") {
+  Shader shader;
+  shader.token("def", TokenSource::target);
+  shader.token(" f", TokenSource::draft);
+  shader.token("", TokenSource::lookahead); // a special token shows nothing
+  shader.token("(x", TokenSource::lookahead);
+  auto parts = shader.cut("def f");
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].text == "def");
+  CHECK(parts[0].source == TokenSource::target);
+  CHECK(parts[1].text == " f");
+  CHECK(parts[1].source == TokenSource::draft);
+  parts = shader.cut("(");
+  REQUIRE(parts.size() == 1);
+  CHECK(parts[0].source == TokenSource::lookahead);
+  parts = shader.cut("x more");
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[1].text == " more");
+  CHECK(parts[1].source == TokenSource::target);
+}
+
+TEST_CASE("a character that tokens share is never cut, and goes to who completes it") {
+  Shader shader;
+  shader.token("a\xF0\x9F", TokenSource::draft);
+  shader.token("\x91\x8B"
+               "b",
+               TokenSource::target);
+  std::string all;
+  const auto parts = shader.cut("a\U0001F44Bb");
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].text == "a");
+  CHECK(parts[0].source == TokenSource::draft);
+  CHECK(parts[1].text == "\U0001F44Bb");
+  CHECK(parts[1].source == TokenSource::target);
+}
+
+TEST_CASE("shades begin and end within a line") {
+  CHECK(shaded("a\n\nb", TokenSource::draft) == "\x1b[36ma\x1b[0m\n\n\x1b[36mb\x1b[0m");
+  CHECK(shaded("\n", TokenSource::draft) == "\n");
+  CHECK(shaded("a", TokenSource::draft) != shaded("a", TokenSource::lookahead));
+  CHECK(shaded("a", TokenSource::target) != shaded("a", TokenSource::lookahead));
+}
+
+TEST_CASE("nothing that a model writes commands the terminal") {
+  CHECK(printable("a\x1b[2J\x07\r\x7f\tb\n") == "a\u241b[2J\u2407\u240d\u2421\tb\n");
+  CHECK(printable("\u009b31m") == "\ufffd31m");             // CSI in one character
+  CHECK(printable("\u202eabc\u2066") == "\ufffdabc\ufffd"); // turned around
+  CHECK(printable("h\u00e9 \U0001F44B") == "h\u00e9 \U0001F44B");
+  std::string every;
+  for (char c = 1; c < 0x20; ++c)
+    every += c;
+  for (const char c : printable(every))
+    CHECK((static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t'));
+}
+
+TEST_CASE("widths are columns") {
+  CHECK(display_width("abc") == 3);
+  CHECK(display_width("\u4f60\u597d") == 4);
+  CHECK(display_width("e\u0301") == 1);
+  CHECK(clipped("\u4f60\u597d", 3) == "\u4f60");
+  CHECK(fitted("\u4f60\u597d", 3) == "\u4f60 ");
+  CHECK(fitted("abc", 5) == "abc  ");
+  CHECK(wrapped("abcdef\ng\n", 4) == std::vector<std::string>{"abcd", "ef", "g", ""});
+  CHECK(wrapped_words("one two three fourfive", 7) ==
+        std::vector<std::string>{"one two", "three", "fourfiv", "e"});
+  CHECK(wrapped_words("", 7) == std::vector<std::string>{""});
+}
+
+TEST_CASE("the status stands below the text, and the cursor goes back to its end") {
+  StatusLine line;
+  CHECK(line.write("ab", "ab", 10) == "ab"); // no figures yet
+  line.set("12 tokens");
+  CHECK(line.write("c", "c", 10) == "c\n\r12 tokens\x1b[K\x1b[A\r\x1b[3C");
+  line.set("a long status");
+  CHECK(line.write("\nd", "\nd", 10) == "\n\r\x1b[K\x1b[A\r\x1b[3C"
+                                        "\nd"
+                                        "\n\ra long st\x1b[K\x1b[A\r\x1b[1C");
+  CHECK(line.clear() == "\n\r\x1b[K\x1b[A\r\x1b[1C");
+  CHECK(line.clear().empty());
+}
+
+TEST_CASE("the cursor's column is followed through wraps, tabs and shades") {
+  StatusLine line;
+  line.write("123456789012", "123456789012", 10);
+  CHECK(line.column() == 2);
+  line.write("\x1b[1m\u4f60\x1b[0m", "\u4f60", 10);
+  CHECK(line.column() == 4);
+  line.write("\t", "\t", 10);
+  CHECK(line.column() == 8);
+  line.set("x");
+  CHECK(line.write("ab", "ab", 10) == "ab"); // at the very end of a line it waits
+  CHECK(line.column() == 10);
+  line.write("c", "c", 10);
+  CHECK(line.column() == 1);
+}

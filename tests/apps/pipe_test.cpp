@@ -1,0 +1,107 @@
+// chat, race and completion where nothing is a terminal.
+#include "tests/apps/support.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <doctest/doctest.h>
+#include <fstream>
+#include <iterator>
+
+using namespace paceline::testing;
+
+namespace {
+
+bool plain(const ProcessResult& result) {
+  return (result.output + result.errors).find('\x1b') == std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("through a pipe each line is a message, and only answers go to standard output") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "talk.json").string();
+  const auto result = run_paceline({"chat", "-n", "12", "--temperature", "0", "--color"},
+                                   "def f(x):\n/save " + file + "\n\n/system # short\nx = \\\n1\n");
+  CHECK(result.status == 0);
+  CHECK(plain(result));
+  CHECK(result.errors.find("[length] 12 tokens") != std::string::npos);
+  CHECK(result.output.find("tokens") == std::string::npos);
+  CHECK(result.output.find('>') == std::string::npos);
+  std::ifstream saved(file);
+  const auto talk = boost::json::parse(std::string(std::istreambuf_iterator<char>(saved), {}));
+  const auto& messages = talk.at("messages").as_array();
+  REQUIRE(messages.size() == 2);
+  const std::string first(messages[1].at("content").as_string());
+  CHECK(result.output.starts_with(first + "\n"));
+  const auto again = run_paceline({"chat", "-n", "12", "--temperature", "0", "-q"},
+                                  "/load " + file + "\n/reset\ndef f(x):");
+  CHECK(again.output == first + "\n"); // a last line may lack its end
+}
+
+TEST_CASE("through a pipe an error ends the chat") {
+  check_complaint(run_paceline({"chat"}, "/load /no/such/file\n"), 2, {"/no/such/file"});
+  check_complaint(run_paceline({"chat", "-c", "16"}, std::string(300, 'x') + "\n"), 2,
+                  {"context", "/reset"});
+}
+
+TEST_CASE("Ctrl-C ends a chat that reads from a pipe") {
+  Process process(paceline_command({"chat", "-m", "scripted", "-d", ""}));
+  const std::string line = "1 2 3\n";
+  process.write(line);
+  process.read_output(1);
+  process.send(SIGINT);
+  CHECK(process.wait().status == 130);
+}
+
+TEST_CASE("a race without a terminal prints a line for each way, and the winner") {
+  const auto result = run_paceline({"race", "-n", "16", "--temperature", "0"});
+  CHECK(result.status == 0);
+  CHECK(plain(result));
+  CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 5);
+  CHECK(result.output.starts_with("plain "));
+  CHECK(result.output.find("\nOne machine: they ran one after another.\n") != std::string::npos);
+  CHECK(result.output.find(" wins: ") != std::string::npos);
+  const auto object =
+      paceline_json({"race", "-n", "16", "--device", "sim:2ms", "--draft-device", "sim:200us"});
+  check_keys(object, {"at_once", "modes.off", "modes.sync", "modes.overlap", "verdict", "seed"});
+  CHECK(object.at("at_once").as_bool());
+}
+
+TEST_CASE("a race that would be none is refused") {
+  check_complaint(run_paceline({"race", "--verify", "match"}), 2, {"match"});
+  check_complaint(run_paceline({"race", "--speculation", "sync"}), 2, {"--speculation"});
+  check_complaint(run_paceline({"race", "-d", ""}), 2, {"draft"});
+}
+
+TEST_CASE("completions name every command and option that help knows") {
+  const auto help = run_paceline({"chat", "--help"}).output;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto script = run_paceline({"completion", shell});
+    CHECK(script.status == 0);
+    for (const std::string option : {"speculation", "no-history", "num-speculative-tokens"}) {
+      CAPTURE(option);
+      CHECK(help.find("--" + option) != std::string::npos);
+      CHECK(script.output.find(option) != std::string::npos);
+    }
+    for (const char* command : {"generate", "chat", "race", "bench", "completion", "overlap"})
+      CHECK(script.output.find(command) != std::string::npos);
+  }
+  check_complaint(run_paceline({"completion", "tcsh"}), 2, {"bash|zsh|fish"});
+}
+
+TEST_CASE("bash completes commands, options, their values and files") {
+  const TemporaryFolder folder;
+  const std::string script = folder.file("completion", run_paceline({"completion", "bash"}).output);
+  const auto complete = [&](const std::string& words) {
+    const std::string command =
+        "source " + script + "; COMP_WORDS=(" + words +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _paceline; echo \"${COMPREPLY[*]}\"";
+    return run_process({"/bin/bash", "-c", command}).output;
+  };
+  CHECK(complete("paceline comp") == "completion\n");
+  CHECK(complete("paceline completion ''") == "bash zsh fish\n");
+  CHECK(complete("paceline chat --spec") == "--speculation\n");
+  CHECK(complete("paceline chat --speculation o") == "off overlap\n");
+  CHECK(complete("paceline score " + script.substr(0, script.size() - 2)) == script + "\n");
+}

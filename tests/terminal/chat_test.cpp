@@ -1,0 +1,174 @@
+// paceline chat in a real terminal.
+#include "tests/apps/support.hpp"
+#include "tests/terminal/tmux.hpp"
+
+#include <doctest/doctest.h>
+#include <fstream>
+#include <iterator>
+
+using namespace paceline::testing;
+
+namespace {
+
+/// A chat whose answers no machine is done with before a key is pressed.
+const std::string endless = " -m scripted -d scripted:acceptance=0.8";
+
+/// The chat with a state folder of its own.
+class Chat {
+public:
+  explicit Chat(const std::string& options, const std::string& environment = "", int columns = 90,
+                int rows = 40)
+      : terminal("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path().string() + " " + environment +
+                     " " PACELINE_PROGRAM " chat " + options,
+                 columns, rows) {
+    terminal.await("/help lists");
+    await_prompt();
+  }
+  std::string await_prompt() const {
+    return terminal.await([](const std::string& shown) {
+      const std::size_t last = shown.find_last_not_of('\n');
+      return last != shown.npos && shown.substr(0, last + 1).ends_with("\n>");
+    });
+  }
+  void say(const std::string& text) const {
+    terminal.type(text);
+    terminal.press({"Enter"});
+  }
+  std::string history() const {
+    std::ifstream file(state.path() / "paceline/chat_history");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  TemporaryFolder state;
+  Tmux terminal;
+};
+
+} // namespace
+
+TEST_SUITE_BEGIN("terminal");
+
+TEST_CASE("a chat answers, shows its figures, and keeps the conversation cached" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 40 --temperature 0");
+  chat.say("def fibonacci(n):");
+  CHECK(chat.terminal.await("[length] 40 tokens").find("acceptance") != std::string::npos);
+  chat.await_prompt();
+  chat.say("def factorial(n):");
+  const auto shown = chat.terminal.await(
+      [](const std::string& screen) { return count(screen, "prompt tokens cached") == 2; });
+  CHECK(shown.find(", 0 of 8 prompt tokens cached") != std::string::npos);
+  CHECK(count(shown, ", 0 of ") == 1); // the second turn found the first
+  chat.await_prompt();
+  chat.say("/stats");
+  chat.terminal.await("2 answers, 80 tokens");
+  chat.terminal.press({"C-d"});
+  chat.terminal.await("left 0");
+  CHECK(chat.history().find("fibonacci") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C stops the answer, or the line being typed, and Ctrl-D leaves" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat(endless);
+  chat.say("1 2 3");
+  chat.terminal.await("(Ctrl-C stops)"); // the figures below the text
+  chat.terminal.press({"C-c"});
+  chat.terminal.await("[cancelled]");
+  CHECK(chat.await_prompt().find("(Ctrl-C stops)") == std::string::npos);
+  chat.terminal.type("never said");
+  chat.terminal.await("> never said");
+  chat.terminal.press({"C-c"});
+  chat.await_prompt();
+  chat.say("/stats");
+  chat.terminal.await("1 answers"); // the session is the same
+  chat.terminal.press({"C-d"});
+  chat.terminal.await("left 0");
+}
+
+TEST_CASE("the window may change its size in the middle of an answer" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat(endless);
+  chat.say("1");
+  chat.terminal.await("(Ctrl-C stops)");
+  chat.terminal.resize(34, 12);
+  chat.terminal.await(
+      [](const std::string& shown) { return shown.find("\n") <= 34 && count(shown, "\n") <= 12; },
+      Tmux::Shown::rows);
+  chat.terminal.await("tokens/s"); // it goes on, figures below
+  chat.terminal.resize(100, 30);
+  chat.terminal.await("(Ctrl-C stops)");
+  chat.terminal.press({"C-c"});
+  chat.terminal.await("[cancelled]");
+  chat.await_prompt();
+  chat.say("/quit");
+  chat.terminal.await("left 0");
+}
+
+TEST_CASE("keys edit lines: Tab, history, and messages of several lines" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 4");
+  chat.terminal.type("/spec");
+  chat.terminal.press({"Tab"});
+  chat.terminal.await("> /speculation");
+  chat.say("off");
+  chat.terminal.await("\nspeculation off");
+  chat.await_prompt();
+  chat.terminal.press({"Up"});
+  chat.terminal.await([](const std::string& s) { return count(s, "> /speculation off") == 2; });
+  chat.terminal.press({"C-u"});
+  chat.say("\"\"\"");
+  chat.say("x = 1");
+  chat.terminal.await(". x = 1");
+  chat.say("/quit is said here");
+  chat.say("\"\"\"");
+  chat.terminal.await("[length] 4 tokens");
+  chat.await_prompt();
+  chat.say("h\u00e9 \u4f60\u597d");
+  chat.terminal.await("> h\u00e9 \u4f60\u597d");
+  chat.terminal.await([](const std::string& s) { return count(s, "[length]") == 2; });
+}
+
+TEST_CASE("tokens are shaded by who wrote them, when asked for" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 40 --seed 3 --color", "TERM=screen-256color");
+  chat.say("def fibonacci(n):");
+  chat.terminal.await("[length]");
+  const std::string shown = chat.terminal.screen(Tmux::Shown::codes);
+  CHECK(count(shown, "\x1b[36m") > 2); // the legend, and accepted tokens
+  CHECK(count(shown, "\x1b[1m") + count(shown, "\x1b[0;1m") > 1);
+}
+
+TEST_CASE("without color, and in a terminal that cannot go back, a chat is plain text" *
+          doctest::skip(!Tmux::available())) {
+  for (const char* environment : {"NO_COLOR=1", "TERM=dumb"}) {
+    CAPTURE(environment);
+    const Chat chat("-n 20 --color", environment);
+    chat.say("def f(x):");
+    chat.terminal.await("[length] 20 tokens");
+    CHECK(chat.terminal.screen(Tmux::Shown::codes).find('\x1b') == std::string::npos);
+    chat.await_prompt();
+    chat.terminal.press({"C-d"});
+    chat.terminal.await("left 0");
+  }
+}
+
+TEST_CASE("no history is kept when it is not wanted, and an error does not end the chat" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 4 --no-history -c 64");
+  chat.say("/load /no/such/file");
+  chat.terminal.await("paceline: cannot read /no/such/file");
+  chat.await_prompt();
+  chat.say(std::string(300, 'x') + " y");
+  chat.terminal.await("/reset begins anew");
+  chat.await_prompt();
+  chat.say("/model /no/such/model");
+  chat.terminal.await("the models stay as they were");
+  chat.await_prompt();
+  chat.say("/model demo");
+  chat.terminal.await([](const std::string& s) { return count(s, "Target: demo") == 2; });
+  chat.await_prompt();
+  chat.terminal.press({"C-d"});
+  chat.terminal.await("left 0");
+  CHECK(chat.history().empty());
+}
+
+TEST_SUITE_END();
