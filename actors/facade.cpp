@@ -167,6 +167,8 @@ Finished Facade::summary(const Record& record, FinishReason reason) const {
   end.usage = {record.spec->prompt_tokens, record.output(), record.cached_tokens};
   end.speculation = record.speculation;
   end.speculation.draft_left_out = parts_.telemetry->draft_left_out;
+  if (int(record.tokens.size()) > parts_.draft_context)
+    end.speculation.draft_context_exceeded = parts_.draft_context;
   const OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();
   const auto drafting = lanes.draft - record.lanes_before.draft;
   if (drafting.count() > 0)

@@ -18,6 +18,7 @@ struct FacadeParts {
   std::shared_ptr<const models::Tokenizer> tokenizer;
   int max_open = 0; ///< Requests waiting or running; more are refused.
   std::shared_ptr<Telemetry> telemetry;
+  int draft_context = 0; ///< Tokens that the draft model can read; 0: there is none.
 };
 
 /// A token is committed when it stands in the log kept here; a new scheduler is rebuilt from it.

@@ -286,7 +286,7 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   if (auto made = make_pools(parts, o, *target, *draft, opened.max_model_len); !made)
     return tl::unexpected(made.error());
   parts.faults = o.faults;
-  parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry};
+  parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry, 0};
   parts.scheduler = scheduler_parts(o, *target, *draft);
   parts.scheduler.telemetry = parts.telemetry;
   const int logit_rows = parts.scheduler.logit_rows;
@@ -296,6 +296,7 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   parts.sampler.telemetry = parts.telemetry;
   if (*draft) {
     opened.draft = info_of(**draft, o.draft);
+    parts.facade.draft_context = opened.draft->max_model_len;
     parts.draft = draft_parts(**draft, o, parts);
   } else if (o.drafter) {
     auto drafter = drafter_parts(o, *target->device, parts, time, trace);

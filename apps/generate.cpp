@@ -52,15 +52,6 @@ boost::json::object timing_json(const Outcome& outcome) {
           {"simulated", outcome.simulated}};
 }
 
-/// The draft's context in tokens, where the request grew longer: beyond it the draft was left out,
-/// and the target went on alone. 0: it was not.
-int draft_context_exceeded(const Engine& engine, const Usage& usage) {
-  const auto draft = engine.draft();
-  const bool left_out =
-      draft && usage.prompt_tokens + usage.completion_tokens > draft->max_model_len;
-  return left_out ? draft->max_model_len : 0;
-}
-
 boost::json::object answer_json(const Engine& engine, const Options& options,
                                 const Outcome& outcome) {
   const Completion& answer = outcome.answer;
@@ -73,8 +64,6 @@ boost::json::object answer_json(const Engine& engine, const Options& options,
       {"speculation", speculation_json(answer.end.speculation, answer.end.usage.completion_tokens)},
       {"timing", timing_json(outcome)},
       {"reproducible", answer.end.reproducible}};
-  object["speculation"].as_object()["draft_context_exceeded"] =
-      draft_context_exceeded(engine, answer.end.usage);
   if (options.request.logprobs) {
     auto& logprobs = object["logprobs"].emplace_array();
     for (const TokenLogprob& token : answer.logprobs)
@@ -95,10 +84,10 @@ std::string speculation_line(const Finished& end) {
   return line + fmt::format("; seed {}", end.seed);
 }
 
-std::string statistics(const Engine& engine, const Outcome& outcome) {
+std::string statistics(const Outcome& outcome) {
   const Finished& end = outcome.answer.end;
   std::string left_out;
-  if (const int context = draft_context_exceeded(engine, end.usage))
+  if (const int context = end.speculation.draft_context_exceeded)
     left_out = fmt::format("; the draft was left out beyond its {} tokens", context);
   return fmt::format("[{}] {} tokens, {:.1f} tokens/s{}, first after {:.0f} ms (loading {:.2f} s)\n"
                      "[{}{}]\n",
@@ -154,7 +143,7 @@ Result<int> report(const Engine& engine, const Options& options, const Outcome& 
     if (auto printed = print_json(answer_json(engine, options, outcome)); !printed)
       return printed;
   } else if (!options.quiet) {
-    note(dim(statistics(engine, outcome), errors_are_terminal()));
+    note(dim(statistics(outcome), errors_are_terminal()));
   }
   return interrupted ? status_interrupted : status_ok;
 }

@@ -57,6 +57,8 @@ struct SpeculationStats {
   std::uint64_t fork_hits = 0;        ///< and for another outcome.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
+  int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
+                                      ///< has more and the target went on alone; else 0.
   bool draft_left_out = false;        ///< The draft kept failing or lied, and was used no more.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }

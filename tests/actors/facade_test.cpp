@@ -48,7 +48,7 @@ struct World {
                  std::shared_ptr<const models::Tokenizer> tokenizer =
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
-        FacadeParts{std::move(tokenizer), max_open, std::make_shared<Telemetry>()});
+        FacadeParts{std::move(tokenizer), max_open, std::make_shared<Telemetry>(), 0});
     wire(scheduler.actor);
   }
   void wire(const SchedulerActor& to) {

@@ -1,151 +1,12 @@
-// The scheduler alone: every neighbour is a mock, so a test says what each of them answers and sees
-// what each of them is asked.
+// A sequence's life at the scheduler's: admission, pages, batches, faults, end.
 #include "actors/limits.hpp"
-#include "actors/scheduler.hpp"
-#include "tests/actors/mail.hpp"
-#include "tests/actors/pools.hpp"
-
-#include <doctest/doctest.h>
+#include "tests/actors/scheduler_world.hpp"
 
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
 using namespace paceline::testing;
-
-namespace {
-
-constexpr int page_tokens = 4;
-
-gpu::PageTableRef table(int capacity) {
-  std::vector<gpu::PageRef> pages;
-  for (int tokens = 0; tokens < capacity; tokens += page_tokens)
-    pages.push_back(std::make_shared<gpu::Page>());
-  return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
-}
-
-KvGrant grant(SequenceId sequence, int capacity) {
-  KvGrant grant;
-  grant.sequence = sequence;
-  grant.granted = true;
-  grant.target = table(capacity);
-  grant.draft = table(capacity);
-  return grant;
-}
-KvGrant refusal(SequenceId sequence) {
-  KvGrant refusal;
-  refusal.sequence = sequence;
-  return refusal;
-}
-
-SchedulerParts plain() {
-  SchedulerParts parts;
-  parts.policy.mode = SpeculationMode::off;
-  parts.max_model_len = 1000;
-  parts.max_num_seqs = 4;
-  parts.prefill_chunk = 16;
-  parts.logit_rows = 64;
-  parts.telemetry = std::make_shared<Telemetry>();
-  return parts;
-}
-
-SchedulerParts drafting(SpeculationMode mode, int window) {
-  SchedulerParts parts = plain();
-  parts.policy.mode = mode;
-  parts.policy.window = window;
-  parts.has_draft = true;
-  return parts;
-}
-
-struct World {
-  explicit World(SchedulerParts parts) {
-    scheduler = simulation.spawn<Scheduler>(parts);
-    kv.mail->when<KvReserve, KvGrant>(
-        [](const KvReserve& asked) { return grant(asked.sequence, asked.capacity); });
-    kv.mail->when<KvGrow, KvGrant>(
-        [](const KvGrow& asked) { return grant(asked.sequence, asked.capacity.target); });
-    wire();
-  }
-  void wire(bool with_draft = true) {
-    Wiring wiring;
-    wiring.version = ++wirings;
-    wiring.facade = facade.actor;
-    wiring.scheduler = scheduler;
-    if (with_draft)
-      wiring.draft = draft.actor;
-    wiring.target = target->actor;
-    wiring.sampler = sampler.actor;
-    wiring.kv_cache = kv.actor;
-    wiring.supervisor = supervisor.actor;
-    simulation.tell(scheduler, wiring);
-  }
-
-  void admit(SequenceId id, Tokens prompt, int max_tokens = 100, Tokens committed = {}) {
-    auto spec = std::make_shared<SequenceSpec>();
-    spec->id = id;
-    spec->prompt_tokens = int(prompt.size());
-    spec->max_tokens = max_tokens;
-    spec->end_of_text = {0};
-    prompt.insert(prompt.end(), committed.begin(), committed.end());
-    simulation.tell(scheduler, Admit{spec, prompt});
-  }
-
-  Batch batch() { return target->take<Batch>(); }
-  /// A batch of so many sequences; smaller ones are answered with a token each before it.
-  Batch batch_of(std::size_t sequences) {
-    Batch batch = this->batch();
-    while (batch.entries.size() < sequences) {
-      decode(batch, {7});
-      facade.take<Commits>();
-      batch = this->batch();
-    }
-    return batch;
-  }
-  /// The verdict that commits `tokens`.
-  static Verdict verdict(const BatchEntry& entry, Tokens tokens) {
-    Verdict v;
-    v.sequence = entry.spec->id;
-    v.epoch = entry.epoch;
-    v.cached = entry.length;
-    v.sources.assign(tokens.size(), TokenSource::target);
-    v.tokens = std::move(tokens);
-    v.next = entry.next_chain;
-    return v;
-  }
-  void answer(const Batch& batch, std::vector<Verdict> sequences) {
-    Verdicts verdicts;
-    verdicts.batch = batch.id;
-    verdicts.sequences = std::move(sequences);
-    simulation.tell(scheduler, verdicts);
-  }
-  /// Answers a batch of one sequence: these are its next tokens.
-  void decode(const Batch& batch, Tokens tokens) {
-    answer(batch, {verdict(batch.entries.at(0), std::move(tokens))});
-  }
-  Committed commits() {
-    auto news = facade.take<Commits>();
-    REQUIRE(news.sequences.size() == 1);
-    return news.sequences.front();
-  }
-
-  Simulation simulation{0, exact_order};
-  Mock<FacadeActor> facade{simulation};
-  Mock<KvCacheActor> kv{simulation};
-  Mock<DraftActor> draft{simulation};
-  Mock<SamplerActor> sampler{simulation};
-  Mock<SupervisorActor> supervisor{simulation};
-  std::unique_ptr<Mock<TargetActor>> target = std::make_unique<Mock<TargetActor>>(simulation);
-  SchedulerActor scheduler;
-  std::uint64_t wirings = 0;
-};
-
-/// The draft, as a verification leaves it: all positions up to `end` bound and drawn.
-void draft_up_to(Chain& chain, int end) {
-  chain.bind(end);
-  for (int position = chain.drawn(); position < end; ++position)
-    chain.put(position, 5, nullptr);
-}
-
-} // namespace
+using World = SchedulerWorld;
 
 TEST_CASE("a request is given pages, runs, commits, and gives its pages back at the end") {
   World world(plain());
@@ -204,6 +65,37 @@ TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
     world.facade.take<Commits>();
   }
   CHECK(lengths == std::vector{16, 32, 40});
+}
+
+TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
+  SchedulerParts parts = plain();
+  parts.attention_window = 20;
+  World world(parts);
+  world.kv.mail->when<KvReserve, KvGrant>([](const KvReserve& asked) {
+    KvGrant granted = grant(asked.sequence, asked.capacity);
+    granted.target = table(std::min(asked.capacity, asked.target_ahead));
+    return granted;
+  });
+  std::vector<KvGrow> asked;
+  world.kv.mail->when<KvGrow, KvGrant>([&](const KvGrow& more) {
+    asked.push_back(more);
+    return grant(more.sequence, more.capacity.target);
+  });
+  world.admit(1, Tokens(300, 5), 10);
+  for (int read = 0; read < 300;) { // 16 at a time, never more than there are pages for
+    const Batch batch = world.batch();
+    const BatchEntry& entry = batch.entries.at(0);
+    CHECK(entry.cached == read);
+    CHECK(entry.length - entry.cached <= 16);
+    CHECK(entry.pages->capacity() >= entry.length);
+    read = entry.length;
+    world.decode(batch, entry.judges ? Tokens{7} : Tokens{});
+  }
+  REQUIRE(asked.size() > 2);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    CHECK(asked[i].capacity.target <= asked[i].target_read + 2 * 16 + 2 * limits::tokens_ahead);
+    CHECK((i == 0 || asked[i].target_read > asked[i - 1].target_read));
+  }
 }
 
 TEST_CASE("no more sequences run than may, and the next comes as soon as one ends") {
@@ -426,159 +318,4 @@ TEST_CASE("epochs begin with the incarnation, and grow") {
   world.decode(batch, {6});
   CHECK(world.commits().first == 2); // what was delivered before is not committed again
   CHECK(world.batch().entries[0].epoch > batch.entries[0].epoch);
-}
-
-// ---- speculation ----
-
-TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on with it") {
-  World world(drafting(SpeculationMode::overlap, 2));
-  world.admit(1, {1, 2, 3});
-  Batch batch = world.batch();
-  const ChainRef first = batch.entries[0].next_chain;
-  REQUIRE(first);
-  CHECK(batch.entries[0].chain == nullptr);
-  CHECK(batch.entries[0].next_window == 2);
-  CHECK(batch.entries[0].next_lookahead == 3);
-  first->begin(4, 6, 9); // the verification's part, and the draft's
-  draft_up_to(*first, 7);
-  world.decode(batch, {7});
-
-  batch = world.batch();
-  CHECK(batch.entries[0].chain == first);
-  CHECK(batch.entries[0].window == 2);
-  CHECK(batch.entries[0].whole);
-  CHECK(batch.entries[0].judge_lookahead);
-  Verdict hit = World::verdict(batch.entries[0], {5, 5, 5});
-  hit.judged = hit.accepted = 3;
-  hit.hit = Hit::chain;
-  hit.next = batch.entries[0].chain;
-  hit.had_lookahead = true;
-  first->extend(9, 12);
-  draft_up_to(*first, 9);
-  world.answer(batch, {hit});
-
-  batch = world.batch();
-  CHECK(batch.entries[0].chain == first);
-  CHECK_FALSE(first->closed());
-  const ChainRef second = batch.entries[0].next_chain;
-  Verdict miss = World::verdict(batch.entries[0], {5, 9});
-  miss.judged = 2;
-  miss.accepted = 1;
-  second->begin(9, 11, 14);
-  draft_up_to(*second, 11);
-  world.answer(batch, {miss});
-
-  batch = world.batch();
-  CHECK(batch.entries[0].chain == second);
-  CHECK(first->closed());
-}
-
-TEST_CASE("tokens that were drafted under a verification say so") {
-  World world(drafting(SpeculationMode::overlap, 1));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 3, 5);
-  draft_up_to(*chain, 4);
-  world.decode(batch, {7});
-  CHECK(world.commits().sources == std::vector{TokenSource::target});
-  batch = world.batch();
-  Verdict hit = World::verdict(batch.entries[0], {5, 5});
-  hit.sources = {TokenSource::draft, TokenSource::lookahead};
-  hit.judged = hit.accepted = 2;
-  hit.hit = Hit::chain;
-  hit.next = batch.entries[0].chain;
-  hit.had_lookahead = true;
-  chain->extend(6, 8);
-  draft_up_to(*chain, 5); // before the verdict is known here
-  world.answer(batch, {hit});
-  CHECK(world.commits().sources == hit.sources);
-  draft_up_to(*chain, 6); // behind it
-  batch = world.batch();
-  Verdict next = World::verdict(batch.entries[0], {5, 5, 6});
-  next.sources = {TokenSource::draft, TokenSource::draft, TokenSource::target};
-  next.judged = next.accepted = 2;
-  world.answer(batch, {next});
-  CHECK(world.commits().sources ==
-        std::vector{TokenSource::lookahead, TokenSource::draft, TokenSource::target});
-}
-
-TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
-  World world(drafting(SpeculationMode::sync, 4));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 6, 6);
-  const auto begin = world.simulation.now();
-  world.decode(batch, {7});
-  batch = world.batch();
-  CHECK(world.simulation.now() - begin == actors::limits::draft_patience_min);
-  CHECK(batch.entries[0].window == 0);
-  CHECK(batch.entries[0].chain == nullptr); // it is not waited for again
-  CHECK(chain->closed());
-}
-
-TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
-  World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  world.decode(batch, {7});
-  world.commits(); // the scheduler has done all it can, and waits
-  const auto begin = world.simulation.now();
-  CHECK(world.target->mail->empty());
-  draft_up_to(*chain, 4);
-  batch = world.batch();
-  CHECK(world.simulation.now() == begin);
-  CHECK(batch.entries[0].window == 2);
-}
-
-TEST_CASE("a window never reaches beyond what the request may still say") {
-  World world(drafting(SpeculationMode::sync, 8));
-  world.admit(1, {1}, 4);
-  Batch batch = world.batch();
-  CHECK(batch.entries[0].next_window == 2); // one token comes now, one is the verdict's own
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  draft_up_to(*chain, 4);
-  world.decode(batch, {7});
-  batch = world.batch();
-  CHECK(batch.entries[0].window == 2);
-  CHECK(batch.entries[0].next_window == 1); // should it accept nothing
-}
-
-TEST_CASE("a draft that lied is not asked again, and its request goes on") {
-  World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  draft_up_to(*chain, 4);
-  world.decode(batch, {7});
-  batch = world.batch();
-  Verdict lie = World::verdict(batch.entries[0], {8});
-  lie.judged = 1;
-  lie.draft_lied = true;
-  world.answer(batch, {lie});
-  batch = world.batch();
-  CHECK(chain->closed());
-  CHECK(batch.entries[0].chain == nullptr);
-  CHECK(batch.entries[0].next_chain == nullptr);
-}
-
-TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
-  World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  world.decode(batch, {7}); // it would wait for the window
-  world.commits();
-  const auto begin = world.simulation.now();
-  world.wire(false);
-  batch = world.batch();
-  CHECK(world.simulation.now() == begin);
-  CHECK(batch.entries[0].window == 0);
-  CHECK(batch.entries[0].next_chain == nullptr);
 }

@@ -139,6 +139,8 @@ TEST_CASE("a draft that reads less far than its target is left out beyond") {
   const Answer late = ask(engine, request_of(60, 8, true)); // a prompt that it cannot read at all
   CHECK(late.tokens.size() == 8);
   CHECK(late.end().speculation.drafted == 0);
+  CHECK(late.end().speculation.draft_context_exceeded == 48);
+  CHECK(ask(engine, request_of(9, 30, true)).end().speculation.draft_context_exceeded == 0);
 }
 
 TEST_CASE("a target that looks back through a window verifies as it decodes") {

@@ -201,10 +201,15 @@ actors::EngineParts SimulatedRun::make_parts() {
 
   actors::EngineParts parts;
   parts.telemetry = telemetry_;
-  parts.facade = {tokenizer_, w.max_open, telemetry_};
-  parts.scheduler = {
-      1,          policy,     true,    w.max_model_len, w.max_num_seqs, w.prefill_chunk,
-      logit_rows, telemetry_, w.faults};
+  parts.facade = {tokenizer_, w.max_open, telemetry_, 0};
+  parts.scheduler.policy = policy;
+  parts.scheduler.has_draft = true;
+  parts.scheduler.max_model_len = w.max_model_len;
+  parts.scheduler.max_num_seqs = w.max_num_seqs;
+  parts.scheduler.prefill_chunk = w.prefill_chunk;
+  parts.scheduler.logit_rows = logit_rows;
+  parts.scheduler.telemetry = telemetry_;
+  parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
   parts.target_pool = pool(*target, target_pool_);
   parts.draft_pool = pool(*draft, draft_pool_);
