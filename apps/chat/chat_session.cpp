@@ -32,7 +32,6 @@ void ChatSession::remark(const std::string& text) const {
 }
 
 Result<bool> ChatSession::take(const ChatCommand& command) {
-  const auto on = [](const auto& done) { return done.map([](auto&&...) { return true; }); };
   switch (command.kind) {
   case Kind::say: return say(command.argument).map([] { return true; });
   case Kind::help: note(chat_help()); break;
@@ -59,11 +58,23 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::window:
   case Kind::verify:
   case Kind::temperature:
-  case Kind::seed:
-    return on(
-        apply_setting(command, options_.request).map([&](const std::string& now) { remark(now); }));
+  case Kind::seed: return set(command).map([] { return true; });
   }
   return true;
+}
+
+Result<void> ChatSession::set(const ChatCommand& command) {
+  Request changed = options_.request;
+  auto now = apply_setting(command, changed);
+  if (!now)
+    return tl::unexpected(now.error());
+  const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
+  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().draft())
+    return fail(ErrorCode::invalid_argument, "there is no draft model to speculate with",
+                "/model DIR DRAFT changes to a pair");
+  options_.request = std::move(changed);
+  remark(*now);
+  return {};
 }
 
 void ChatSession::set_system(const std::string& text) {
