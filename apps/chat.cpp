@@ -5,6 +5,7 @@
 #include "apps/options.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace paceline::apps {
 namespace {
@@ -64,6 +65,9 @@ Result<int> converse(ChatSession& chat, Reader& reader, const Stopper& stopper, 
 }
 
 Result<int> run(ChatOptions options, Interrupt& interrupt) {
+  // Of the requests, not of the engine, which would not load the draft for "off".
+  options.request.speculation =
+      std::exchange(options.engine.speculation, SpeculationMode::automatic);
   auto session = open_session(options.engine, SimulatedTime::real_clock);
   if (!session)
     return tl::unexpected(session.error());

@@ -3,6 +3,7 @@
 #include "apps/input.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
+#include "apps/screen_text.hpp"
 #include "apps/session.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
@@ -102,15 +103,19 @@ std::string statistics(const Outcome& outcome) {
 Result<Completion> stream_text(Stream& stream, const std::string& before,
                                const std::function<void()>& check_interrupt) {
   Output out;
+  const bool terminal = output_is_terminal();
   const auto show = [&](std::string_view text) {
-    if (!out.write(text))
+    if (!out.write(terminal ? printable(text) : std::string(text)))
       stream.cancel();
   };
   show(before);
+  Patience waiting("Reading the prompt");
   auto answer = follow(stream, [&](const Delta& delta) {
+    waiting.over();
     show(delta.text);
     check_interrupt();
   });
+  waiting.over();
   if (answer)
     show("\n");
   if (const auto written = out.finish(); !written)

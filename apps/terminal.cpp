@@ -110,4 +110,34 @@ void ProgressLine::clear() {
   shown_ = false;
 }
 
+Patience::Patience(std::string what) {
+  if (moves_cursor(errors_are_terminal()))
+    thread_ = std::thread([this, what = std::move(what)] { show(what); });
+}
+
+void Patience::show(const std::string& what) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  bool shown = false;
+  for (auto pause = progress_delay; !ended_.wait_for(lock, pause, [this] { return over_; });
+       pause = progress_pause) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    note(fmt::format("\r\x1b[K{} {:.1f} s", what, took.count()));
+    shown = true;
+  }
+  if (shown)
+    note("\r\x1b[K");
+}
+
+void Patience::over() {
+  if (!thread_.joinable())
+    return;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
 } // namespace paceline::apps

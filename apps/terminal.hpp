@@ -4,8 +4,11 @@
 #include "paceline/error.hpp"
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace paceline::apps {
 
@@ -63,6 +66,26 @@ private:
   std::chrono::steady_clock::time_point next_;
   bool enabled_;
   bool shown_ = false;
+};
+
+/// A line like it that says how long something has taken, where nobody knows how far it is: from a
+/// moment after its construction until `over`. It has a thread of its own.
+class Patience {
+public:
+  explicit Patience(std::string what);
+  ~Patience() { over(); }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  /// Takes the line away; nothing is shown any more.
+  void over();
+
+private:
+  void show(const std::string& what);
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::thread thread_;
 };
 
 } // namespace paceline::apps

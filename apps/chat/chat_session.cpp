@@ -32,7 +32,6 @@ void ChatSession::remark(const std::string& text) const {
 }
 
 Result<bool> ChatSession::take(const ChatCommand& command) {
-  const auto on = [](const auto& done) { return done.map([](auto&&...) { return true; }); };
   switch (command.kind) {
   case Kind::say: return say(command.argument).map([] { return true; });
   case Kind::help: note(chat_help()); break;
@@ -59,11 +58,23 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::window:
   case Kind::verify:
   case Kind::temperature:
-  case Kind::seed:
-    return on(
-        apply_setting(command, options_.request).map([&](const std::string& now) { remark(now); }));
+  case Kind::seed: return set(command).map([] { return true; });
   }
   return true;
+}
+
+Result<void> ChatSession::set(const ChatCommand& command) {
+  Request changed = options_.request;
+  auto now = apply_setting(command, changed);
+  if (!now)
+    return tl::unexpected(now.error());
+  const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
+  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().draft())
+    return fail(ErrorCode::invalid_argument, "there is no draft model to speculate with",
+                "/model DIR DRAFT changes to a pair");
+  options_.request = std::move(changed);
+  remark(*now);
+  return {};
 }
 
 void ChatSession::set_system(const std::string& text) {
@@ -123,12 +134,15 @@ Result<Completion> ChatSession::answer(const Request& request) {
                         moves_cursor(terminal) && !options_.quiet};
   AnswerView view(out_, engine(), look);
   stopper_.answering(&*stream);
+  Patience waiting(fmt::format("Reading {} tokens", request.prompt_tokens.size()));
   auto answer = follow(*stream, [&](const Delta& delta) {
+    waiting.over();
     view.show(delta);
     if (!out_.open())
       stream->cancel();
   });
   stopper_.answering(nullptr);
+  waiting.over();
   view.finish();
   return answer;
 }
@@ -158,19 +172,19 @@ std::string ChatSession::models() const {
                        model.device);
   };
   const auto draft = engine().draft();
-  return line("Target", engine().target()) + "; " +
-         (draft ? line("draft", *draft) : std::string("no draft"));
+  return line("Target", engine().target()) + "\n" +
+         (draft ? line("Draft", *draft) : std::string("No draft"));
 }
 
 std::string ChatSession::statistics() const {
   const Metrics m = engine().metrics();
   const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0; };
   return fmt::format(
-      "{} answers, {} tokens, {:.0f} tokens/s; {} of {} prompt tokens cached\n"
+      "{} answer{}, {} tokens, {:.0f} tokens/s; {} of {} prompt tokens cached\n"
       "acceptance {:.2f} ({} of {} judged), {:.2f} tokens a round, lookahead hits {:.2f}, overlap "
       "{:.2f}",
-      answers_, tokens_, share(double(tokens_), seconds_), cached_tokens_, prompt_tokens_,
-      share(double(m.accepted), double(m.judged)), m.accepted, m.judged,
+      answers_, answers_ == 1 ? "" : "s", tokens_, share(double(tokens_), seconds_), cached_tokens_,
+      prompt_tokens_, share(double(m.accepted), double(m.judged)), m.accepted, m.judged,
       share(double(m.generated_tokens), double(m.rounds)),
       share(double(m.lookahead_hits + m.fork_hits), double(m.lookahead_rounds)),
       share(m.overlapped_seconds, m.draft_busy_seconds));

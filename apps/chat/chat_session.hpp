@@ -61,6 +61,7 @@ private:
   Result<Completion> answer(const Request& request);
   Result<Request> next_request() const;
   Result<void> show_or_change_models(const std::string& names);
+  Result<void> set(const ChatCommand& setting);
   void set_system(const std::string& text);
   std::string models() const;
   std::string statistics() const;

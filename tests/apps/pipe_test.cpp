@@ -45,6 +45,14 @@ TEST_CASE("through a pipe an error ends the chat") {
                   {"context", "/reset"});
 }
 
+TEST_CASE("a chat that begins without speculation can turn it on, where there is a draft") {
+  const auto result = run_paceline({"chat", "-n", "8", "--speculation", "off"},
+                                   "def f(x):\n/speculation sync\ndef g(x):\n");
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("acceptance") > result.errors.find("speculation sync"));
+  check_complaint(run_paceline({"chat", "-d", ""}, "/speculation overlap\n"), 2, {"no draft"});
+}
+
 TEST_CASE("Ctrl-C ends a chat that reads from a pipe") {
   Process process(paceline_command({"chat", "-m", "scripted", "-d", ""}));
   const std::string line = "1 2 3\n";

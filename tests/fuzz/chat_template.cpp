@@ -1,5 +1,6 @@
-// Any template is read or refused; what was read renders any conversation or says in a line why not,
-// within its bounds. Behind a NUL the conversation follows: role, text, role ... with NULs between.
+// Any template is read or refused; what was read renders any conversation or says in a line why
+// not, within its bounds. Behind a NUL the conversation follows: role, text, role ... with NULs
+// between.
 #include "models/chat_template.hpp"
 #include "models/tokenizer.hpp"
 #include "tests/fuzz/fuzz.hpp"

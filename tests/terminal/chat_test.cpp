@@ -79,7 +79,7 @@ TEST_CASE("Ctrl-C stops the answer, or the line being typed, and Ctrl-D leaves" 
   chat.terminal.press({"C-c"});
   chat.await_prompt();
   chat.say("/stats");
-  chat.terminal.await("1 answers"); // the session is the same
+  chat.terminal.await("1 answer, "); // the session is the same
   chat.terminal.press({"C-d"});
   chat.terminal.await("left 0");
 }
