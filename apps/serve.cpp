@@ -227,10 +227,13 @@ void add_running_options(CLI::App& app, Options& options) {
       ->check(whole_number(0, 1024))
       ->type_name("N");
   Settings& settings = options.settings;
-  app.add_option("--log-level", settings.log_level, "How much goes to standard error")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
-      ->type_name("debug|info|warning|error|off");
+  add_choice<std::string>(app, "--log-level", settings.log_level,
+                          {{"debug", "debug"},
+                           {"info", "info"},
+                           {"warning", "warning"},
+                           {"error", "error"},
+                           {"off", "off"}},
+                          "How much goes to standard error; default: info");
   app.add_flag("--log-json", settings.log_json, "The log as JSON, one object a line");
   app.add_flag("--log-prompts", settings.log_prompts,
                "Requests' bodies into the log: prompts are private, so only where that is wanted");

@@ -31,7 +31,7 @@ install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
 install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES README.md CHANGELOG.md LICENSE docs/serving.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 
@@ -45,6 +45,9 @@ file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
 configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/paceline.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/paceline.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+# The service, which nothing starts by itself; its paths are the package's.
+install(FILES cmake/paceline.service DESTINATION lib/systemd/system)
 
 # cpack -G DEB --config build/release/CPackConfig.cmake
 set(CPACK_PACKAGE_NAME paceline)

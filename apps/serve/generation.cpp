@@ -5,6 +5,8 @@
 #include "apps/serve/openai_response.hpp"
 #include "apps/serve/prompts.hpp"
 
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
 #include <fmt/format.h>
@@ -12,6 +14,10 @@
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
+
+/// A stream's chunks come no closer than this: nobody sees them closer, and each costs a wake-up, a
+/// write and the client as much again. The first one and the end do not wait.
+constexpr std::chrono::milliseconds chunk_pause{2};
 
 /// Whom the client asks for is who answers.
 std::optional<ApiError> check_model(const Service& service, const std::string& model) {
@@ -52,7 +58,7 @@ public:
       : service_(service), exchange_(exchange), asked_(std::move(asked)),
         answers_(service.executor()), admission_(service, answers_, asked_.choices()),
         reply_(service.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
-        last_(choices_.size()) {}
+        last_(choices_.size()), pause_(service.executor()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
   ~Generation() { exchange_.on_gone(nullptr); }
@@ -80,6 +86,8 @@ private:
   Reply reply_;
   std::vector<Choice> choices_;
   std::vector<Clock::time_point> last_; ///< When a choice's last tokens came.
+  Clock::time_point written_;           ///< When the last chunk went out.
+  asio::steady_timer pause_;
 };
 
 ReplyHead Generation::head() const {
@@ -203,6 +211,10 @@ asio::awaitable<void> Generation::stream() {
 asio::awaitable<std::optional<ApiError>>
 Generation::write_stream(std::optional<Answers::Item> item) {
   while (item) {
+    if (std::holds_alternative<Delta>(item->event) && Clock::now() < written_ + chunk_pause) {
+      pause_.expires_at(written_ + chunk_pause);
+      co_await pause_.async_wait(asio::use_awaitable);
+    }
     std::string events;
     for (; item; item = events.size() < limits::events_bytes ? answers_.try_next() : std::nullopt) {
       if (auto failed = take(*item)) {
@@ -212,6 +224,7 @@ Generation::write_stream(std::optional<Answers::Item> item) {
       }
       events += events_of(*item);
     }
+    written_ = Clock::now();
     if (!events.empty())
       co_await exchange_.write_events(std::move(events));
     if (exchange_.gone())

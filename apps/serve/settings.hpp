@@ -32,7 +32,7 @@ struct Settings {
 
   std::string log_level = "info"; ///< "debug", "info", "warning", "error", "off"
   bool log_json = false;
-  bool log_prompts = false; ///< Prompts and answers into the log.
+  bool log_prompts = false; ///< Bodies of requests into the log.
 
   Request defaults; ///< What a request does not say: the rule of verification.
 };

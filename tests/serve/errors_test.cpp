@@ -38,7 +38,6 @@ TEST_CASE("bad requests are told which field is wrong") {
   check_error(post(R"({"prompt": "x", "best_of": 3})"), 400, "unsupported_parameter");
   CHECK(post(R"({"prompt": "x", "top_p": 3})").json().at("error").at("param") == "top_p");
   check_error(post(R"({"prompt": "x", "model": "gpt-4o"})"), 404, "model_not_found");
-  const std::string too_long = "[" + std::string(2 * 70'000, ' ').replace(0, 1, "1") + "]";
   std::string ids = "[1";
   for (int i = 0; i < 70'000; ++i)
     ids += ",1";
@@ -101,7 +100,7 @@ TEST_CASE("a request that does not come is told 408, an idle connection is close
 
 TEST_CASE("an answer that takes too long is told 504, or in its stream") {
   Settings settings;
-  settings.request_timeout = 100ms;
+  settings.request_timeout = 500ms;
   LiveServer server(scripted("sim:10ms"), settings);
   check_error(server.ask("POST", "/v1/completions", R"({"prompt": [1], "max_tokens": 60000})"), 504,
               "deadline");

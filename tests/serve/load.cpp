@@ -1,0 +1,235 @@
+// Load for a server of the demo pair, in one process with its clients.
+//
+//   serve_load soak SECONDS [STREAMS]    so many streams all the time: none lost, none wrong
+//   serve_load overhead [ROUNDS]         tokens per second over HTTP against the library's own
+#define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
+#include "tests/serve/live_server.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/json/parse.hpp>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <unistd.h>
+
+using namespace paceline;
+using namespace paceline::testing;
+namespace asio = boost::asio;
+using asio::use_awaitable;
+using asio::ip::tcp;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+Request request_of(std::uint64_t seed, int tokens) {
+  Request request;
+  request.prompt = "def fibonacci(n):";
+  request.max_tokens = tokens;
+  request.ignore_eos = true;
+  request.sampling.seed = seed;
+  return request;
+}
+
+std::string http_of(std::uint64_t seed, int tokens) {
+  const std::string body = fmt::format(R"({{"prompt": "def fibonacci(n):", "max_tokens": {}, )"
+                                       R"("ignore_eos": true, "seed": {}, "stream": true}})",
+                                       tokens, seed);
+  return fmt::format("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}",
+                     body.size(), body);
+}
+
+/// One answer as it came, chunks and all.
+struct Received {
+  std::string bytes;
+  double first_seconds = 0; ///< To its first event.
+};
+
+asio::awaitable<Received> ask(tcp::socket& socket, std::string request) {
+  const auto begin = Clock::now();
+  co_await asio::async_write(socket, asio::buffer(request), use_awaitable);
+  Received received;
+  std::array<char, 16384> part;
+  while (!received.bytes.ends_with("\r\n0\r\n\r\n")) {
+    const std::size_t count = co_await socket.async_read_some(asio::buffer(part), use_awaitable);
+    received.bytes.append(part.data(), count);
+    if (received.first_seconds == 0 && received.bytes.find("data: ") != std::string::npos)
+      received.first_seconds = seconds_since(begin);
+  }
+  co_return received;
+}
+
+std::string text_of(const std::string& bytes) {
+  std::string text;
+  for (auto at = bytes.find("data: {"); at != std::string::npos; at = bytes.find("data: {", at)) {
+    const auto end = bytes.find("\n\n", at);
+    const auto event = boost::json::parse(bytes.substr(at + 6, end - at - 6));
+    text += event.at("choices").at(0).at("text").as_string();
+    at = end;
+  }
+  return text;
+}
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t whole = 0;
+  std::size_t resident = 0;
+  file >> whole >> resident;
+  return resident * std::size_t(sysconf(_SC_PAGESIZE));
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[std::size_t(q * double(values.size() - 1))];
+}
+
+class Soak {
+public:
+  Soak(LiveServer& server, double seconds) : server_(server), seconds_(seconds) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed)
+      expected_[seed] = server.engine().complete(request_of(seed, tokens)).value().text;
+  }
+
+  int run(int streams) {
+    for (int i = 0; i < streams; ++i)
+      asio::co_spawn(io_, stream(std::uint64_t(i)),
+                     [this](const std::exception_ptr& failed) { lost_ += failed ? 1 : 0; });
+    io_.run();
+    server_.await_idle();
+    const std::size_t after = resident_bytes();
+    fmt::print("streams {}, answers {}, lost {}, wrong {}, first token p50 {:.1f} ms, p99 {:.1f} "
+               "ms, resident {:.1f} MB, at a third of the time {:.1f} MB\n",
+               streams, firsts_.size(), lost_, wrong_, 1e3 * quantile(firsts_, 0.5),
+               1e3 * quantile(firsts_, 0.99), double(after) * 1e-6, double(settled_) * 1e-6);
+    constexpr std::size_t slack = std::size_t(32) << 20;
+    const bool flat = after < settled_ + settled_ / 10 + slack;
+    return lost_ == 0 && wrong_ == 0 && !firsts_.empty() && flat ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+
+private:
+  static constexpr std::uint64_t seeds = 16;
+  static constexpr int tokens = 48;
+
+  asio::awaitable<void> stream(std::uint64_t index) {
+    tcp::socket socket(io_);
+    co_await socket.async_connect({asio::ip::address_v4::loopback(), server_.port()},
+                                  use_awaitable);
+    for (std::uint64_t i = index; seconds_since(begin_) < seconds_; ++i) {
+      const std::uint64_t seed = 1 + i % seeds;
+      const Received received = co_await ask(socket, http_of(seed, tokens));
+      firsts_.push_back(received.first_seconds);
+      wrong_ += text_of(received.bytes) != expected_[seed];
+      if (settled_ == 0 && seconds_since(begin_) > seconds_ / 3)
+        settled_ = resident_bytes();
+    }
+  }
+
+  LiveServer& server_;
+  double seconds_;
+  asio::io_context io_{1};
+  Clock::time_point begin_ = Clock::now();
+  std::map<std::uint64_t, std::string> expected_;
+  std::vector<double> firsts_;
+  std::size_t settled_ = 0;
+  int lost_ = 0;
+  int wrong_ = 0;
+};
+
+/// Tokens per second of so many streams at once, by the library alone.
+double library_rate(Engine& engine, int streams, int tokens, std::uint64_t seed) {
+  const auto begin = Clock::now();
+  std::vector<Stream> open;
+  for (int i = 0; i < streams; ++i)
+    open.push_back(engine.submit(request_of(seed + std::uint64_t(i), tokens)).value());
+  for (Stream& stream : open)
+    while (stream.next()) {
+    }
+  return streams * tokens / seconds_since(begin);
+}
+
+/// The same over HTTP, on connections that are there already.
+double http_rate(asio::io_context& io, std::vector<tcp::socket>& sockets, int tokens,
+                 std::uint64_t seed) {
+  const auto begin = Clock::now();
+  for (std::size_t i = 0; i < sockets.size(); ++i)
+    asio::co_spawn(io, ask(sockets[i], http_of(seed + i, tokens)),
+                   [](const std::exception_ptr& failed, const Received&) {
+                     if (failed)
+                       std::rethrow_exception(failed);
+                   });
+  io.restart();
+  io.run();
+  return double(sockets.size()) * tokens / seconds_since(begin);
+}
+
+int overhead(int rounds) {
+  EngineOptions options = demo_pair();
+  options.max_num_seqs = 32;
+  LiveServer server(options);
+  for (const int streams : {1, 32}) {
+    const int tokens = streams == 1 ? 900 : 256;
+    asio::io_context io(1);
+    std::vector<tcp::socket> sockets;
+    for (int i = 0; i < streams; ++i) {
+      sockets.emplace_back(io);
+      sockets.back().connect({asio::ip::address_v4::loopback(), server.port()});
+    }
+    std::vector<double> ratios;
+    std::vector<double> rates;
+    for (int i = 0; i < rounds; ++i) {
+      const auto seed = std::uint64_t(1000 * i);
+      const bool http_first = i % 2 == 1;
+      const double early = http_first ? http_rate(io, sockets, tokens, seed) : 0;
+      const double library = library_rate(server.engine(), streams, tokens, seed);
+      const double http = http_first ? early : http_rate(io, sockets, tokens, seed);
+      ratios.push_back(http / library);
+      rates.push_back(http);
+    }
+    fmt::print("streams {}: over HTTP {:.0f} tokens/s, {:.3f} of the library's (quartiles {:.3f} "
+               "and {:.3f}, {} pairs)\n",
+               streams, quantile(rates, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.25),
+               quantile(ratios, 0.75), rounds);
+  }
+  return EXIT_SUCCESS;
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  doctest::Context checks;
+  checks.setAsDefaultForAssertsOutOfTestCases();
+  checks.setAssertHandler([](const doctest::AssertData& data) {
+    if (data.m_failed) {
+      fmt::print(stderr, "{}:{}: not so: {}\n", data.m_file, data.m_line, data.m_expr);
+      std::exit(EXIT_FAILURE);
+    }
+  });
+  const std::string what = count > 1 ? arguments[1] : "";
+  const auto number = [&](int index, int otherwise) {
+    return count > index ? std::atoi(arguments[index]) : otherwise;
+  };
+  if (what == "overhead")
+    return overhead(number(2, 21));
+  if (what != "soak") {
+    fmt::print(stderr, "usage: serve_load soak SECONDS [STREAMS] | overhead [ROUNDS]\n");
+    return 2;
+  }
+  EngineOptions options = demo_pair();
+  options.max_num_seqs = 32;
+  LiveServer server(options);
+  return Soak(server, number(2, 20)).run(number(3, 200));
+}
