@@ -50,6 +50,9 @@ void Scheduler::take(const Verdicts& verdicts) {
   }
   step_times_.observe(verdicts.rows, flight.prefill, now() - flight.sent);
   watch_draft();
+  if (flight.draft != wiring_.draft) // whoever was to write what goes on now is gone
+    for (auto& [id, s] : sequences_)
+      retire_chain(s);
   round.rows = verdicts.rows;
   round.target_seconds = base::seconds(verdicts.busy);
   observe(round, flight, draft_time);
