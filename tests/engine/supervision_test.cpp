@@ -248,11 +248,12 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   options.threads = 1;
   options.drafter = drafter;
   options.speculation = SpeculationMode::overlap;
-  options.faults.stall_patience = 20ms;
+  options.faults.stall_patience = 20ms; // so little that a busy machine's target may stall too
+  options.faults.restarts_max = options.faults.rebuilds_max = 1'000'000;
   Engine engine = open_engine(options);
   for (int n = 0; n < 100'000 && engine.metrics().stalls == 0; ++n)
     CHECK(ask(engine, request_of(100)).end().reason == FinishReason::length);
-  CHECK(engine.metrics().stalls == 1);
+  CHECK(engine.metrics().stalls > 0);
   CHECK(drafter->calls() == 1);
   return engine;
 }
