@@ -118,6 +118,7 @@ private:
     base::TimePoint sent;
     std::optional<base::TimePoint> overdue; ///< When the target's lane counts as stalled.
     bool prefill = false;
+    messages::DraftActor draft; ///< That was to go on after its verdicts.
     SpeculationMode mode = SpeculationMode::off;
   };
   std::optional<Flight> flight_;

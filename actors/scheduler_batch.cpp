@@ -103,6 +103,7 @@ void Scheduler::send_batch() {
   Flight flight;
   flight.batch.id = ++batches_;
   flight.batch.wiring = wiring_.version;
+  flight.draft = wiring_.draft;
   flight.batch.patience = draft_patience();
   flight.mode = policy_.plan().mode;
   int prefill_budget = parts_.prefill_chunk;

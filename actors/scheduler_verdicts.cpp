@@ -16,9 +16,8 @@ void Scheduler::take(const Verdicts& verdicts) {
   const Flight flight = std::move(*flight_);
   flight_.reset();
   if (verdicts.error) {
-    if (verdicts.error->code == ErrorCode::unavailable)
-      wiring_.target =
-          nullptr; // its lane was closed: it is dead, and its successor will be announced
+    if (verdicts.error->code == ErrorCode::unavailable) // its lane was closed: it is dead
+      wiring_.target = nullptr;
     for (const BatchEntry& entry : flight.batch.entries)
       if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
         rebuild(*s);
@@ -51,6 +50,9 @@ void Scheduler::take(const Verdicts& verdicts) {
   }
   step_times_.observe(verdicts.rows, flight.prefill, now() - flight.sent);
   watch_draft();
+  if (flight.draft != wiring_.draft) // whoever was to write what goes on now is gone
+    for (auto& [id, s] : sequences_)
+      retire_chain(s);
   round.rows = verdicts.rows;
   round.target_seconds = base::seconds(verdicts.busy);
   observe(round, flight, draft_time);

@@ -137,6 +137,53 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
   CHECK_FALSE(late->answer.end().error->hint.empty());
 }
 
+TEST_CASE("the round after the draft's death takes no longer than a plain one") {
+  constexpr base::Duration plain = 10ms; // simulated(): a pass of one row
+  std::size_t seen = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    EngineOptions options = options_with(100);
+    options.speculation = seed % 2 ? SpeculationMode::overlap : SpeculationMode::automatic;
+    EngineWorld world(options, seed, exact_order);
+    const auto draft = world.wiring().draft;
+    const auto recorder = world.submit(request_of(150));
+    const auto dies_at = std::chrono::microseconds(211 * seed % 9000); // after a delta
+    std::vector<base::TimePoint> deltas;
+    std::size_t died = 0; // Deltas by then.
+    for (std::size_t tokens = 0; !recorder->ended();) {
+      if (deltas.size() >= 10 && died == 0 && world.now() - deltas.back() > dies_at) {
+        world.kill(draft);
+        died = deltas.size();
+      }
+      REQUIRE(world.step());
+      if (std::exchange(tokens, recorder->answer.tokens.size()) != tokens)
+        deltas.push_back(world.now());
+    }
+    if (died == 0 || deltas.size() < died + 2)
+      continue;
+    ++seen;
+    CHECK(deltas[died + 1] - deltas[died] <= plain * 11 / 10); // deltas[died] was under way
+  }
+  CHECK(seen > 30);
+}
+
+TEST_CASE("watching over lanes costs a round nothing: an alarm in a while, no message") {
+  const auto events = [](std::chrono::milliseconds patience) {
+    EngineOptions options = options_with(100);
+    options.faults.stall_patience = patience;
+    EngineWorld world(options, 0, exact_order);
+    const auto recorder = world.submit(request_of(200));
+    std::size_t steps = 0;
+    while (!recorder->ended() && world.step())
+      ++steps;
+    return std::pair(steps, world.metrics().rounds);
+  };
+  const auto [with, rounds] = events(10s);
+  const auto [without, same_rounds] = events(0s);
+  CHECK(rounds == same_rounds);
+  CHECK(with <= without + rounds / 50);
+}
+
 TEST_CASE("a killed target costs one rebuild of each sequence in its batch") {
   EngineWorld world(options_with(100));
   const auto recorder = world.submit(request_of(60));
@@ -201,11 +248,12 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   options.threads = 1;
   options.drafter = drafter;
   options.speculation = SpeculationMode::overlap;
-  options.faults.stall_patience = 20ms;
+  options.faults.stall_patience = 20ms; // so little that a busy machine's target may stall too
+  options.faults.restarts_max = options.faults.rebuilds_max = 1'000'000;
   Engine engine = open_engine(options);
   for (int n = 0; n < 100'000 && engine.metrics().stalls == 0; ++n)
     CHECK(ask(engine, request_of(100)).end().reason == FinishReason::length);
-  CHECK(engine.metrics().stalls == 1);
+  CHECK(engine.metrics().stalls > 0);
   CHECK(drafter->calls() == 1);
   return engine;
 }
