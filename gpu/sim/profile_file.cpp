@@ -72,7 +72,7 @@ public:
     return Curve(std::move(points));
   }
 
-  void complain(std::string what) {
+  void complain(const std::string& what) {
     if (!error_)
       error_ = Error{ErrorCode::corrupt, path_ + ": " + what, "see docs/reliability.md"};
   }

@@ -235,6 +235,7 @@ std::vector<std::vector<TokenId>> undisturbed(const std::vector<Request>& reques
   for (const Request& request : requests)
     answers.push_back(engine.submit(request));
   std::vector<std::vector<TokenId>> all;
+  all.reserve(answers.size());
   for (const auto& answer : answers) {
     answer->wait();
     all.push_back(answer->tokens());
