@@ -25,9 +25,14 @@ void await_draining(LiveServer& server) {
 } // namespace
 
 TEST_CASE("a drain lets accepted requests finish, and refuses new ones") {
-  LiveServer server(scripted("sim:1ms"));
+  Settings settings;
+  settings.drain_timeout = 1h;
+  LiveServer server(scripted("sim:1ms"), settings);
   constexpr int count = 10;
-  constexpr int tokens = 1500; // time enough to ask for something while they run
+  constexpr int tokens = 60;
+  HttpClient endless(server.port()); // while it runs, there is a server to be asked
+  endless.send("POST", "/v1/completions", body_of(60'000));
+  CHECK(endless.read_head().status == 200);
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < count; ++i) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
@@ -47,9 +52,11 @@ TEST_CASE("a drain lets accepted requests finish, and refuses new ones") {
   for (const auto& client : clients) {
     const auto events = client->read_events();
     CHECK(events.back().at("choices").at(0).at("finish_reason") == "length");
-    CHECK(client->ended());
   }
+  endless.close();
   server.join();
+  for (const auto& client : clients)
+    CHECK(client->ended());
   CHECK_THROWS(HttpClient(server.port()));
 }
 
