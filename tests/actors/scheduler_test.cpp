@@ -93,7 +93,8 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
   }
   REQUIRE(asked.size() > 2);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    CHECK(asked[i].capacity.target <= asked[i].target_read + 2 * 16 + 2 * actors::limits::tokens_ahead);
+    CHECK(asked[i].capacity.target <=
+          asked[i].target_read + 2 * 16 + 2 * actors::limits::tokens_ahead);
     CHECK((i == 0 || asked[i].target_read > asked[i - 1].target_read));
   }
 }

@@ -75,8 +75,8 @@ void LiveEngine::start_unsupervised() {
       known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft);
     known_.target = messages::spawn<actors::TargetModel>(system, p.target);
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
-    known_.kv_cache =
-        messages::spawn<actors::KvCache>(system, p.target_pool, p.draft_pool, p.telemetry);
+    known_.kv_cache = messages::spawn<actors::KvCache>(system, p.target_pool, p.draft_pool,
+                                                       p.scheduler.attention_window, p.telemetry);
     messages::tell(known_.target, known_);
     messages::tell(known_.sampler, known_);
     messages::tell(known_.scheduler, known_);
