@@ -78,7 +78,8 @@ void Scheduler::admit(const Admit& request) {
   s.spec = request.spec;
   s.arrival = ++arrivals_;
   const int room = request.spec->prompt_tokens + request.spec->max_tokens;
-  s.log = std::make_shared<TokenLog>(request.tokens, std::max(std::size_t(room), request.tokens.size()));
+  s.log = std::make_shared<TokenLog>(request.tokens,
+                                     std::max(std::size_t(room), request.tokens.size()));
   s.stats.verify = request.spec->rule;
   pump();
 }

@@ -42,8 +42,9 @@ struct KvLayout {
 };
 
 /// Where each row of a batch stands. Row r is the token at `position[r]` of a sequence whose page
-/// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending. A page that
-/// lies wholly before what its rows see (AttentionOptions::window) may be another's: none is read.
+/// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending. A page
+/// that lies wholly before what its rows see (AttentionOptions::window) may be another's: none is
+/// read.
 struct RowMap {
   std::vector<std::int32_t> sequence;
   std::vector<std::int32_t> position;
