@@ -5,6 +5,7 @@
 #include "actors/runtime.hpp"
 #include "actors/stream.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <mutex>
@@ -229,7 +230,15 @@ std::optional<ModelInfo> Engine::draft() const {
   return impl_->opened.draft;
 }
 Metrics Engine::metrics() const {
-  return impl_->opened.parts.telemetry->snapshot();
+  const actors::EngineParts& parts = impl_->opened.parts;
+  Metrics metrics = parts.telemetry->snapshot();
+  // Steps that retire give pages back without a word to the cache manager.
+  std::size_t out = parts.target_pool->ledger().out;
+  if (parts.draft_pool)
+    out += parts.draft_pool->ledger().out;
+  const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;
+  metrics.kv_pages_quarantined = out - std::min(out, named);
+  return metrics;
 }
 void Engine::shutdown(std::chrono::milliseconds drain) {
   impl_->shutdown(drain);

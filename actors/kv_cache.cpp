@@ -173,10 +173,12 @@ void KvCache::account() {
     const KvLedger of_pool = ledger(pool);
     sum.total += of_pool.total;
     sum.used += of_pool.used;
+    sum.cached += of_pool.cached;
     sum.quarantined += of_pool.quarantined;
   }
   telemetry_->kv_pages_total = sum.total;
   telemetry_->kv_pages_used = sum.used;
+  telemetry_->kv_pages_cached = sum.cached;
   telemetry_->kv_pages_quarantined = sum.quarantined;
 }
 

@@ -68,7 +68,8 @@ struct Telemetry {
   std::atomic<std::int64_t> draft_fork_step_ns{0}; ///< and of one that advances forks.
   std::atomic<std::size_t> kv_pages_total{0};
   std::atomic<std::size_t> kv_pages_used{0};
-  std::atomic<std::size_t> kv_pages_quarantined{0};
+  std::atomic<std::size_t> kv_pages_cached{0};
+  std::atomic<std::size_t> kv_pages_quarantined{0}; ///< When the cache manager last looked.
   OverlapMeter overlap;
 
   // Where spans go; null unless the user asked for a trace. Set before the first actor starts.

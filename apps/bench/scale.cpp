@@ -41,7 +41,7 @@ ScratchFolder::~ScratchFolder() {
 
 Result<std::string> ScratchFolder::enlarge(const std::string& model, const std::string& role,
                                            std::uint64_t parameters) {
-  const auto source = models::resolve_model_path(model, role);
+  auto source = models::resolve_model_path(model, role);
   if (!source)
     return source;
   const std::string target = path_ + "/" + role;

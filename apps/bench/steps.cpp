@@ -23,9 +23,9 @@ constexpr int prefill_repetitions = 5;
 constexpr std::array rows_measured{1, 2, 4, 8, 16};
 
 std::vector<TokenId> some_tokens(int count, int vocabulary) {
-  std::vector<TokenId> tokens;
+  std::vector<TokenId> tokens(std::size_t(count), 0);
   for (int i = 0; i < count; ++i)
-    tokens.push_back(TokenId(i * 7 + 1) % vocabulary);
+    tokens[std::size_t(i)] = TokenId(i * 7 + 1) % vocabulary;
   return tokens;
 }
 

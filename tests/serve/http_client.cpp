@@ -127,7 +127,7 @@ std::vector<boost::json::object> HttpClient::read_events() {
   std::vector<boost::json::object> all;
   auto event = read_event();
   for (; event && *event != "[DONE]"; event = read_event())
-    all.push_back(HttpReply{.body = *event}.json());
+    all.push_back(HttpReply{.status = 200, .headers = {}, .body = *event}.json());
   CHECK(event == "[DONE]");
   CHECK_FALSE(read_event());
   return all;
