@@ -105,7 +105,7 @@ TEST_CASE("the window may change its size in the middle of an answer" *
 
 TEST_CASE("keys edit lines: Tab, history, and messages of several lines" *
           doctest::skip(!Tmux::available())) {
-  const Chat chat("-n 4");
+  const Chat chat("-n 4 --temperature 0");
   chat.terminal.type("/spec");
   chat.terminal.press({"Tab"});
   chat.terminal.await("> /speculation");
@@ -141,7 +141,7 @@ TEST_CASE("without color, and in a terminal that cannot go back, a chat is plain
           doctest::skip(!Tmux::available())) {
   for (const char* environment : {"NO_COLOR=1", "TERM=dumb"}) {
     CAPTURE(environment);
-    const Chat chat("-n 20 --color", environment);
+    const Chat chat("-n 20 --temperature 0 --color", environment);
     chat.say("def f(x):");
     chat.terminal.await("[length] 20 tokens");
     CHECK(chat.terminal.screen(Tmux::Shown::codes).find('\x1b') == std::string::npos);
