@@ -70,13 +70,13 @@ TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
 TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
   SchedulerParts parts = plain();
   parts.attention_window = 20;
+  std::vector<KvGrow> asked; // outlives the mock that fills it
   World world(parts);
   world.kv.mail->when<KvReserve, KvGrant>([](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
     granted.target = table(std::min(asked.capacity, asked.target_ahead));
     return granted;
   });
-  std::vector<KvGrow> asked;
   world.kv.mail->when<KvGrow, KvGrant>([&](const KvGrow& more) {
     asked.push_back(more);
     return grant(more.sequence, more.capacity.target);

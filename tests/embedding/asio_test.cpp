@@ -119,8 +119,8 @@ TEST_CASE("what is refused is a value that says how to mend it") {
 }
 
 TEST_CASE("handlers run on their own executors, and never on a thread of the engine") {
+  asio::thread_pool pool(1); // outlives the engine, whose thread posts to it
   World world;
-  asio::thread_pool pool(1);
   const auto thread_of = [](auto& context) {
     return asio::post(context, asio::use_future([] { return std::this_thread::get_id(); })).get();
   };
