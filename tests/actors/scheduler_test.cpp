@@ -70,7 +70,7 @@ TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
 TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
   SchedulerParts parts = plain();
   parts.attention_window = 20;
-  std::vector<KvGrow> asked; // outlives the mock that fills it
+  std::vector<KvGrow> grown; // outlives the mock that fills it
   World world(parts);
   world.kv.mail->when<KvReserve, KvGrant>([](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
@@ -78,7 +78,7 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
     return granted;
   });
   world.kv.mail->when<KvGrow, KvGrant>([&](const KvGrow& more) {
-    asked.push_back(more);
+    grown.push_back(more);
     return grant(more.sequence, more.capacity.target);
   });
   world.admit(1, Tokens(300, 5), 10);
@@ -91,11 +91,11 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
     read = entry.length;
     world.decode(batch, entry.judges ? Tokens{7} : Tokens{});
   }
-  REQUIRE(asked.size() > 2);
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    CHECK(asked[i].capacity.target <=
-          asked[i].target_read + 2 * 16 + 2 * actors::limits::tokens_ahead);
-    CHECK((i == 0 || asked[i].target_read > asked[i - 1].target_read));
+  REQUIRE(grown.size() > 2);
+  for (std::size_t i = 0; i < grown.size(); ++i) {
+    CHECK(grown[i].capacity.target <=
+          grown[i].target_read + 2 * 16 + 2 * actors::limits::tokens_ahead);
+    CHECK((i == 0 || grown[i].target_read > grown[i - 1].target_read));
   }
 }
 
