@@ -33,7 +33,7 @@ struct CommandFacts {
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
-  for (std::size_t end = 0; end != text.npos; begin = end + 1)
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1)
     parts.push_back(text.substr(begin, (end = text.find(separator, begin)) - begin));
   return parts;
 }
@@ -45,7 +45,7 @@ void read_value(const CLI::Option& option, OptionFacts& facts) {
                 : type == "DIR" ? OptionFacts::Value::folder
                                 : OptionFacts::Value::any;
   for (const std::string& word : split(type, '|'))
-    if (type.find('|') != type.npos && std::all_of(word.begin(), word.end(), [](char c) {
+    if (type.find('|') != std::string::npos && std::all_of(word.begin(), word.end(), [](char c) {
           return std::islower(c) || std::isdigit(c);
         }))
       facts.choices.push_back(word);
@@ -122,7 +122,7 @@ std::string bash(const std::vector<CommandFacts>& all) {
       if (option.value != OptionFacts::Value::none) {
         std::vector<std::string> patterns;
         for (const std::string& each : option.names)
-          patterns.push_back(name + ":" + each);
+          patterns.push_back(fmt::format("{}:{}", name, each));
         values += fmt::format("    {}) reply {} ; return ;;\n", joined(patterns, "|"),
                               bash_values(option));
       }

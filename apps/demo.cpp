@@ -57,7 +57,7 @@ Ways all_ways() {
 /// Decodes once and files the result; an Output shows the text as it comes.
 Result<void> run_once(Engine& engine, Request request, Way& way, Output* out) {
   request.speculation = way.mode;
-  auto stream = engine.submit(std::move(request));
+  auto stream = engine.submit(request);
   if (!stream)
     return tl::unexpected(stream.error());
   auto answer = follow(*stream, [&](const Delta& delta) {

@@ -63,7 +63,7 @@ std::vector<Recording> all_ways() {
 
 Result<Stream> start(Engine& engine, Request request, SpeculationMode mode) {
   request.speculation = mode;
-  return engine.submit(std::move(request));
+  return engine.submit(request);
 }
 
 /// Notes an event; the error of a request that failed.

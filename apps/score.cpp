@@ -38,7 +38,7 @@ Result<PromptLogprobs> score_window(Engine& engine, std::vector<TokenId> tokens)
   request.prompt_tokens = std::move(tokens);
   request.max_tokens = 0;
   request.prompt_logprobs = true;
-  auto stream = engine.submit(std::move(request));
+  auto stream = engine.submit(request);
   if (!stream)
     return tl::unexpected(stream.error());
   PromptLogprobs scores;

@@ -62,7 +62,7 @@ int main() {
     return 1;
   }
   paceline::AsyncEngine service(io.get_executor(), *engine);
-  const auto rethrow = [](std::exception_ptr failed) {
+  const auto rethrow = [](const std::exception_ptr& failed) {
     if (failed)
       std::rethrow_exception(failed);
   };

@@ -122,7 +122,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     Request request = asked_.request;
     request.prompt_tokens = prompt.tokens;
     request.sampling.choice = int(i % std::size_t(asked_.n));
-    auto stream = service_.engine().submit(std::move(request));
+    auto stream = service_.engine().submit(request);
     if (!stream)
       return api_error(stream.error());
     answers_.add(std::move(*stream));

@@ -169,9 +169,8 @@ public:
           detail::Pending<Handler> pending(std::move(handler), executor);
           auto submit = [executor, engine, asked = std::move(asked),
                          pending = std::move(pending)]() mutable {
-            auto stream = engine->submit(std::move(asked)).map([&](Stream&& opened) {
-              return AsyncStream(executor, std::move(opened));
-            });
+            auto stream = engine->submit(asked).map(
+                [&](Stream&& opened) { return AsyncStream(executor, std::move(opened)); });
             hand_over(std::move(pending), std::move(stream));
           };
           boost::asio::post(executor, std::move(submit));

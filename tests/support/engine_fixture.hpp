@@ -107,15 +107,15 @@ inline Answer read_all(Stream& stream) {
   return answer;
 }
 
-inline Stream submit(Engine& engine, Request request) {
-  auto stream = engine.submit(std::move(request));
+inline Stream submit(Engine& engine, const Request& request) {
+  auto stream = engine.submit(request);
   if (!stream)
     FAIL(stream.error().text());
   return std::move(*stream);
 }
 
-inline Answer ask(Engine& engine, Request request) {
-  Stream stream = submit(engine, std::move(request));
+inline Answer ask(Engine& engine, const Request& request) {
+  Stream stream = submit(engine, request);
   return read_all(stream);
 }
 
