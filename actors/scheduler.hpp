@@ -70,14 +70,14 @@ private:
   bool should_wait(const Sequence& s) const;
   void stop_waiting();
   void send_batch();
-  std::optional<messages::BatchEntry> entry_for(Sequence& s, int& prefill_budget,
-                                                int& logit_budget);
-  void plan_next(Sequence& s, messages::BatchEntry& entry);
+  struct Allowance;
+  std::optional<messages::BatchEntry> entry_for(Sequence& s, Allowance& left);
+  void plan_next(Sequence& s, const messages::Forking& forking, messages::BatchEntry& entry);
   void ensure_pages(Sequence& s);
   bool holds_unseen_pages(const Sequence& s) const;
   bool speculates(const Sequence& s) const;
   sampling::Plan plan_for(const Sequence& s) const;
-  messages::Forking forking_for(const sampling::Plan& plan) const;
+  messages::Forking forking(std::size_t sequences) const;
 
   // scheduler_verdicts.cpp: what became of it
   void take(const messages::Verdicts& verdicts);

@@ -97,6 +97,13 @@ void Scheduler::stop_waiting() {
 
 // ---- the batch ----
 
+/// What is left of a step for the sequences that come next.
+struct Scheduler::Allowance {
+  int prefill_rows = 0;
+  int logit_rows = 0;
+  messages::Forking forking; ///< Each one's, but for the window.
+};
+
 void Scheduler::send_batch() {
   if (!wiring_.target)
     return;
@@ -106,8 +113,6 @@ void Scheduler::send_batch() {
   flight.draft = wiring_.draft;
   flight.batch.patience = draft_patience();
   flight.mode = policy_.plan().mode;
-  int prefill_budget = parts_.prefill_chunk;
-  int logit_budget = parts_.logit_rows;
   int rows = 0; // of committed tokens
   std::vector<Sequence*> order;
   for (auto& [id, s] : sequences_)
@@ -117,8 +122,9 @@ void Scheduler::send_batch() {
   std::sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) {
     return std::pair(!a->decoding(), a->arrival) < std::pair(!b->decoding(), b->arrival);
   });
+  Allowance left{parts_.prefill_chunk, parts_.logit_rows, forking(order.size())};
   for (Sequence* s : order) {
-    auto entry = entry_for(*s, prefill_budget, logit_budget);
+    auto entry = entry_for(*s, left);
     if (!entry)
       continue;
     s->in_flight = true;
@@ -145,14 +151,13 @@ void Scheduler::send_batch() {
       ensure_pages(*s);
 }
 
-std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
-                                               int& logit_budget) {
+std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, Allowance& left) {
   const int length = s.length();
   const int missing = length - s.cached;
   const int rows = std::min(
-      {missing, s.decoding() ? missing : prefill_budget, s.target_pages->capacity() - s.cached});
-  const int count = s.scores() ? std::min(rows, logit_budget) : rows;
-  if (count <= 0 || logit_budget < 1) {
+      {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages->capacity() - s.cached});
+  const int count = s.scores() ? std::min(rows, left.logit_rows) : rows;
+  if (count <= 0 || left.logit_rows < 1) {
     if (s.target_pages->capacity() <= s.cached)
       ensure_pages(s);
     return std::nullopt;
@@ -167,17 +172,17 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
   entry.scores = s.scores();
   entry.pages = s.target_pages;
   if (!s.decoding())
-    prefill_budget -= count;
-  logit_budget -= entry.scores ? count : int(entry.judges);
+    left.prefill_rows -= count;
+  left.logit_rows -= entry.scores ? count : int(entry.judges);
   if (entry.judges) {
     // The verdict adds a token of its own, and every token fed needs a slot.
     entry.window = std::max(
-        0, std::min({s.bound(), s.budget() - 1, logit_budget, s.target_pages->capacity() - length,
-                     parts_.max_model_len - length - 1}));
-    logit_budget -= entry.window;
+        0, std::min({s.bound(), s.budget() - 1, left.logit_rows,
+                     s.target_pages->capacity() - length, parts_.max_model_len - length - 1}));
+    left.logit_rows -= entry.window;
     entry.whole = entry.window == s.window;
     entry.chain = s.chain;
-    plan_next(s, entry);
+    plan_next(s, left.forking, entry);
   }
   return entry;
 }
@@ -185,7 +190,7 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, int& prefill_budget,
 /// What the draft does after this step's verdict, decided before it is known. Whatever is bound is
 /// judged, in every mode: what was drawn under another plan may not be dropped for a new one, which
 /// may have come from how long its drawing took.
-void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
+void Scheduler::plan_next(Sequence& s, const Forking& forking, BatchEntry& entry) {
   entry.judge_lookahead = s.chain && entry.window < s.budget() - 1;
   const sampling::Plan plan = plan_for(s);
   const int window = std::min(plan.window, s.budget() - 2);
@@ -195,19 +200,20 @@ void Scheduler::plan_next(Sequence& s, BatchEntry& entry) {
   entry.next_lookahead = plan.lookahead;
   entry.next_epoch = mint();
   entry.next_chain = std::make_shared<Chain>(s.spec->id);
-  entry.next_forking = forking_for(plan);
+  if (plan.fork_rows > 0) {
+    entry.next_forking = forking;
+    entry.next_forking.window = plan.window;
+  }
   entry.draft_pages = s.draft_pages;
   entry.residence = s.residence;
 }
 
-/// The rows of a pass are shared by all sequences that run.
-Forking Scheduler::forking_for(const sampling::Plan& plan) const {
-  if (plan.fork_rows == 0)
+/// The forks that a pass advances are shared by all that run.
+Forking Scheduler::forking(std::size_t sequences) const {
+  const int rows = policy_.plan().fork_rows;
+  if (rows == 0 || sequences == 0)
     return {};
-  const auto running = std::ranges::count_if(
-      sequences_, [](const auto& entry) { return entry.second.phase == Sequence::Phase::running; });
-  const int share = plan.fork_rows / std::max(1, int(running));
-  return {share, plan.window, policy_.odds()};
+  return {rows / int(sequences), 0, policy_.odds()};
 }
 
 /// Two windows ahead of the frontier, so that no step ever waits for the cache manager.

@@ -49,7 +49,6 @@ void Scheduler::take(const Verdicts& verdicts) {
       ended.push_back(entry.spec->id);
   }
   step_times_.observe(verdicts.rows, flight.prefill, now() - flight.sent);
-  watch_draft();
   if (flight.draft != wiring_.draft) // whoever was to write what goes on now is gone
     for (auto& [id, s] : sequences_)
       retire_chain(s);
@@ -61,6 +60,7 @@ void Scheduler::take(const Verdicts& verdicts) {
   pump(); // the next batch before the news: the target waits for it
   if (!commits.sequences.empty())
     tell(self_, wiring_.facade, std::move(commits));
+  watch_draft();
 }
 
 /// True when the sequence has ended.

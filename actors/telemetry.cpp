@@ -85,7 +85,6 @@ Metrics Telemetry::snapshot() const {
   m.decode_lane_seconds = double(decode_lane_ns) * 1e-9;
   m.kv_pages_total = kv_pages_total;
   m.kv_pages_used = kv_pages_used;
-  m.kv_pages_quarantined = kv_pages_quarantined;
   const OverlapMeter::Sums sums = overlap.sums();
   m.target_busy_seconds = base::seconds(sums.target);
   m.draft_busy_seconds = base::seconds(sums.draft);

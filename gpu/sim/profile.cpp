@@ -16,14 +16,12 @@ constexpr const char* chen_2023 =
     "section 4: 14.1 and 1.8 ms a token on 16 TPU v4. Prefill is not given: two operations per "
     "parameter and row at half of the machine's peak (16 x 275 T operations/s)";
 constexpr const char* opt_a100 =
-    "computed, not measured: sizes of Zhang et al. 2022, OPT (f16), read at 80 % of an A100 80 "
-    "GB's "
-    "2,039 GB/s (NVIDIA's data sheet); prefill at half of its 312 T operations/s";
+    "computed, not measured: sizes of Zhang et al. 2022, OPT (f16), read at 80 % of an A100's "
+    "2,039 GB/s (80 GB; NVIDIA's data sheet); prefill at half of its 312 T operations/s";
 constexpr const char* llama_a100 =
     "computed, not measured: sizes of Touvron et al. 2023, LLaMA (f16), and of the 68 M draft of "
-    "Miao et al. 2023, SpecInfer, read at 80 % of an A100 80 GB's 2,039 GB/s (NVIDIA's data "
-    "sheet); "
-    "prefill at half of its 312 T operations/s";
+    "Miao et al. 2023, SpecInfer, read at 80 % of an A100's 2,039 GB/s (80 GB; NVIDIA's data "
+    "sheet); prefill at half of its 312 T operations/s";
 
 // "14.1ms" at the front of `text`, which is cut.
 std::optional<base::Duration> take_duration(std::string_view& text) {

@@ -53,14 +53,9 @@ TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on
 
 TEST_CASE("tokens that were drafted under a verification say so") {
   World world(drafting(SpeculationMode::overlap, 1));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 3, 5);
-  draft_up_to(*chain, 4);
-  world.decode(batch, {7});
+  const ChainRef chain = world.begin_drafting(3, 5, 4);
   CHECK(world.commits().sources == std::vector{TokenSource::target});
-  batch = world.batch();
+  Batch batch = world.batch();
   Verdict hit = World::verdict(batch.entries[0], {5, 5});
   hit.sources = {TokenSource::draft, TokenSource::lookahead};
   hit.judged = hit.accepted = 2;
@@ -83,13 +78,9 @@ TEST_CASE("tokens that were drafted under a verification say so") {
 
 TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
   World world(drafting(SpeculationMode::sync, 4));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 6, 6);
   const auto begin = world.simulation.now();
-  world.decode(batch, {7});
-  batch = world.batch();
+  const ChainRef chain = world.begin_drafting(6, 6, 2);
+  Batch batch = world.batch();
   CHECK(world.simulation.now() - begin == actors::limits::draft_patience_min);
   CHECK(batch.entries[0].window == 0);
   CHECK(batch.entries[0].chain == nullptr); // it is not waited for again
@@ -98,16 +89,12 @@ TEST_CASE("a window that comes too late is not waited for beyond the draft's pat
 
 TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
   World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  world.decode(batch, {7});
+  const ChainRef chain = world.begin_drafting(4, 4, 2);
   world.commits(); // the scheduler has done all it can, and waits
   const auto begin = world.simulation.now();
   CHECK(world.target->mail->empty());
   draft_up_to(*chain, 4);
-  batch = world.batch();
+  Batch batch = world.batch();
   CHECK(world.simulation.now() == begin);
   CHECK(batch.entries[0].window == 2);
 }
@@ -128,13 +115,8 @@ TEST_CASE("a window never reaches beyond what the request may still say") {
 
 TEST_CASE("a draft that lied is not asked again, and its request goes on") {
   World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
+  const ChainRef chain = world.begin_drafting(4, 4, 4);
   Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  draft_up_to(*chain, 4);
-  world.decode(batch, {7});
-  batch = world.batch();
   Verdict lie = World::verdict(batch.entries[0], {8});
   lie.judged = 1;
   lie.draft_lied = true;
@@ -147,15 +129,11 @@ TEST_CASE("a draft that lied is not asked again, and its request goes on") {
 
 TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
   World world(drafting(SpeculationMode::sync, 2));
-  world.admit(1, {1});
-  Batch batch = world.batch();
-  const ChainRef chain = batch.entries[0].next_chain;
-  chain->begin(2, 4, 4);
-  world.decode(batch, {7}); // it would wait for the window
+  const ChainRef chain = world.begin_drafting(4, 4, 2); // it would wait for the window
   world.commits();
   const auto begin = world.simulation.now();
   world.wire(false);
-  batch = world.batch();
+  Batch batch = world.batch();
   CHECK(world.simulation.now() == begin);
   CHECK(batch.entries[0].window == 0);
   CHECK(batch.entries[0].next_chain == nullptr);

@@ -56,6 +56,12 @@ inline actors::SchedulerParts drafting(SpeculationMode mode, int window) {
   return parts;
 }
 
+inline void draft_up_to(messages::Chain& chain, int end) {
+  chain.bind(end);
+  for (int position = chain.drawn(); position < end; ++position)
+    chain.put(position, 5, nullptr);
+}
+
 struct SchedulerWorld {
   explicit SchedulerWorld(actors::SchedulerParts parts) {
     scheduler = simulation.spawn<actors::Scheduler>(parts);
@@ -121,6 +127,17 @@ struct SchedulerWorld {
   void decode(const messages::Batch& batch, Tokens tokens) {
     answer(batch, {verdict(batch.entries.at(0), std::move(tokens))});
   }
+  /// Admits a sequence of one token, whose first step says another; behind that it drafts a window
+  /// up to `window_end` and on to `limit`, of which tokens up to `drawn` are there.
+  messages::ChainRef begin_drafting(int window_end, int limit, int drawn) {
+    admit(1, {1});
+    const messages::Batch first = batch();
+    const messages::ChainRef chain = first.entries.at(0).next_chain;
+    chain->begin(2, window_end, limit);
+    draft_up_to(*chain, drawn);
+    decode(first, {7});
+    return chain;
+  }
   messages::Committed commits() {
     auto news = facade.take<messages::Commits>();
     REQUIRE(news.sequences.size() == 1);
@@ -140,10 +157,4 @@ struct SchedulerWorld {
 };
 
 /// The draft, as a verification leaves it: all positions up to `end` bound and drawn.
-inline void draft_up_to(messages::Chain& chain, int end) {
-  chain.bind(end);
-  for (int position = chain.drawn(); position < end; ++position)
-    chain.put(position, 5, nullptr);
-}
-
 } // namespace paceline::testing

@@ -97,7 +97,7 @@ TEST_CASE("bench leaves no scaled model behind") {
                                     "--scale", "14m", "--speculation", "off"});
   unsetenv("TMPDIR");
   CHECK(result.status == 0);
-  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(folder.entries() == 0);
 }
 
 TEST_CASE("bench --compare sets an earlier report beside this one") {
@@ -113,14 +113,14 @@ TEST_CASE("bench --compare sets an earlier report beside this one") {
   REQUIRE(before.status == 0);
   const TemporaryFolder folder;
   auto again = simulated;
-  again.insert(again.end(), {"--compare", folder.file("before.json", before.output)});
+  again.insert(again.end(), {"--compare", folder.write("before.json", before.output)});
   const auto object = paceline_json(again);
   CHECK(object.at("now_over_before").at("modes.off.tokens_per_second").to_number<double>() == 1);
   const auto shown = run_paceline(again);
   CHECK(shown.output.find("now / before") != std::string::npos);
 
   for (const char* text : {"", "{}", "[]"})
-    check_complaint(run_paceline({"bench", "--compare", folder.file("bad.json", text)}), 2,
+    check_complaint(run_paceline({"bench", "--compare", folder.write("bad.json", text)}), 2,
                     {"bad.json"});
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("bench refuses files without prompts") {
   const TemporaryFolder folder;
   for (const char* text : {"", "{}", "[]", "{\"prompts\": []}", "{\"prompts\": [[1]]}"}) {
     CAPTURE(text);
-    check_complaint(run_paceline({"bench", "--prompts", folder.file("p.json", text)}), 2,
+    check_complaint(run_paceline({"bench", "--prompts", folder.write("p.json", text)}), 2,
                     {"p.json"});
   }
   check_complaint(run_paceline({"bench", "--prompts", "/no/such.json"}), 2, {"/no/such.json"});

@@ -38,7 +38,7 @@ TEST_CASE("tokenize encodes and decodes line by line") {
 
 TEST_CASE("score gives each token's log-probability, and perplexity from their mean") {
   const TemporaryFolder folder;
-  const auto file = folder.file("module.py", "import os\n\n\ndef main():\n    return 0\n");
+  const auto file = folder.write("module.py", "import os\n\n\ndef main():\n    return 0\n");
   const auto object = paceline_json({"score", file});
   check_keys(object, {"tokens", "logprobs", "perplexity"});
   const auto& logprobs = object.at("logprobs").as_array();
@@ -59,7 +59,7 @@ TEST_CASE("score gives a generated token the log-probability that generating it 
   const auto generated = paceline_json({"generate", "1 2 3", "-m", "scripted", "-d", "", "-n", "20",
                                         "--temperature", "1", "--logprobs", "0"});
   const auto& logprobs = generated.at("logprobs").as_array();
-  const auto file = folder.file("ids", "1 2 3" + std::string(generated.at("text").as_string()));
+  const auto file = folder.write("ids", "1 2 3" + std::string(generated.at("text").as_string()));
   const auto scored = paceline_json({"score", "-m", "scripted", file});
   const auto& scores = scored.at("logprobs").as_array();
   REQUIRE(scores.size() == 3 + logprobs.size());
@@ -73,7 +73,7 @@ TEST_CASE("a text longer than the context is scored in windows, each token once"
   std::string text;
   for (int i = 0; i < 60; ++i)
     text += "x" + std::to_string(i) + " = " + std::to_string(i * i) + "\n";
-  const auto file = folder.file("long.py", text);
+  const auto file = folder.write("long.py", text);
   const auto whole = paceline_json({"score", file});
   const auto windowed = run_paceline({"score", file, "-c", "64", "--json"});
   CHECK(windowed.status == 0);
@@ -96,7 +96,7 @@ TEST_CASE("a text longer than the context is scored in windows, each token once"
 
 TEST_CASE("score refuses a context that gives nothing to go by") {
   const TemporaryFolder folder;
-  const auto file = folder.file("module.py", "import os\n");
+  const auto file = folder.write("module.py", "import os\n");
   check_complaint(run_paceline({"score", file, "-c", "1"}), 2, {"--max-model-len"});
 }
 

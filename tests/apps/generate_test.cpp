@@ -121,7 +121,7 @@ TEST_CASE("the prompt may be an argument, an option, a file or standard input") 
   const TemporaryFolder folder;
   const std::vector<std::string> options{"-n", "8", "--temperature", "0"};
   const auto expected = paceline_json(with({"generate", prompt}, options)).at("tokens");
-  const auto file = folder.file("prompt.py", prompt);
+  const auto file = folder.write("prompt.py", prompt);
   CHECK(paceline_json(with({"generate", "-p", prompt}, options)).at("tokens") == expected);
   CHECK(paceline_json(with({"generate", "-f", file}, options)).at("tokens") == expected);
   CHECK(paceline_json(with({"generate"}, options), prompt).at("tokens") == expected);
@@ -163,12 +163,12 @@ TEST_CASE("log-probabilities come with alternatives, the likeliest first") {
 
 TEST_CASE("a trace is written as JSON, and nothing is left beside it") {
   const TemporaryFolder folder;
-  const auto path = (folder.path() / "trace.json").string();
+  const auto path = folder.file("trace.json");
   generate({"--trace", path});
   std::ifstream file(path);
   const auto trace = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
   CHECK(trace.as_object().at("traceEvents").as_array().size() > 0);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("a reader that goes away is no error") {

@@ -33,11 +33,11 @@ TEST_CASE("a core that does not exist is named, and those that do") {
 
 TEST_CASE("models that are not there are named") {
   const TemporaryFolder empty;
-  const std::string file = empty.file("model.bin", "x");
+  const std::string file = empty.write("model.bin", "x");
   check_complaint(generate_with({"-m", "/no/such/model"}), 2, {"/no/such/model"});
   check_complaint(generate_with({"-d", "/no/such/model"}), 2, {"/no/such/model"});
   check_complaint(generate_with({"-m", "nobody/nothing"}), 2, {"nobody/nothing"});
-  check_complaint(generate_with({"-m", empty.path().string()}), 2, {empty.path().string()});
+  check_complaint(generate_with({"-m", empty.path()}), 2, {empty.path()});
   check_complaint(generate_with({"-m", file}), 2, {file});
   for (const char* command : {"tokenize", "score", "inspect"}) {
     CAPTURE(command);
@@ -116,9 +116,9 @@ TEST_CASE("too little memory for the cache says how much is needed") {
 TEST_CASE("texts that are missing, too long or no texts at all") {
   const TemporaryFolder folder;
   check_complaint(run_paceline({"generate", "-f", "/no/such/file"}), 2, {"/no/such/file"});
-  check_complaint(run_paceline({"score", folder.path().string()}), 2, {folder.path().string()});
+  check_complaint(run_paceline({"score", folder.path()}), 2, {folder.path()});
   check_complaint(run_paceline({"generate", "-f", "/dev/zero"}), 2, {"/dev/zero"});
-  check_complaint(run_paceline({"score", folder.file("empty.py", "")}), 2, {"empty.py"});
+  check_complaint(run_paceline({"score", folder.write("empty.py", "")}), 2, {"empty.py"});
   const std::string words = "value = value + 1\n";
   std::string long_text;
   while (long_text.size() < 10'000'000)

@@ -61,7 +61,7 @@ TEST_CASE("a second Ctrl-C ends the program even while it cannot write") {
   while (words.size() < 200'000)
     words += "1 2 3 ";
   Process process(paceline_command(
-      {"generate", "-m", "scripted", "-d", "", "--echo", "-f", folder.file("prompt", words)}));
+      {"generate", "-m", "scripted", "-d", "", "--echo", "-f", folder.write("prompt", words)}));
   process.close_input();
   process.await_full_output();
   process.send(SIGINT);

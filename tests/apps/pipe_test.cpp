@@ -20,7 +20,7 @@ bool plain(const ProcessResult& result) {
 
 TEST_CASE("through a pipe each line is a message, and only answers go to standard output") {
   const TemporaryFolder folder;
-  const std::string file = (folder.path() / "talk.json").string();
+  const std::string file = folder.file("talk.json");
   const auto result = run_paceline({"chat", "-n", "12", "--temperature", "0", "--color"},
                                    "def f(x):\n/save " + file + "\n\n/system # short\nx = \\\n1\n");
   CHECK(result.status == 0);
@@ -100,7 +100,8 @@ TEST_CASE("completions name every command and option that help knows") {
 
 TEST_CASE("bash completes commands, options, their values and files") {
   const TemporaryFolder folder;
-  const std::string script = folder.file("completion", run_paceline({"completion", "bash"}).output);
+  const std::string script =
+      folder.write("completion", run_paceline({"completion", "bash"}).output);
   const auto complete = [&](const std::string& words) {
     const std::string command =
         "source " + script + "; COMP_WORDS=(" + words +

@@ -76,22 +76,6 @@ void check_keys(const boost::json::object& object, const std::vector<std::string
   }
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "paceline_test_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::file(const std::string& name, const std::string& text) const {
-  write(path_ / name, text);
-  return (path_ / name).string();
-}
-
 ModelCopy::ModelCopy(const std::string& role) {
   fs::copy(fs::path(PACELINE_DEMO_MODELS) / role, folder_.path());
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/json/object.hpp>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,27 +25,12 @@ void check_complaint(const ProcessResult& result, int status,
 /// Fails the test for each key that is missing; "a.b" is key b of the object a.
 void check_keys(const boost::json::object& object, const std::vector<std::string>& keys);
 
-/// A folder for one test; goes with it.
-class TemporaryFolder {
-public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  /// A file's path, written with `text`.
-  std::string file(const std::string& name, const std::string& text) const;
-
-private:
-  std::filesystem::path path_;
-};
-
 /// A copy of a demo model ("target" or "draft") to damage.
 class ModelCopy {
 public:
   explicit ModelCopy(const std::string& role);
-  std::string path() const { return folder_.path().string(); }
-  std::string file(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string path() const { return folder_.path(); }
+  std::string file(const std::string& name) const { return folder_.file(name); }
   void overwrite(const std::string& name, const std::string& text) const;
   /// Replaces one key of config.json; `value` is JSON.
   void set_config(const std::string& key, const std::string& value) const;

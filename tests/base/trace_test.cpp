@@ -1,4 +1,5 @@
 #include "base/trace.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/json.hpp>
 #include <csignal>
@@ -13,29 +14,11 @@
 
 using namespace paceline;
 using namespace paceline::base;
+using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
 namespace {
-
-/// A folder of the test's own, removed at its end.
-class Folder {
-public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "paceline-trace-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string file(const char* name) const { return (path_ / name).string(); }
-  int files() const { return int(std::distance(fs::directory_iterator(path_), {})); }
-
-private:
-  fs::path path_;
-};
 
 /// While it lives no file of this process can grow past `bytes`: a disk that is full.
 class FullDisk {
@@ -86,15 +69,15 @@ std::string row_name(const std::string& path, std::int64_t row) {
 } // namespace
 
 TEST_CASE("a trace without events is a valid file") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   REQUIRE(Trace().write(path));
   CHECK(events(path, "X").empty());
-  CHECK(folder.files() == 1);
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("spans come out with their row, times from the first one, and arguments") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   Trace trace;
   trace.span("target", "verify", at_microseconds(1500), at_microseconds(1800), R"("rows":5)");
@@ -116,7 +99,7 @@ TEST_CASE("spans come out with their row, times from the first one, and argument
 }
 
 TEST_CASE("names with quotes, backslashes and control characters stay valid JSON") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   const std::string row = "lane \"0\" C:\\models\n";
   const std::string name = "say \"\\\t\x01\" é";
@@ -129,7 +112,7 @@ TEST_CASE("names with quotes, backslashes and control characters stay valid JSON
 }
 
 TEST_CASE("spans of several threads are all kept") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   Trace trace;
   {
@@ -147,7 +130,7 @@ TEST_CASE("spans of several threads are all kept") {
 }
 
 TEST_CASE("a full trace drops later events and says how many") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   Trace trace(3);
   for (int i = 0; i < 5; ++i)
@@ -158,28 +141,28 @@ TEST_CASE("a full trace drops later events and says how many") {
 }
 
 TEST_CASE("writing replaces an older trace") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");
   std::ofstream(path) << std::string(100'000, 'x');
   REQUIRE(Trace().write(path));
   CHECK(events(path, "X").empty());
-  CHECK(folder.files() == 1);
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("a trace that cannot be written is an error and leaves nothing behind") {
-  const Folder folder;
+  const TemporaryFolder folder;
   Trace trace;
   SUBCASE("because the folder does not exist") {
     const auto result = trace.write(folder.file("absent/trace.json"));
     REQUIRE(!result);
     CHECK(result.error().code == ErrorCode::unavailable);
     CHECK(result.error().text().find("absent/trace.json") != std::string::npos);
-    CHECK(folder.files() == 0);
+    CHECK(folder.entries() == 0);
   }
   SUBCASE("because a folder has its name") {
     fs::create_directory(folder.file("trace.json"));
     CHECK(!trace.write(folder.file("trace.json")));
-    CHECK(folder.files() == 1);
+    CHECK(folder.entries() == 1);
   }
   SUBCASE("because the disk is full; an older trace stays") {
     const std::string path = folder.file("trace.json");
@@ -191,6 +174,6 @@ TEST_CASE("a trace that cannot be written is an error and leaves nothing behind"
       CHECK(!trace.write(path));
     }
     CHECK(contents(path) == "an older trace");
-    CHECK(folder.files() == 1);
+    CHECK(folder.entries() == 1);
   }
 }

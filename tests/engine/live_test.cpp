@@ -1,5 +1,6 @@
 // Promises 1 and 2 again, on real threads and real kernels: the demo pair on this machine's cores.
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +12,7 @@ using namespace paceline::testing;
 
 namespace {
 
-/// Source texts of different length; half are greedy, half `coupled` with temperature, top-p and
-/// penalties.
+/// Source texts of different length; half are greedy, half sampled.
 std::vector<Request> requests() {
   std::vector<Request> all;
   for (const char* prompt :
@@ -20,19 +20,9 @@ std::vector<Request> requests() {
         "import os\nimport sys\n\ndef main():\n",
         "def mean(values):\n    \"\"\"Return the arithmetic mean.\"\"\"\n    total = 0\n    "
         "for "}) {
-    Request request;
-    request.prompt = prompt;
-    request.max_tokens = 24;
-    request.ignore_eos = true;
-    request.verify = VerifyRule::coupled;
-    request.sampling.temperature = 0.0f;
-    if (all.size() % 2) {
-      request.sampling.temperature = 0.9f;
-      request.sampling.top_p = 0.95f;
-      request.sampling.repetition_penalty = 1.1f;
-      request.sampling.seed = 5 + all.size();
-    }
-    all.push_back(request);
+    const bool greedy = all.size() % 2 == 0;
+    all.push_back(repeatable(prompt, 24,
+                             greedy ? std::nullopt : std::optional<std::uint64_t>(5 + all.size())));
   }
   return all;
 }

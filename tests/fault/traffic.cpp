@@ -1,4 +1,5 @@
 #include "tests/fault/traffic.hpp"
+#include "tests/support/requests.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -209,21 +210,10 @@ std::vector<Request> live_requests(int max_tokens) {
         "import os\nimport sys\n\ndef main():\n", "for i in range(10):\n    print(",
         "def mean(values):\n    \"\"\"Return the arithmetic mean.\"\"\"\n    total = 0\n    for ",
         "if __name__ == \"__main__\":\n", "try:\n    import json\nexcept", "def add(a, b):\n"})
-    for (const bool greedy : {true, false}) {
-      Request request;
-      request.prompt = prompt;
-      request.max_tokens = max_tokens;
-      request.ignore_eos = true;
-      request.verify = VerifyRule::coupled;
-      request.sampling.temperature = 0.0f;
-      if (!greedy) {
-        request.sampling.temperature = 0.9f;
-        request.sampling.top_p = 0.95f;
-        request.sampling.repetition_penalty = 1.1f;
-        request.sampling.seed = 5 + all.size();
-      }
-      all.push_back(request);
-    }
+    for (const bool greedy : {true, false})
+      all.push_back(
+          repeatable(prompt, max_tokens,
+                     greedy ? std::nullopt : std::optional<std::uint64_t>(5 + all.size())));
   return all;
 }
 

@@ -51,7 +51,7 @@ struct DemoFile {
 
 Result<std::shared_ptr<const Model>> load_with(const std::string& weights) {
   const test::TemporaryFolder folder;
-  folder.link_all(test::demo("draft"));
+  test::link_all(test::demo("draft"), folder);
   folder.write("model.safetensors", weights);
   return load_model(folder.path(), test::device(), {});
 }

@@ -96,7 +96,7 @@ TEST_CASE("what cannot be enlarged is refused with a reason") {
   CHECK(smaller.error().message.find("cannot scale") != std::string::npos);
 
   const test::TemporaryFolder other;
-  other.link_all(test::demo("draft"));
+  test::link_all(test::demo("draft"), other);
   std::string config = test::read_file(test::demo("draft") + "/config.json");
   const std::string name = "LlamaForCausalLM";
   config.replace(config.find(name), name.size(), "MistralForCausalLM");

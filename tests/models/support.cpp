@@ -60,26 +60,9 @@ std::string demo(const std::string& role) {
   return std::string(PACELINE_DEMO_MODELS) + "/" + role;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "paceline-models-XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()));
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-void TemporaryFolder::write(const std::string& name, std::string_view contents) const {
-  fs::remove(path_ / name); // a link's target stays as it is
-  fs::create_directories((path_ / name).parent_path());
-  std::ofstream(path_ / name, std::ios::binary) << contents;
-}
-
-void TemporaryFolder::link_all(const std::string& folder) const {
-  for (const auto& entry : fs::directory_iterator(folder))
-    fs::create_symlink(entry.path(), path_ / entry.path().filename());
+void link_all(const std::string& from, const TemporaryFolder& into) {
+  for (const auto& entry : fs::directory_iterator(from))
+    fs::create_symlink(entry.path(), into.file(entry.path().filename()));
 }
 
 std::shared_ptr<gpu::Device> device(const std::string& name, int threads) {

@@ -3,6 +3,7 @@
 
 #include "gpu/device.hpp"
 #include "models/model.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/json/value.hpp>
 #include <filesystem>
@@ -20,19 +21,10 @@ boost::json::value data(const std::string& name);
 std::string demo(const std::string& role); ///< The folder of the demo pair's model.
 std::string read_file(const std::filesystem::path& path);
 
-/// A folder that is gone at the end of the scope.
-class TemporaryFolder {
-public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  std::string path() const { return path_.string(); }
-  void write(const std::string& name, std::string_view contents) const;
-  /// Links (or copies) what another folder holds, so that a test may replace one file.
-  void link_all(const std::string& folder) const;
+using testing::TemporaryFolder;
 
-private:
-  std::filesystem::path path_;
-};
+/// Links what another folder holds, so that a test may replace one file.
+void link_all(const std::string& from, const TemporaryFolder& into);
 
 /// A device by name, on a real clock.
 std::shared_ptr<gpu::Device> device(const std::string& name = "cpu", int threads = 1);

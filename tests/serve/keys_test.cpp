@@ -1,44 +1,20 @@
 // API keys.
 #include "apps/serve/keys.hpp"
 #include "tests/serve/live_server.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 using namespace paceline;
 using namespace paceline::apps::serve;
 using namespace paceline::testing;
 
-namespace {
-
-/// A file for one test.
-class KeyFile {
-public:
-  explicit KeyFile(const std::string& text) {
-    std::string name = (std::filesystem::temp_directory_path() / "paceline_keys_XXXXXX").string();
-    const int file = mkstemp(name.data());
-    REQUIRE(file >= 0);
-    close(file);
-    path_ = name;
-    std::ofstream(path_) << text;
-  }
-  ~KeyFile() { std::filesystem::remove(path_); }
-  KeyFile(const KeyFile&) = delete;
-  KeyFile& operator=(const KeyFile&) = delete;
-  const std::string& path() const { return path_; }
-
-private:
-  std::string path_;
-};
-
-} // namespace
-
 TEST_CASE("keys come from a file, one a line, and nothing else is accepted") {
-  const KeyFile file("# operators\nfirst-key\n\n  second-key \r\n");
-  const Keys keys = Keys::load(file.path()).value();
+  const TemporaryFolder folder;
+  const std::string file = folder.write("keys", "# operators\nfirst-key\n\n  second-key \r\n");
+  const Keys keys = Keys::load(file).value();
   CHECK(keys.required());
   for (const char* good :
        {"Bearer first-key", "bearer first-key", "Bearer second-key", "Bearer  second-key "})
@@ -52,8 +28,9 @@ TEST_CASE("keys come from a file, one a line, and nothing else is accepted") {
 }
 
 TEST_CASE("a file without keys, or none, is an error: it must not let everybody in") {
-  const KeyFile empty("# nothing yet\n\n");
-  CHECK(Keys::load(empty.path()).error().code == ErrorCode::invalid_argument);
+  const TemporaryFolder folder;
+  const std::string empty = folder.write("keys", "# nothing yet\n\n");
+  CHECK(Keys::load(empty).error().code == ErrorCode::invalid_argument);
   CHECK(Keys::load("/no/such/keys").error().code == ErrorCode::not_found);
 }
 
@@ -68,9 +45,10 @@ TEST_CASE("keys come from the environment where no file is named") {
 }
 
 TEST_CASE("without a key only the watching endpoints answer, and bodies are not even read") {
-  const KeyFile file("secret\n");
+  const TemporaryFolder folder;
+  const std::string file = folder.write("keys", "secret\n");
   Settings settings;
-  settings.api_key_file = file.path();
+  settings.api_key_file = file;
   LiveServer server(scripted(), settings);
   const HttpClient::Headers key{{"Authorization", "Bearer secret"}};
   const std::string body = R"({"prompt": [1], "max_tokens": 1})";

@@ -1,6 +1,7 @@
 // paceline serve as operators run it.
 #include "tests/serve/http_client.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -9,13 +10,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
 using namespace paceline::testing;
 namespace asio = boost::asio;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -69,26 +68,6 @@ void check_refused(const std::vector<std::string>& arguments, const std::string&
   CHECK(result.errors.find(word) != std::string::npos);
 }
 
-class Folder {
-public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "paceline_serve_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-  fs::path path_;
-};
-
 const std::string small = R"({"prompt": [1, 2], "max_tokens": 3})";
 
 } // namespace
@@ -118,11 +97,11 @@ TEST_CASE("Ctrl-C ends a server in the same order, with the status of Ctrl-C") {
 }
 
 TEST_CASE("a service manager is told when it is ready and when it stops") {
-  const Folder folder;
+  const TemporaryFolder folder;
   asio::io_context io;
   using Datagrams = asio::local::datagram_protocol;
-  Datagrams::socket manager(io, Datagrams::endpoint(folder.path("notify")));
-  Served served({}, {"NOTIFY_SOCKET=" + folder.path("notify")});
+  Datagrams::socket manager(io, Datagrams::endpoint(folder.file("notify")));
+  Served served({}, {"NOTIFY_SOCKET=" + folder.file("notify")});
   std::array<char, 64> news;
   const auto receive = [&] {
     return std::string(news.data(), manager.receive(asio::buffer(news)));
@@ -148,13 +127,13 @@ TEST_CASE("what keeps a server from starting is one line that says how to mend i
 }
 
 TEST_CASE("options come from a file, and the command line goes first") {
-  const Folder folder;
-  const std::string config = folder.file("serve.toml", "# a comment\n"
-                                                       "served-model-name = [\"a\", \"b\"]\n"
-                                                       "log-json = true\n"
-                                                       "max-body = \"1K\"\n"
-                                                       "max-prompt-tokens = 1\n"
-                                                       "log-level = \"info\"\n");
+  const TemporaryFolder folder;
+  const std::string config = folder.write("serve.toml", "# a comment\n"
+                                                        "served-model-name = [\"a\", \"b\"]\n"
+                                                        "log-json = true\n"
+                                                        "max-body = \"1K\"\n"
+                                                        "max-prompt-tokens = 1\n"
+                                                        "log-level = \"info\"\n");
   Served served({"--config", config, "--max-prompt-tokens", "4"});
   HttpClient client(served.port());
   CHECK(client.ask("GET", "/v1/models/b").status == 200);
@@ -166,16 +145,16 @@ TEST_CASE("options come from a file, and the command line goes first") {
   for (std::size_t at = 0; at < result.errors.size(); at = result.errors.find('\n', at) + 1)
     CHECK(result.errors[at] == '{');
 
-  check_refused({"--config", folder.file("bad", "prot = 7\n")}, "prot");
-  check_refused({"--config", folder.file("range", "port = 70000\n")}, "65535");
-  check_refused({"--config", folder.file("flag", "log-json = \"maybe\"\n")}, "log-json");
-  check_refused({"--config", folder.file("draft", "draft-model = \"\"\nspeculation = \"sync\"\n")},
+  check_refused({"--config", folder.write("bad", "prot = 7\n")}, "prot");
+  check_refused({"--config", folder.write("range", "port = 70000\n")}, "65535");
+  check_refused({"--config", folder.write("flag", "log-json = \"maybe\"\n")}, "log-json");
+  check_refused({"--config", folder.write("draft", "draft-model = \"\"\nspeculation = \"sync\"\n")},
                 "--draft-model");
 }
 
 TEST_CASE("the log has requests' ids and counts, and neither texts nor keys") {
-  const Folder folder;
-  const std::string keys = folder.file("keys", "the-secret-key\n");
+  const TemporaryFolder folder;
+  const std::string keys = folder.write("keys", "the-secret-key\n");
   const std::string body = R"({"prompt": "the private prompt", "max_tokens": 3})";
   const HttpClient::Headers headers{{"Authorization", "Bearer the-secret-key"},
                                     {"X-Request-Id", "request-7"}};

@@ -1,6 +1,7 @@
 // HTTPS: the same answers behind a certificate, and clients that do not speak it.
 #include "apps/serve/tls.hpp"
 #include "tests/serve/live_server.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -12,13 +13,11 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 using namespace paceline;
 using namespace paceline::testing;
 namespace asio = boost::asio;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -37,9 +36,6 @@ using File = std::unique_ptr<std::FILE, Freer<std::fclose>>;
 class Identity {
 public:
   Identity() {
-    std::string name = (fs::temp_directory_path() / "paceline_tls_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder_ = name;
     const Key key(EVP_EC_gen("P-256"));
     const Certificate certificate(X509_new());
     X509_set_version(certificate.get(), 2);
@@ -57,14 +53,13 @@ public:
     const File key_out(std::fopen(key_file().c_str(), "w"));
     PEM_write_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   }
-  ~Identity() { fs::remove_all(folder_); }
   Identity(const Identity&) = delete;
   Identity& operator=(const Identity&) = delete;
-  std::string certificate_file() const { return (folder_ / "cert.pem").string(); }
-  std::string key_file() const { return (folder_ / "key.pem").string(); }
+  std::string certificate_file() const { return folder_.file("cert.pem"); }
+  std::string key_file() const { return folder_.file("key.pem"); }
 
 private:
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 /// Sends bytes over TLS and reads to the end.

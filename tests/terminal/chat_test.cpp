@@ -18,7 +18,7 @@ class Chat {
 public:
   explicit Chat(const std::string& options, const std::string& environment = "", int columns = 90,
                 int rows = 40)
-      : terminal("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path().string() + " " + environment +
+      : terminal("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path() + " " + environment +
                      " " PACELINE_PROGRAM " chat " + options,
                  columns, rows) {
     terminal.await("/help lists");
@@ -35,7 +35,7 @@ public:
     terminal.press({"Enter"});
   }
   std::string history() const {
-    std::ifstream file(state.path() / "paceline/chat_history");
+    std::ifstream file(state.file("paceline/chat_history"));
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
