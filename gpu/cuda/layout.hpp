@@ -30,8 +30,8 @@ PACELINE_HOST_DEVICE inline std::size_t staged_element(int cols, int row, int co
   const int within = column % step_inputs;
   const int lane = row % tile_rows * 4 + within % 8 / 2;
   const int element = within / 8 * 2 + within % 2;
-  const std::size_t step =
-      std::size_t(row / tile_rows) * std::size_t(staged_steps(cols)) + std::size_t(column / step_inputs);
+  const std::size_t step = std::size_t(row / tile_rows) * std::size_t(staged_steps(cols)) +
+                           std::size_t(column / step_inputs);
   return (step * warp_lanes + std::size_t(lane)) * 4 + std::size_t(element);
 }
 

@@ -43,7 +43,8 @@ void pack(const PackedLayout& layout, std::span<const HostMatrix> parts, int fir
 
 std::size_t staged_bytes(int rows, int cols) {
   const auto row_tiles = std::size_t((rows + tile_rows - 1) / tile_rows);
-  return row_tiles * tile_rows * std::size_t(staged_steps(cols) * step_inputs) * sizeof(std::uint16_t);
+  return row_tiles * tile_rows * std::size_t(staged_steps(cols) * step_inputs) *
+         sizeof(std::uint16_t);
 }
 
 } // namespace paceline::gpu::cuda::kernels
