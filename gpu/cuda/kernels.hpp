@@ -254,11 +254,14 @@ struct VerifyRow {
   const float* q = nullptr;       ///< [vocabulary]; where `rejection` judges, else null.
   std::int32_t top_logprobs = -1; ///< -1: no log-probabilities wanted.
   std::int32_t raw_logprobs = 1;  ///< Else of the warped distribution.
+  std::int32_t check_draw = 0;    ///< Say whether `token` is q's own draw (sampling::is_draw).
+  std::uint32_t attempt = 0;      ///< Of that draw.
 };
 struct VerifyResult {
   std::int32_t failed = 0;
   std::int32_t accepted = 0;
   std::int32_t token = 0; ///< The judged one if accepted, else the one in its place.
+  std::int32_t lied = 0;  ///< With check_draw: it is not. Holds whether the row failed or not.
   Logprob logprob;
 };
 /// rows, results: [count]. The host reads a task's results in the order of its rows up to the first
