@@ -12,6 +12,7 @@
 // blocks counted from position 0.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/tensor.hpp"
 #include "sampling/guess.hpp"
@@ -78,7 +79,7 @@ struct AttentionOptions {
   int window = 0;     ///< A row sees this many positions, its own the last; 0: all up to its own.
 
   /// The first position that the row at `position` sees.
-  int first_seen(int position) const {
+  PACELINE_HOST_DEVICE int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
   }
 };

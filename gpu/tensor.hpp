@@ -1,6 +1,7 @@
 // Views of device memory, and the buffers that own it.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "paceline/error.hpp"
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace paceline::gpu {
 
 enum class DType { f32, f16, bf16 };
 
-inline std::size_t size_of(DType t) {
+PACELINE_HOST_DEVICE inline std::size_t size_of(DType t) {
   return t == DType::f32 ? 4 : 2;
 }
 const char* to_string(DType t) noexcept; // "f32", "f16", "bf16"
@@ -25,7 +26,9 @@ struct Tensor {
   int cols = 0;
   int stride = 0; // elements from one row to the next, >= cols
 
-  float* row(int r) const { return data + std::size_t(r) * std::size_t(stride); }
+  PACELINE_HOST_DEVICE float* row(int r) const {
+    return data + std::size_t(r) * std::size_t(stride);
+  }
   Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
   Tensor columns(int first, int count) const { return {data + first, rows, count, stride}; }
 };

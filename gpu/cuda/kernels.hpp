@@ -6,9 +6,10 @@
 // calls.
 //
 // Batch invariance: a row's result is a function of that row, of the context it sees and of the
-// model's shapes. Sums of a product run over four contiguous parts of the inputs, each from
-// its first on in steps of 16, and the parts are added in order; attention runs over chunks of
-// attention_chunk positions counted from 0. Neither depends on how many rows there are.
+// model's shapes. The inputs of a product are cut into `chains` contiguous parts, each is summed
+// from its first input on, and the parts are added in order; attention sums chunks of
+// attention_chunk positions counted from 0 and adds those in order. Neither depends on what else is
+// in the call.
 #pragma once
 
 #include "gpu/operations.hpp"
@@ -29,6 +30,8 @@ namespace paceline::gpu::cuda::kernels {
 inline constexpr int tile_outputs = 16;
 /// Inputs of one matrix instruction.
 inline constexpr int step_inputs = 16;
+/// Parts into which a product's inputs are cut, each one a warp's.
+inline constexpr int chains = 4;
 /// Rows of activations of one matrix instruction.
 inline constexpr int tile_rows = 8;
 
@@ -41,9 +44,11 @@ struct PackedLayout {
   int outputs = 0;
   int inputs = 0;
 
-  int tiles() const { return (outputs + tile_outputs - 1) / tile_outputs; }
-  int padded_inputs() const { return (inputs + step_inputs - 1) / step_inputs * step_inputs; }
-  std::size_t tile_bytes() const {
+  PACELINE_HOST_DEVICE int tiles() const { return (outputs + tile_outputs - 1) / tile_outputs; }
+  PACELINE_HOST_DEVICE int padded_inputs() const {
+    return (inputs + step_inputs - 1) / step_inputs * step_inputs;
+  }
+  PACELINE_HOST_DEVICE std::size_t tile_bytes() const {
     return std::size_t(padded_inputs()) * tile_outputs * size_of(dtype);
   }
   std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes(); }
@@ -108,7 +113,7 @@ struct Cache {
   std::size_t key_offset = 0;   ///< Bytes from a page's start to the keys of head 0,
   std::size_t value_offset = 0; ///< and to its values.
   int kv_heads = 0;
-  int head_dim = 0; ///< Even.
+  int head_dim = 0;
   int page_tokens = 0;
   DType dtype = DType::bf16; ///< f32 or bf16.
 
@@ -146,7 +151,7 @@ cudaError_t rope_store(cudaStream_t stream, Tensor qkv, int heads, const RopeTab
                        const HeadNorms& norms, const Rows& rows, const Cache& cache);
 
 /// Positions that are summed together, counted from 0.
-inline constexpr int attention_chunk = 128;
+inline constexpr int attention_chunk = 64;
 
 /// Bytes of `workspace` that `attention` needs for at most these rows, tiles and context.
 std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cache, int context);
