@@ -57,14 +57,17 @@ if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 enable_language(CUDA)
+# CMake 3.25 does not know that nvcc 12 and 13 compile C++20.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 find_package(CUDAToolkit REQUIRED)
 set(PACELINE_HAS_CUDA TRUE)
 list(JOIN architectures "," PACELINE_CUDA_BUILT_FOR)
 message(STATUS "CUDA ${nvcc_version} (${PACELINE_NVCC}) for ${PACELINE_CUDA_BUILT_FOR}")
 
-# CMake 3.25 does not know that nvcc 13 compiles C++20. Products and sums are fused only where a
-# kernel says so (fmaf): a row has the same bits whichever kernel computes it.
+# Products and sums are fused only where a kernel says so (fmaf): a row has the same bits whichever
+# kernel computes it.
 add_library(paceline_cuda_options INTERFACE)
 target_compile_options(paceline_cuda_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --fmad=false --expt-relaxed-constexpr --extended-lambda
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda
   -Xcompiler=-Wall,-Wextra,-ffp-contract=off>)

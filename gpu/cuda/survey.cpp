@@ -84,10 +84,10 @@ Result<int> count_gpus() {
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
   if (driver == 0)
-    return fail(ErrorCode::unavailable, "NVIDIA's driver is not installed",
+    return fail(ErrorCode::not_found, "NVIDIA's driver is not installed",
                 "install it, or use --device cpu");
   if (found == cudaErrorInsufficientDriver)
-    return fail(ErrorCode::unavailable,
+    return fail(ErrorCode::unsupported,
                 fmt::format("NVIDIA's driver is too old: it supports CUDA {}, and {} is needed",
                             to_string(version_of(driver)), to_string(version_of(runtime))),
                 "update the driver, or use --device cpu");
