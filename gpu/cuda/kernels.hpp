@@ -105,8 +105,12 @@ cudaError_t gather(cudaStream_t stream, Tensor out, Tensor in, const std::int32_
 
 // ---- The paged cache --------------------------------------------------------------------------
 
-/// One layer of a pool. A head's block of a page is [page_tokens][head_dim] for keys and for
-/// values.
+/// Longest head that attention takes; head_dim is a multiple of head_dim_step.
+inline constexpr int head_dim_max = 256;
+inline constexpr int head_dim_step = 8;
+
+/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32,
+/// [slot][head_dim], for bf16 [slot / 2][head_dim][2]: what a matrix instruction takes as one word.
 struct Cache {
   std::byte* pages = nullptr; ///< The pool's first page; 256-byte aligned.
   std::size_t page_bytes = 0;

@@ -1,5 +1,5 @@
 // Where elements of packed weights and staged rows lie (kernels.hpp says it in words, ptx.cuh what
-// it is for).
+// it is for), and how attention divides its queries.
 #pragma once
 
 #include "base/host_device.hpp"
@@ -33,6 +33,22 @@ PACELINE_HOST_DEVICE inline std::size_t staged_element(int cols, int row, int co
   const std::size_t step = std::size_t(row / tile_rows) * std::size_t(staged_steps(cols)) +
                            std::size_t(column / step_inputs);
   return (step * warp_lanes + std::size_t(lane)) * 4 + std::size_t(element);
+}
+
+/// Queries that a block of attention takes.
+inline constexpr int queries_max = 16;
+
+/// How the heads of a group are cut where there are more than a block takes.
+struct HeadGroups {
+  int group;  ///< Query heads of a kv head.
+  int heads;  ///< Of them in a block.
+  int blocks; ///< For all of them.
+  int rows;   ///< Of a tile.
+};
+PACELINE_HOST_DEVICE inline HeadGroups head_groups(int heads, int kv_heads) {
+  const int group = heads / kv_heads;
+  const int taken = group < queries_max ? group : queries_max;
+  return {group, taken, (group + taken - 1) / taken, queries_max / taken};
 }
 
 } // namespace paceline::gpu::cuda::kernels

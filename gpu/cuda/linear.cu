@@ -145,19 +145,24 @@ cudaError_t launch_product(cudaStream_t stream, Tensor out, StagedRows staged,
 
 constexpr int exact_rows = 8;
 
-__device__ __forceinline__ float exact_element(const float* values, int i) {
-  return values[i];
+/// 16 bytes of weights.
+template <class Element>
+struct alignas(sizeof(uint4)) Vector {
+  static constexpr int width = int(sizeof(uint4) / sizeof(Element));
+  Element elements[width];
+};
+__device__ __forceinline__ float exact(float value) {
+  return value;
 }
-__device__ __forceinline__ float exact_element(const base::f16* values, int i) {
-  return base::to_float(values[i]);
+__device__ __forceinline__ float exact(base::f16 value) {
+  return base::to_float(value);
 }
 
-/// blockIdx: x: rows in groups of 8, y: outputs in groups of the block's warps. Element: a
-/// weight's.
+/// blockIdx: x: outputs in groups of the block's warps, y: rows in groups of 8.
 template <class Element>
 __global__ void __launch_bounds__(product_threads)
     exact_product(Tensor out, Tensor in, PackedWeight w, bool add) {
-  constexpr int width = int(sizeof(uint4) / sizeof(Element));
+  constexpr int width = Vector<Element>::width;
   const int output = int(blockIdx.x) * chains + warp_index();
   const int first_row = int(blockIdx.y) * exact_rows;
   if (output >= w.layout.outputs)
@@ -167,16 +172,15 @@ __global__ void __launch_bounds__(product_threads)
       reinterpret_cast<const Element*>(tile) + weight_element(w.layout, output % tile_outputs, 0);
   float sums[exact_rows] = {};
   for (int first = lane_index() * width; first < w.layout.inputs; first += warp_lanes * width) {
-    const uint4 vector = *reinterpret_cast<const uint4*>(weights + first);
-    const auto* elements = reinterpret_cast<const Element*>(&vector);
-    for (int i = 0; i < width && first + i < w.layout.inputs; ++i)
+    const auto vector = *reinterpret_cast<const Vector<Element>*>(weights + first);
+    for (int i = 0; i < width; ++i)
       for (int r = 0; r < exact_rows; ++r)
-        if (first_row + r < in.rows)
-          sums[r] = fmaf(in.row(first_row + r)[first + i], exact_element(elements, i), sums[r]);
+        if (first + i < w.layout.inputs && first_row + r < in.rows)
+          sums[r] = fmaf(in.row(first_row + r)[first + i], exact(vector.elements[i]), sums[r]);
   }
-  for (int r = 0; r < exact_rows; ++r) {
+  for (int r = 0; r < exact_rows && first_row + r < out.rows; ++r) {
     const float sum = warp_reduce(sums[r], Add());
-    if (lane_index() == 0 && first_row + r < out.rows)
+    if (lane_index() == 0)
       store(out, first_row + r, output, sum, w.bias, add);
   }
 }

@@ -47,4 +47,16 @@ std::size_t staged_bytes(int rows, int cols) {
          sizeof(std::uint16_t);
 }
 
+std::vector<RowTile> tile_rows_of(std::span<const std::int32_t> sequence, int heads, int kv_heads) {
+  const int most = head_groups(heads, kv_heads).rows;
+  std::vector<RowTile> tiles;
+  for (std::size_t r = 0; r < sequence.size(); ++r) {
+    if (r > 0 && sequence[r] == sequence[r - 1] && tiles.back().count < most)
+      ++tiles.back().count;
+    else
+      tiles.push_back({std::int32_t(r), 1});
+  }
+  return tiles;
+}
+
 } // namespace paceline::gpu::cuda::kernels
