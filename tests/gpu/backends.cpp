@@ -77,7 +77,10 @@ std::vector<std::string> kernel_names() {
 
 std::vector<std::string> backends() {
   static const bool has_gpu = open_gpu().has_value();
-  std::vector<std::string> all = kernel_names();
+  const char* wanted = std::getenv("PACELINE_TEST_BACKENDS");
+  std::vector<std::string> all;
+  if (!wanted || !is_cuda(wanted))
+    all = kernel_names();
   if (has_gpu)
     all.emplace_back("cuda:0");
   else

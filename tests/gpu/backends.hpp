@@ -10,8 +10,9 @@
 namespace paceline::gpu::testing {
 
 std::vector<std::string> kernel_names();
-/// kernel_names(), and "cuda:0". Where no GPU is to be had, the test that asks is counted, and the
-/// program says at its end how many were.
+/// kernel_names() and "cuda:0", or the latter alone where PACELINE_TEST_BACKENDS=cuda is in the
+/// environment. Where no GPU is to be had, the test that asks is counted, and the program says at its
+/// end how many were.
 std::vector<std::string> backends();
 bool is_cuda(const std::string& backend);
 
