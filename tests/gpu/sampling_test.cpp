@@ -33,7 +33,7 @@ std::vector<float> warped(std::span<const float> logits, const sampling::Warping
   return p;
 }
 
-/// The sampling layer's own arithmetic on the host, and a GPU's.
+/// One family of CPU kernels, for they share the sampling layer's arithmetic, or a GPU.
 std::vector<std::string> samplers() {
   std::vector<std::string> all = backends();
   std::erase_if(all, [](const std::string& name) { return name != "scalar" && !is_cuda(name); });
