@@ -2,10 +2,13 @@
 #pragma once
 
 #include "base/host_device.hpp"
+#include "paceline/error.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace paceline::gpu {
 
@@ -38,6 +41,16 @@ struct HostMatrix {
   int cols = 0;
   const float* bias = nullptr; ///< [rows]: what its product adds; null: nothing.
 };
+
+/// Matrices one below the other, as one weight is packed from them.
+struct WeightStack {
+  DType dtype = DType::f32;
+  int outputs = 0;
+  int inputs = 0;
+  std::vector<float> bias; ///< [outputs], 0 where a part has none; empty: no part has one.
+};
+/// Refuses parts of unlike columns or formats.
+Result<WeightStack> stack_of(std::span<const HostMatrix> parts);
 
 /// Device memory; freed with the last reference. Aligned to 64 bytes and zeroed.
 class Buffer {

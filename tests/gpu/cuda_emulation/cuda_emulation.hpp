@@ -27,4 +27,7 @@ std::string violation();
 /// Kernels launched so far, on all devices.
 std::size_t launches();
 
+/// Calls so far that allocated memory, of a device or pinned.
+std::size_t allocations();
+
 } // namespace cuda_emulation

@@ -42,6 +42,10 @@ std::size_t launches() {
   return state().launches.load();
 }
 
+std::size_t allocations() {
+  return state().allocations.load();
+}
+
 int current_device() {
   return device_of_thread;
 }

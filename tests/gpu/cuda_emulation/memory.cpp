@@ -47,6 +47,7 @@ cudaError_t allocate(void** to, std::size_t bytes, int device) {
     const std::lock_guard lock(s.mutex);
     total = s.options.memory;
   }
+  state().allocations.fetch_add(1);
   Memory& m = memory();
   const std::lock_guard lock(m.mutex);
   if (device >= 0 && (bytes > total || m.used[device] > total - bytes))

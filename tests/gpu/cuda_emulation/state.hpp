@@ -18,6 +18,7 @@ struct State {
   std::vector<bool> lost{false}; ///< By device.
   std::string violation;
   std::atomic<unsigned> launches{0};
+  std::atomic<std::size_t> allocations{0};
 };
 State& state();
 
