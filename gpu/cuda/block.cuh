@@ -30,11 +30,36 @@ struct Max {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+/// A number and who has it. Whoever has the highest comes first, among equals the lowest id.
+struct Scored {
+  double score;
+  std::int32_t id; ///< -1: nobody.
+};
+__device__ __forceinline__ bool comes_before(Scored a, Scored b) {
+  if (a.id < 0 || b.id < 0)
+    return b.id < 0 && a.id >= 0;
+  return a.score > b.score || (a.score == b.score && a.id < b.id);
+}
+struct First {
+  __device__ __forceinline__ Scored operator()(Scored a, Scored b) const {
+    return comes_before(b, a) ? b : a;
+  }
+};
+
+template <class T>
+__device__ __forceinline__ T from_lane_xor(T value, int mask) {
+  return __shfl_xor_sync(all_lanes, value, mask);
+}
+__device__ __forceinline__ Scored from_lane_xor(Scored value, int mask) {
+  return {__shfl_xor_sync(all_lanes, value.score, mask),
+          __shfl_xor_sync(all_lanes, value.id, mask)};
+}
+
 /// The same result on every lane.
 template <class T, class Operation>
 __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
   for (int offset = warp_lanes / 2; offset > 0; offset /= 2)
-    value = operation(value, __shfl_xor_sync(all_lanes, value, offset));
+    value = operation(value, from_lane_xor(value, offset));
   return value;
 }
 

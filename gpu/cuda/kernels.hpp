@@ -171,6 +171,9 @@ cudaError_t copy_pages(cudaStream_t stream, std::byte* pages, std::size_t page_b
 
 // ---- Sampling ---------------------------------------------------------------------------------
 
+/// Longest row; a longer one fails.
+inline constexpr int vocabulary_max = 1 << 19;
+
 struct Bias {
   std::int32_t token = 0;
   float value = 0;
@@ -211,8 +214,12 @@ struct WarpRow {
   std::uint32_t* counts = nullptr; ///< [vocabulary], scratch: with penalties, else null.
 };
 
+// A block works on a row. vocabulary: of all rows; it decides how many threads a block has. 0: not
+// known, as many as may be.
+
 /// Only warps (tests, and who wants the distribution). failed: [count], 1 where a row was none.
-cudaError_t warp(cudaStream_t stream, const WarpRow* rows, int count, std::int32_t* failed);
+cudaError_t warp(cudaStream_t stream, const WarpRow* rows, int count, std::int32_t* failed,
+                 int vocabulary = 0);
 
 /// Whose draw: sampling::Noise.
 struct Noise {
@@ -238,7 +245,8 @@ struct ProposeRow {
   std::int32_t guesses_wanted = 0;
 };
 /// rows, results: [count]
-cudaError_t propose(cudaStream_t stream, const ProposeRow* rows, int count, ProposeResult* results);
+cudaError_t propose(cudaStream_t stream, const ProposeRow* rows, int count, ProposeResult* results,
+                    int vocabulary = 0);
 
 struct Logprob {
   float token = 0; ///< Of the token itself.
@@ -270,7 +278,8 @@ struct VerifyResult {
 };
 /// rows, results: [count]. The host reads a task's results in the order of its rows up to the first
 /// that failed or was not accepted; those behind it mean nothing.
-cudaError_t verify(cudaStream_t stream, const VerifyRow* rows, int count, VerifyResult* results);
+cudaError_t verify(cudaStream_t stream, const VerifyRow* rows, int count, VerifyResult* results,
+                   int vocabulary = 0);
 
 struct ScoreRow {
   const float* logits = nullptr; ///< [vocabulary]
@@ -279,6 +288,7 @@ struct ScoreRow {
   std::int32_t top = 0;
 };
 /// rows, results: [count]
-cudaError_t score(cudaStream_t stream, const ScoreRow* rows, int count, Logprob* results);
+cudaError_t score(cudaStream_t stream, const ScoreRow* rows, int count, Logprob* results,
+                  int vocabulary = 0);
 
 } // namespace paceline::gpu::cuda::kernels
