@@ -205,7 +205,8 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
     }
   }
   arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::verify(stream_, rows.device, int(count), results.device));
+  PACELINE_CUDA_CHECK(
+      kernels::verify(stream_, rows.device, int(count), results.device, tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     std::span<const kernels::VerifyResult> left(results.host, results.count);
@@ -230,7 +231,8 @@ void CudaOperations::score(std::span<ScoreTask> tasks) {
       rows[next++] = {task.logits + i * std::size_t(task.stride), task.vocabulary, task.tokens[i],
                       task.top};
   arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::score(stream_, rows.device, int(count), results.device));
+  PACELINE_CUDA_CHECK(
+      kernels::score(stream_, rows.device, int(count), results.device, tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     std::size_t row = 0;
