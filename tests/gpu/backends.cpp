@@ -3,39 +3,10 @@
 #include "gpu/cpu/kernels.hpp"
 #include "tests/gpu/support.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cstdlib>
-#include <iostream>
-#include <set>
 
 namespace paceline::gpu::testing {
 namespace {
-
-std::string running;           ///< The test case.
-std::set<std::string> skipped; ///< Test cases that had no GPU to run on.
-
-/// Says at the end how many there were.
-struct Listener final : doctest::IReporter {
-  explicit Listener(const doctest::ContextOptions& options) : out(*options.cout) {}
-  void test_run_end(const doctest::TestRunStats&) override {
-    if (!skipped.empty())
-      out << skipped.size() << " skipped: no CUDA device" << std::endl;
-  }
-  void report_query(const doctest::QueryData&) override {}
-  void test_run_start() override {}
-  void test_case_start(const doctest::TestCaseData& test) override { running = test.m_name; }
-  void test_case_reenter(const doctest::TestCaseData&) override {}
-  void test_case_end(const doctest::CurrentTestCaseStats&) override {}
-  void test_case_exception(const doctest::TestCaseException&) override {}
-  void subcase_start(const doctest::SubcaseSignature&) override {}
-  void subcase_end() override {}
-  void log_assert(const doctest::AssertData&) override {}
-  void log_message(const doctest::MessageData&) override {}
-  void test_case_skipped(const doctest::TestCaseData&) override {}
-  std::ostream& out;
-};
-REGISTER_LISTENER("skipped", 1, Listener);
 
 /// A device whose buffers are memory that the host sees, too.
 class SharedDevice final : public Device {
@@ -62,10 +33,6 @@ private:
   std::shared_ptr<Device> device_;
 };
 
-Result<std::shared_ptr<Device>> open_gpu() {
-  return open_device("cuda:0", {0, std::make_shared<RealTime>(), nullptr});
-}
-
 } // namespace
 
 std::vector<std::string> kernel_names() {
@@ -75,23 +42,14 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
-std::vector<std::string> backends() {
-  static const bool has_gpu = open_gpu().has_value();
-  std::vector<std::string> all = kernel_names();
-  if (has_gpu)
-    all.emplace_back("cuda:0");
-  else
-    skipped.insert(running);
-  return all;
-}
-
 bool is_cuda(const std::string& backend) {
   return backend.starts_with("cuda");
 }
 
 std::shared_ptr<Device> open_backend(const std::string& backend, int threads) {
   if (is_cuda(backend))
-    return std::make_shared<SharedDevice>(open_gpu().value());
+    return std::make_shared<SharedDevice>(
+        open_device(backend, {0, std::make_shared<RealTime>(), nullptr}).value());
   setenv("PACELINE_CPU", backend.c_str(), 1);
   auto device = open_device("cpu", {threads, std::make_shared<RealTime>(), nullptr}).value();
   unsetenv("PACELINE_CPU");

@@ -1,4 +1,5 @@
-// What a test body runs over: the families of CPU kernels, and a GPU where there is one.
+// What test bodies run over: the families of CPU kernels, or a GPU. A program each
+// (CMakeLists.txt).
 #pragma once
 
 #include "gpu/device.hpp"
@@ -10,8 +11,8 @@
 namespace paceline::gpu::testing {
 
 std::vector<std::string> kernel_names();
-/// kernel_names(), and "cuda:0". Where no GPU is to be had, the test that asks is counted, and the
-/// program says at its end how many were.
+/// Those that this program is about: `gpu` all of kernel_names(), `cuda` an emulated GPU,
+/// `cuda_device` the machine's.
 std::vector<std::string> backends();
 bool is_cuda(const std::string& backend);
 
