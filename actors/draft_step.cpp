@@ -37,7 +37,7 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
           limits::draft_prefill_chunk + parts_.max_num_seqs * (sampling::limits::window_max + 1) +
               parts_.fork_rows,
           parts_.max_num_seqs + parts_.fork_rows))),
-      rows_(std::make_shared<RowPool>(parts_.device, parts_.vocabulary)) {}
+      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)) {}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
   do {
@@ -194,8 +194,7 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   task.attempt = part.chain().attempt();
   task.guesses_wanted = at.forking.rows > 0;
   task.q = part.q.get();
-  if (task.q) // ids that only the target has are never drafted
-    std::fill(task.q + drawable_, task.q + rows_->row_length(), 0.0f);
+  task.q_size = rows_->row_length(); // ids that only the target has are never drafted
   return task;
 }
 

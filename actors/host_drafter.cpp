@@ -10,7 +10,7 @@ using messages::Frontier;
 
 HostDraftStep::HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
     : parts_(std::move(parts)), board_(std::move(board)),
-      rows_(std::make_shared<RowPool>(parts_.device, parts_.vocabulary)) {}
+      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)) {}
 
 gpu::Step::Next HostDraftStep::prepare(base::TimePoint now) {
   do {

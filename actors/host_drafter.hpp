@@ -22,11 +22,12 @@ class HostDraftStep final : public gpu::Step {
 public:
   struct Parts {
     std::shared_ptr<Drafter> drafter;
-    std::shared_ptr<gpu::Device> device;
+    std::shared_ptr<gpu::Device> device; ///< On the host (Device::on_host).
     int vocabulary = 0;
     std::shared_ptr<Telemetry> telemetry;
     /// Held during a call, by all lanes there ever are: one that was abandoned may still be in it.
     std::shared_ptr<std::mutex> calling = std::make_shared<std::mutex>();
+    std::shared_ptr<gpu::Device> reader; ///< Verifies, so reads q rows; null: `device`.
   };
   HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board);
 

@@ -100,14 +100,14 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
 
 /// Where the draft runs unless told: beside a target on the CPU, on the last of its cores with a
 /// thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else where the target is.
+/// others to itself); else where the target is. A caller's drafter is code of the host's.
 std::string draft_device(const EngineOptions& o, const gpu::Device& target) {
   if (!o.draft_device.empty())
     return o.draft_device;
   const auto name = gpu::parse_device(target.name());
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
     return fmt::format("cpu:{}", name->cores.back());
-  return o.device;
+  return o.drafter && !target.on_host() ? "cpu" : o.device;
 }
 
 ModelInfo info_of(const Loaded& loaded, const std::string& name) {
@@ -218,7 +218,7 @@ SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
 DraftModelParts draft_parts(const Loaded& draft, const EngineOptions& o, const EngineParts& parts) {
   const DraftStep::Parts drafting{
       draft.model,    draft.device,    parts.draft_pool, parts.sampler.vocabulary,
-      o.max_num_seqs, fork_rows_of(o), parts.telemetry};
+      o.max_num_seqs, fork_rows_of(o), parts.telemetry,  parts.target.device};
   return {draft.device,
           [drafting](std::shared_ptr<DraftBoard> board) {
             return std::make_shared<DraftStep>(drafting, std::move(board));
@@ -226,14 +226,21 @@ DraftModelParts draft_parts(const Loaded& draft, const EngineOptions& o, const E
           parts.target.reaper, parts.telemetry};
 }
 
-Result<DraftModelParts> drafter_parts(const EngineOptions& o, const gpu::Device& target,
-                                      const EngineParts& parts, const Time& time,
-                                      const TraceRef& trace) {
-  auto host = gpu::open_device(draft_device(o, target), {1, time, trace});
+Result<DraftModelParts> drafter_parts(const EngineOptions& o, const EngineParts& parts,
+                                      const Time& time, const TraceRef& trace) {
+  const std::string name = draft_device(o, *parts.target.device);
+  auto host = gpu::open_device(name, {1, time, trace});
   if (!host)
     return tl::unexpected(host.error());
-  const HostDraftStep::Parts drafting{o.drafter, *host, parts.sampler.vocabulary, parts.telemetry,
-                                      std::make_shared<std::mutex>()};
+  if (!(*host)->on_host())
+    return fail(ErrorCode::invalid_argument, "a caller's drafter cannot run on " + name,
+                "leave the draft's device out, or give cpu");
+  const HostDraftStep::Parts drafting{o.drafter,
+                                      *host,
+                                      parts.sampler.vocabulary,
+                                      parts.telemetry,
+                                      std::make_shared<std::mutex>(),
+                                      parts.target.device};
   return DraftModelParts{*host,
                          [drafting](std::shared_ptr<DraftBoard> board) {
                            return std::make_shared<HostDraftStep>(drafting, std::move(board));
@@ -299,7 +306,7 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
     parts.facade.draft_context = opened.draft->max_model_len;
     parts.draft = draft_parts(**draft, o, parts);
   } else if (o.drafter) {
-    auto drafter = drafter_parts(o, *target->device, parts, time, trace);
+    auto drafter = drafter_parts(o, parts, time, trace);
     if (!drafter)
       return tl::unexpected(drafter.error());
     parts.draft = std::move(*drafter);

@@ -10,8 +10,8 @@ constexpr int rows_per_slab = 16;
 messages::QRow RowPool::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    auto slab =
-        device_->allocate(sizeof(float) * std::size_t(rows_per_slab) * std::size_t(row_length_));
+    auto slab = gpu::allocate_between(
+        *writer_, *reader_, sizeof(float) * std::size_t(rows_per_slab) * std::size_t(row_length_));
     if (!slab)
       return nullptr;
     const gpu::Tensor rows = (*slab)->tensor(rows_per_slab, row_length_);

@@ -14,8 +14,10 @@ namespace paceline::actors {
 /// sequences x positions of a chain. Threads: any.
 class RowPool : public std::enable_shared_from_this<RowPool> {
 public:
-  RowPool(std::shared_ptr<gpu::Device> device, int row_length)
-      : device_(std::move(device)), row_length_(row_length) {}
+  /// Lanes of both devices use the rows. reader: null where it is the writer.
+  RowPool(std::shared_ptr<gpu::Device> writer, std::shared_ptr<gpu::Device> reader, int row_length)
+      : writer_(std::move(writer)), reader_(reader ? std::move(reader) : writer_),
+        row_length_(row_length) {}
 
   int row_length() const { return row_length_; }
   /// A row of unspecified contents, or null when the device has no memory for more.
@@ -24,7 +26,8 @@ public:
 private:
   void give_back(float* row);
 
-  std::shared_ptr<gpu::Device> device_;
+  std::shared_ptr<gpu::Device> writer_;
+  std::shared_ptr<gpu::Device> reader_;
   int row_length_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<gpu::Buffer>> slabs_;

@@ -1,7 +1,6 @@
 #include "actors/verify_step.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace paceline::actors {
@@ -16,17 +15,6 @@ using messages::Verdicts;
 namespace {
 
 constexpr int limit_of_all = std::numeric_limits<int>::max();
-
-/// What a liar shows need not be one; NaN fails both comparisons.
-bool is_distribution(std::span<const float> row) {
-  double sum = 0;
-  bool possible = true;
-  for (const float x : row) {
-    sum += double(x);
-    possible &= x >= 0;
-  }
-  return possible && std::abs(sum - 1) < 1e-3;
-}
 
 } // namespace
 
@@ -91,6 +79,8 @@ gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   t.rule = entry.spec->judged_by();
   t.noise = entry.spec->noise;
   t.position = std::uint32_t(entry.length + row);
+  t.check_draws = check_draws_ && entry.chain;
+  t.attempt = t.check_draws ? entry.chain->attempt() : 0;
   t.top_logprobs = entry.spec->top_logprobs;
   t.logprobs_mode = entry.spec->logprobs_mode;
   return t;
@@ -187,6 +177,7 @@ void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accep
   verdict.accepted += task.accepted;
   verdict.judged += std::min(task.accepted + 1, offered);
   verdict.failed |= task.failed;
+  verdict.draft_lied |= task.lied;
   verdict.logprobs.insert(verdict.logprobs.end(), task.logprobs.begin(), task.logprobs.end());
 }
 
@@ -198,9 +189,6 @@ void VerifyStep::take_windows() {
     note(c.verdict, tasks_[t], TokenSource::draft);
     const int fed = std::min(tasks_[t].accepted, int(c.window.size()));
     c.verdict.cached = entry.length + fed;
-    for (int k = 0; check_draws_ && k < c.verdict.judged; ++k)
-      c.verdict.draft_lied |=
-          !drew_honestly(entry, entry.length + k, c.window[std::size_t(k)], c.q[std::size_t(k)]);
     if (!tasks_[t].ended && !tasks_[t].failed)
       pending.push_back(owners_[t]);
   }
@@ -216,23 +204,8 @@ void VerifyStep::take_lookaheads() {
     note(c.verdict, tasks_[t], TokenSource::lookahead);
     if (tasks_[t].accepted == 1)
       c.verdict.hit = Hit::chain;
-    if (check_draws_ && !tasks_[t].tokens.empty()) {
-      const BatchEntry& entry = pass_->batch.entries[owners_[t]];
-      c.verdict.draft_lied |=
-          !drew_honestly(entry, entry.length + entry.window, c.lookahead, c.lookahead_q);
-    }
   }
   phase_ = Phase::done;
-}
-
-bool VerifyStep::drew_honestly(const BatchEntry& entry, int position, TokenId token,
-                               const float* q) const {
-  if (!entry.spec->needs_q() || !q)
-    return true;
-  const std::span<const float> row{q, std::size_t(vocabulary_)};
-  return is_distribution(row) &&
-         token == sampling::propose(entry.spec->judged_by(), row, entry.spec->noise,
-                                    std::uint32_t(position), entry.chain->attempt());
 }
 
 // What was drafted for the outcome that came true goes on: the chain, or a fork of it. Its reach

@@ -51,8 +51,6 @@ private:
   void take_windows();
   void take_lookaheads();
   void note(messages::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
-  bool drew_honestly(const messages::BatchEntry& entry, int position, TokenId token,
-                     const float* q) const;
   static void choose_next(const messages::BatchEntry& entry, messages::Verdict& verdict);
   static void note_guesses(const messages::BatchEntry& entry, messages::Verdict& verdict);
   void hand_over(std::size_t index, messages::Judged& judged);

@@ -1,4 +1,4 @@
-// `paceline inspect --devices`: cores, kernels and memory of this machine.
+// `paceline inspect --devices`: the host, GPUs or why there is none, and simulated devices.
 #pragma once
 
 #include "paceline/error.hpp"

@@ -1,6 +1,8 @@
 // bfloat16 and IEEE half as storage formats; arithmetic is in f32.
 #pragma once
 
+#include "base/host_device.hpp"
+
 #include <bit>
 #include <cstdint>
 
@@ -12,19 +14,19 @@ struct bf16 {
   friend bool operator==(bf16, bf16) = default;
 };
 
-inline float to_float(bf16 x) {
+PACELINE_HOST_DEVICE inline float to_float(bf16 x) {
   return std::bit_cast<float>(std::uint32_t(x.bits) << 16);
 }
 
 /// Rounds to nearest, ties to even; NaN stays NaN.
-inline bf16 to_bf16(float x) {
+PACELINE_HOST_DEVICE inline bf16 to_bf16(float x) {
   const auto u = std::bit_cast<std::uint32_t>(x);
   if ((u & 0x7FFFFFFFu) > 0x7F800000u)
     return {std::uint16_t((u >> 16) | 0x40)};
   return {std::uint16_t((u + 0x7FFFu + ((u >> 16) & 1)) >> 16)};
 }
 
-inline float round_to_bf16(float x) {
+PACELINE_HOST_DEVICE inline float round_to_bf16(float x) {
   return to_float(to_bf16(x));
 }
 
@@ -33,7 +35,7 @@ struct f16 {
 };
 
 /// Exact.
-inline float to_float(f16 x) {
+PACELINE_HOST_DEVICE inline float to_float(f16 x) {
   const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
   const std::uint32_t exponent = (x.bits >> 10) & 0x1Fu;
   const std::uint32_t mantissa = x.bits & 0x3FFu;

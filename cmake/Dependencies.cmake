@@ -44,6 +44,7 @@ paceline_pkg_config(libhwy-dev hwy libhwy)
 paceline_pkg_config(libedit-dev libedit libedit)
 if(PACELINE_TESTS)
   paceline_find(doctest-dev doctest)
+  paceline_find(libboost-context1.81-dev boost_context 1.81)
 endif()
 
 if(missing_packages)

@@ -21,10 +21,11 @@ endif()
 add_library(paceline_options INTERFACE)
 # Contraction is off so that a sum has the same bits whatever the compiler fuses (promise 2).
 # GCC 12 sees overlap (-Wrestrict) in "literal" + std::string where there is none.
-target_compile_options(paceline_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
+# nvcc has options of its own (cmake/Cuda.cmake).
+set(options -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
+target_compile_options(paceline_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
 if(PACELINE_SANITIZE)
   target_compile_options(paceline_options INTERFACE
     -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,6 +1,7 @@
 #include "gpu/device.hpp"
 
 #include "gpu/cpu/device.hpp"
+#include "gpu/cuda/device.hpp"
 #include "gpu/limits.hpp"
 #include "gpu/sim/device.hpp"
 
@@ -53,15 +54,6 @@ std::optional<std::vector<int>> parse_cores(std::string_view text) {
 
 } // namespace
 
-const char* to_string(DType t) noexcept {
-  switch (t) {
-  case DType::f32: return "f32";
-  case DType::f16: return "f16";
-  case DType::bf16: return "bf16";
-  }
-  return "f32";
-}
-
 const char* to_string(Work::Kind kind) noexcept {
   switch (kind) {
   case Work::Kind::prefill: return "prefill";
@@ -108,6 +100,12 @@ Result<DeviceName> parse_device(std::string_view name) {
   return bad_name(name);
 }
 
+Result<std::shared_ptr<Buffer>> allocate_between(Device& a, Device& b, std::size_t bytes) {
+  if (a.name() == b.name() || (a.on_host() && b.on_host()))
+    return a.allocate(bytes);
+  return (a.on_host() ? b : a).allocate_shared(bytes);
+}
+
 Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options) {
   auto parsed = parse_device(name);
   if (!parsed)
@@ -115,11 +113,9 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceO
   switch (parsed->kind) {
   case DeviceKind::cpu: return cpu::open_device(*parsed, options);
   case DeviceKind::sim: return sim::open_device(*parsed, options);
-  case DeviceKind::cuda: break;
+  case DeviceKind::cuda: return cuda::open_device(*parsed, options);
   }
-  return fail(ErrorCode::unsupported,
-              fmt::format("this build has no CUDA support, so there is no device '{}'", name),
-              "use cpu or sim:PROFILE");
+  return bad_name(name);
 }
 
 } // namespace paceline::gpu

@@ -46,7 +46,14 @@ public:
   virtual const std::string& kernel() const = 0; ///< "amx", "highway", "scalar"; sim: its profile
   virtual DeviceMemory memory() const = 0;
 
+  /// Whether what it allocates is the host's memory, which the host and other such devices use.
+  virtual bool on_host() const { return true; }
+
   virtual Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) = 0;
+  /// Memory that its lanes, the host, and the lanes of every other device use; slower.
+  virtual Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) {
+    return allocate(bytes);
+  }
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
   /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
@@ -55,6 +62,9 @@ public:
   /// A new lane. role: "target" or "draft", for traces and for sim profiles.
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };
+
+/// Memory that lanes of both devices use, who may be one.
+Result<std::shared_ptr<Buffer>> allocate_between(Device& a, Device& b, std::size_t bytes);
 
 /// Unknown devices, absent drivers and cores that do not exist are errors that say so.
 Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options);

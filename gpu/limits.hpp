@@ -29,4 +29,13 @@ inline constexpr std::chrono::microseconds sim_waiting_pause{20};
 /// of their own (huge ones where the system gives them).
 inline constexpr std::size_t large_allocation = std::size_t(1) << 20;
 
+/// Memory of a GPU that is left to the driver and to kernels: the pool's limit is what was free
+/// when the GPU was opened, less this. An allocation beyond it is an error that names both.
+inline constexpr std::size_t cuda_memory_reserve = std::size_t(512) << 20;
+/// Weights are uploaded in pieces of about this size, through two buffers of pinned memory.
+inline constexpr std::size_t cuda_upload_piece = std::size_t(16) << 20;
+/// What the kernels of a piece are told (tokens, page tables, tasks); it grows by this where a
+/// piece has more.
+inline constexpr std::size_t cuda_arguments = std::size_t(1) << 20;
+
 } // namespace paceline::gpu::limits

@@ -3,11 +3,16 @@
 // operation divides its work among the ranks, and when it returns on one rank its result is
 // complete on all (CPU: it ends with a barrier; CUDA: one rank, stream order).
 //
+// Tensors, rows of q and pages are device memory: only operations read and write them. Results of
+// tasks are there when the piece has completed (Step::complete), and until then whatever a call was
+// given (tokens, row maps, tasks and all that they point to) stays as it is.
+//
 // Batch invariance (promise 2a): a row's result has the same bits whatever other rows are in the
 // call, whatever the ranks, and whatever the page size. Each row is reduced in one order, in
 // blocks counted from position 0.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/tensor.hpp"
 #include "sampling/guess.hpp"
@@ -74,7 +79,7 @@ struct AttentionOptions {
   int window = 0;     ///< A row sees this many positions, its own the last; 0: all up to its own.
 
   /// The first position that the row at `position` sees.
-  int first_seen(int position) const {
+  PACELINE_HOST_DEVICE int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
   }
 };
@@ -106,7 +111,8 @@ struct ProposeTask {
   sampling::Noise noise;
   std::uint32_t position = 0;
   std::uint32_t attempt = 0;
-  float* q = nullptr; ///< [vocabulary], where the warped row is left; null: not wanted.
+  float* q = nullptr; ///< [q_size], where the warped row is left; null: not wanted.
+  int q_size = 0;     ///< Of `q`; ids from `vocabulary` on get 0. Less than it: nothing is added.
   bool guesses_wanted = false;
   TokenId token = 0;         ///< Result.
   bool failed = false;       ///< Result: the row was not a distribution (NaN).
@@ -127,13 +133,17 @@ struct VerifyTask {
   std::span<const TokenId> tokens;
   std::span<const float* const> q; ///< One row per token; empty unless rule is `rejection`.
   bool follow = true;
-  int top_logprobs = -1; ///< -1: no log-probabilities wanted.
+  /// Repeat the draft's draw of every judged token from the q row shown (`rejection` only).
+  bool check_draws = false;
+  std::uint32_t attempt = 0; ///< Of those draws.
+  int top_logprobs = -1;     ///< -1: no log-probabilities wanted.
   LogprobsMode logprobs_mode = LogprobsMode::raw;
 
   int accepted = 0;                   ///< Result: leading tokens accepted.
   bool ended = false;                 ///< Result: `next` holds a token (a rejection, or `follow`).
   TokenId next = 0;                   ///< Result: the token after the accepted ones.
   bool failed = false;                ///< Result: a row was not a distribution (NaN).
+  bool lied = false;                  ///< Result: a judged token was not its row's draw.
   std::vector<TokenLogprob> logprobs; ///< Result: one per accepted token, and one for `next`.
 };
 

@@ -1,15 +1,20 @@
 // Views of device memory, and the buffers that own it.
 #pragma once
 
+#include "base/host_device.hpp"
+#include "paceline/error.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace paceline::gpu {
 
 enum class DType { f32, f16, bf16 };
 
-inline std::size_t size_of(DType t) {
+PACELINE_HOST_DEVICE inline std::size_t size_of(DType t) {
   return t == DType::f32 ? 4 : 2;
 }
 const char* to_string(DType t) noexcept; // "f32", "f16", "bf16"
@@ -21,7 +26,9 @@ struct Tensor {
   int cols = 0;
   int stride = 0; // elements from one row to the next, >= cols
 
-  float* row(int r) const { return data + std::size_t(r) * std::size_t(stride); }
+  PACELINE_HOST_DEVICE float* row(int r) const {
+    return data + std::size_t(r) * std::size_t(stride);
+  }
   Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
   Tensor columns(int first, int count) const { return {data + first, rows, count, stride}; }
 };
@@ -34,6 +41,16 @@ struct HostMatrix {
   int cols = 0;
   const float* bias = nullptr; ///< [rows]: what its product adds; null: nothing.
 };
+
+/// Matrices one below the other, as one weight is packed from them.
+struct WeightStack {
+  DType dtype = DType::f32;
+  int outputs = 0;
+  int inputs = 0;
+  std::vector<float> bias; ///< [outputs], 0 where a part has none; empty: no part has one.
+};
+/// Refuses parts of unlike columns or formats.
+Result<WeightStack> stack_of(std::span<const HostMatrix> parts);
 
 /// Device memory; freed with the last reference. Aligned to 64 bytes and zeroed.
 class Buffer {

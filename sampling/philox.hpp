@@ -2,14 +2,10 @@
 // easy as 1, 2, 3"). Header only, so that device kernels compile the same source.
 #pragma once
 
+#include "base/host_device.hpp"
+
 #include <cmath>
 #include <cstdint>
-
-#if defined(__CUDACC__)
-#define PACELINE_HOST_DEVICE __host__ __device__
-#else
-#define PACELINE_HOST_DEVICE
-#endif
 
 namespace paceline::sampling {
 

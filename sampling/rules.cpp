@@ -5,6 +5,7 @@
 #include "sampling/rules_core.hpp"
 
 #include <cassert>
+#include <cmath>
 
 namespace paceline::sampling {
 namespace {
@@ -52,6 +53,19 @@ TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::ui
   if (rule == Rule::coupled)
     return draw_coupled(q, noise.key(position, Purpose::coupled));
   return draw(q, noise.key(position, Purpose::draft, attempt));
+}
+
+// What a liar shows need not be a distribution; NaN fails both comparisons.
+bool is_draw(TokenId token, Rule rule, std::span<const float> q, const Noise& noise,
+             std::uint32_t position, std::uint32_t attempt) {
+  double sum = 0;
+  bool possible = true;
+  for (const float x : q) {
+    sum += double(x);
+    possible &= x >= 0;
+  }
+  return possible && std::abs(sum - 1) < 1e-3 &&
+         token == propose(rule, q, noise, position, attempt);
 }
 
 TokenId follow(Rule rule, std::span<const float> p, const Noise& noise, std::uint32_t position) {

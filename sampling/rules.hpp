@@ -37,6 +37,11 @@ struct Noise {
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,
                 std::uint32_t attempt);
 
+/// Whether `token` is what `propose` draws from the row shown, and that row a distribution at all:
+/// a draft that lies may show anything.
+bool is_draw(TokenId token, Rule rule, std::span<const float> q, const Noise& noise,
+             std::uint32_t position, std::uint32_t attempt);
+
 /// The target's draw for a position at which nothing is judged (bonus token or plain decoding).
 TokenId follow(Rule rule, std::span<const float> p, const Noise& noise, std::uint32_t position);
 

@@ -22,9 +22,4 @@ struct LaneOptions {
 
 Result<std::unique_ptr<Lane>> open_lane(LaneOptions options);
 
-/// The arguments of a piece's span in a trace.
-std::string trace_args(const Work& work);
-/// The exception in flight as an error. Call inside a catch block.
-Error current_error();
-
 } // namespace paceline::gpu::cpu

@@ -28,6 +28,7 @@ struct Judging {
     std::size_t task = 0;
     int row = 0;
     bool failed = false; ///< The row was not a distribution.
+    bool lied = false;   ///< The token was not the q row's draw.
     sampling::Judgement judged;
     TokenLogprob logprob;
   };

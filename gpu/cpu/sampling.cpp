@@ -21,6 +21,8 @@ void CpuOperations::propose_one(ProposeTask& task) {
   }
   task.failed = !sampling::warp({task.logits, vocabulary}, task.vocabulary, *task.warping,
                                 task.history, warp_scratch_, {row, vocabulary});
+  if (task.q && task.q_size > task.vocabulary)
+    std::fill(task.q + task.vocabulary, task.q + task.q_size, 0.0f);
   if (!task.failed)
     task.token =
         sampling::propose(task.rule, {row, vocabulary}, task.noise, task.position, task.attempt);
@@ -68,13 +70,13 @@ void Judging::begin(std::span<const VerifyTask> tasks) {
   for (int row = 0; row < most; ++row) // First rows first: they decide about the others.
     for (std::size_t t = 0; t < tasks.size(); ++t)
       if (row < rows(tasks[t]))
-        items.push_back({t, row, false, {}, {}});
+        items.push_back({t, row, false, false, {}, {}});
 }
 
 void Judging::conclude(std::span<VerifyTask> tasks) {
   for (VerifyTask& task : tasks) {
     task.accepted = 0;
-    task.ended = task.failed = false;
+    task.ended = task.failed = task.lied = false;
     task.logprobs.clear();
   }
   for (Item& item : items) { // Of each task in the order of its rows.
@@ -82,6 +84,7 @@ void Judging::conclude(std::span<VerifyTask> tasks) {
     if (item.row > last_row[item.task])
       continue;
     task.failed = item.failed;
+    task.lied |= item.lied;
     if (item.failed)
       continue;
     if (task.top_logprobs >= 0)
@@ -98,15 +101,18 @@ void Judging::conclude(std::span<VerifyTask> tasks) {
 void CpuOperations::judge_row(VerifyTask& task, Judging::Item& item) {
   const auto vocabulary = std::size_t(task.vocabulary);
   probabilities_.resize(std::max(probabilities_.size(), vocabulary));
+  const std::uint32_t position = task.position + std::uint32_t(item.row);
+  const auto at = std::size_t(item.row);
+  std::span<const float> q;
+  if (at < task.tokens.size() && !task.q.empty() && task.q[at])
+    q = {task.q[at], vocabulary};
+  item.lied = task.check_draws && task.rule == sampling::Rule::rejection && !q.empty() &&
+              !sampling::is_draw(task.tokens[at], task.rule, q, task.noise, position, task.attempt);
   item.failed = !warp_row(task, item.row);
   if (item.failed)
     return;
   const std::span<const float> p(probabilities_.data(), vocabulary);
-  const std::uint32_t position = task.position + std::uint32_t(item.row);
-  const auto at = std::size_t(item.row);
   if (at < task.tokens.size()) {
-    const std::span<const float> q =
-        task.q.empty() ? std::span<const float>() : std::span(task.q[at], vocabulary);
     item.judged = sampling::judge(task.rule, p, q, task.tokens[at], task.noise, position);
   } else {
     item.judged = {false, sampling::follow(task.rule, p, task.noise, position)};

@@ -2,14 +2,11 @@
 
 #include "base/bf16.hpp"
 #include "gpu/cpu/memory.hpp"
-#include "gpu/limits.hpp"
+#include "gpu/shares.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fmt/format.h>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -63,24 +60,6 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
   return part;
 }
 
-/// fill(begin, end) over [0, tiles), a share on each core where there is enough to do. New memory
-/// costs more than what is written to it, and cores take it side by side.
-template <class F>
-void for_shares(int tiles, std::size_t bytes, const F& fill) {
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  const int shares = bytes < limits::large_allocation ? 1 : std::min(cores, tiles);
-  const auto cut = [&](int share) { return int(std::int64_t(tiles) * share / shares); };
-  std::vector<std::jthread> helpers;
-  int mine = 1; // Shares of this thread: all that no helper could be had for.
-  try {
-    for (int share = shares - 1; share >= 1; --share)
-      helpers.emplace_back(fill, cut(share), cut(share + 1));
-  } catch (const std::system_error&) {
-    mine = shares - int(helpers.size());
-  }
-  fill(0, cut(mine));
-}
-
 } // namespace
 
 PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
@@ -88,32 +67,17 @@ PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
       padded_inputs_(round_up(inputs, dtype == DType::bf16 ? tile_inputs : 2)) {}
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
-  if (parts.empty() || parts[0].cols <= 0)
-    return fail(ErrorCode::invalid_argument, "a weight without elements");
-  int outputs = 0;
-  bool biased = false;
-  for (const HostMatrix& part : parts) {
-    if (part.cols != parts[0].cols || part.dtype != parts[0].dtype || part.rows <= 0)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("cannot pack a {} x {} matrix of {} below one of {} columns of {}",
-                              part.rows, part.cols, to_string(part.dtype), parts[0].cols,
-                              to_string(parts[0].dtype)));
-    outputs += part.rows;
-    biased |= part.bias != nullptr;
-  }
-  std::shared_ptr<PackedWeight> weight(new PackedWeight(parts[0].dtype, outputs, parts[0].cols));
+  const auto stack = stack_of(parts);
+  if (!stack)
+    return tl::unexpected(stack.error());
+  std::shared_ptr<PackedWeight> weight(
+      new PackedWeight(stack->dtype, stack->outputs, stack->inputs));
   auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
   if (!memory)
     return tl::unexpected(memory.error());
   weight->memory_ = std::move(*memory);
   weight->data_ = weight->memory_->data();
-  weight->bias_.resize(biased ? std::size_t(outputs) : 0);
-  int first = 0;
-  for (const HostMatrix& part : parts) {
-    if (part.bias)
-      std::copy_n(part.bias, part.rows, weight->bias_.begin() + first);
-    first += part.rows;
-  }
+  weight->bias_ = stack->bias;
   for_shares(weight->tiles(), weight->bytes(), [&](int first_tile, int last_tile) {
     int before = 0;
     for (const HostMatrix& part : parts) {

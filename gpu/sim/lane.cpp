@@ -1,9 +1,9 @@
 #include "gpu/sim/lane.hpp"
 
 #include "gpu/cpu/denormals.hpp"
-#include "gpu/cpu/lane.hpp"
 #include "gpu/cpu/operations.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/thread_lane.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -116,8 +116,7 @@ private:
     step_->complete(how_.end);
     how_.busy += how_.end - piece_begin_;
     if (options_.trace)
-      options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end,
-                           cpu::trace_args(work_));
+      options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end, trace_args(work_));
   }
 
   base::Duration jittered(base::Duration latency) {
@@ -142,7 +141,7 @@ private:
   }
 
   void fail_step() {
-    how_.error = cpu::current_error();
+    how_.error = current_error();
     how_.end = options_.time->now();
     retire(false);
   }

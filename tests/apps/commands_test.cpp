@@ -113,10 +113,21 @@ TEST_CASE("inspect shows both models of the demo pair and that they fit") {
   CHECK(shown.output.find("<|endoftext|>") != std::string::npos);
 }
 
-TEST_CASE("inspect --devices names cores and kernel") {
+TEST_CASE(
+    "inspect --devices names cores, kernel, GPUs or why there is none, and simulated devices") {
   const auto object = paceline_json({"inspect", "--devices"});
-  check_keys(object, {"name", "kernel", "kernels", "cores", "physical_cores", "memory_bytes"});
-  CHECK(run_paceline({"inspect", "--devices"}).output.starts_with("cpu"));
+  check_keys(object, {"name", "kernel", "kernels", "cores", "physical_cores", "memory_bytes",
+                      "cuda.toolkit", "cuda.driver", "cuda.architectures", "cuda.devices",
+                      "cuda.unusable"});
+  const auto& cuda = object.at("cuda").as_object();
+  CHECK(cuda.at("devices").as_array().empty() == cuda.at("unusable").is_string());
+  CHECK(object.at("sim").as_array().size() > 3);
+  const auto text = run_paceline({"inspect", "--devices"}).output;
+  CHECK(text.starts_with("cpu"));
+  CHECK(text.find("\ncuda\n") != std::string::npos);
+  CHECK(text.find("sim:chinchilla-70b") != std::string::npos);
+  if (cuda.at("unusable").is_string())
+    CHECK(text.find(cuda.at("unusable").as_string().c_str()) != std::string::npos);
 }
 
 TEST_CASE("demo shows the same text in three modes, and a table that compares them") {

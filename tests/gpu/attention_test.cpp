@@ -264,7 +264,7 @@ TEST_CASE("attention agrees with the oracle for every head shape, variant and ca
         setting.dtype = dtype;
         setting.chunk = 50;
         const auto expected = attend(input, setting);
-        for (const std::string& name : kernel_names()) {
+        for (const std::string& name : backends()) {
           CAPTURE(name);
           CAPTURE(heads.dim);
           CAPTURE(to_string(dtype));
@@ -279,7 +279,7 @@ TEST_CASE("attention agrees with the oracle for every head shape, variant and ca
 
 TEST_CASE("attention has the same bits for every page size, chunk, batch and team") {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const std::string& name : kernel_names())
+    for (const std::string& name : backends())
       for (Setting plain : variants()) {
         if (plain.rotated >= 0)
           continue;
@@ -310,7 +310,7 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
 
 TEST_CASE("the first position's attention is its value, rounded as the cache rounds") {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const std::string& name : kernel_names()) {
+    for (const std::string& name : backends()) {
       CAPTURE(name);
       Input input({2, 1, 32}, {1}, 5);
       Setting setting;
@@ -325,7 +325,7 @@ TEST_CASE("the first position's attention is its value, rounded as the cache rou
 }
 
 TEST_CASE("NaN in a query or value shows in that row's attention and in no other sequence") {
-  for (const std::string& name : kernel_names()) {
+  for (const std::string& name : backends()) {
     CAPTURE(name);
     Input input({2, 2, 16}, {40, 40}, 4);
     input.qkv[0].values[std::size_t(10 * input.heads.columns())] =

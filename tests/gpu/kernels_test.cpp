@@ -48,7 +48,8 @@ Matrix magnitudes(const Matrix& in, const Matrix& weight) {
 } // namespace
 
 TEST_CASE("products agree with the oracle up to the order of summation") {
-  constexpr double tolerance = 1e-6; // Of the sum of absolute values.
+  constexpr double tolerance = 1e-6;      // Of the sum of absolute values.
+  constexpr double tolerance_cuda = 4e-6; // Tensor cores cut where others round.
   const Rig oracle("scalar", 1);
   Random random(1);
   for (const DType dtype : all_dtypes)
@@ -57,15 +58,16 @@ TEST_CASE("products agree with the oracle up to the order of summation") {
       const auto weight = oracle.device->pack({&host.matrix, 1}).value();
       Matrix in(35, shape.inputs, random);
       const Matrix scale = magnitudes(in, host.f32);
-      for (const std::string& name : kernel_names()) {
+      for (const std::string& name : backends()) {
         CAPTURE(name);
         CAPTURE(to_string(dtype));
         CAPTURE(shape.outputs);
         CAPTURE(shape.inputs);
         const Rig rig(name, 2);
+        const auto own = rig.device->pack({&host.matrix, 1}).value();
         for (const bool add : {false, true})
-          CHECK(worst(product(rig, *weight, in, add), product(oracle, *weight, in, add), scale) <
-                tolerance);
+          CHECK(worst(product(rig, *own, in, add), product(oracle, *weight, in, add), scale) <
+                (is_cuda(name) ? tolerance_cuda : tolerance));
       }
     }
 }
@@ -92,7 +94,7 @@ TEST_CASE("the oracle's product is the rounded inputs' product, in any format") 
 
 TEST_CASE("a row's product has the same bits alone, in any batch and on any number of ranks") {
   Random random(3);
-  for (const std::string& name : kernel_names()) {
+  for (const std::string& name : backends()) {
     CAPTURE(name);
     for (const DType dtype : all_dtypes) {
       CAPTURE(to_string(dtype));
@@ -125,22 +127,25 @@ TEST_CASE("a weight packed from parts is the parts one below the other") {
   for (const DType dtype : all_dtypes) {
     const HostWeight a(dtype, 20, 40, random);
     const HostWeight b(dtype, 13, 40, random);
-    const Rig rig("scalar", 2);
-    const std::vector parts{a.matrix, b.matrix};
-    const auto both = rig.device->pack(parts).value();
-    const auto only_b = rig.device->pack({&b.matrix, 1}).value();
     Matrix in(2, 40, random);
-    const Matrix whole = product(rig, *both, in);
-    const Matrix part = product(rig, *only_b, in);
-    for (int r = 0; r < 2; ++r)
-      for (int o = 0; o < 13; ++o)
-        CHECK(whole.at(r, 20 + o) == part.at(r, o));
+    for (const std::string& name : backends()) {
+      CAPTURE(name);
+      const Rig rig(name, 2);
+      const std::vector parts{a.matrix, b.matrix};
+      const auto both = rig.device->pack(parts).value();
+      const auto only_b = rig.device->pack({&b.matrix, 1}).value();
+      const Matrix whole = product(rig, *both, in);
+      const Matrix part = product(rig, *only_b, in);
+      for (int r = 0; r < 2; ++r)
+        for (int o = 0; o < 13; ++o)
+          CHECK(whole.at(r, 20 + o) == part.at(r, o));
+    }
   }
 }
 
 TEST_CASE("a bias is added to what its outputs give, once, on any number of ranks") {
   Random random(10);
-  for (const std::string& name : kernel_names())
+  for (const std::string& name : backends())
     for (const DType dtype : all_dtypes) {
       HostWeight a(dtype, 20, 40, random);
       const HostWeight b(dtype, 70, 40, random);
@@ -164,18 +169,20 @@ TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as 
   Random random(5);
   for (const DType dtype : all_dtypes) {
     const HostWeight host(dtype, 50, 37, random);
-    const Rig rig("scalar", 2);
-    const auto table = rig.device->pack({&host.matrix, 1}).value();
     const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
     Matrix out(int(tokens.size()), 37);
-    for (const float scale : {1.0f, 3.7f}) {
-      rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, scale); });
-      for (int r = 0; r < out.rows; ++r) {
-        const TokenId token = tokens[std::size_t(r)];
-        for (int i = 0; i < 37; ++i)
-          CHECK(out.at(r, i) == (token >= 0 && token < 50 ? scale * host.f32.at(token, i) : 0.0f));
+    for (const std::string& name : backends())
+      for (const float scale : {1.0f, 3.7f}) {
+        const Rig rig(name, 2);
+        const auto table = rig.device->pack({&host.matrix, 1}).value();
+        rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, scale); });
+        for (int r = 0; r < out.rows; ++r) {
+          const TokenId token = tokens[std::size_t(r)];
+          for (int i = 0; i < 37; ++i)
+            CHECK(out.at(r, i) ==
+                  (token >= 0 && token < 50 ? scale * host.f32.at(token, i) : 0.0f));
+        }
       }
-    }
   }
 }
 
@@ -227,7 +234,7 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
       const float least = i / std::size_t(9 * cols) == 1 ? 6.0f : 0.01f;
       scale.values[i] = std::max(std::abs(scale.values[i]), least);
     }
-    for (const std::string& name : kernel_names()) {
+    for (const std::string& name : backends()) {
       CAPTURE(name);
       CAPTURE(cols);
       const Matrix all = run(Rig(name, 2), 9);
@@ -240,19 +247,20 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
 }
 
 TEST_CASE("gather copies rows in the order asked for") {
-  const Rig rig("scalar", 2);
   Random random(7);
   Matrix in(6, 10, random);
-  Matrix out(4, 10);
   const std::vector<std::int32_t> rows{5, 0, 0, 3};
-  rig.run([&](Operations& ops) { ops.gather(out.tensor(), in.tensor(), rows); });
-  for (int r = 0; r < 4; ++r)
-    CHECK(out.slice(r, 1) == in.slice(rows[std::size_t(r)], 1));
+  for (const std::string& name : backends()) {
+    Matrix out(4, 10);
+    Rig(name, 2).run([&](Operations& ops) { ops.gather(out.tensor(), in.tensor(), rows); });
+    for (int r = 0; r < 4; ++r)
+      CHECK(out.slice(r, 1) == in.slice(rows[std::size_t(r)], 1));
+  }
 }
 
 TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere else") {
   Random random(8);
-  for (const std::string& name : kernel_names()) {
+  for (const std::string& name : backends()) {
     CAPTURE(name);
     const Rig rig(name, 2);
     for (const DType dtype : all_dtypes) {

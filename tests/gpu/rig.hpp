@@ -1,36 +1,24 @@
-// A device with one lane of a chosen kernel family and team, for tests of operations.
+// A device of a chosen back end with one lane, for tests of operations.
 #pragma once
 
 #include "base/bf16.hpp"
-#include "gpu/cpu/kernels.hpp"
 #include "gpu/device.hpp"
+#include "tests/gpu/backends.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>
 
 #include <bit>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace paceline::gpu::testing {
 
-inline std::vector<std::string> kernel_names() {
-  std::vector<std::string> names;
-  for (const cpu::Kernels* kernels : cpu::available_kernels())
-    names.push_back(kernels->name());
-  return names;
-}
-
 class Rig {
 public:
-  Rig(const std::string& kernel, int threads) {
-    setenv("PACELINE_CPU", kernel.c_str(), 1);
-    device = open_device("cpu", {threads, std::make_shared<RealTime>(), nullptr}).value();
-    unsetenv("PACELINE_CPU");
-    lane = device->open_lane("target").value();
-  }
+  Rig(const std::string& backend, int threads)
+      : device(open_backend(backend, threads)), lane(device->open_lane("target").value()) {}
 
   void run(std::function<void(Operations&)> body) const {
     auto step = std::make_shared<TestStep>(std::move(body));

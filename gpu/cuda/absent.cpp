@@ -1,0 +1,27 @@
+// In place of the back end where CUDA was not built.
+#include "gpu/cuda/device.hpp"
+#include "gpu/cuda/survey.hpp"
+
+#include <fmt/format.h>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+Error not_built(const std::string& device) {
+  return {ErrorCode::unsupported, fmt::format("this build has no CUDA, so there is no {}", device),
+          "use --device cpu, or build where CUDA's nvcc 12 or 13 is (docs/cuda.md)"};
+}
+
+} // namespace
+
+Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions&) {
+  return tl::unexpected(not_built(fmt::format("cuda:{}", name.index)));
+}
+
+Survey survey() {
+  Survey none;
+  none.unusable = not_built("GPU to use");
+  return none;
+}
+
+} // namespace paceline::gpu::cuda

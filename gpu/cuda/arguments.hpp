@@ -1,0 +1,90 @@
+// What kernels of a piece are told, and what they tell: memory in pairs, pinned on the host and its
+// twin on the GPU.
+#pragma once
+
+#include "gpu/cuda/context.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace paceline::gpu::cuda {
+
+/// The same `count` elements on both sides.
+template <class T>
+struct Twin {
+  T* host = nullptr;
+  T* device = nullptr;
+  std::size_t count = 0;
+
+  T& operator[](std::size_t i) const { return host[i]; }
+};
+
+/// Pairs are taken and written, `send` copies to the GPU all that was taken since it was last
+/// called, `fetch` copies one back; all in the stream's order. `begin`, when the last piece is
+/// done, makes everything free again. Where a piece needs more than there is, more is allocated and
+/// kept: a steady round allocates nothing. Threads: the lane's. All members throw: CudaError,
+/// std::bad_alloc.
+class Arguments {
+public:
+  Arguments(std::shared_ptr<Context> context, cudaStream_t stream)
+      : context_(std::move(context)), stream_(stream) {}
+
+  void begin();
+  /// Zeroed on the host.
+  template <class T>
+  Twin<T> take(std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const Twin<std::byte> bytes = take_bytes(count * sizeof(T));
+    Twin<T> twin{reinterpret_cast<T*>(bytes.host), reinterpret_cast<T*>(bytes.device), count};
+    std::uninitialized_fill_n(twin.host, count, T{});
+    return twin;
+  }
+  /// Copies `values`; where the GPU will have them.
+  template <class T>
+  const T* put(std::span<const T> values) {
+    const Twin<std::byte> bytes = take_bytes(values.size_bytes());
+    std::copy(values.begin(), values.end(), reinterpret_cast<T*>(bytes.host));
+    return reinterpret_cast<const T*>(bytes.device);
+  }
+  void send();
+  template <class T>
+  void fetch(const Twin<T>& twin) {
+    if (twin.count > 0)
+      PACELINE_CUDA_CHECK(cudaMemcpyAsync(twin.host, twin.device, twin.count * sizeof(T),
+                                          cudaMemcpyDeviceToHost, stream_));
+  }
+
+private:
+  struct Block {
+    std::shared_ptr<Buffer> host;
+    std::shared_ptr<Buffer> device;
+  };
+  Twin<std::byte> take_bytes(std::size_t bytes);
+  Block allocate(std::size_t bytes);
+
+  std::shared_ptr<Context> context_;
+  cudaStream_t stream_;
+  std::vector<Block> blocks_; ///< The last one is in use; those before it are of this piece, too.
+  std::size_t used_ = 0;      ///< Of the last block,
+  std::size_t sent_ = 0;      ///< and of it on its way.
+};
+
+/// Memory of the GPU that kernels of a piece use one after another: grows, never shrinks. What it
+/// was before it grew stays until `begin`, since kernels may still be at it.
+class DeviceScratch {
+public:
+  explicit DeviceScratch(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  void begin() { outgrown_.clear(); }
+  std::byte* at_least(std::size_t bytes);
+
+private:
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<Buffer> buffer_;
+  std::vector<std::shared_ptr<Buffer>> outgrown_;
+};
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,168 @@
+// What both attention kernels share. (Paged) attention split along the context as in Flash-Decoding
+// (Dao et al. 2023), with softmax parts joined as in FlashAttention (Dao et al. 2022).
+//
+// A block takes up to 16 queries of one sequence that share a kv head: rows of a tile times heads
+// of a group. Positions are taken in chunks of attention_chunk, counted from 0. Each chunk by
+// itself gives a query its highest score, the sum of its weights and the sum of its weighted
+// values; these parts are joined in the order of the chunks. Where there are few blocks, every
+// chunk has one of its own, leaves its parts in memory, and a second kernel joins them; else a
+// block goes through all chunks and joins on the way. The arithmetic is the same: which way it went
+// leaves no mark. A chunk of which a query sees nothing leaves it as it was.
+#pragma once
+
+#include "base/bf16.hpp"
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace paceline::gpu::cuda::kernels {
+
+inline constexpr int attention_warps = 4;
+inline constexpr int attention_threads = attention_warps * warp_lanes;
+inline constexpr int queries_of_warp = queries_max / attention_warps;
+
+struct AttentionCall {
+  Tensor out;
+  Tensor qkv;
+  int heads;
+  AttentionOptions options;
+  Rows rows;
+  Cache cache;
+  float* parts; ///< Null: blocks join on the way. Else [row][head][chunk] of part_floats.
+  int chunks;   ///< Of the longest context.
+  StagedRows staged;
+
+  __device__ float* part(int row, int head, int chunk) const {
+    const std::size_t at =
+        (std::size_t(row) * std::size_t(heads) + std::size_t(head)) * std::size_t(chunks) +
+        std::size_t(chunk);
+    return parts + at * std::size_t(cache.head_dim + 2);
+  }
+  __device__ void write(int row, int head, int d, float value) const {
+    const int column = head * cache.head_dim + d;
+    out.row(row)[column] = value;
+    if (staged.data)
+      staged.data[staged_element(out.cols, row, column)] = base::to_bf16(value).bits;
+  }
+};
+
+/// How a part joins what came before it.
+struct Join {
+  float highest;
+  float before; ///< Factor of what came before,
+  float part;   ///< and of the part.
+};
+__device__ __forceinline__ Join join(float highest, float part_highest) {
+  if (part_highest == -INFINITY)
+    return {highest, 1, 0};
+  if (highest == -INFINITY)
+    return {part_highest, 0, 1};
+  const float both = fmaxf(highest, part_highest);
+  return {both, expf(highest - both), expf(part_highest - both)};
+}
+__device__ __forceinline__ float joined(const Join& j, float before, float part) {
+  return before * j.before + part * j.part;
+}
+
+/// The queries of a block: which they are, and how far they have come.
+struct Queries {
+  int row[queries_max]; ///< -1: none.
+  int head[queries_max];
+  int position[queries_max];
+  int first_seen[queries_max];
+  float highest[queries_max]; ///< Of all chunks so far.
+  float total[queries_max];
+  Join join[queries_max]; ///< Of the last chunk.
+};
+
+/// By one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of its group.
+__device__ inline void begin(Queries& q, const AttentionCall& call) {
+  const HeadGroups groups = head_groups(call.heads, call.cache.kv_heads);
+  const RowTile tile = call.rows.tiles[blockIdx.x];
+  const int kv_head = int(blockIdx.y) / groups.blocks;
+  const int first_head = int(blockIdx.y) % groups.blocks * groups.heads;
+  const int i = lane_index();
+  if (i >= queries_max)
+    return;
+  const int row = i / groups.heads;
+  const int head = first_head + i % groups.heads;
+  const bool there = row < tile.count && head < groups.group;
+  q.row[i] = there ? tile.first + row : -1;
+  q.head[i] = there ? kv_head * groups.group + head : 0;
+  q.position[i] = there ? call.rows.position[tile.first + row] : -1;
+  q.first_seen[i] = there ? call.options.first_seen(q.position[i]) : 0;
+  q.highest[i] = -INFINITY;
+  q.total[i] = 0;
+}
+
+/// A chunk's highest score and its sum of weights join query i's. Where nothing but NaN was seen,
+/// that is seen.
+__device__ __forceinline__ void join_part(Queries& q, int i, float highest, float total) {
+  const bool nothing = highest == -INFINITY && total == total;
+  const Join j = join(q.highest[i], !nothing && highest == -INFINITY ? 0.0f : highest);
+  q.total[i] = joined(j, q.total[i], total);
+  q.highest[i] = j.highest;
+  q.join[i] = j;
+}
+
+/// Positions [first, last] that a tile sees.
+struct Span {
+  int first;
+  int last;
+};
+__device__ inline Span seen_by(const AttentionCall& call, const RowTile& tile) {
+  const std::int32_t* position = call.rows.position + tile.first; // Ascending.
+  return {call.options.first_seen(position[0]), position[tile.count - 1]};
+}
+
+/// A score as it enters the softmax; -infinity where the query does not see the position.
+__device__ __forceinline__ float seen_score(const Queries& q, int i, int position, float product,
+                                            const AttentionOptions& options) {
+  if (position < q.first_seen[i] || position > q.position[i])
+    return -INFINITY;
+  const float score = product * options.scale;
+  return options.soft_cap > 0 ? options.soft_cap * tanhf(score / options.soft_cap) : score;
+}
+
+/// The byte address of a head's block in the page of `position`; values: of its values.
+__device__ __forceinline__ const std::byte* head_block(const AttentionCall& call,
+                                                       const std::uint32_t* pages, int kv_head,
+                                                       int position, bool values) {
+  const Cache& c = call.cache;
+  const std::size_t block = std::size_t(c.page_tokens) * std::size_t(c.head_dim) * size_of(c.dtype);
+  return c.pages + pages[position / c.page_tokens] * c.page_bytes +
+         (values ? c.value_offset : c.key_offset) + std::size_t(kv_head) * block;
+}
+
+__device__ __forceinline__ const std::uint32_t* pages_of(const AttentionCall& call,
+                                                         const RowTile& tile) {
+  return call.rows.pages + call.rows.first_page[call.rows.sequence[tile.first]];
+}
+
+/// What a query has at the end of a block's work: the result, or a part for the second kernel.
+/// value: this thread's sum for dimension d.
+__device__ __forceinline__ void finish(const AttentionCall& call, const Queries& q, int i, int d,
+                                       int chunk, float value) {
+  if (q.row[i] < 0 || d >= call.cache.head_dim)
+    return;
+  if (!call.parts)
+    return call.write(q.row[i], q.head[i], d, value / q.total[i]);
+  call.part(q.row[i], q.head[i], chunk)[2 + d] = value;
+}
+
+/// Where parts are left: those of a query that are no sums of values.
+__device__ __forceinline__ void leave_part(const AttentionCall& call, const Queries& q, int i,
+                                           int chunk) {
+  if (q.row[i] < 0)
+    return;
+  float* part = call.part(q.row[i], q.head[i], chunk);
+  part[0] = q.highest[i];
+  part[1] = q.total[i];
+}
+
+cudaError_t attend_bf16(cudaStream_t stream, dim3 grid, const AttentionCall& call);
+cudaError_t attend_f32(cudaStream_t stream, dim3 grid, const AttentionCall& call);
+
+} // namespace paceline::gpu::cuda::kernels

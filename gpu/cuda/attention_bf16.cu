@@ -1,0 +1,265 @@
+// Attention over a cache of bf16, on matrix instructions: scores are queries (operand A) times
+// keys, results are weights (operand A) times values. Queries and weights are rounded to bf16.
+#include "base/bf16.hpp"
+#include "gpu/cuda/attention.cuh"
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int chunk_words = attention_chunk / 2; ///< Of a row of weights: two in a word.
+constexpr int score_tiles = attention_chunk / 8;
+constexpr int scores_of_lane = attention_chunk / warp_lanes;
+
+/// A row's words are followed by a few more, so that eight rows lie in different banks.
+constexpr int pad_words = 4;
+constexpr int pad_value_words = 8;
+
+/// dims: of a head, rounded up to 32 times a power of two.
+template <int dims>
+struct Bf16Shared {
+  static constexpr int key_stride = dims / 2 + pad_words;
+  static constexpr int value_stride = dims + pad_value_words;
+  alignas(16) std::uint32_t keys[attention_chunk][key_stride];
+  alignas(16) std::uint32_t values[attention_chunk / 2][value_stride]; ///< Two positions in a word.
+  std::uint32_t queries[queries_max][key_stride];
+  std::uint32_t weights[queries_max][chunk_words + pad_words];
+  float scores[queries_max][attention_chunk + pad_words];
+  Queries q;
+};
+
+__device__ __forceinline__ std::uint32_t pair(float first, float second) {
+  return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
+}
+
+/// Operand A of columns 16 step .. + 15 from rows of words.
+template <int stride>
+__device__ __forceinline__ uint4 operand_a(const std::uint32_t (*rows)[stride], int step) {
+  const int g = lane_index() / 4;
+  const int t = lane_index() % 4;
+  return {rows[g][8 * step + t], rows[g + 8][8 * step + t], rows[g][8 * step + t + 4],
+          rows[g + 8][8 * step + t + 4]};
+}
+
+template <int dims>
+class Bf16Attention {
+public:
+  __device__ explicit Bf16Attention(const AttentionCall& call)
+      : call_(call), shared_(ptx::shared_memory<Bf16Shared<dims>>()),
+        tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
+        pages_(pages_of(call, tile_)),
+        kv_head_(int(blockIdx.y) / head_groups(call.heads, call.cache.kv_heads).blocks),
+        steps_(staged_steps(call.cache.head_dim)) {}
+
+  __device__ void run() {
+    const int first = seen_.first / attention_chunk;
+    const int last = seen_.last / attention_chunk;
+    const int mine = int(blockIdx.z);
+    if (call_.parts && (mine < first || mine > last))
+      return;
+    const int begin_chunk = call_.parts ? mine : first;
+    const int end_chunk = call_.parts ? mine + 1 : last + 1;
+    if (warp_index() == 0)
+      begin(shared_.q, call_);
+    fetch_keys(begin_chunk);
+    ptx::commit_copies();
+    __syncthreads();
+    load_queries();
+    for (int chunk = begin_chunk; chunk < end_chunk; ++chunk) {
+      fetch_values(chunk);
+      ptx::commit_copies();
+      ptx::wait_for_copies<1>(); // The keys.
+      __syncthreads();
+      score(chunk);
+      __syncthreads();
+      if (chunk + 1 < end_chunk)
+        fetch_keys(chunk + 1);
+      ptx::commit_copies();
+      weigh();
+      ptx::wait_for_copies<1>(); // The values.
+      __syncthreads();
+      sum_values();
+      __syncthreads(); // Weights and values are read; the next chunk's may come.
+    }
+    conclude(begin_chunk);
+  }
+
+private:
+  using Shared = Bf16Shared<dims>;
+  static constexpr int value_tiles = dims / 8 / attention_warps; ///< Of 8 dimensions, of a warp.
+
+  __device__ bool seen(int position) const {
+    return position >= seen_.first && position <= seen_.last;
+  }
+
+  /// Keys that nobody sees, and dimensions that fill up a step, are zeros.
+  __device__ void fetch_keys(int chunk) {
+    const int units = 2 * steps_; // Of 8 dimensions.
+    const int there = call_.cache.head_dim / 8;
+    for (int i = int(threadIdx.x); i < attention_chunk * units; i += attention_threads) {
+      const int position = chunk * attention_chunk + i / units;
+      const int unit = i % units;
+      const bool wanted = seen(position) && unit < there;
+      const std::byte* from = call_.cache.pages;
+      if (wanted)
+        from = head_block(call_, pages_, kv_head_, position, false) +
+               (position % call_.cache.page_tokens * call_.cache.head_dim + unit * 8) * 2;
+      ptx::copy_async<16>(&shared_.keys[i / units][unit * 4], from, wanted);
+    }
+  }
+
+  /// Two positions at a time.
+  __device__ void fetch_values(int chunk) {
+    const int units = call_.cache.head_dim / 4; // Of 4 dimensions of two positions.
+    for (int i = int(threadIdx.x); i < attention_chunk / 2 * units; i += attention_threads) {
+      const int position = chunk * attention_chunk + i / units * 2;
+      const int unit = i % units;
+      std::uint32_t* to = &shared_.values[i / units][unit * 4];
+      const bool first = seen(position);
+      const bool second = seen(position + 1);
+      const std::byte* from = call_.cache.pages;
+      if (first || second)
+        from = head_block(call_, pages_, kv_head_, position, true) +
+               (position % call_.cache.page_tokens / 2 * call_.cache.head_dim + unit * 4) * 4;
+      if (first == second)
+        ptx::copy_async<16>(to, from, first);
+      else
+        copy_half(to, from, second);
+    }
+  }
+
+  /// The half of four words that is seen: the other may be anything, and must not become NaN times
+  /// a weight of 0.
+  __device__ static void copy_half(std::uint32_t* to, const std::byte* from, bool second) {
+    const auto* halves = reinterpret_cast<const base::bf16*>(from);
+    for (int i = 0; i < 4; ++i) {
+      const auto bits = std::uint32_t(halves[2 * i + int(second)].bits);
+      to[i] = second ? bits << 16 : bits;
+    }
+  }
+
+  __device__ void load_queries() {
+    const int words = steps_ * step_inputs / 2;
+    const int dim = call_.cache.head_dim;
+    for (int i = int(threadIdx.x); i < queries_max * words; i += attention_threads) {
+      const int query = i / words;
+      const int d = i % words * 2;
+      std::uint32_t word = 0;
+      if (shared_.q.row[query] >= 0 && d < dim) {
+        const float* from = call_.qkv.row(shared_.q.row[query]) + shared_.q.head[query] * dim + d;
+        word = pair(from[0], from[1]);
+      }
+      shared_.queries[query][i % words] = word;
+    }
+  }
+
+  /// Eight positions at a time, every warp its own.
+  __device__ void score(int chunk) {
+    const int g = lane_index() / 4;
+    const int t = lane_index() % 4;
+    for (int tile = warp_index(); tile < score_tiles; tile += attention_warps) {
+      float sums[4] = {};
+      for (int step = 0; step < steps_; ++step) {
+        const std::uint32_t* key = shared_.keys[tile * 8 + g] + 8 * step;
+        ptx::multiply_add(sums, operand_a(shared_.queries, step), {key[t], key[t + 4]});
+      }
+      for (int j = 0; j < 4; ++j) {
+        const int query = g + j / 2 * 8;
+        const int column = tile * 8 + 2 * t + j % 2;
+        shared_.scores[query][column] =
+            seen_score(shared_.q, query, chunk * attention_chunk + column, sums[j], call_.options);
+      }
+    }
+  }
+
+  /// Scores become weights: a warp takes four queries.
+  __device__ void weigh() {
+    for (int i = 0; i < queries_of_warp; ++i) {
+      const int query = warp_index() * queries_of_warp + i;
+      float scores[scores_of_lane]; // Neighbours, for they share a word.
+      float highest = -INFINITY;
+      for (int j = 0; j < scores_of_lane; ++j) {
+        scores[j] = shared_.scores[query][lane_index() * scores_of_lane + j];
+        highest = fmaxf(highest, scores[j]);
+      }
+      highest = warp_reduce(highest, Max());
+      float total = 0;
+      for (float& s : scores) {
+        // What nobody sees weighs nothing; NaN stays NaN.
+        s = s == -INFINITY ? 0.0f : base::round_to_bf16(expf(s - highest));
+        total += s;
+      }
+      total = warp_reduce(total, Add());
+      for (int j = 0; j < scores_of_lane; j += 2)
+        shared_.weights[query][(lane_index() * scores_of_lane + j) / 2] =
+            pair(scores[j], scores[j + 1]);
+      if (lane_index() == 0)
+        join_part(shared_.q, query, highest, total);
+    }
+  }
+
+  /// Eight dimensions at a time, every warp its own; what they come to joins the sums so far.
+  __device__ void sum_values() {
+    const int g = lane_index() / 4;
+    const int t = lane_index() % 4;
+#pragma unroll // The sums stay in registers.
+    for (int i = 0; i < value_tiles; ++i) {
+      const int d = (warp_index() + i * attention_warps) * 8;
+      if (d >= call_.cache.head_dim)
+        continue;
+      float part[4] = {};
+      for (int step = 0; step < attention_chunk / step_inputs; ++step) {
+        const std::uint32_t(*values)[Shared::value_stride] = shared_.values + 8 * step;
+        ptx::multiply_add(part, operand_a(shared_.weights, step),
+                          {values[t][d + g], values[t + 4][d + g]});
+      }
+      for (int j = 0; j < 4; ++j)
+        sums_[i][j] = joined(shared_.q.join[g + j / 2 * 8], sums_[i][j], part[j]);
+    }
+  }
+
+  __device__ void conclude(int chunk) {
+    const int g = lane_index() / 4;
+    const int t = lane_index() % 4;
+#pragma unroll
+    for (int i = 0; i < value_tiles; ++i)
+      for (int j = 0; j < 4; ++j)
+        finish(call_, shared_.q, g + j / 2 * 8,
+               (warp_index() + i * attention_warps) * 8 + 2 * t + j % 2, chunk, sums_[i][j]);
+    if (call_.parts && int(threadIdx.x) < queries_max)
+      leave_part(call_, shared_.q, int(threadIdx.x), chunk);
+  }
+
+  const AttentionCall& call_;
+  Shared& shared_;
+  const RowTile tile_;
+  const Span seen_;
+  const std::uint32_t* pages_;
+  const int kv_head_;
+  const int steps_; ///< Of 16 dimensions.
+  float sums_[value_tiles][4] = {};
+};
+
+template <int dims>
+__global__ void __launch_bounds__(attention_threads)
+    attend(const __grid_constant__ AttentionCall call) {
+  Bf16Attention<dims>(call).run();
+}
+
+template <int dims>
+cudaError_t launch_attend(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+  return launch(stream, grid, attention_threads, sizeof(Bf16Shared<dims>), attend<dims>, call);
+}
+
+} // namespace
+
+cudaError_t attend_bf16(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+  if (call.cache.head_dim <= 32)
+    return launch_attend<32>(stream, grid, call);
+  if (call.cache.head_dim <= 64)
+    return launch_attend<64>(stream, grid, call);
+  if (call.cache.head_dim <= 128)
+    return launch_attend<128>(stream, grid, call);
+  return launch_attend<256>(stream, grid, call);
+}
+
+} // namespace paceline::gpu::cuda::kernels

@@ -1,0 +1,168 @@
+// Attention over a cache of f32: every product and sum in f32, for models whose weights are f32.
+#include "gpu/cuda/attention.cuh"
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int scores_of_lane = attention_chunk / warp_lanes;
+
+/// dims: of a head, rounded up.
+template <int dims>
+struct F32Shared {
+  float block[attention_chunk][dims + 1]; ///< A chunk's keys, then its values.
+  float queries[queries_max][dims];
+  float scores[queries_max][attention_chunk]; ///< Then weights.
+  Queries q;
+};
+
+template <int dims>
+class F32Attention {
+public:
+  __device__ explicit F32Attention(const AttentionCall& call)
+      : call_(call), shared_(ptx::shared_memory<F32Shared<dims>>()),
+        tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
+        pages_(pages_of(call, tile_)),
+        kv_head_(int(blockIdx.y) / head_groups(call.heads, call.cache.kv_heads).blocks),
+        dim_(call.cache.head_dim) {}
+
+  __device__ void run() {
+    const int first = seen_.first / attention_chunk;
+    const int last = seen_.last / attention_chunk;
+    const int mine = int(blockIdx.z);
+    if (call_.parts && (mine < first || mine > last))
+      return;
+    const int begin_chunk = call_.parts ? mine : first;
+    const int end_chunk = call_.parts ? mine + 1 : last + 1;
+    if (warp_index() == 0)
+      begin(shared_.q, call_);
+    __syncthreads();
+    load_queries();
+    for (int chunk = begin_chunk; chunk < end_chunk; ++chunk) {
+      load(chunk, false);
+      __syncthreads();
+      score(chunk);
+      __syncthreads();
+      load(chunk, true);
+      weigh();
+      __syncthreads();
+      sum_values();
+      __syncthreads();
+    }
+    conclude(begin_chunk);
+  }
+
+private:
+  static constexpr int sums_of_thread = queries_max * dims / attention_threads;
+
+  /// What nobody sees is zeros.
+  __device__ void load(int chunk, bool values) {
+    for (int i = int(threadIdx.x); i < attention_chunk * dim_; i += attention_threads) {
+      const int position = chunk * attention_chunk + i / dim_;
+      float value = 0;
+      if (position >= seen_.first && position <= seen_.last) {
+        const auto* block =
+            reinterpret_cast<const float*>(head_block(call_, pages_, kv_head_, position, values));
+        value = block[position % call_.cache.page_tokens * dim_ + i % dim_];
+      }
+      shared_.block[i / dim_][i % dim_] = value;
+    }
+  }
+
+  __device__ void load_queries() {
+    for (int i = int(threadIdx.x); i < queries_max * dim_; i += attention_threads) {
+      const int row = shared_.q.row[i / dim_];
+      shared_.queries[i / dim_][i % dim_] =
+          row < 0 ? 0.0f : call_.qkv.row(row)[shared_.q.head[i / dim_] * dim_ + i % dim_];
+    }
+  }
+
+  __device__ void score(int chunk) {
+    for (int i = int(threadIdx.x); i < queries_max * attention_chunk; i += attention_threads) {
+      const int query = i / attention_chunk;
+      const int column = i % attention_chunk;
+      float product = 0;
+      for (int d = 0; d < dim_; ++d)
+        product = fmaf(shared_.queries[query][d], shared_.block[column][d], product);
+      shared_.scores[query][column] =
+          seen_score(shared_.q, query, chunk * attention_chunk + column, product, call_.options);
+    }
+  }
+
+  /// Scores become weights: a warp takes four queries.
+  __device__ void weigh() {
+    for (int i = 0; i < queries_of_warp; ++i) {
+      const int query = warp_index() * queries_of_warp + i;
+      float scores[scores_of_lane];
+      float highest = -INFINITY;
+      for (int j = 0; j < scores_of_lane; ++j) {
+        scores[j] = shared_.scores[query][lane_index() + j * warp_lanes];
+        highest = fmaxf(highest, scores[j]);
+      }
+      highest = warp_reduce(highest, Max());
+      float total = 0;
+      for (int j = 0; j < scores_of_lane; ++j) {
+        const float weight = scores[j] == -INFINITY ? 0.0f : expf(scores[j] - highest);
+        shared_.scores[query][lane_index() + j * warp_lanes] = weight;
+        total += weight;
+      }
+      total = warp_reduce(total, Add());
+      if (lane_index() == 0)
+        join_part(shared_.q, query, highest, total);
+    }
+  }
+
+  __device__ void sum_values() {
+#pragma unroll // The sums stay in registers.
+    for (int i = 0; i < sums_of_thread; ++i) {
+      const int query = (int(threadIdx.x) + i * attention_threads) / dims;
+      const int d = (int(threadIdx.x) + i * attention_threads) % dims;
+      if (d >= dim_)
+        continue;
+      float part = 0;
+      for (int p = 0; p < attention_chunk; ++p)
+        part = fmaf(shared_.scores[query][p], shared_.block[p][d], part);
+      sums_[i] = joined(shared_.q.join[query], sums_[i], part);
+    }
+  }
+
+  __device__ void conclude(int chunk) {
+#pragma unroll
+    for (int i = 0; i < sums_of_thread; ++i)
+      finish(call_, shared_.q, (int(threadIdx.x) + i * attention_threads) / dims,
+             (int(threadIdx.x) + i * attention_threads) % dims, chunk, sums_[i]);
+    if (call_.parts && int(threadIdx.x) < queries_max)
+      leave_part(call_, shared_.q, int(threadIdx.x), chunk);
+  }
+
+  const AttentionCall& call_;
+  F32Shared<dims>& shared_;
+  const RowTile tile_;
+  const Span seen_;
+  const std::uint32_t* pages_;
+  const int kv_head_;
+  const int dim_;
+  float sums_[sums_of_thread] = {};
+};
+
+template <int dims>
+__global__ void __launch_bounds__(attention_threads)
+    attend(const __grid_constant__ AttentionCall call) {
+  F32Attention<dims>(call).run();
+}
+
+template <int dims>
+cudaError_t launch_attend(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+  return launch(stream, grid, attention_threads, sizeof(F32Shared<dims>), attend<dims>, call);
+}
+
+} // namespace
+
+cudaError_t attend_f32(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+  if (call.cache.head_dim <= 64)
+    return launch_attend<64>(stream, grid, call);
+  if (call.cache.head_dim <= 128)
+    return launch_attend<128>(stream, grid, call);
+  return launch_attend<256>(stream, grid, call);
+}
+
+} // namespace paceline::gpu::cuda::kernels

@@ -1,0 +1,82 @@
+// Reductions over a warp and over a block, each in one order that only the block's size fixes.
+#pragma once
+
+#include "gpu/cuda/launch.hpp"
+#include "gpu/cuda/layout.hpp"
+#include "gpu/cuda/ptx.cuh"
+
+#include <cstdint>
+
+namespace paceline::gpu::cuda::kernels {
+
+inline constexpr unsigned all_lanes = 0xFFFFFFFFu;
+inline constexpr int block_warps_max = 32;
+
+__device__ __forceinline__ int lane_index() {
+  return int(threadIdx.x) % warp_lanes;
+}
+__device__ __forceinline__ int warp_index() {
+  return int(threadIdx.x) / warp_lanes;
+}
+
+struct Add {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+/// NaN gives way to a number.
+struct Max {
+  __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// A number and who has it. Whoever has the highest comes first, among equals the lowest id.
+struct Scored {
+  double score;
+  std::int32_t id; ///< -1: nobody.
+};
+__device__ __forceinline__ bool comes_before(Scored a, Scored b) {
+  if (a.id < 0 || b.id < 0)
+    return b.id < 0 && a.id >= 0;
+  return a.score > b.score || (a.score == b.score && a.id < b.id);
+}
+struct First {
+  __device__ __forceinline__ Scored operator()(Scored a, Scored b) const {
+    return comes_before(b, a) ? b : a;
+  }
+};
+
+template <class T>
+__device__ __forceinline__ T from_lane_xor(T value, int mask) {
+  return __shfl_xor_sync(all_lanes, value, mask);
+}
+__device__ __forceinline__ Scored from_lane_xor(Scored value, int mask) {
+  return {__shfl_xor_sync(all_lanes, value.score, mask),
+          __shfl_xor_sync(all_lanes, value.id, mask)};
+}
+
+/// The same result on every lane.
+template <class T, class Operation>
+__device__ __forceinline__ T warp_reduce(T value, Operation operation) {
+  for (int offset = warp_lanes / 2; offset > 0; offset /= 2)
+    value = operation(value, from_lane_xor(value, offset));
+  return value;
+}
+
+/// The same result on every thread. scratch: shared, [block_warps_max], free again when it returns.
+/// The block is whole warps.
+template <class T, class Operation>
+__device__ __forceinline__ T block_reduce(T value, Operation operation, T* scratch) {
+  value = warp_reduce(value, operation);
+  const int warps = int(blockDim.x) / warp_lanes;
+  if (lane_index() == 0)
+    scratch[warp_index()] = value;
+  __syncthreads();
+  T total = scratch[0];
+  for (int w = 1; w < warps; ++w)
+    total = operation(total, scratch[w]);
+  __syncthreads();
+  return total;
+}
+
+} // namespace paceline::gpu::cuda::kernels

@@ -1,0 +1,62 @@
+#include "gpu/cuda/device.hpp"
+
+#include "gpu/cuda/find.hpp"
+#include "gpu/cuda/lane.hpp"
+#include "gpu/cuda/weight.hpp"
+
+#include <fmt/format.h>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+class CudaDevice final : public Device {
+public:
+  CudaDevice(std::shared_ptr<Context> context, DeviceOptions options)
+      : context_(std::move(context)), options_(std::move(options)) {}
+
+  const std::string& name() const override { return context_->name(); }
+  const std::string& kernel() const override { return kernel_; }
+  DeviceMemory memory() const override { return context_->memory(); }
+  bool on_host() const override { return false; }
+
+  Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
+    return context_->allocate(bytes);
+  }
+  Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {
+    return context_->allocate_pinned(bytes);
+  }
+  Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
+    return DeviceWeight::pack(*context_, parts);
+  }
+  Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
+    return cuda::upload(*context_, values);
+  }
+  Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
+    return cuda::open_lane(context_, role, {role + " " + name(), options_.time, options_.trace});
+  }
+
+private:
+  const std::shared_ptr<Context> context_;
+  const std::string kernel_ = "cuda";
+  const DeviceOptions options_;
+};
+
+} // namespace
+
+Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions& options) {
+  const auto count = count_gpus();
+  if (!count)
+    return fail(count.error().code,
+                fmt::format("there is no cuda:{}: {}", name.index, count.error().message),
+                count.error().hint);
+  if (name.index >= *count)
+    return fail(ErrorCode::not_found, fmt::format("there is no cuda:{}", name.index),
+                *count == 1 ? "this machine has cuda:0 alone"
+                            : fmt::format("this machine has cuda:0 to cuda:{}", *count - 1));
+  auto context = Context::of(name.index);
+  if (!context)
+    return tl::unexpected(context.error());
+  return std::make_shared<CudaDevice>(std::move(*context), options);
+}
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,167 @@
+// Work on elements and rows that is no product: a pass over memory each.
+#include "base/bf16.hpp"
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+
+#include <algorithm>
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int row_threads = 256;
+
+/// Columns of a row with those that staging pads it with.
+__device__ int padded(int cols) {
+  return staged_steps(cols) * step_inputs;
+}
+
+__device__ void store_staged(StagedRows staged, int cols, int row, int column, float value) {
+  staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
+}
+
+__device__ float weight_value(const PackedWeight& w, int output, int input) {
+  const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes();
+  const std::size_t at = weight_element(w.layout, output % tile_outputs, input);
+  switch (w.layout.dtype) {
+  case DType::f32: return reinterpret_cast<const float*>(tile)[at];
+  case DType::f16: return base::to_float(reinterpret_cast<const base::f16*>(tile)[at]);
+  default: return base::to_float(reinterpret_cast<const base::bf16*>(tile)[at]);
+  }
+}
+
+/// A block for each row.
+__global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
+                           float scale) {
+  const int row = int(blockIdx.x);
+  const std::int32_t token = tokens[row];
+  const bool known = token >= 0 && token < table.layout.outputs;
+  for (int i = int(threadIdx.x); i < out.cols; i += int(blockDim.x))
+    out.row(row)[i] = known ? weight_value(table, token, i) * scale : 0.0f;
+}
+
+/// Threads of a grid that cover columns in x and rows in y.
+__global__ void stage_rows(StagedRows staged, Tensor in) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column < padded(in.cols))
+    store_staged(staged, in.cols, row, column, column < in.cols ? in.row(row)[column] : 0.0f);
+}
+
+struct NormShared {
+  float sums[block_warps_max];
+};
+
+/// A block for each row.
+__global__ void norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
+                          StagedRows staged) {
+  auto& shared = ptx::shared_memory<NormShared>();
+  const int row = int(blockIdx.x);
+  const float* from = in.row(row);
+  float* to = out.row(row);
+  float squares = 0;
+  for (int i = int(threadIdx.x); i < in.cols; i += int(blockDim.x))
+    squares = fmaf(from[i], from[i], squares);
+  squares = block_reduce(squares, Add(), shared.sums);
+  const float factor = 1 / sqrtf(squares / float(in.cols) + epsilon);
+  for (int i = int(threadIdx.x); i < padded(in.cols); i += int(blockDim.x)) {
+    const float normed = i < in.cols ? from[i] * factor * weight[i] : 0.0f;
+    if (i < in.cols)
+      to[i] = add ? to[i] + normed : normed;
+    if (staged.data)
+      store_staged(staged, in.cols, row, i, normed);
+  }
+}
+
+__device__ float activate(float x, Activation activation) {
+  if (activation == Activation::silu)
+    return x / (1 + expf(-x));
+  constexpr float root = 0.7978845608f; // sqrt(2 / pi)
+  const float y = root * (x + 0.044715f * x * x * x);
+  return x / (1 + expf(-2 * y)); // (1 + tanh(y)) / 2 is sigmoid(2 y).
+}
+
+__global__ void gate_rows(Tensor out, Tensor in, Activation activation, StagedRows staged) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column >= padded(out.cols))
+    return;
+  float value = 0;
+  if (column < out.cols) {
+    value = activate(in.row(row)[column], activation) * in.row(row)[out.cols + column];
+    out.row(row)[column] = value;
+  }
+  if (staged.data)
+    store_staged(staged, out.cols, row, column, value);
+}
+
+__global__ void cap_rows(Tensor x, float cap) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column >= x.cols)
+    return;
+  float& value = x.row(int(blockIdx.y))[column];
+  value = cap * tanhf(value / cap);
+}
+
+__global__ void gather_rows(Tensor out, Tensor in, const std::int32_t* rows) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column < out.cols)
+    out.row(row)[column] = in.row(rows[row])[column];
+}
+
+/// A block's share of a page, 16 bytes at a time.
+__global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const PageCopy* copies) {
+  const PageCopy copy = copies[blockIdx.y];
+  const auto* from = reinterpret_cast<const uint4*>(pages + copy.from * page_bytes);
+  auto* to = reinterpret_cast<uint4*>(pages + copy.to * page_bytes);
+  const std::size_t units = page_bytes / sizeof(uint4);
+  for (std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < units;
+       i += std::size_t(gridDim.x) * blockDim.x)
+    to[i] = from[i];
+}
+
+dim3 grid_over(int cols, int rows) {
+  return {unsigned(divide_up(cols, row_threads)), unsigned(rows), 1};
+}
+
+} // namespace
+
+cudaError_t embed(cudaStream_t stream, Tensor out, const PackedWeight& table,
+                  const std::int32_t* tokens, float scale) {
+  return launch(stream, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, tokens,
+                scale);
+}
+
+cudaError_t stage(cudaStream_t stream, StagedRows out, Tensor in) {
+  return launch(stream, grid_over(staged_steps(in.cols) * step_inputs, in.rows), row_threads, 0,
+                stage_rows, out, in);
+}
+
+cudaError_t rms_norm(cudaStream_t stream, Tensor out, Tensor in, const float* weight, float epsilon,
+                     bool add, StagedRows staged) {
+  return launch(stream, dim3(unsigned(in.rows)), row_threads, sizeof(NormShared), norm_rows, out,
+                in, weight, epsilon, add, staged);
+}
+
+cudaError_t gate(cudaStream_t stream, Tensor out, Tensor in, Activation activation,
+                 StagedRows staged) {
+  return launch(stream, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
+                gate_rows, out, in, activation, staged);
+}
+
+cudaError_t soft_cap(cudaStream_t stream, Tensor x, float cap) {
+  return launch(stream, grid_over(x.cols, x.rows), row_threads, 0, cap_rows, x, cap);
+}
+
+cudaError_t gather(cudaStream_t stream, Tensor out, Tensor in, const std::int32_t* rows) {
+  return launch(stream, grid_over(out.cols, out.rows), row_threads, 0, gather_rows, out, in, rows);
+}
+
+cudaError_t copy_pages(cudaStream_t stream, std::byte* pages, std::size_t page_bytes,
+                       const PageCopy* copies, int count) {
+  const auto units = std::min<std::size_t>(page_bytes / sizeof(uint4), 16 * row_threads);
+  const dim3 grid(unsigned(divide_up(int(units), row_threads)), unsigned(count));
+  return launch(stream, grid, row_threads, 0, copy_whole_pages, pages, page_bytes, copies);
+}
+
+} // namespace paceline::gpu::cuda::kernels

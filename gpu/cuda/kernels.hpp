@@ -1,0 +1,294 @@
+// Launch functions of the CUDA kernels, one or two for each operation of gpu/operations.hpp: plain
+// structs of device pointers and sizes go in, work is enqueued on a stream, and what comes back
+// says only whether it could be. Everything that a pointer names is device memory (or pinned memory
+// that the device sees) unless "host" is said, and lives until the work has run. Tensors of
+// gpu/tensor.hpp are passed as they are. Nothing here allocates, waits, or keeps a state between
+// calls.
+//
+// Batch invariance: a row's result is a function of that row, of the context it sees and of the
+// model's shapes. The inputs of a product are cut into `chains` contiguous parts, each is summed
+// from its first input on, and the parts are added in order; attention sums chunks of
+// attention_chunk positions counted from 0 and adds those in order. Neither depends on what else is
+// in the call.
+#pragma once
+
+#include "gpu/operations.hpp"
+#include "gpu/tensor.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace paceline::gpu::cuda::kernels {
+
+// ---- Weights ----------------------------------------------------------------------------------
+
+/// Rows of a weight (outputs) that are packed together.
+inline constexpr int tile_outputs = 16;
+/// Inputs of one matrix instruction.
+inline constexpr int step_inputs = 16;
+/// Parts into which a product's inputs are cut, each one a warp's.
+inline constexpr int chains = 4;
+/// Rows of activations of one matrix instruction.
+inline constexpr int tile_rows = 8;
+
+/// How a weight lies in device memory: tiles of 16 outputs, the last filled up with zeros.
+/// bf16: a tile is [inputs / 16][lane][8], the registers of the matrix instruction's operand A as
+/// each of 32 lanes holds them; inputs are padded with zeros to a multiple of 16.
+/// f32, f16: a tile is [16][inputs], rows padded with zeros to a multiple of 16 inputs.
+struct PackedLayout {
+  DType dtype = DType::bf16;
+  int outputs = 0;
+  int inputs = 0;
+
+  PACELINE_HOST_DEVICE int tiles() const { return (outputs + tile_outputs - 1) / tile_outputs; }
+  PACELINE_HOST_DEVICE int padded_inputs() const {
+    return (inputs + step_inputs - 1) / step_inputs * step_inputs;
+  }
+  PACELINE_HOST_DEVICE std::size_t tile_bytes() const {
+    return std::size_t(padded_inputs()) * tile_outputs * size_of(dtype);
+  }
+  std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes(); }
+};
+
+/// Host: writes tiles [first_tile, last_tile) of the matrix that `parts`, one below the other, make
+/// up. image: host memory for these tiles, (last_tile - first_tile) * tile_bytes(); every byte of
+/// it is written. Biases are not part of it. May run on several threads at once for different
+/// tiles.
+void pack(const PackedLayout& layout, std::span<const HostMatrix> parts, int first_tile,
+          int last_tile, std::byte* image);
+
+/// data: 256-byte aligned.
+struct PackedWeight {
+  PackedLayout layout;
+  const std::byte* data = nullptr;
+  const float* bias = nullptr; ///< [outputs], or null.
+};
+
+/// out[r] = scale * table[tokens[r]]; out: [rows, inputs]; tokens: [rows]. Unknown ids: zeros.
+cudaError_t embed(cudaStream_t stream, Tensor out, const PackedWeight& table,
+                  const std::int32_t* tokens, float scale);
+
+// ---- Rows that meet a product of bf16 ---------------------------------------------------------
+
+/// Rows as `linear` wants them for bf16 weights: rounded to bf16, in blocks of 8 rows,
+/// [rows / 8][cols / 16][lane][4], columns padded with zeros. Who makes a row (rms_norm, gate,
+/// attention) writes this along with it where asked to, which saves a launch; `stage` does it for
+/// any tensor. 16-byte aligned.
+struct StagedRows {
+  std::uint16_t* data = nullptr; ///< Null: not wanted.
+};
+std::size_t staged_bytes(int rows, int cols);
+cudaError_t stage(cudaStream_t stream, StagedRows out, Tensor in);
+
+/// out = in * w^T + bias, or += with `add`. in: [rows, inputs]; out: [rows, outputs] (stride may
+/// exceed the columns). staged: the rows of `in`, for weights of bf16 only (others ignore it).
+cudaError_t linear(cudaStream_t stream, Tensor out, Tensor in, StagedRows staged,
+                   const PackedWeight& w, bool add);
+
+// ---- Elementwise work -------------------------------------------------------------------------
+
+/// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, added to out[r] with `add`. weight:
+/// [cols]. May be in place unless `add`. staged: the result's, not with `add`.
+cudaError_t rms_norm(cudaStream_t stream, Tensor out, Tensor in, const float* weight, float epsilon,
+                     bool add, StagedRows staged = {});
+/// out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
+cudaError_t gate(cudaStream_t stream, Tensor out, Tensor in, Activation activation,
+                 StagedRows staged = {});
+/// x = cap * tanh(x / cap)
+cudaError_t soft_cap(cudaStream_t stream, Tensor x, float cap);
+/// out[i] = in[rows[i]]; rows: [out.rows].
+cudaError_t gather(cudaStream_t stream, Tensor out, Tensor in, const std::int32_t* rows);
+
+// ---- The paged cache --------------------------------------------------------------------------
+
+/// Longest head that attention takes; head_dim is a multiple of head_dim_step.
+inline constexpr int head_dim_max = 256;
+inline constexpr int head_dim_step = 8;
+
+/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32,
+/// [slot][head_dim], for bf16 [slot / 2][head_dim][2]: what a matrix instruction takes as one word.
+struct Cache {
+  std::byte* pages = nullptr; ///< The pool's first page; 256-byte aligned.
+  std::size_t page_bytes = 0;
+  std::size_t key_offset = 0;   ///< Bytes from a page's start to the keys of head 0,
+  std::size_t value_offset = 0; ///< and to its values.
+  int kv_heads = 0;
+  int head_dim = 0;
+  int page_tokens = 0;
+  DType dtype = DType::bf16; ///< f32 or bf16.
+
+  static Cache of(std::byte* pages, std::size_t page_bytes, const KvLayout& layout, int layer) {
+    return {
+        pages,           page_bytes,      layout.offset(layer, 0, 0), layout.offset(layer, 1, 0),
+        layout.kv_heads, layout.head_dim, layout.page_tokens,         layout.dtype};
+  }
+};
+
+/// Consecutive rows of one sequence that attention takes together.
+struct RowTile {
+  std::int32_t first = 0; ///< Row.
+  std::int32_t count = 0;
+};
+
+/// Host: cuts a batch into tiles. heads, kv_heads: of the model. sequence: [rows].
+std::vector<RowTile> tile_rows_of(std::span<const std::int32_t> sequence, int heads, int kv_heads);
+
+/// A RowMap in device memory. Page p of row r's sequence has the number
+/// pages[first_page[sequence[r]] + p].
+struct Rows {
+  int count = 0;
+  const std::int32_t* sequence = nullptr;   ///< [count]
+  const std::int32_t* position = nullptr;   ///< [count]
+  const std::int32_t* first_page = nullptr; ///< [sequences]
+  const std::uint32_t* pages = nullptr;     ///< All tables, one after the other.
+  const RowTile* tiles = nullptr;           ///< [tile_count], from tile_rows_of.
+  int tile_count = 0;
+  int context = 0; ///< Highest position + 1, or more.
+};
+
+/// cos, sin: tables of RopeTable; columns may be 0. Norm weights are device pointers.
+cudaError_t rope_store(cudaStream_t stream, Tensor qkv, int heads, const RopeTable& rope,
+                       const HeadNorms& norms, const Rows& rows, const Cache& cache);
+
+/// Positions that are summed together, counted from 0.
+inline constexpr int attention_chunk = 64;
+
+/// Bytes of `workspace` that `attention` needs for at most these rows, tiles and context.
+std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cache, int context);
+/// out: [rows, heads * head_dim]; queries are the first columns of qkv. staged: the result's; only
+/// where out.cols is a multiple of 16.
+cudaError_t attention(cudaStream_t stream, Tensor out, Tensor qkv, int heads,
+                      const AttentionOptions& options, const Rows& rows, const Cache& cache,
+                      std::byte* workspace, StagedRows staged = {});
+
+/// copies: [count]. No page is both read and written.
+cudaError_t copy_pages(cudaStream_t stream, std::byte* pages, std::size_t page_bytes,
+                       const PageCopy* copies, int count);
+
+// ---- Sampling ---------------------------------------------------------------------------------
+
+/// Longest row; a longer one fails.
+inline constexpr int vocabulary_max = 1 << 19;
+
+struct Bias {
+  std::int32_t token = 0;
+  float value = 0;
+};
+
+/// sampling::Warping with its biases in device memory.
+struct Warping {
+  float temperature = 0;
+  int top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  const Bias* biases = nullptr; ///< In the request's order.
+  int bias_count = 0;
+};
+
+/// sampling::History, with the tokens judged before the row as a part of their own.
+struct History {
+  const std::int32_t* committed = nullptr;
+  int committed_count = 0;
+  int prompt_tokens = 0;
+  const std::int32_t* prefix = nullptr;
+  int prefix_count = 0;
+  const std::int32_t* judged = nullptr;
+  int judged_count = 0;
+};
+
+/// A row of logits on its way to a distribution.
+struct WarpRow {
+  const float* logits = nullptr; ///< [vocabulary]
+  int vocabulary = 0;
+  Warping warping;
+  History history;
+  float* probabilities = nullptr;  ///< [vocabulary]; result.
+  float* adjusted = nullptr;       ///< [vocabulary], scratch: with biases or penalties, else null.
+  std::uint32_t* counts = nullptr; ///< [vocabulary], scratch: with penalties, else null.
+};
+
+// A block works on a row. vocabulary: of all rows; it decides how many threads a block has. 0: not
+// known, as many as may be.
+
+/// Only warps (tests, and who wants the distribution). failed: [count], 1 where a row was none.
+cudaError_t warp(cudaStream_t stream, const WarpRow* rows, int count, std::int32_t* failed,
+                 int vocabulary = 0);
+
+/// Whose draw: sampling::Noise.
+struct Noise {
+  std::uint64_t seed = 0;
+  std::uint32_t choice = 0;
+};
+
+enum class Rule : std::int32_t { rejection, coupled, match };
+
+struct ProposeResult {
+  std::int32_t token = 0;
+  std::int32_t failed = 0; ///< The row was not a distribution; nothing else holds.
+  std::int32_t guess_count = 0;
+  std::int32_t guesses[sampling::limits::guesses_max] = {};
+  float margin = 0;
+};
+struct ProposeRow {
+  WarpRow row; ///< Its probabilities are q.
+  Rule rule = Rule::rejection;
+  Noise noise;
+  std::uint32_t position = 0;
+  std::uint32_t attempt = 0;
+  std::int32_t guesses_wanted = 0;
+};
+/// rows, results: [count]
+cudaError_t propose(cudaStream_t stream, const ProposeRow* rows, int count, ProposeResult* results,
+                    int vocabulary = 0);
+
+struct Logprob {
+  float token = 0; ///< Of the token itself.
+  std::int32_t top_count = 0;
+  std::int32_t top_tokens[sampling::limits::top_logprobs_max] = {};
+  float top[sampling::limits::top_logprobs_max] = {};
+};
+
+/// One row of a VerifyTask, judged whatever the rows before it come to.
+struct VerifyRow {
+  WarpRow row;
+  Rule rule = Rule::rejection;
+  Noise noise;
+  std::uint32_t position = 0;
+  std::int32_t judges = 0; ///< 0: no token is judged, one is drawn (`follow`).
+  std::int32_t token = 0;
+  const float* q = nullptr;       ///< [vocabulary]; where `rejection` judges, else null.
+  std::int32_t top_logprobs = -1; ///< -1: no log-probabilities wanted.
+  std::int32_t raw_logprobs = 1;  ///< Else of the warped distribution.
+  std::int32_t check_draw = 0;    ///< Say whether `token` is q's own draw (sampling::is_draw).
+  std::uint32_t attempt = 0;      ///< Of that draw.
+};
+struct VerifyResult {
+  std::int32_t failed = 0;
+  std::int32_t accepted = 0;
+  std::int32_t token = 0; ///< The judged one if accepted, else the one in its place.
+  std::int32_t lied = 0;  ///< With check_draw: it is not. Holds whether the row failed or not.
+  Logprob logprob;
+};
+/// rows, results: [count]. The host reads a task's results in the order of its rows up to the first
+/// that failed or was not accepted; those behind it mean nothing.
+cudaError_t verify(cudaStream_t stream, const VerifyRow* rows, int count, VerifyResult* results,
+                   int vocabulary = 0);
+
+struct ScoreRow {
+  const float* logits = nullptr; ///< [vocabulary]
+  int vocabulary = 0;
+  std::int32_t token = 0;
+  std::int32_t top = 0;
+};
+/// rows, results: [count]
+cudaError_t score(cudaStream_t stream, const ScoreRow* rows, int count, Logprob* results,
+                  int vocabulary = 0);
+
+} // namespace paceline::gpu::cuda::kernels

@@ -1,0 +1,73 @@
+#include "gpu/cuda/lane.hpp"
+
+#include "gpu/cuda/operations.hpp"
+
+#include <fmt/format.h>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <system_error>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+class StreamExecutor final : public Executor {
+public:
+  StreamExecutor(std::shared_ptr<Context> context, int priority)
+      : context_(std::move(context)), stream_(make_stream(priority)),
+        operations_(context_, stream_.get()) {}
+
+  void enter() override {
+    (void)cudaSetDevice(context_->index());          // It fails only where all that follows does.
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are meant as they are said.
+    prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
+  }
+
+  void run(Step& step) override {
+    if (context_->lost())
+      throw std::runtime_error(context_->lost_error().text());
+    try {
+      operations_.begin();
+      step.run(operations_);
+      operations_.finish();
+    } catch (...) {
+      operations_.abandon();
+      context_->examine();
+      throw;
+    }
+  }
+
+private:
+  std::shared_ptr<Context> context_;
+  Stream stream_;
+  CudaOperations operations_;
+};
+
+int priority_of(const std::string& role) {
+  int lowest = 0;
+  int highest = 0;
+  PACELINE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  return role == "draft" ? highest : lowest;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
+                                        ThreadLaneOptions options) {
+  if (context->lost())
+    return tl::unexpected(context->lost_error());
+  try {
+    const CurrentDevice current(context->index());
+    auto executor = std::make_unique<StreamExecutor>(context, priority_of(role));
+    return make_thread_lane(std::move(options), std::move(executor));
+  } catch (const CudaError& e) {
+    context->examine();
+    return fail(ErrorCode::unavailable,
+                fmt::format("cannot open a stream on {}: {}", context->name(), e.what()),
+                "see nvidia-smi, or use another device");
+  } catch (const std::system_error&) {
+    return fail(ErrorCode::unavailable, "cannot start a lane's thread",
+                "raise the limit of processes");
+  }
+}
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,18 @@
+// A lane that is a stream, with a thread of its own for launches.
+#pragma once
+
+#include "gpu/cuda/context.hpp"
+#include "gpu/thread_lane.hpp"
+
+#include <memory>
+#include <string>
+
+namespace paceline::gpu::cuda {
+
+/// The draft's stream has the highest priority, every other the lowest: a draft's kernels are small
+/// and many, and would stand in line behind each of the target's. An error of the GPU that stays
+/// retires the step, and every later one, as failed.
+Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
+                                        ThreadLaneOptions options);
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,212 @@
+// Products with weights. A decode step is bound by reading them, so each is read once for up to 64
+// rows, in the order in which it lies in memory.
+//
+// bf16: weights are operand A of the matrix instruction, 16 outputs of it, rows of activations are
+// operand B, 8 of them. A block makes 16 outputs; its four warps take a contiguous part of the
+// inputs each (the chains) and the sums are added in order at the end. Every lane fetches ahead
+// into shared memory just what it will read itself, so that nobody waits for another lane. One
+// kernel serves all numbers of rows: a row's sums are the same instructions in the same order.
+#include "base/bf16.hpp"
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int product_threads = chains * warp_lanes;
+
+/// Result of a product on its way out: (sum + what was there) + bias.
+__device__ __forceinline__ void store(Tensor out, int row, int output, float sum, const float* bias,
+                                      bool add) {
+  float& to = out.row(row)[output];
+  const float whole = add ? sum + to : sum;
+  to = bias ? whole + bias[output] : whole;
+}
+
+/// Steps of 16 inputs that a lane fetches ahead: about as many bytes whatever the rows.
+constexpr int stages_of(int row_tiles) {
+  return row_tiles == 1 ? 12 : row_tiles == 2 ? 10 : row_tiles == 4 ? 8 : 6;
+}
+
+template <int row_tiles>
+struct ProductShared {
+  struct Stage {
+    uint4 weights[warp_lanes];
+    uint2 rows[row_tiles][warp_lanes];
+  };
+  Stage ring[chains][stages_of(row_tiles)];
+  float sums[chains][tile_rows * row_tiles][tile_outputs];
+};
+
+/// What one lane reads of a product, step by step along its chain.
+template <int row_tiles>
+class Feed {
+public:
+  using Stage = typename ProductShared<row_tiles>::Stage;
+  static constexpr int stages = stages_of(row_tiles);
+
+  __device__ Feed(Stage (&ring)[stages], const PackedWeight& w, int tile, const std::uint16_t* rows,
+                  int first_row, int row_count)
+      : ring_(ring), lane_(lane_index()), first_row_(first_row), row_count_(row_count),
+        steps_(w.layout.padded_inputs() / step_inputs),
+        weights_(
+            reinterpret_cast<const uint4*>(w.data + std::size_t(tile) * w.layout.tile_bytes())),
+        rows_(reinterpret_cast<const uint2*>(rows)) {}
+
+  __device__ int steps() const { return steps_; }
+
+  /// Of step `step` into place `place` of the ring; nothing behind `end`.
+  __device__ void fetch(int step, int end, int place) {
+    if (step < end) {
+      ptx::copy_async<16>(&ring_[place].weights[lane_],
+                          weights_ + std::size_t(step) * warp_lanes + std::size_t(lane_));
+      for (int t = 0; t < row_tiles; ++t) {
+        const int row = first_row_ + t * tile_rows;
+        const std::size_t from =
+            (std::size_t(row / tile_rows) * std::size_t(steps_) + std::size_t(step)) * warp_lanes;
+        const bool wanted = row + lane_ / 4 < row_count_;
+        ptx::copy_async<8>(&ring_[place].rows[t][lane_],
+                           rows_ + (wanted ? from + std::size_t(lane_) : 0), wanted);
+      }
+    }
+    ptx::commit_copies();
+  }
+
+  __device__ void multiply(int place, float (&sums)[row_tiles][4]) const {
+    const uint4 weights = ring_[place].weights[lane_];
+    for (int t = 0; t < row_tiles; ++t)
+      ptx::multiply_add(sums[t], weights, ring_[place].rows[t][lane_]);
+  }
+
+private:
+  Stage (&ring_)[stages];
+  int lane_;
+  int first_row_;
+  int row_count_;
+  int steps_;
+  const uint4* weights_;
+  const uint2* rows_;
+};
+
+/// blockIdx: x: rows in groups of 8 row_tiles, y: tile of outputs. Groups of rows that read the
+/// same weights run side by side.
+template <int row_tiles>
+__global__ void __launch_bounds__(product_threads)
+    product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add) {
+  auto& shared = ptx::shared_memory<ProductShared<row_tiles>>();
+  constexpr int stages = stages_of(row_tiles);
+  constexpr int group = tile_rows * row_tiles;
+  const int chain = warp_index();
+  const int first_row = int(blockIdx.x) * group;
+  const int tile = int(blockIdx.y);
+  Feed<row_tiles> feed(shared.ring[chain], w, tile, staged, first_row, out.rows);
+  const int begin = feed.steps() * chain / chains;
+  const int end = feed.steps() * (chain + 1) / chains;
+
+  float sums[row_tiles][4] = {};
+  for (int ahead = 0; ahead < stages - 1; ++ahead)
+    feed.fetch(begin + ahead, end, ahead);
+  for (int step = begin, place = 0; step < end; ++step) {
+    ptx::wait_for_copies<stages - 2>();
+    feed.multiply(place, sums);
+    const int freed = place == 0 ? stages - 1 : place - 1; // Read in the last round.
+    feed.fetch(step + stages - 1, end, freed);
+    place = place + 1 == stages ? 0 : place + 1;
+  }
+
+  const int g = lane_index() / 4;
+  const int t = lane_index() % 4;
+  for (int i = 0; i < row_tiles; ++i)
+    for (int j = 0; j < 4; ++j)
+      shared.sums[chain][i * tile_rows + 2 * t + j % 2][g + j / 2 * 8] = sums[i][j];
+  __syncthreads();
+  for (int i = int(threadIdx.x); i < group * tile_outputs; i += product_threads) {
+    const int row = i / tile_outputs;
+    const int output = tile * tile_outputs + i % tile_outputs;
+    if (first_row + row >= out.rows || output >= w.layout.outputs)
+      continue;
+    float sum = shared.sums[0][row][i % tile_outputs];
+    for (int c = 1; c < chains; ++c)
+      sum += shared.sums[c][row][i % tile_outputs];
+    store(out, first_row + row, output, sum, w.bias, add);
+  }
+}
+
+template <int row_tiles>
+cudaError_t launch_product(cudaStream_t stream, Tensor out, StagedRows staged,
+                           const PackedWeight& w, bool add) {
+  const dim3 grid(unsigned(divide_up(out.rows, row_tiles * tile_rows)), unsigned(w.layout.tiles()));
+  return launch(stream, grid, product_threads, sizeof(ProductShared<row_tiles>), product<row_tiles>,
+                out, staged.data, w, add);
+}
+
+// f32 and f16: exact products, each added in f32. A warp makes one output; lanes stride over the
+// inputs.
+
+constexpr int exact_rows = 8;
+
+/// 16 bytes of weights.
+template <class Element>
+struct alignas(sizeof(uint4)) Vector {
+  static constexpr int width = int(sizeof(uint4) / sizeof(Element));
+  Element elements[width];
+};
+__device__ __forceinline__ float exact(float value) {
+  return value;
+}
+__device__ __forceinline__ float exact(base::f16 value) {
+  return base::to_float(value);
+}
+
+/// blockIdx: x: outputs in groups of the block's warps, y: rows in groups of 8.
+template <class Element>
+__global__ void __launch_bounds__(product_threads)
+    exact_product(Tensor out, Tensor in, PackedWeight w, bool add) {
+  constexpr int width = Vector<Element>::width;
+  const int output = int(blockIdx.x) * chains + warp_index();
+  const int first_row = int(blockIdx.y) * exact_rows;
+  if (output >= w.layout.outputs)
+    return;
+  const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes();
+  const auto* weights =
+      reinterpret_cast<const Element*>(tile) + weight_element(w.layout, output % tile_outputs, 0);
+  float sums[exact_rows] = {};
+  for (int first = lane_index() * width; first < w.layout.inputs; first += warp_lanes * width) {
+    const auto vector = *reinterpret_cast<const Vector<Element>*>(weights + first);
+    for (int i = 0; i < width; ++i)
+      for (int r = 0; r < exact_rows; ++r)
+        if (first + i < w.layout.inputs && first_row + r < in.rows)
+          sums[r] = fmaf(in.row(first_row + r)[first + i], exact(vector.elements[i]), sums[r]);
+  }
+  for (int r = 0; r < exact_rows && first_row + r < out.rows; ++r) {
+    const float sum = warp_reduce(sums[r], Add());
+    if (lane_index() == 0)
+      store(out, first_row + r, output, sum, w.bias, add);
+  }
+}
+
+} // namespace
+
+cudaError_t linear(cudaStream_t stream, Tensor out, Tensor in, StagedRows staged,
+                   const PackedWeight& w, bool add) {
+  const dim3 exact_grid(unsigned(divide_up(w.layout.outputs, chains)),
+                        unsigned(divide_up(out.rows, exact_rows)));
+  switch (w.layout.dtype) {
+  case DType::f32:
+    return launch(stream, exact_grid, product_threads, 0, exact_product<float>, out, in, w, add);
+  case DType::f16:
+    return launch(stream, exact_grid, product_threads, 0, exact_product<base::f16>, out, in, w,
+                  add);
+  case DType::bf16: break;
+  }
+  const int tiles = divide_up(out.rows, tile_rows);
+  if (tiles <= 1)
+    return launch_product<1>(stream, out, staged, w, add);
+  if (tiles <= 2)
+    return launch_product<2>(stream, out, staged, w, add);
+  if (tiles <= 4)
+    return launch_product<4>(stream, out, staged, w, add);
+  return launch_product<8>(stream, out, staged, w, add);
+}
+
+} // namespace paceline::gpu::cuda::kernels

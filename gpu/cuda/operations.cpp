@@ -1,0 +1,204 @@
+#include "gpu/cuda/operations.hpp"
+
+#include "gpu/cuda/weight.hpp"
+#include "gpu/thread_lane.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+const kernels::PackedWeight& packed(const Weight& w) {
+  assert(dynamic_cast<const DeviceWeight*>(&w) && "a weight of another device");
+  return static_cast<const DeviceWeight&>(w).packed();
+}
+
+bool same(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride;
+}
+
+kernels::Cache cache_of(const KvLayer& cache) {
+  return kernels::Cache::of(cache.pool->page(0), cache.pool->shape().page_bytes(), cache.layout,
+                            cache.layer);
+}
+
+} // namespace
+
+CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream)
+    : context_(std::move(context)), stream_(stream), done_(make_event()),
+      arguments_(context_, stream_), staged_memory_(context_), attention_memory_(context_),
+      row_memory_(context_) {}
+
+void CudaOperations::begin() {
+  arguments_.begin();
+  staged_memory_.begin();
+  attention_memory_.begin();
+  row_memory_.begin();
+  sent_rows_.clear();
+  results_.clear();
+  staged_ = {};
+}
+
+// The one wait of a piece.
+void CudaOperations::finish() {
+  PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
+  Pause pause;
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(done_.get());
+    if (state == cudaSuccess)
+      break;
+    if (state != cudaErrorNotReady)
+      throw CudaError(state, "what a step enqueued");
+    pause.rest();
+  }
+  for (const auto& give : results_)
+    give();
+  results_.clear();
+}
+
+void CudaOperations::abandon() noexcept {
+  (void)cudaStreamSynchronize(stream_);
+  results_.clear();
+  staged_ = {};
+}
+
+void CudaOperations::embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
+                           float scale) {
+  assert(out.rows == int(tokens.size()) && out.cols == table.inputs());
+  staged_ = {};
+  const std::int32_t* ids = arguments_.put(tokens);
+  arguments_.send();
+  PACELINE_CUDA_CHECK(kernels::embed(stream_, out, packed(table), ids, scale));
+}
+
+// Who makes the rows of a product writes them along as the product wants them.
+kernels::StagedRows CudaOperations::stage_with(Tensor out) {
+  staged_ = {};
+  if (!stages_ || out.rows == 0)
+    return {};
+  auto* data = staged_memory_.at_least(kernels::staged_bytes(out.rows, out.cols));
+  staged_ = out;
+  return {reinterpret_cast<std::uint16_t*>(data)};
+}
+
+void CudaOperations::rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  const kernels::StagedRows staged = stage_with(out);
+  PACELINE_CUDA_CHECK(kernels::rms_norm(stream_, out, in, weight, epsilon, false, staged));
+}
+
+void CudaOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::rms_norm(stream_, out, in, weight, epsilon, true));
+}
+
+void CudaOperations::linear(Tensor out, Tensor in, const Weight& w) {
+  product(out, in, w, false);
+}
+
+void CudaOperations::linear_add(Tensor out, Tensor in, const Weight& w) {
+  product(out, in, w, true);
+}
+
+void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
+  assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
+  if (out.rows == 0)
+    return;
+  kernels::StagedRows rows;
+  stages_ = w.dtype() == DType::bf16;
+  if (stages_) {
+    const bool there = same(staged_, in);
+    auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
+    rows = {reinterpret_cast<std::uint16_t*>(data)};
+    if (!there)
+      PACELINE_CUDA_CHECK(kernels::stage(stream_, rows, in));
+    staged_ = in;
+  }
+  PACELINE_CUDA_CHECK(kernels::linear(stream_, out, in, rows, packed(w), add));
+}
+
+kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout& layout) {
+  for (const SentRows& sent : sent_rows_)
+    if (sent.map == &map && sent.rows.count == map.rows() && sent.heads == heads &&
+        sent.kv_heads == layout.kv_heads)
+      return sent.rows;
+  kernels::Rows rows;
+  rows.count = map.rows();
+  rows.sequence = arguments_.put(std::span(map.sequence));
+  rows.position = arguments_.put(std::span(map.position));
+  std::size_t pages = 0;
+  const auto first_page = arguments_.take<std::int32_t>(map.pages.size());
+  for (std::size_t s = 0; s < map.pages.size(); ++s) {
+    first_page[s] = std::int32_t(pages);
+    pages += map.pages[s].size();
+  }
+  const auto table = arguments_.take<std::uint32_t>(pages);
+  auto* next = table.host;
+  for (const auto& sequence : map.pages)
+    next = std::copy(sequence.begin(), sequence.end(), next);
+  const auto tiles = kernels::tile_rows_of(map.sequence, heads, layout.kv_heads);
+  rows.first_page = first_page.device;
+  rows.pages = table.device;
+  rows.tiles = arguments_.put(std::span(tiles));
+  rows.tile_count = int(tiles.size());
+  for (const std::int32_t position : map.position)
+    rows.context = std::max(rows.context, int(position) + 1);
+  arguments_.send();
+  sent_rows_.push_back({&map, heads, layout.kv_heads, rows});
+  return rows;
+}
+
+void CudaOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope,
+                                const HeadNorms& norms, const RowMap& rows, const KvLayer& cache) {
+  assert(qkv.rows == rows.rows() &&
+         qkv.cols == (heads + 2 * cache.layout.kv_heads) * cache.layout.head_dim);
+  staged_ = {};
+  const kernels::Rows sent = send(rows, heads, cache.layout);
+  PACELINE_CUDA_CHECK(kernels::rope_store(stream_, qkv, heads, rope, norms, sent, cache_of(cache)));
+}
+
+void CudaOperations::attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
+                               const RowMap& rows, const KvLayer& cache) {
+  assert(out.rows == rows.rows() && out.cols == heads * cache.layout.head_dim);
+  const kernels::Rows sent = send(rows, heads, cache.layout);
+  const kernels::Cache pages = cache_of(cache);
+  std::byte* workspace = attention_memory_.at_least(
+      kernels::attention_workspace(sent.count, sent.tile_count, heads, pages, sent.context));
+  staged_ = {};
+  const kernels::StagedRows staged =
+      out.cols % kernels::step_inputs == 0 ? stage_with(out) : kernels::StagedRows{};
+  PACELINE_CUDA_CHECK(
+      kernels::attention(stream_, out, qkv, heads, options, sent, pages, workspace, staged));
+}
+
+void CudaOperations::gate(Tensor out, Tensor in, Activation activation) {
+  assert(out.rows == in.rows && in.cols == 2 * out.cols);
+  const kernels::StagedRows staged = stage_with(out);
+  PACELINE_CUDA_CHECK(kernels::gate(stream_, out, in, activation, staged));
+}
+
+void CudaOperations::soft_cap(Tensor x, float cap) {
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::soft_cap(stream_, x, cap));
+}
+
+void CudaOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) {
+  assert(out.rows == int(rows.size()) && out.cols == in.cols);
+  staged_ = {};
+  const std::int32_t* sent = arguments_.put(rows);
+  arguments_.send();
+  PACELINE_CUDA_CHECK(kernels::gather(stream_, out, in, sent));
+}
+
+void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {
+  if (pages.empty())
+    return;
+  const PageCopy* copies = arguments_.put(pages);
+  arguments_.send();
+  PACELINE_CUDA_CHECK(kernels::copy_pages(stream_, pool.page(0), pool.shape().page_bytes(), copies,
+                                          int(pages.size())));
+}
+
+} // namespace paceline::gpu::cuda

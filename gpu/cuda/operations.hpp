@@ -1,0 +1,91 @@
+// Operations on a GPU: checks, what kernels have to be told, and their launches on one stream.
+#pragma once
+
+#include "gpu/cuda/arguments.hpp"
+#include "gpu/cuda/context.hpp"
+#include "gpu/cuda/kernels.hpp"
+#include "gpu/operations.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace paceline::gpu::cuda {
+
+/// One rank; what a call enqueues runs in the stream's order. Threads: the lane's. All operations
+/// throw CudaError, or std::runtime_error where memory runs out.
+class CudaOperations final : public Operations {
+public:
+  /// Of the current device.
+  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream);
+
+  /// Before a piece's operations; nothing of an earlier piece is at work.
+  void begin();
+  /// Waits for all that the piece enqueued, then gives tasks their results.
+  void finish();
+  /// Instead of `finish`, when an operation threw: waits, and drops the results.
+  void abandon() noexcept;
+
+  int rank() const override { return 0; }
+  int ranks() const override { return 1; }
+  void barrier() override {}
+
+  void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
+             float scale) override;
+  void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void linear(Tensor out, Tensor in, const Weight& w) override;
+  void linear_add(Tensor out, Tensor in, const Weight& w) override;
+  void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
+                  const RowMap& rows, const KvLayer& cache) override;
+  void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
+                 const RowMap& rows, const KvLayer& cache) override;
+  void gate(Tensor out, Tensor in, Activation activation) override;
+  void soft_cap(Tensor x, float cap) override;
+  void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
+  void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
+
+  void propose(std::span<ProposeTask> tasks) override;
+  void verify(std::span<VerifyTask> tasks) override;
+  void score(std::span<ScoreTask> tasks) override;
+
+private:
+  /// A RowMap as it was sent in this piece; layer after layer takes the same.
+  struct SentRows {
+    const RowMap* map = nullptr;
+    int heads = 0;
+    int kv_heads = 0;
+    kernels::Rows rows;
+  };
+  /// What the rows of one task have in common, in the GPU's memory.
+  struct SentTask {
+    kernels::Warping warping;
+    kernels::History history;
+    bool adjusts = false;   ///< Biases or penalties change its logits,
+    bool penalises = false; ///< which wants counts of tokens.
+  };
+  class RowScratch;
+
+  void product(Tensor out, Tensor in, const Weight& w, bool add);
+  kernels::StagedRows stage_with(Tensor out);
+  kernels::Rows send(const RowMap& rows, int heads, const KvLayout& layout);
+  SentTask send(const sampling::Warping& warping, const sampling::History& history);
+
+  std::shared_ptr<Context> context_;
+  cudaStream_t stream_;
+  Event done_;
+  Arguments arguments_;
+  DeviceScratch staged_memory_;
+  DeviceScratch attention_memory_;
+  DeviceScratch row_memory_; ///< Distributions, adjusted logits and counts of judged rows.
+
+  std::vector<SentRows> sent_rows_;
+  /// The tensor whose rows are in staged_memory_; data is null: none.
+  Tensor staged_;
+  /// Whether the last product was of bf16, as the next one will be: then who makes rows stages
+  /// them.
+  bool stages_ = false;
+  std::vector<std::function<void()>> results_; ///< To be given to tasks, in this order.
+};
+
+} // namespace paceline::gpu::cuda

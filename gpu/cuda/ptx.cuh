@@ -1,0 +1,62 @@
+// The instructions that have no name in CUDA C++, and the only inline assembly. The emulation in
+// tests/gpu/cuda_emulation has this header's twin for a host compiler.
+#pragma once
+
+#include <cstdint>
+#include <cuda_runtime.h>
+
+namespace paceline::gpu::cuda::ptx {
+
+/// A block's shared memory, as large as its launch says, as one struct. What it holds at first is
+/// unknown.
+template <class T>
+__device__ __forceinline__ T& shared_memory() {
+  extern __shared__ __align__(16) unsigned char paceline_shared_memory[];
+  return *reinterpret_cast<T*>(paceline_shared_memory);
+}
+
+/// d += a b for a: [16][16] and b: [16][8], both bf16, and d: [16][8], f32. With g = lane / 4 and
+/// t = lane % 4 a lane holds (PTX ISA, mma.m16n8k16):
+///   a: x = (g, 2t), (g, 2t + 1); y = the same of row g + 8; z, w = these two at columns + 8;
+///   b: x = (2t, g), (2t + 1, g); y = the same at rows + 8;
+///   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
+/// The lower half of a word is the first of a pair.
+__device__ __forceinline__ void multiply_add(float (&d)[4], uint4 a, uint2 b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
+}
+
+/// Begins to copy `bytes` (8 or 16, both sides aligned to them) from global to shared memory, or
+/// zeros where the source is not wanted: it is then not read.
+template <int bytes>
+__device__ __forceinline__ void copy_async(void* shared, const void* global, bool wanted = true) {
+  static_assert(bytes == 8 || bytes == 16);
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const int size = wanted ? bytes : 0;
+  if constexpr (bytes == 16) // Past the first cache, where nothing would find it again.
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(global), "r"(size)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                 :
+                 : "r"(to), "l"(global), "r"(size)
+                 : "memory");
+}
+
+/// Closes a group of this thread's copies; an empty one counts too.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+/// Waits until all of this thread's groups but the last `pending` have arrived. Other threads see
+/// them after a barrier behind that.
+template <int pending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+} // namespace paceline::gpu::cuda::ptx

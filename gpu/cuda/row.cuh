@@ -1,0 +1,356 @@
+// Passes of one block over one row of logits or probabilities, and the order among its tokens: the
+// highest value first, the lower id first among equals, as in sampling/nucleus.hpp. All threads of
+// the block call a function together and get the same result.
+#pragma once
+
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+#include "sampling/row_kernels.hpp"
+#include "sampling/rules_core.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace paceline::gpu::cuda::kernels {
+
+using Mass = unsigned long long;
+
+/// std::min by value: device code has no address of a host's constant.
+template <class T>
+__device__ __forceinline__ T lower_of(T a, T b) {
+  return b < a ? b : a;
+}
+
+inline constexpr float greatest = std::numeric_limits<float>::max();
+inline constexpr int pool_max = 2048;
+
+struct RowShared {
+  double sums[block_warps_max];
+  Mass masses[block_warps_max];
+  std::uint32_t words[block_warps_max];
+  Scored scored[block_warps_max];
+  double inversion[vocabulary_max / sampling::inversion_block];
+  float pool_values[pool_max];
+  std::int32_t pool_ids[pool_max];
+  std::int32_t pool_count;
+  std::int32_t token; ///< Drawn by one thread for all.
+};
+
+/// Values in their order as unsigned numbers, NaN the highest; both zeros are one.
+__device__ __forceinline__ std::uint32_t key_of(float x) {
+  if (x != x)
+    return ~0u;
+  const auto bits = std::bit_cast<std::uint32_t>(x == 0 ? 0.0f : x);
+  return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float value_of(std::uint32_t key) {
+  return std::bit_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+}
+
+/// exp(x) for x <= 0, 0 where that is no normal number: the steps of sampling/row_kernels.cpp, so
+/// that both come to the same weights.
+__device__ __forceinline__ float exp_of_negative(float x) {
+  constexpr float shift = 0x1.8p23f;
+  const float shifted = fmaf(x, 1.44269504f, shift);
+  const float whole = shifted - shift;
+  float r = fmaf(-whole, 0.693359375f, x);
+  r = fmaf(-whole, -2.12194440e-4f, r);
+  const float r2 = r * r;
+  const float low = fmaf(r2, fmaf(r, 1.0f / 6, 0.5f), r + 1);
+  const float high = fmaf(r2, fmaf(r, 1.0f / 5040, 1.0f / 720), fmaf(r, 1.0f / 120, 1.0f / 24));
+  const float sum = fmaf(r2 * r2, high, low);
+  const auto power =
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3F800000u);
+  return x >= -87 ? sum * power : 0.0f;
+}
+
+__device__ __forceinline__ float weight_of(float x, sampling::row::Exponential e) {
+  return exp_of_negative((x - e.highest) * e.rate);
+}
+__device__ __forceinline__ Mass mass_of(float x, sampling::row::Exponential e) {
+  return Mass(floorf(weight_of(x, e) * float(1 / sampling::row::mass_unit)));
+}
+
+/// A row as a block sees it: +infinity is the greatest finite value.
+class Row {
+public:
+  __device__ Row(const float* values, int size, RowShared& shared)
+      : values_(values), size_(size), shared_(shared) {}
+
+  __device__ int size() const { return size_; }
+  __device__ RowShared& shared() const { return shared_; }
+  __device__ float operator[](int i) const {
+    const float x = values_[i];
+    return lower_of(x, greatest);
+  }
+
+  template <class Function>
+  __device__ void each(Function function) const {
+    for (int i = int(threadIdx.x); i < size_; i += int(blockDim.x))
+      function(i, (*this)[i]);
+  }
+  __device__ double total(double mine) const { return block_reduce(mine, Add(), shared_.sums); }
+  __device__ Mass total(Mass mine) const { return block_reduce(mine, Add(), shared_.masses); }
+  __device__ Scored first(Scored mine) const { return block_reduce(mine, First(), shared_.scored); }
+  /// Its highest value; NaN if there is one.
+  __device__ float highest() const {
+    std::uint32_t most = 0;
+    each([&](int, float x) { most = std::max(most, key_of(x)); });
+    const auto higher = [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); };
+    return value_of(block_reduce(most, higher, shared_.words));
+  }
+
+private:
+  const float* values_;
+  int size_;
+  RowShared& shared_;
+};
+
+/// Where a row is cut: values above that of `key` stay, and of those equal to it the first `ties`,
+/// which are those up to `last_tie`.
+struct Cut {
+  std::uint32_t key = 0;
+  Mass ties = 0;
+  std::int32_t last_tie = std::numeric_limits<std::int32_t>::max();
+
+  __device__ bool keeps(int id, float x) const {
+    const std::uint32_t k = key_of(x);
+    return k > key || (k == key && id <= last_tie);
+  }
+};
+
+/// Those tokens of a row that a cut can lie among: copied to shared memory where they are few.
+class Pool {
+public:
+  __device__ explicit Pool(const Row& row) : row_(row) {}
+
+  /// Takes what is at least `least` and drops what was taken before.
+  __device__ void collect(float least) {
+    RowShared& s = row_.shared();
+    __syncthreads();
+    if (threadIdx.x == 0)
+      s.pool_count = 0;
+    __syncthreads();
+    row_.each([&](int id, float x) {
+      if (!(x >= least))
+        return;
+      const int place = atomicAdd(&s.pool_count, 1);
+      if (place >= pool_max)
+        return;
+      s.pool_values[place] = x;
+      s.pool_ids[place] = id;
+    });
+    __syncthreads();
+    few_ = s.pool_count <= pool_max;
+    count_ = s.pool_count;
+    lowest_ = key_of(least);
+  }
+  __device__ void take_all() {
+    few_ = false;
+    lowest_ = key_of(-INFINITY);
+  }
+
+  /// function(id, value), in no order that is known.
+  template <class Function>
+  __device__ void each(Function function) const {
+    if (!few_)
+      return row_.each(function);
+    const RowShared& s = row_.shared();
+    for (int i = int(threadIdx.x); i < count_; i += int(blockDim.x))
+      function(s.pool_ids[i], s.pool_values[i]);
+  }
+  /// of(id, value), summed. Whole numbers: their order leaves no mark.
+  template <class Of>
+  __device__ Mass total(Of of) const {
+    Mass mine = 0;
+    each([&](int id, float x) { mine += of(id, x); });
+    return row_.total(mine);
+  }
+  __device__ std::uint32_t lowest() const { return lowest_; }
+  __device__ int row_size() const { return row_.size(); }
+
+private:
+  const Row& row_;
+  bool few_ = false;
+  int count_ = 0;
+  std::uint32_t lowest_ = 0;
+};
+
+/// The highest key at which `from(key)`, which grows as keys fall, reaches `goal`; from(lowest)
+/// does.
+template <class From>
+__device__ std::uint32_t highest_reaching(std::uint32_t lowest, double goal, From from) {
+  Mass low = lowest;
+  for (Mass high = Mass(1) << 32; high - low > 1;) {
+    const Mass middle = low + (high - low) / 2;
+    if (double(from(std::uint32_t(middle))) >= goal)
+      low = middle;
+    else
+      high = middle;
+  }
+  return std::uint32_t(low);
+}
+
+/// The id of the last tie where not all tokens of the key stay.
+__device__ inline std::int32_t last_tie_of(const Pool& pool, const Cut& cut) {
+  const auto ties_up_to = [&](std::int32_t last) {
+    return pool.total([&](int id, float x) { return Mass(key_of(x) == cut.key && id <= last); });
+  };
+  constexpr std::int32_t all = std::numeric_limits<std::int32_t>::max();
+  if (ties_up_to(all) <= cut.ties)
+    return all;
+  std::int32_t low = -1; // Up to here there are too few.
+  for (std::int32_t high = pool.row_size() - 1; high - low > 1;) {
+    const std::int32_t middle = low + (high - low) / 2;
+    if (ties_up_to(middle) < cut.ties)
+      low = middle;
+    else
+      high = middle;
+    if (high - low <= 1)
+      return high;
+  }
+  return low + 1;
+}
+
+/// The first k tokens. 0 < k < row.size(). pool: receives what may be among them.
+__device__ inline Cut top_k_cut(const Row& row, Pool& pool, int k) {
+  pool.take_all();
+  if (k <= int(blockDim.x)) { // At least k tokens reach the k-th of the threads' highest.
+    float mine = -INFINITY;
+    row.each([&](int, float x) { mine = fmaxf(mine, x); });
+    const std::uint32_t own = key_of(mine);
+    const std::uint32_t bound =
+        highest_reaching(key_of(-INFINITY), double(k),
+                         [&](std::uint32_t key) { return row.total(Mass(own >= key)); });
+    pool.collect(value_of(bound));
+  }
+  Cut cut;
+  cut.key = highest_reaching(pool.lowest(), double(k), [&](std::uint32_t key) {
+    return pool.total([&](int, float x) { return Mass(key_of(x) >= key); });
+  });
+  cut.ties = Mass(k) - pool.total([&](int, float x) { return Mass(key_of(x) > cut.key); });
+  cut.last_tie = last_tie_of(pool, cut);
+  return cut;
+}
+
+/// The shortest run of first tokens whose mass reaches the share top_p of what `cut` keeps. pool:
+/// holds all that it keeps, which is empty for a cut that keeps everything.
+__device__ inline Cut top_p_cut(const Row& row, Pool& pool, float top_p,
+                                sampling::row::Exponential e, const Cut& cut, bool is_cut) {
+  if (!is_cut)
+    pool.take_all();
+  const auto mass = [&](int id, float x) { return cut.keeps(id, x) ? mass_of(x, e) : Mass(0); };
+  const Mass total = pool.total(mass);
+  const double goal = std::max(double(top_p) * double(total), 1.0); // At least the likeliest token.
+  if (!is_cut) {
+    // Tokens so unlikely that all of them together could not fill what may be missing.
+    const double share = (double(total) - goal) / double(row.size()) * sampling::row::mass_unit;
+    if (share > 0)
+      pool.collect(e.highest + float(log(share)) / e.rate);
+    if (double(pool.total(mass)) < goal)
+      pool.take_all();
+  }
+  Cut inner;
+  inner.key = highest_reaching(pool.lowest(), goal, [&](std::uint32_t key) {
+    return pool.total([&](int id, float x) { return key_of(x) >= key ? mass(id, x) : Mass(0); });
+  });
+  const Mass above =
+      pool.total([&](int id, float x) { return key_of(x) > inner.key ? mass(id, x) : Mass(0); });
+  const Mass each = mass_of(value_of(inner.key), e);
+  inner.ties = Mass(ceil((goal - double(above)) / double(each)));
+  inner.last_tie =
+      std::min(last_tie_of(pool, inner), inner.key == cut.key ? cut.last_tie : inner.last_tie);
+  return inner;
+}
+
+// ---- Draws -------------------------------------------------------------------------------------
+
+struct PlainRow {
+  const float* p;
+  const double* sums; ///< Of whole blocks of the inversion.
+  PACELINE_HOST_DEVICE float weight(std::size_t i) const { return p[i]; }
+  PACELINE_HOST_DEVICE double sum(std::size_t first, std::size_t) const {
+    return sums[first / sampling::inversion_block];
+  }
+};
+struct ResidualRow {
+  const float* p;
+  const float* q;
+  const double* sums;
+  PACELINE_HOST_DEVICE float weight(std::size_t i) const { return sampling::residual(p[i], q[i]); }
+  PACELINE_HOST_DEVICE double sum(std::size_t first, std::size_t) const {
+    return sums[first / sampling::inversion_block];
+  }
+};
+
+/// sampling::invert by a block: warps sum, one thread looks for the token. -1: no mass.
+template <class Weights>
+__device__ std::int32_t invert(const Weights& weights, int size, double u, RowShared& shared) {
+  constexpr int block = int(sampling::inversion_block);
+  const int warps = int(blockDim.x) / warp_lanes;
+  for (int b = warp_index(); b * block < size; b += warps) {
+    double sum = 0;
+    for (int i = b * block + lane_index(); i < std::min(size, (b + 1) * block); i += warp_lanes)
+      sum += double(weights.weight(std::size_t(i)));
+    sum = warp_reduce(sum, Add());
+    if (lane_index() == 0)
+      shared.inversion[b] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0)
+    shared.token = sampling::invert(weights, std::size_t(size), u);
+  __syncthreads();
+  return shared.token;
+}
+
+__device__ inline std::int32_t draw(const float* p, int size, const sampling::DrawKey& key,
+                                    RowShared& shared) {
+  return invert(PlainRow{p, shared.inversion}, size, sampling::uniform(key), shared);
+}
+
+/// sampling::draw_coupled by a block: each thread holds a race of its own first.
+__device__ inline std::int32_t race(const float* p, int size, const sampling::DrawKey& key,
+                                    RowShared& shared) {
+  Scored leader{0, -1}; // Scores are negative: the lowest time comes first.
+  for (int group = int(threadIdx.x); group * 4 < size; group += int(blockDim.x)) {
+    const sampling::PhiloxBlock noise = sampling::noise(key, std::uint32_t(group));
+    for (int token = group * 4; token < std::min(size, group * 4 + 4); ++token) {
+      // -log(1 - v) >= v: most are out of it without their logarithm.
+      const double least = double(noise.word[token % 4]) * 0x1p-32;
+      if (!(p[token] > 0) || (leader.id >= 0 && least > -leader.score * double(p[token])))
+        continue;
+      const Scored mine{-sampling::race_score(key, std::uint32_t(token), p[token]), token};
+      leader = First()(leader, mine);
+    }
+  }
+  return block_reduce(leader, First(), shared.scored).id;
+}
+
+/// The first `count` of those tokens for which score_of(i) gives an id, in order. give(place, who)
+/// is called on all threads. Returns how many there are.
+template <class ScoreOf, class Give>
+__device__ int first_of(const Row& row, int count, ScoreOf score_of, Give give) {
+  const auto best_behind = [&](Scored last) { // Of this thread's tokens.
+    Scored best{0, -1};
+    row.each([&](int i, float x) {
+      const Scored own = score_of(i, x);
+      if (last.id < 0 || comes_before(last, own))
+        best = First()(best, own);
+    });
+    return best;
+  };
+  Scored mine = best_behind({0, -1});
+  for (int place = 0; place < count; ++place) {
+    const Scored who = row.first(mine);
+    if (who.id < 0)
+      return place;
+    give(place, who);
+    if (who.id == mine.id)
+      mine = best_behind(who);
+  }
+  return count;
+}
+
+} // namespace paceline::gpu::cuda::kernels

@@ -1,0 +1,53 @@
+// What CUDA is there: this build's toolkit, the driver, and each GPU with its links.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::cuda {
+
+/// "13.0"
+struct Version {
+  int major = 0;
+  int minor = 0;
+};
+inline std::string to_string(Version v) {
+  return std::to_string(v.major) + "." + std::to_string(v.minor);
+}
+
+/// How one GPU reaches another.
+struct Link {
+  int to = 0;
+  bool peer = false;    ///< Reads and writes its memory directly.
+  bool atomics = false; ///< Native ones over the link, as NVLink has them.
+  int rank = 0;         ///< Relative performance as the driver ranks it, 0 being the best.
+};
+
+struct Gpu {
+  int index = 0; ///< Of its name, "cuda:0".
+  std::string model;
+  std::string pci; ///< "0000:17:00.0"
+  Version capability;
+  int multiprocessors = 0;
+  std::size_t memory_total = 0;
+  std::size_t memory_free = 0;
+  std::vector<Link> links;       ///< To every other.
+  std::optional<Error> unusable; ///< Why it cannot be opened.
+};
+
+struct Survey {
+  std::optional<Version> toolkit; ///< Of this build; none: built without CUDA.
+  std::vector<int> architectures; ///< That this build has kernels for: 80, 86, ...
+  std::optional<Version> driver;  ///< The newest CUDA it supports; none: not installed.
+  std::vector<Gpu> gpus;
+  std::optional<Error> unusable; ///< Why there is no GPU at all.
+};
+
+/// Looks anew at each call. Creates contexts on the GPUs, to ask for their free memory.
+Survey survey();
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,41 @@
+#include "gpu/tensor.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::gpu {
+
+const char* to_string(DType t) noexcept {
+  switch (t) {
+  case DType::f32: return "f32";
+  case DType::f16: return "f16";
+  case DType::bf16: return "bf16";
+  }
+  return "f32";
+}
+
+Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {
+  if (parts.empty() || parts[0].cols <= 0)
+    return fail(ErrorCode::invalid_argument, "a weight without elements");
+  WeightStack stack{parts[0].dtype, 0, parts[0].cols, {}};
+  bool biased = false;
+  for (const HostMatrix& part : parts) {
+    if (part.cols != stack.inputs || part.dtype != stack.dtype || part.rows <= 0)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("cannot pack a {} x {} matrix of {} below one of {} columns of {}",
+                              part.rows, part.cols, to_string(part.dtype), stack.inputs,
+                              to_string(stack.dtype)));
+    stack.outputs += part.rows;
+    biased |= part.bias != nullptr;
+  }
+  stack.bias.resize(biased ? std::size_t(stack.outputs) : 0);
+  std::ptrdiff_t first = 0;
+  for (const HostMatrix& part : parts) {
+    if (part.bias)
+      std::copy_n(part.bias, part.rows, stack.bias.begin() + first);
+    first += part.rows;
+  }
+  return stack;
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,50 @@
+// A lane with a thread of its own, which takes steps from a queue and has their pieces run.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "gpu/lane.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace paceline::gpu {
+
+/// What runs a lane's pieces. Threads: all members but the destructor on the lane's own.
+class Executor {
+public:
+  virtual ~Executor() = default;
+  virtual void enter() = 0; ///< Once, before anything else.
+  /// Step::run on every rank; its results are there when this returns. When it throws, nothing of
+  /// the piece is at work any more.
+  virtual void run(Step& step) = 0;
+};
+
+struct ThreadLaneOptions {
+  std::string name;
+  std::shared_ptr<base::Timekeeper> time;
+  std::shared_ptr<base::Trace> trace; ///< May be null.
+};
+
+/// Throws std::system_error where there is no thread to be had.
+std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
+                                       std::unique_ptr<Executor> executor);
+
+/// Between two questions to somebody who is not ready: spinning first, then giving the core away,
+/// then asleep for pauses that grow up to limits::waiting_pause_max.
+class Pause {
+public:
+  void rest();
+
+private:
+  int asked_ = 0;
+  std::chrono::microseconds sleep_{2};
+};
+
+/// The arguments of a piece's span in a trace.
+std::string trace_args(const Work& work);
+/// The exception in flight as an error. Call inside a catch block.
+Error current_error();
+
+} // namespace paceline::gpu

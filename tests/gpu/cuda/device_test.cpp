@@ -1,0 +1,199 @@
+// GPUs found, refused and used up: an emulated machine answers as the runtime's documentation says.
+#include "cuda_emulation.hpp"
+#include "gpu/cuda/survey.hpp"
+#include "gpu/device.hpp"
+#include "tests/gpu/support.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <numeric>
+
+using namespace paceline;
+using namespace paceline::gpu;
+
+namespace {
+
+DeviceOptions options() {
+  return {0, std::make_shared<gpu::testing::RealTime>(), nullptr};
+}
+
+/// The machine is as it was when this goes.
+struct Machine {
+  explicit Machine(const cuda_emulation::Options& what) { cuda_emulation::reset(what); }
+  ~Machine() { cuda_emulation::reset({}); }
+};
+
+Error refusal(const char* device) {
+  const auto opened = open_device(device, options());
+  REQUIRE(!opened);
+  CHECK(opened.error().text().find('\n') == std::string::npos);
+  CHECK(opened.error().text().find(device) != std::string::npos);
+  CHECK(!opened.error().hint.empty());
+  return opened.error();
+}
+
+bool says(const Error& error, const char* what) {
+  return error.text().find(what) != std::string::npos;
+}
+
+std::size_t page(std::size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+} // namespace
+
+TEST_CASE("without a driver, with one too old and without a GPU each is said in one line") {
+  cuda_emulation::Options machine;
+  SUBCASE("no driver") {
+    machine.driver_version = 0;
+    const Machine emulated(machine);
+    CHECK(says(refusal("cuda:0"), "driver is not installed"));
+    const auto survey = cuda::survey();
+    CHECK(!survey.driver);
+    CHECK(survey.toolkit);
+    CHECK(survey.gpus.empty());
+    REQUIRE(survey.unusable);
+    CHECK(says(*survey.unusable, "--device cpu"));
+  }
+  SUBCASE("too old a driver") {
+    machine.driver_version = 11080;
+    const Machine emulated(machine);
+    const Error error = refusal("cuda:0");
+    CHECK(says(error, "supports CUDA 11.8"));
+    CHECK(says(error, "update the driver"));
+    CHECK(cuda::survey().driver->major == 11);
+  }
+  SUBCASE("no GPU") {
+    machine.devices = 0;
+    const Machine emulated(machine);
+    CHECK(says(refusal("cuda:0"), "finds no GPU"));
+  }
+}
+
+TEST_CASE("a GPU that is not there is named with those that are") {
+  const Machine emulated({.devices = 3});
+  CHECK(says(refusal("cuda:99"), "cuda:0 to cuda:2"));
+  CHECK(open_device("cuda:2", options()).value()->name() == "cuda:2");
+}
+
+TEST_CASE("a GPU that is too old, or that this build has no kernels for, says so") {
+  const Machine emulated({.capability_major = 7, .capability_minor = 5});
+  CHECK(says(refusal("cuda:0"), "compute capability 7.5"));
+  const auto survey = cuda::survey();
+  REQUIRE(survey.gpus.size() == 1);
+  REQUIRE(survey.gpus[0].unusable);
+  CHECK(says(*survey.gpus[0].unusable, "Ampere"));
+}
+
+TEST_CASE("a survey says what GPUs have, and how they reach each other") {
+  const Machine emulated({.devices = 2, .memory = std::size_t(8) << 30});
+  const auto survey = cuda::survey();
+  CHECK(!survey.unusable);
+  REQUIRE(survey.gpus.size() == 2);
+  for (const auto& gpu : survey.gpus) {
+    CHECK(!gpu.unusable);
+    CHECK(!gpu.model.empty());
+    CHECK(gpu.memory_total == std::size_t(8) << 30);
+    CHECK(gpu.memory_free <= gpu.memory_total);
+    CHECK(gpu.capability.major == 9);
+    CHECK(gpu.multiprocessors > 0);
+    REQUIRE(gpu.links.size() == 1);
+    CHECK(gpu.links[0].to == 1 - gpu.index);
+  }
+}
+
+TEST_CASE("memory comes zeroed from one pool for each GPU, and is counted") {
+  const Machine emulated({});
+  const auto device = open_device("cuda:0", options()).value();
+  const auto again = open_device("cuda:0", options()).value();
+  const std::size_t before = device->memory().available;
+  CHECK(before > 0);
+  CHECK(before < std::size_t(4) << 30); // Some is left to the driver.
+  {
+    const auto buffer = device->allocate(100'000).value();
+    CHECK(buffer->size() == 100'000);
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer->data()) % 256 == 0);
+    CHECK(std::all_of(buffer->data(), buffer->data() + 100'000,
+                      [](std::byte b) { return b == std::byte(0); }));
+    CHECK(again->memory().available == before - 100'000);
+    const auto all = device->allocate(before);
+    REQUIRE(!all);
+    CHECK(all.error().code == ErrorCode::out_of_memory);
+    CHECK(says(all.error(), "cuda:0"));
+    CHECK(says(all.error(), "MiB left"));
+  }
+  CHECK(device->memory().available == before);
+  CHECK(device->allocate(0).has_value());
+}
+
+TEST_CASE("a cache that a GPU has no room for names the option that sizes it") {
+  const Machine emulated({});
+  const auto device = open_device("cuda:0", options()).value();
+  const auto pool = KvPool::create(*device, {16, std::size_t(1) << 20}, 1000);
+  REQUIRE(!pool);
+  CHECK(pool.error().hint.find("--kv-memory") != std::string::npos);
+}
+
+TEST_CASE("what is uploaded in many pieces arrives whole") {
+  const Machine emulated({});
+  const auto device = open_device("cuda:0", options()).value();
+  std::vector<float> values(std::size_t(11) << 20); // Nearly three pieces.
+  std::iota(values.begin(), values.end(), 0.0f);
+  const auto buffer = device->upload(values).value();
+  REQUIRE(buffer->size() == values.size() * sizeof(float));
+  CHECK(std::memcmp(buffer->data(), values.data(), buffer->size()) == 0); // Emulated: the host's.
+  const auto empty = device->upload({});
+  REQUIRE(empty);
+  CHECK((*empty)->size() == 0);
+}
+
+TEST_CASE("matrices of unlike columns or formats are not packed together") {
+  const Machine emulated({});
+  const auto device = open_device("cuda:0", options()).value();
+  const std::vector<float> data(64);
+  const HostMatrix a{DType::f32, data.data(), 2, 16};
+  CHECK(!device->pack(std::vector{a, HostMatrix{DType::f32, data.data(), 2, 8}}));
+  CHECK(!device->pack(std::vector{a, HostMatrix{DType::bf16, data.data(), 2, 16}}));
+  CHECK(!device->pack({}));
+  const auto weight = device->pack(std::vector{a, a}).value();
+  CHECK(weight->outputs() == 4);
+  CHECK(weight->inputs() == 16);
+  CHECK(weight->bytes() >= 4 * 16 * sizeof(float));
+}
+
+TEST_CASE("rows between a GPU and another device lie where both reach them") {
+  const Machine emulated({.devices = 2});
+  const auto cpu = open_device("cpu", options()).value();
+  const auto first = open_device("cuda:0", options()).value();
+  const auto same = open_device("cuda:0", options()).value();
+  const auto second = open_device("cuda:1", options()).value();
+  const std::size_t bytes = 4096;
+  const auto taken = [&](Device& a, Device& b) {
+    const std::size_t before = first->memory().available + second->memory().available;
+    const auto buffer = allocate_between(a, b, bytes).value();
+    return before - first->memory().available - second->memory().available;
+  };
+  CHECK(taken(*first, *same) == bytes);
+  CHECK(taken(*first, *second) == 0);
+  CHECK(taken(*first, *cpu) == 0);
+  CHECK(taken(*cpu, *first) == 0);
+  CHECK(taken(*cpu, *cpu) == 0);
+}
+
+TEST_CASE("a lost GPU gives errors that say so, and the process lives") {
+  const Machine emulated({.devices = 2});
+  const auto device = open_device("cuda:0", options()).value();
+  auto lane = device->open_lane("target").value();
+  const auto buffer = device->allocate(page(1)).value();
+  cuda_emulation::lose(0);
+  const auto more = device->allocate(1);
+  REQUIRE(!more);
+  CHECK(more.error().code == ErrorCode::unavailable);
+  CHECK(says(more.error(), "cuda:0 was lost"));
+  const auto other = device->open_lane("draft");
+  REQUIRE(!other);
+  CHECK(says(other.error(), "cuda:0 was lost"));
+  lane.reset();
+  CHECK(open_device("cuda:1", options()).value()->allocate(1).has_value());
+}

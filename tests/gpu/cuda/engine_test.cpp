@@ -1,0 +1,99 @@
+// Promises 1 and 2 with models on GPUs, emulated or real: the demo pair, whole.
+#include "tests/gpu/cuda/demo_pair.hpp"
+#include "tests/gpu/cuda/gpus.hpp"
+
+#include <array>
+
+using namespace paceline;
+using namespace paceline::testing;
+using gpu::testing::Gpus;
+
+TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and page") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  const auto expected = plain(on("cuda:0"));
+  constexpr std::array modes{SpeculationMode::sync, SpeculationMode::overlap};
+  constexpr std::array chunks{64, 3};
+  constexpr std::array pages{16, 2};
+  std::uint64_t accepted = 0;
+  for (std::size_t turn = 0; turn < modes.size(); ++turn) {
+    CAPTURE(turn);
+    EngineOptions options = on("cuda:0");
+    options.speculation = modes[turn];
+    options.window = 2 + 2 * int(turn);
+    options.prefill_chunk = chunks[turn];
+    options.page_tokens = pages[turn];
+    Engine engine = open_engine(options);
+    const auto answers = ask_all(engine, requests());
+    CHECK(tokens_of(answers) == expected);
+    for (const Answer& answer : answers)
+      accepted += answer.end().speculation.accepted;
+  }
+  CHECK(accepted > 3); // Speculation was at work.
+}
+
+namespace {
+
+void check_pair(const char* target, const char* draft) {
+  CAPTURE(target);
+  CAPTURE(draft);
+  const auto expected = plain(small_on(target));
+  EngineOptions options = small_on(target, draft);
+  options.speculation = SpeculationMode::sync;
+  options.window = 3;
+  Engine engine = open_engine(options);
+  CHECK(tokens_of(ask_all(engine, requests())) == expected);
+  // `rejection` reads the draft's rows on the target's device.
+  Request sampled = requests()[1];
+  sampled.verify = VerifyRule::rejection;
+  const Answer answer = ask(engine, sampled);
+  CHECK(tokens_of({answer})[0].size() == 7);
+  CHECK(answer.end().speculation.accepted > 0);
+  CHECK(!engine.metrics().draft_left_out);
+  CHECK(engine.metrics().restarts == 0);
+}
+
+} // namespace
+
+TEST_CASE("a pair on a GPU and the host, either way round, gives its target's tokens") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  check_pair("cuda:0", "cpu:0");
+  check_pair("cpu:0", "cuda:0");
+}
+
+TEST_CASE("a pair on two GPUs gives its target's tokens") {
+  const Gpus gpus(2);
+  if (gpus.there())
+    check_pair("cuda:1", "cuda:0");
+}
+
+TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {
+  class Repeats final : public Drafter {
+  public:
+    Proposal propose(std::span<const TokenId> context, int most, const DrafterSampling&) override {
+      Proposal proposal;
+      proposal.tokens.assign(std::size_t(most), context.back());
+      return proposal;
+    }
+  };
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  const auto expected = plain(small_on("cuda:0"));
+  EngineOptions options = small_on("cuda:0");
+  options.drafter = std::make_shared<Repeats>();
+  options.speculation = SpeculationMode::sync;
+  options.window = 2;
+  Engine engine = open_engine(options);
+  CHECK(tokens_of(ask_all(engine, requests())) == expected);
+  Request sampled = requests()[1];
+  sampled.verify = VerifyRule::rejection; // Its rows are written by the host.
+  CHECK(ask(engine, sampled).tokens.size() == 7);
+  options.draft_device = "cuda:0";
+  const auto refused = Engine::open(options);
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("cuda:0") != std::string::npos);
+}

@@ -1,0 +1,159 @@
+// A lane on an emulated GPU: order, results, errors, loss, and that a steady round allocates
+// nothing.
+#include "cuda_emulation.hpp"
+#include "gpu/device.hpp"
+#include "gpu/kv_pool.hpp"
+#include "gpu/limits.hpp"
+#include "tests/gpu/support.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::testing;
+
+namespace {
+
+struct Bench {
+  explicit Bench(const cuda_emulation::Options& machine = {}) {
+    cuda_emulation::reset(machine);
+    device = open_device("cuda:0", {0, std::make_shared<RealTime>(), nullptr}).value();
+    lane = device->open_lane("target").value();
+  }
+  ~Bench() {
+    lane.reset();
+    device.reset();
+    CHECK(cuda_emulation::violation().empty());
+    cuda_emulation::reset({});
+  }
+
+  Retirement run(std::function<void(Operations&)> body) const {
+    auto step = std::make_shared<TestStep>(std::move(body));
+    REQUIRE(lane->submit(step));
+    return step->wait();
+  }
+
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Lane> lane;
+};
+
+} // namespace
+
+TEST_CASE("steps on a GPU run in the order of their submission, and say how they ended") {
+  const Bench bench;
+  std::vector<int> order;
+  std::vector<std::shared_ptr<TestStep>> steps;
+  for (int i = 0; i < 8; ++i) {
+    steps.push_back(std::make_shared<TestStep>([&, i](Operations& ops) {
+      CHECK(ops.ranks() == 1);
+      order.push_back(i);
+    }));
+    REQUIRE(bench.lane->submit(steps.back()));
+  }
+  for (const auto& step : steps)
+    CHECK(step->wait().completed);
+  CHECK(order == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(bench.lane->name() == "target cuda:0");
+}
+
+TEST_CASE("a GPU's results are there when the piece has completed") {
+  const Bench bench;
+  const auto in = bench.device->upload(std::vector<float>(1 << 20, 3.0f)).value();
+  const auto out = bench.device->allocate(in->size()).value();
+  const Tensor from = in->tensor(1 << 10, 1 << 10);
+  const Tensor to = out->tensor(1 << 10, 1 << 10);
+  std::vector<std::int32_t> rows(1 << 10);
+  auto step = std::make_shared<TestStep>([&](Operations& ops) { ops.gather(to, from, rows); });
+  bool there = false;
+  step->complete_with = [&](base::TimePoint) { // Emulated memory is the host's.
+    there = std::all_of(to.data, to.data + (1 << 20), [](float x) { return x == 3.0f; });
+  };
+  REQUIRE(bench.lane->submit(step));
+  CHECK(step->wait().completed);
+  CHECK(there);
+}
+
+TEST_CASE("a step that throws on a GPU retires with its error, and the lane goes on") {
+  const Bench bench;
+  const auto memory = bench.device->allocate(4096).value();
+  const Retirement how = bench.run([&](Operations& ops) {
+    ops.soft_cap(memory->tensor(32, 32), 1);
+    throw std::runtime_error("no luck");
+  });
+  CHECK(!how.completed);
+  REQUIRE(how.error);
+  CHECK(how.error->message.find("no luck") != std::string::npos);
+  CHECK(bench.run([](Operations&) {}).completed);
+}
+
+TEST_CASE(
+    "a GPU lost in the middle of a piece fails its step and every later one; the host lives") {
+  const Bench bench({.devices = 2});
+  const auto memory = bench.device->allocate(4096).value();
+  const Retirement how = bench.run([&](Operations& ops) {
+    ops.soft_cap(memory->tensor(32, 32), 1);
+    cuda_emulation::lose(0);
+    ops.soft_cap(memory->tensor(32, 32), 1);
+  });
+  CHECK(!how.completed);
+  REQUIRE(how.error);
+  CHECK(how.error->message.find("soft_cap") != std::string::npos); // The call that failed.
+  const Retirement later = bench.run([](Operations&) { FAIL("ran on a lost GPU"); });
+  CHECK(!later.completed);
+  REQUIRE(later.error);
+  CHECK(later.error->message.find("cuda:0 was lost") != std::string::npos);
+  const auto other = open_device("cuda:1", {0, std::make_shared<RealTime>(), nullptr}).value();
+  CHECK(other->open_lane("target").has_value());
+}
+
+TEST_CASE("a GPU lane's queue is bounded, and what is left in it when it closes is retired") {
+  Bench bench;
+  std::atomic<bool> held{true};
+  auto first = std::make_shared<TestStep>([&](Operations&) { held.wait(true); });
+  REQUIRE(bench.lane->submit(first));
+  std::vector<std::shared_ptr<TestStep>> steps;
+  bool accepted = true;
+  while (accepted && steps.size() <= 2 * limits::lane_queue_max) {
+    steps.push_back(std::make_shared<TestStep>());
+    accepted = bench.lane->submit(steps.back());
+  }
+  CHECK(!accepted);
+  CHECK(steps.size() >= limits::lane_queue_max);
+  CHECK(steps.back()->retired() == 0);
+  steps.pop_back();
+  std::thread releasing([&] {
+    held = false;
+    held.notify_all();
+  });
+  bench.lane.reset(); // Before or after: each retires once, run or not.
+  releasing.join();
+  for (const auto& step : steps)
+    CHECK(step->retired() == 1);
+  bench.lane = bench.device->open_lane("draft").value();
+}
+
+TEST_CASE("a steady round on a GPU allocates nothing, on the device or pinned") {
+  const Bench bench;
+  const KvLayout layout{1, 1, 16, 16, DType::bf16};
+  const auto pool = KvPool::create(*bench.device, {16, layout.token_bytes()}, 1).value();
+  const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
+  const std::vector<std::uint32_t> table(50'000);
+  const auto round = [&](int calls) {
+    std::vector<RowMap> maps(std::size_t(calls), {{0}, {3}, {table}});
+    const Retirement how = bench.run([&](Operations& ops) {
+      for (const RowMap& map : maps)
+        ops.rope_store(qkv->tensor(1, 48), 1, {}, {}, map, {pool.get(), layout, 0});
+    });
+    CHECK(how.completed);
+  };
+  round(20); // More than the first block of arguments holds.
+  round(1);
+  const std::size_t allocations = cuda_emulation::allocations();
+  for (int i = 0; i < 5; ++i)
+    round(1);
+  round(20);
+  CHECK(cuda_emulation::allocations() == allocations);
+}

@@ -1,0 +1,297 @@
+#include "block.hpp"
+
+#include "fiber.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string_view>
+#include <vector>
+
+constinit thread_local uint3 threadIdx{};
+constinit thread_local uint3 blockIdx{};
+constinit thread_local dim3 blockDim{};
+constinit thread_local dim3 gridDim{};
+
+namespace cuda_emulation {
+namespace {
+
+constexpr int lanes_of_warp = 32;
+
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
+/// Lanes that exchange, twice over: who is one exchange ahead does not overwrite what others read.
+struct Warp {
+  alignas(16) std::byte slots[2][lanes_of_warp][exchange_bytes];
+  alignas(16) std::byte results[2][warp_result_bytes];
+  bool worked_out[2];
+  const char* what;
+  int arrived;
+  int turn;
+};
+
+struct Thread {
+  enum class State { ready, at_barrier, exchanging, done };
+  Fiber fiber;
+  State state = State::done;
+  uint3 index{};
+  int number = 0;
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups; ///< Committed, the oldest first.
+};
+
+/// The blocks of one thread of the host.
+class Machine {
+public:
+  std::optional<std::string> run(const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                                 unsigned seed, const std::function<void()>& kernel);
+
+  // For the fiber that runs.
+  Thread& thread() { return *current_; }
+  void barrier();
+  std::byte* shared(std::size_t bytes);
+  const std::byte* exchange(const char* what, unsigned lanes, const void* value, std::size_t bytes);
+  std::byte* result(bool& first);
+  [[noreturn]] void violate(std::string what);
+
+private:
+  void begin_block();
+  void run_block();
+  void release_if_all_wait();
+  std::string who_waits() const;
+  Warp& warp() { return warps_[std::size_t(current_->number / lanes_of_warp)]; }
+  int threads() const { return int(blockDim.x * blockDim.y * blockDim.z); }
+  static void enter(void* self);
+
+  const std::function<void()>* kernel_ = nullptr;
+  std::vector<std::unique_ptr<Thread>> pool_;
+  std::vector<int> order_;
+  std::vector<Warp> warps_;
+  std::unique_ptr<std::byte[]> shared_;
+  std::size_t shared_bytes_ = 0;
+  std::minstd_rand random_;
+  Thread* current_ = nullptr;
+  int done_ = 0;
+  int at_barrier_ = 0;
+  std::optional<std::string> violation_;
+};
+
+Machine& machine() {
+  thread_local Machine machine;
+  return machine;
+}
+
+void Machine::enter(void* self) {
+  (*static_cast<Machine*>(self)->kernel_)();
+}
+
+std::optional<std::string> Machine::run(const dim3& grid, const dim3& block,
+                                        std::size_t shared_bytes, unsigned seed,
+                                        const std::function<void()>& kernel) {
+  gridDim = grid;
+  blockDim = block;
+  kernel_ = &kernel;
+  random_.seed(seed + 1);
+  violation_.reset();
+  // Exactly as large as asked for: an address sanitizer sees the end.
+  shared_ = std::make_unique<std::byte[]>(shared_bytes);
+  shared_bytes_ = shared_bytes;
+  while (pool_.size() < std::size_t(threads()))
+    pool_.push_back(std::make_unique<Thread>());
+  warps_.resize(std::size_t((threads() + lanes_of_warp - 1) / lanes_of_warp));
+  order_.resize(std::size_t(threads()));
+  std::iota(order_.begin(), order_.end(), 0);
+  std::vector<unsigned> blocks(std::size_t(grid.x) * grid.y * grid.z);
+  std::iota(blocks.begin(), blocks.end(), 0u);
+  std::shuffle(blocks.begin(), blocks.end(), random_);
+  for (const unsigned b : blocks) {
+    blockIdx = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+    begin_block();
+    run_block();
+    if (violation_)
+      break;
+  }
+  shared_.reset();
+  return violation_;
+}
+
+void Machine::begin_block() {
+  std::memset(shared_.get(), 0xFF, shared_bytes_);
+  done_ = at_barrier_ = 0;
+  for (Warp& w : warps_)
+    w.arrived = w.turn = 0;
+  std::shuffle(order_.begin(), order_.end(), random_);
+  for (int t = 0; t < threads(); ++t) {
+    Thread& thread = *pool_[std::size_t(t)];
+    thread.number = t;
+    thread.index = {unsigned(t) % blockDim.x, unsigned(t) / blockDim.x % blockDim.y,
+                    unsigned(t) / blockDim.x / blockDim.y};
+    thread.open.clear();
+    thread.groups.clear();
+    thread.state = Thread::State::ready;
+    thread.fiber.start(enter, this);
+  }
+}
+
+void Machine::run_block() {
+  while (done_ < threads() && !violation_) {
+    bool progress = false;
+    for (const int t : order_) {
+      current_ = pool_[std::size_t(t)].get();
+      if (current_->state != Thread::State::ready)
+        continue;
+      progress = true;
+      threadIdx = current_->index;
+      current_->fiber.resume();
+      if (violation_)
+        return;
+      if (current_->fiber.done()) {
+        current_->state = Thread::State::done;
+        ++done_;
+        release_if_all_wait();
+      }
+    }
+    if (!progress)
+      violation_ = "threads wait for each other for ever: " + who_waits();
+  }
+}
+
+std::string Machine::who_waits() const {
+  int counts[4] = {};
+  const char* what = "";
+  for (int t = 0; t < threads(); ++t) {
+    const Thread& thread = *pool_[std::size_t(t)];
+    ++counts[std::size_t(thread.state)];
+    if (thread.state == Thread::State::exchanging)
+      what = warps_[std::size_t(t / lanes_of_warp)].what;
+  }
+  return std::to_string(counts[1]) + " at a barrier, " + std::to_string(counts[2]) +
+         " exchanging with their warp (" + what + "), " + std::to_string(counts[3]) + " have ended";
+}
+
+void Machine::violate(std::string what) {
+  violation_ = std::move(what) + " (thread " + std::to_string(current_->number) + " of block " +
+               std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
+               std::to_string(blockIdx.z) + ")";
+  current_->fiber.yield(); // For ever.
+  std::abort();
+}
+
+void Machine::release_if_all_wait() {
+  if (at_barrier_ == 0 || at_barrier_ + done_ < threads())
+    return;
+  if (done_ > 0) {
+    violation_ = "a barrier that not all threads reach: " + who_waits();
+    return;
+  }
+  at_barrier_ = 0;
+  for (int t = 0; t < threads(); ++t)
+    pool_[std::size_t(t)]->state = Thread::State::ready;
+}
+
+void Machine::barrier() {
+  current_->state = Thread::State::at_barrier;
+  ++at_barrier_;
+  release_if_all_wait();
+  current_->fiber.yield();
+}
+
+std::byte* Machine::shared(std::size_t bytes) {
+  if (bytes > shared_bytes_)
+    violate("shared memory of " + std::to_string(bytes) + " bytes in a launch with " +
+            std::to_string(shared_bytes_));
+  return shared_.get();
+}
+
+const std::byte* Machine::exchange(const char* what, unsigned lanes, const void* value,
+                                   std::size_t bytes) {
+  if (lanes != ~0u)
+    violate(std::string(what) + " of some lanes only is not emulated");
+  Warp& w = warp();
+  if (w.arrived > 0 && std::string_view(w.what) != what)
+    violate(std::string("lanes of a warp part: ") + w.what + " and " + what);
+  const int turn = w.turn;
+  w.what = what;
+  const int lane = current_->number % lanes_of_warp;
+  std::memcpy(w.slots[turn][lane], value, bytes);
+  if (++w.arrived < lanes_of_warp) {
+    current_->state = Thread::State::exchanging;
+    current_->fiber.yield();
+  } else {
+    w.arrived = 0;
+    w.turn = 1 - turn;
+    w.worked_out[turn] = false;
+    const auto first = std::size_t(current_->number - lane);
+    for (std::size_t l = 0; l < lanes_of_warp; ++l)
+      pool_[first + l]->state = Thread::State::ready;
+  }
+  return w.slots[turn][0];
+}
+
+std::byte* Machine::result(bool& first) {
+  Warp& w = warp();
+  // Of the last exchange that all lanes have come to.
+  const int turn = 1 - w.turn;
+  first = !std::exchange(w.worked_out[turn], true);
+  return w.results[turn];
+}
+
+} // namespace
+
+int lane() {
+  return machine().thread().number % lanes_of_warp;
+}
+void barrier() {
+  machine().barrier();
+}
+std::byte* shared_memory(std::size_t bytes) {
+  return machine().shared(bytes);
+}
+const std::byte* exchange_bytes_of(const char* what, unsigned lanes, const void* value,
+                                   std::size_t bytes) {
+  return machine().exchange(what, lanes, value, bytes);
+}
+std::byte* warp_result(bool& first) {
+  return machine().result(first);
+}
+
+void copy_async(void* shared, const void* from, std::size_t bytes) {
+  const auto misaligned = [bytes](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % bytes != 0;
+  };
+  if (misaligned(shared) || (from && misaligned(from)))
+    machine().violate("a misaligned asynchronous copy");
+  std::memset(shared, 0xFF, bytes);
+  machine().thread().open.push_back({shared, from, bytes});
+}
+
+void commit_copies() {
+  Thread& thread = machine().thread();
+  thread.groups.push_back(std::move(thread.open));
+  thread.open.clear();
+}
+
+void wait_for_copies(int pending) {
+  auto& groups = machine().thread().groups;
+  for (; groups.size() > std::size_t(pending); groups.pop_front())
+    for (const Copy& copy : groups.front()) {
+      if (copy.from)
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      else
+        std::memset(copy.to, 0, copy.bytes);
+    }
+}
+
+std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                                    unsigned seed, const std::function<void()>& kernel) {
+  return machine().run(grid, block, shared_bytes, seed, kernel);
+}
+
+} // namespace cuda_emulation

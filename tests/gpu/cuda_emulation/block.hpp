@@ -1,0 +1,76 @@
+// One block of a grid, its threads as fibers of one thread of the host.
+//
+// A fiber runs until it waits for others, and who goes on next is a permutation that a seed draws:
+// where the result depends on an order that no barrier makes, tests see it change. Shared memory is
+// filled with 0xFF at first, which reads as NaN or as a negative number. An asynchronous copy
+// arrives as late as it may, when its thread waits for it, and until then its place holds 0xFF.
+//
+// What the hardware leaves undefined is a violation: threads that wait for each other at different
+// places, at a barrier while others have ended, collectives of a warp of which lanes are missing,
+// or misaligned copies. The device is then lost, as after a fault of a real one, and says why.
+#pragma once
+
+#include "cuda_runtime_api.h"
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+// Of the fiber that runs.
+extern constinit thread_local uint3 threadIdx;
+extern constinit thread_local uint3 blockIdx;
+extern constinit thread_local dim3 blockDim;
+extern constinit thread_local dim3 gridDim;
+
+namespace cuda_emulation {
+
+int lane(); ///< Of the fiber that runs.
+
+void barrier();
+std::byte* shared_memory(std::size_t bytes);
+
+/// Largest value that lanes of a warp exchange.
+inline constexpr std::size_t exchange_bytes = 64;
+/// Gives `value` to the other lanes and waits for theirs. [32] values, exchange_bytes apart, which
+/// stay until this lane's next exchange. what: all lanes must say the same.
+const std::byte* exchange_bytes_of(const char* what, unsigned lanes, const void* value,
+                                   std::size_t bytes);
+
+template <class T>
+class Exchanged {
+public:
+  explicit Exchanged(const std::byte* values) : values_(values) {}
+  T operator[](int lane) const {
+    T value;
+    std::memcpy(&value, values_ + std::size_t(lane) * exchange_bytes, sizeof value);
+    return value;
+  }
+
+private:
+  const std::byte* values_;
+};
+template <class T>
+Exchanged<T> exchange(const char* what, unsigned lanes, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= exchange_bytes);
+  return Exchanged<T>(exchange_bytes_of(what, lanes, &value, sizeof value));
+}
+
+/// What lanes work out together from what they have just exchanged: room for it, the same on all
+/// lanes until their next exchange but one. first: this lane comes first and has to fill it.
+inline constexpr std::size_t warp_result_bytes = 32 * 16;
+std::byte* warp_result(bool& first);
+
+/// from: null for zeros.
+void copy_async(void* shared, const void* from, std::size_t bytes);
+void commit_copies();
+void wait_for_copies(int pending);
+
+/// Runs all blocks of a grid, one after another in an order of the seed's. Returns what was
+/// violated.
+std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                                    unsigned seed, const std::function<void()>& kernel);
+
+} // namespace cuda_emulation

@@ -1,0 +1,33 @@
+// What tests say to the emulated devices.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace cuda_emulation {
+
+struct Options {
+  int devices = 1;
+  std::size_t memory = std::size_t(4) << 30; ///< Of each.
+  int driver_version = 13000;                ///< 0: no driver is installed.
+  int capability_major = 9;
+  int capability_minor = 0;
+  unsigned seed = 1; ///< Of orders of execution; every launch draws its own from it.
+};
+
+/// Devices as new ones: none is lost. Streams and memory must be gone, or not be used any more.
+void reset(const Options& options);
+
+/// From now on everything on `device` fails, as after a fault.
+void lose(int device);
+
+/// What a kernel did that the hardware leaves undefined; empty: nothing since the last reset.
+std::string violation();
+
+/// Kernels launched so far, on all devices.
+std::size_t launches();
+
+/// Calls so far that allocated memory, of a device or pinned.
+std::size_t allocations();
+
+} // namespace cuda_emulation

@@ -1,0 +1,78 @@
+// The twin of gpu/cuda/ptx.cuh for a host compiler: the same functions, in plain C++.
+#pragma once
+
+#include "base/bf16.hpp"
+
+#include <cstdint>
+#include <cuda_runtime.h>
+
+namespace paceline::gpu::cuda::ptx {
+
+template <class T>
+T& shared_memory() {
+  return *reinterpret_cast<T*>(cuda_emulation::shared_memory(sizeof(T)));
+}
+
+/// Who holds which element is written down once more here, from the PTX ISA's section on
+/// mma.m16n8k16, and not shared with the kernels: a lane's group is lane / 4, its place in it
+/// lane % 4. The 16 products of an element are added in f64 and rounded once: the hardware's own
+/// order and rounding are not documented.
+inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
+  struct Registers {
+    std::uint32_t a[4];
+    std::uint32_t b[2];
+    float d[4];
+  };
+  const auto all = cuda_emulation::exchange(
+      "mma.sync", ~0u, Registers{{a.x, a.y, a.z, a.w}, {b.x, b.y}, {d[0], d[1], d[2], d[3]}});
+  bool first = false;
+  auto* results = reinterpret_cast<float(*)[4]>(cuda_emulation::warp_result(first));
+  if (first) {             // Of its warp's lanes: it works for all.
+    double rows[16][16];   // Of a.
+    double columns[8][16]; // Of b.
+    for (int lane = 0; lane < 32; ++lane) {
+      const Registers mine = all[lane];
+      const int group = lane / 4;
+      const int place = lane % 4;
+      for (int half = 0; half < 2; ++half) {
+        const auto value = [half](std::uint32_t word) {
+          return double(base::to_float(base::bf16{std::uint16_t(word >> (16 * half))}));
+        };
+        for (int i = 0; i < 4; ++i)
+          rows[group + i % 2 * 8][2 * place + half + i / 2 * 8] = value(mine.a[i]);
+        for (int i = 0; i < 2; ++i)
+          columns[group][2 * place + half + i * 8] = value(mine.b[i]);
+      }
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      const Registers mine = all[lane];
+      for (int i = 0; i < 4; ++i) {
+        const double* row = rows[lane / 4 + i / 2 * 8];
+        const double* column = columns[2 * (lane % 4) + i % 2];
+        double sum = 0;
+        for (int k = 0; k < 16; ++k)
+          sum += row[k] * column[k];
+        results[lane][i] = float(double(mine.d[i]) + sum);
+      }
+    }
+  }
+  for (int i = 0; i < 4; ++i)
+    d[i] = results[cuda_emulation::lane()][i];
+}
+
+template <int bytes>
+void copy_async(void* shared, const void* global, bool wanted = true) {
+  static_assert(bytes == 8 || bytes == 16);
+  cuda_emulation::copy_async(shared, wanted ? global : nullptr, bytes);
+}
+
+inline void commit_copies() {
+  cuda_emulation::commit_copies();
+}
+
+template <int pending>
+void wait_for_copies() {
+  cuda_emulation::wait_for_copies(pending);
+}
+
+} // namespace paceline::gpu::cuda::ptx

@@ -1,0 +1,272 @@
+// Device memory is memory of the host, each allocation one of its own, so that an address sanitizer
+// watches its bounds. It holds 0xFF at first.
+#include "state.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+struct CUmemPool_st {
+  int device = 0;
+};
+
+namespace cuda_emulation {
+namespace {
+
+constexpr std::size_t alignment = 256;
+
+struct Allocation {
+  std::size_t bytes;
+  int device; ///< -1: pinned memory of the host.
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<std::uintptr_t, Allocation> allocations; ///< By first address.
+  std::map<std::uintptr_t, std::size_t> registered; ///< Of the host.
+  std::map<int, std::size_t> used;                  ///< By device.
+};
+Memory& memory() {
+  static Memory memory;
+  return memory;
+}
+
+std::uintptr_t address(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p);
+}
+
+cudaError_t allocate(void** to, std::size_t bytes, int device) {
+  *to = nullptr;
+  if (bytes == 0)
+    return cudaSuccess;
+  std::size_t total = 0;
+  {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    total = s.options.memory;
+  }
+  state().allocations.fetch_add(1);
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  if (device >= 0 && (bytes > total || m.used[device] > total - bytes))
+    return remember(cudaErrorMemoryAllocation);
+  if (posix_memalign(to, alignment, bytes) != 0)
+    return remember(cudaErrorMemoryAllocation);
+  std::memset(*to, 0xFF, bytes);
+  if (device >= 0)
+    m.used[device] += bytes;
+  m.allocations[address(*to)] = {bytes, device};
+  return cudaSuccess;
+}
+
+cudaError_t release(void* p) {
+  if (!p)
+    return cudaSuccess;
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  const auto found = m.allocations.find(address(p));
+  if (found == m.allocations.end())
+    return remember(cudaErrorInvalidValue);
+  if (found->second.device >= 0)
+    m.used[found->second.device] -= found->second.bytes;
+  m.allocations.erase(found);
+  std::free(p);
+  return cudaSuccess;
+}
+
+enum class Kind { pageable, pinned, device, past_its_end };
+
+Kind kind_of(const void* p, std::size_t bytes) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  auto next = m.allocations.upper_bound(address(p));
+  if (next != m.allocations.begin()) {
+    const auto& [first, allocation] = *--next;
+    if (address(p) < first + allocation.bytes) {
+      if (address(p) + bytes > first + allocation.bytes)
+        return Kind::past_its_end;
+      return allocation.device < 0 ? Kind::pinned : Kind::device;
+    }
+  }
+  auto host = m.registered.upper_bound(address(p));
+  if (host != m.registered.begin() && address(p) < (--host)->first + host->second)
+    return Kind::pinned;
+  return Kind::pageable;
+}
+
+bool fits(cudaMemcpyKind kind, Kind to, Kind from) {
+  if (to == Kind::past_its_end || from == Kind::past_its_end)
+    return false;
+  const bool to_device = to == Kind::device;
+  const bool from_device = from == Kind::device;
+  switch (kind) { // Pinned memory is the device's, too.
+  case cudaMemcpyHostToHost: return !to_device && !from_device;
+  case cudaMemcpyHostToDevice: return to != Kind::pageable && !from_device;
+  case cudaMemcpyDeviceToHost: return !to_device && from != Kind::pageable;
+  case cudaMemcpyDeviceToDevice: return to != Kind::pageable && from != Kind::pageable;
+  case cudaMemcpyDefault: return true;
+  }
+  return false;
+}
+
+} // namespace
+} // namespace cuda_emulation
+
+using namespace cuda_emulation;
+
+cudaError_t cudaMalloc(void** to, std::size_t bytes) {
+  if (const cudaError_t error = usable())
+    return error;
+  return allocate(to, bytes, current_device());
+}
+
+cudaError_t cudaFree(void* p) {
+  if (!p)
+    return cudaSuccess;
+  drain_device(current_device());
+  const cudaError_t error = release(p);
+  return error ? error : usable();
+}
+
+cudaError_t cudaMallocAsync(void** to, std::size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = usable())
+    return error;
+  return allocate(to, bytes, device_of(stream));
+}
+
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  append(stream, [p] { (void)release(p); });
+  return is_lost(device_of(stream)) ? remember(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  if (const cudaError_t error = usable())
+    return error;
+  *pool = new CUmemPool_st{properties->location.id};
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  delete pool;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  return usable();
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* value) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  *static_cast<std::uint64_t*>(value) = m.used[pool->device];
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, std::size_t) {
+  return usable();
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  return usable();
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** to, std::size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t) {
+  if (const cudaError_t error = usable())
+    return error;
+  return allocate(to, bytes, pool->device);
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
+  if (const cudaError_t error = usable())
+    return error;
+  {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    *total = s.options.memory;
+  }
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  *available = *total - std::min(*total, m.used[current_device()]);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned) {
+  if (const cudaError_t error = usable())
+    return error;
+  return allocate(to, bytes, -1);
+}
+
+cudaError_t cudaFreeHost(void* p) {
+  return release(p);
+}
+
+cudaError_t cudaHostRegister(void* p, std::size_t bytes, unsigned) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  m.registered[address(p)] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* p) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  return m.registered.erase(address(p)) > 0 ? cudaSuccess : remember(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const int device = device_of(stream);
+  if (is_lost(device))
+    return remember(cudaErrorLaunchFailure);
+  const Kind target = kind_of(to, bytes);
+  const Kind source = kind_of(from, bytes);
+  if (!fits(kind, target, source))
+    return remember(cudaErrorInvalidValue);
+  if (source == Kind::pageable) { // Read before the call returns.
+    std::vector<std::byte> copy(bytes);
+    std::memcpy(copy.data(), from, bytes);
+    append(stream, [=, copy = std::move(copy)] { std::memcpy(to, copy.data(), bytes); });
+  } else {
+    append(stream, [=] {
+      if (!is_lost(device))
+        std::memcpy(to, from, bytes);
+    });
+  }
+  if (target == Kind::pageable)
+    drain(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr))
+    return error;
+  return cudaStreamSynchronize(nullptr);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
+                                cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t stream) {
+  const int device = device_of(stream);
+  if (is_lost(device))
+    return remember(cudaErrorLaunchFailure);
+  const Kind kind = kind_of(p, bytes);
+  if (kind != Kind::device && kind != Kind::pinned)
+    return remember(cudaErrorInvalidValue);
+  append(stream, [=] {
+    if (!is_lost(device))
+      std::memset(p, value, bytes);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
+  if (const cudaError_t error = cudaMemsetAsync(p, value, bytes, nullptr))
+    return error;
+  return cudaStreamSynchronize(nullptr);
+}

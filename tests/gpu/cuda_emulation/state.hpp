@@ -1,0 +1,40 @@
+// What the emulated runtime's sources share.
+#pragma once
+
+#include "cuda_emulation.hpp"
+#include "cuda_runtime_api.h"
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace cuda_emulation {
+
+struct State {
+  std::mutex mutex;
+  Options options;
+  std::vector<bool> lost{false}; ///< By device.
+  std::string violation;
+  std::atomic<unsigned> launches{0};
+  std::atomic<std::size_t> allocations{0};
+};
+State& state();
+
+int current_device();
+bool is_lost(int device);
+/// Remembers an error for cudaGetLastError and returns it.
+cudaError_t remember(cudaError_t error);
+/// cudaSuccess, or why nothing can be done on the current device.
+cudaError_t usable();
+
+/// Puts work behind what is in the stream; null: the device's default one.
+void append(cudaStream_t stream, std::function<void()> work);
+int device_of(cudaStream_t stream);
+/// Waits until all that was in the stream is done.
+void drain(cudaStream_t stream);
+/// Of all streams of the device.
+void drain_device(int device);
+
+} // namespace cuda_emulation
