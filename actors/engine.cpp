@@ -3,7 +3,7 @@
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
 #include "actors/runtime.hpp"
-#include "actors/stream.hpp"
+#include "base/stream.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -193,12 +193,6 @@ Result<Completion> Engine::complete(const Request& request) {
     }
   }
   return fail(ErrorCode::unavailable, "the engine was closed");
-}
-
-void Completion::add(const Delta& delta) {
-  text += delta.text;
-  tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
-  logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
 }
 
 std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special) const {

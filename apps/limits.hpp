@@ -47,6 +47,9 @@ inline constexpr std::chrono::milliseconds accept_pause = 100ms;
 inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
 /// Server-sent events written at once.
 inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
+/// Answers to a client over TCP that are no events (pongs, refusals): while it has not taken so
+/// much, nothing more is read of it.
+inline constexpr std::size_t control_bytes = std::size_t(64) << 10;
 /// What the system keeps of an answer that a client does not take; the rest stays in the engine.
 inline constexpr std::size_t send_bytes = std::size_t(128) << 10;
 /// Texts longer than this are rendered and encoded aside, on a thread of their own.

@@ -99,6 +99,7 @@ private:
 Result<int> Life::run(Interrupt& interrupt) {
   auto& log = server_.service().log();
   log.info("listening", {{"address", server_.address()},
+                         {"tcp", server_.tcp_address()},
                          {"model", options_.settings.model_names.front()},
                          {"keys", server_.service().keys().required()}});
   if (!server_.service().keys().required() && options_.settings.host != "127.0.0.1" &&
@@ -131,7 +132,10 @@ void Life::loaded(Result<Engine> engine) {
   server_.open(*engine_);
   server_.service().log().info("ready", {{"address", server_.address()}});
   serve::notify_manager("READY=1");
-  Output().write(server_.address() + "\n"); // for scripts; whether somebody reads it or not
+  std::string addresses = server_.address() + "\n"; // for scripts; whether somebody reads it or not
+  if (!server_.tcp_address().empty())
+    addresses += server_.tcp_address() + "\n";
+  Output().write(addresses);
 }
 
 void Life::drain() {
@@ -162,6 +166,10 @@ void add_address_options(CLI::App& app, Settings& settings) {
       ->type_name("HOST");
   app.add_option("--port", settings.port, "0: any that is free; the log says which")
       ->capture_default_str()
+      ->check(whole_number(0, 65535))
+      ->type_name("N");
+  app.add_option("--tcp-port", settings.tcp_port,
+                 "Serve C++ systems too, by protobuf frames (docs/serving.md); default: not")
       ->check(whole_number(0, 65535))
       ->type_name("N");
   app.add_option("--served-model-name", settings.model_names,

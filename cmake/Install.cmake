@@ -1,6 +1,6 @@
-# What `cmake --install` and the .deb hold: the program, one shared library with the public headers'
-# names and no others, CMake and pkg-config files, the demo pair. Everything behind the public
-# headers (CAF, Boost, our layers) stays inside the library.
+# What `cmake --install` and the .deb hold: the program, two shared libraries (engine, client) with
+# the public headers' names and no others, CMake and pkg-config files, the demo pair. Everything
+# behind the public headers (CAF, Boost, protobuf, our layers) stays inside the libraries.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -23,10 +23,27 @@ add_library(paceline_library_asio INTERFACE)
 set_target_properties(paceline_library_asio PROPERTIES EXPORT_NAME asio)
 target_link_libraries(paceline_library_asio INTERFACE paceline_library Boost::headers Threads::Threads)
 
+# Paceline::client: a library of its own, without the engine.
+add_library(paceline_library_client SHARED "${PROJECT_SOURCE_DIR}/cmake/library.cpp")
+set(client_symbols "${PROJECT_SOURCE_DIR}/cmake/library_client.map")
+target_link_libraries(paceline_library_client
+  PUBLIC tl::expected
+  PRIVATE paceline_options paceline_client)
+target_link_libraries(paceline_library_client INTERFACE Boost::headers Threads::Threads)
+target_include_directories(paceline_library_client PRIVATE include
+  INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_link_options(paceline_library_client PRIVATE "LINKER:--version-script=${client_symbols}")
+target_compile_features(paceline_library_client INTERFACE cxx_std_20)
+set_target_properties(paceline_library_client PROPERTIES
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_client"
+  OUTPUT_NAME paceline-client EXPORT_NAME client LINK_DEPENDS "${client_symbols}"
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Paceline")
 install(TARGETS paceline RUNTIME)
 install(TARGETS paceline_library EXPORT PacelineTargets LIBRARY)
 install(TARGETS paceline_library_asio EXPORT PacelineAsioTargets)
+install(TARGETS paceline_library_client EXPORT PacelineClientTargets LIBRARY)
 install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
@@ -34,6 +51,7 @@ install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/pace
 install(FILES README.md CHANGELOG.md LICENSE docs/serving.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
+install(EXPORT PacelineClientTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 
 configure_package_config_file(cmake/PacelineConfig.cmake.in "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
   INSTALL_DESTINATION "${package_folder}")
@@ -43,8 +61,12 @@ install(FILES "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
   "${PROJECT_BINARY_DIR}/PacelineConfigVersion.cmake" DESTINATION "${package_folder}")
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
-configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/paceline.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/paceline.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(name paceline paceline-client)
+  configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
+# The protocol, for clients in other languages.
+install(FILES messages/wire/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 
 # The service, which nothing starts by itself; its paths are the package's.
 install(FILES cmake/paceline.service DESTINATION lib/systemd/system)
@@ -60,7 +82,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp.
+# What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp
+# and paceline/client.hpp.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libboost1.81-dev")
 include(CPack)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/event_sink.hpp"
 #include "messages/sequence.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/event.hpp"
@@ -13,12 +14,7 @@
 
 namespace paceline::messages {
 
-/// Where a request's events go; implemented by the public Stream. Threads: any.
-class EventSink {
-public:
-  virtual ~EventSink() = default;
-  virtual void deliver(Event event) = 0;
-};
+using base::EventSink;
 
 /// Caller to facade: a checked request with all defaults filled in.
 struct Submit {

@@ -3,6 +3,7 @@
 #include "apps/serve/endpoints.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/openai_response.hpp"
+#include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -56,9 +57,10 @@ class Generation {
 public:
   Generation(Service& service, Exchange& exchange, Asked asked)
       : service_(service), exchange_(exchange), asked_(std::move(asked)),
-        answers_(service.executor()), admission_(service, answers_, asked_.choices()),
+        answers_(service.executor()), admission_(
+                                          service, [this] { answers_.cancel(); }, asked_.choices()),
         reply_(service.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
-        last_(choices_.size()), pause_(service.executor()) {}
+        progress_(choices_.size()), pause_(service.executor()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
   ~Generation() { exchange_.on_gone(nullptr); }
@@ -85,8 +87,8 @@ private:
   Service::Admission admission_;
   Reply reply_;
   std::vector<Choice> choices_;
-  std::vector<Clock::time_point> last_; ///< When a choice's last tokens came.
-  Clock::time_point written_;           ///< When the last chunk went out.
+  std::vector<Progress> progress_; ///< Of each choice.
+  Clock::time_point written_;      ///< When the last chunk went out.
   asio::steady_timer pause_;
 };
 
@@ -131,26 +133,11 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
 }
 
 std::optional<ApiError> Generation::take(Answers::Item& item) {
-  const auto now = Clock::now();
-  const auto seconds_since = [now](Clock::time_point then) {
-    return std::chrono::duration<double>(now - then).count();
-  };
+  progress_[item.index].note(service_, item.event, exchange_.request().arrived);
   Choice& choice = choices_[item.index];
-  if (const auto* delta = std::get_if<Delta>(&item.event); delta && !delta->tokens.empty()) {
-    auto& last = last_[item.index];
-    if (last == Clock::time_point()) {
-      service_.metrics().first_token(seconds_since(exchange_.request().arrived));
-      if (delta->tokens.size() > 1) // of one round: no time between them
-        service_.metrics().more_tokens(0, delta->tokens.size() - 1);
-    } else {
-      service_.metrics().more_tokens(seconds_since(last), delta->tokens.size());
-    }
-    last = now;
-  } else if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
+  if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
     choice.prompt = std::move(*scores);
   } else if (auto* end = std::get_if<Finished>(&item.event)) {
-    service_.metrics().finished(*end, seconds_since(exchange_.request().arrived));
-    service_.note_health(!end->error || end->error->code != ErrorCode::unavailable);
     choice.answer.end = std::move(*end);
     return failure(choice.answer.end);
   }

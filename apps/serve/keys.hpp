@@ -23,6 +23,8 @@ public:
   bool required() const { return !digests_.empty(); }
   /// authorization: a request's header field, "Bearer KEY". Takes equally long whatever it holds.
   bool accept(std::string_view authorization) const;
+  /// The same of a key alone.
+  bool accept_key(std::string_view key) const;
 
 private:
   std::vector<std::string> digests_; // SHA-256

@@ -153,6 +153,7 @@ struct ServerMetrics::Parts {
   prometheus::Histogram queue{request_bounds};
   std::map<std::string, double> ended{{"abort", 0}, {"error", 0}, {"length", 0}, {"stop", 0}};
   std::map<std::string, double> answered; ///< By status.
+  std::map<std::string, double> submitted{{"accepted", 0}};
 };
 
 ServerMetrics::ServerMetrics(std::string model) : parts_(std::make_unique<Parts>()) {
@@ -179,6 +180,10 @@ void ServerMetrics::answered(unsigned status) {
   parts_->answered[std::to_string(status)] += 1;
 }
 
+void ServerMetrics::submitted(const std::string& outcome) {
+  parts_->submitted[outcome] += 1;
+}
+
 std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
   Page page(parts_->labels);
   page.histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.",
@@ -198,6 +203,11 @@ std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
                 {parts_->answered.begin(), parts_->answered.end()});
   page.gauge("paceline_http_connections", "Connections open.", open.connections);
   page.gauge("paceline_http_requests", "HTTP requests being answered.", open.requests);
+  page.counters("paceline_tcp_requests_total",
+                "Requests over TCP, accepted or refused, by outcome.", "outcome",
+                {parts_->submitted.begin(), parts_->submitted.end()});
+  page.gauge("paceline_tcp_connections", "Connections open.", open.tcp_connections);
+  page.gauge("paceline_tcp_requests", "Requests over TCP being answered.", open.tcp_requests);
   return page.text();
 }
 

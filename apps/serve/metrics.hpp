@@ -23,10 +23,14 @@ public:
   void finished(const Finished& end, double took);
   /// An HTTP request was answered with this status.
   void answered(unsigned status);
+  /// A request over TCP was "accepted", or it or its connection was refused with an error's code.
+  void submitted(const std::string& outcome);
 
   struct Open {
-    int connections = 0;
-    int requests = 0; ///< HTTP requests being answered.
+    int connections = 0; ///< HTTP's.
+    int requests = 0;    ///< Being answered.
+    int tcp_connections = 0;
+    int tcp_requests = 0;
   };
   /// engine: what it says of itself now.
   std::string text(const Metrics& engine, const Open& open) const;

@@ -2,6 +2,7 @@
 
 #include "apps/serve/connection.hpp"
 #include "apps/serve/tls.hpp"
+#include "apps/serve/wire_connection.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -25,12 +26,14 @@ std::string name_of(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
-tl::unexpected<Error> cannot_bind(const tcp::endpoint& endpoint, error_code why) {
-  std::string hint = "choose another --host or --port";
+tl::unexpected<Error> cannot_bind(const tcp::endpoint& endpoint, Protocol protocol,
+                                  error_code why) {
+  const std::string option = protocol == Protocol::http ? "--port" : "--tcp-port";
+  std::string hint = "choose another --host or " + option;
   if (why == asio::error::address_in_use)
-    hint = "another program uses it: stop that, or choose another --port";
+    hint = "another program uses it: stop that, or choose another " + option;
   else if (why == asio::error::access_denied)
-    hint = "ports below 1024 are for root: choose another --port";
+    hint = "ports below 1024 are for root: choose another " + option;
   return fail(ErrorCode::invalid_argument,
               fmt::format("cannot listen on {} ({})", name_of(endpoint), why.message()), hint);
 }
@@ -49,24 +52,33 @@ Result<void> Server::bind(const Settings& settings) {
       return tl::unexpected(std::move(tls.error()));
     tls_ = std::move(*tls);
   }
+  if (auto bound = listen(settings, Protocol::http, settings.port); !bound)
+    return bound;
+  if (settings.tcp_port)
+    if (auto bound = listen(settings, Protocol::tcp, *settings.tcp_port); !bound)
+      return bound;
+  service_ = std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys));
+  return {};
+}
+
+Result<void> Server::listen(const Settings& settings, Protocol protocol, std::uint16_t port) {
   error_code unknown;
-  const auto addresses = tcp::resolver(io_).resolve(settings.host, std::to_string(settings.port),
+  const auto addresses = tcp::resolver(io_).resolve(settings.host, std::to_string(port),
                                                     tcp::resolver::passive, unknown);
   if (unknown || addresses.empty())
     return fail(ErrorCode::invalid_argument,
                 fmt::format("there is no address {} ({})", settings.host, unknown.message()),
                 "give --host a name or an address of this machine");
   for (const auto& entry : addresses) {
-    if (settings.port == 0 && !acceptors_.empty())
-      break; // each would get a port of its own
-    if (auto bound = listen(entry.endpoint()); !bound)
+    if (auto bound = listen(entry.endpoint(), protocol); !bound)
       return bound;
+    if (port == 0) // each would get one of its own
+      break;
   }
-  service_ = std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys));
   return {};
 }
 
-Result<void> Server::listen(const tcp::endpoint& endpoint) {
+Result<void> Server::listen(const tcp::endpoint& endpoint, Protocol protocol) {
   Acceptor acceptor(io_);
   error_code failed;
   acceptor.open(endpoint.protocol(), failed);
@@ -79,30 +91,47 @@ Result<void> Server::listen(const tcp::endpoint& endpoint) {
   if (!failed)
     acceptor.listen(asio::socket_base::max_listen_connections, failed);
   if (failed)
-    return cannot_bind(endpoint, failed);
-  acceptors_.push_back(std::move(acceptor));
+    return cannot_bind(endpoint, protocol, failed);
+  listeners_.push_back({std::move(acceptor), protocol});
   return {};
 }
 
+const Server::Acceptor* Server::first(Protocol protocol) const {
+  for (const Listener& listener : listeners_)
+    if (listener.protocol == protocol)
+      return &listener.acceptor;
+  return nullptr;
+}
+
 std::uint16_t Server::port() const {
-  return acceptors_.front().local_endpoint().port();
+  return first(Protocol::http)->local_endpoint().port();
 }
 
 std::string Server::address() const {
-  return (tls_ ? "https://" : "http://") + name_of(acceptors_.front().local_endpoint());
+  return (tls_ ? "https://" : "http://") + name_of(first(Protocol::http)->local_endpoint());
+}
+
+std::uint16_t Server::tcp_port() const {
+  const Acceptor* acceptor = first(Protocol::tcp);
+  return acceptor ? acceptor->local_endpoint().port() : 0;
+}
+
+std::string Server::tcp_address() const {
+  const Acceptor* acceptor = first(Protocol::tcp);
+  return acceptor ? (tls_ ? "tls://" : "tcp://") + name_of(acceptor->local_endpoint()) : "";
 }
 
 void Server::start() {
-  for (Acceptor& acceptor : acceptors_)
-    asio::co_spawn(io_, accept(acceptor), asio::detached);
+  for (Listener& listener : listeners_)
+    asio::co_spawn(io_, accept(listener), asio::detached);
 }
 
-asio::awaitable<void> Server::accept(Acceptor& acceptor) {
+asio::awaitable<void> Server::accept(Listener& listener) {
   asio::steady_timer pause(io_);
-  while (acceptor.is_open()) {
-    auto [failed, socket] = co_await acceptor.async_accept(as_result);
+  while (listener.acceptor.is_open()) {
+    auto [failed, socket] = co_await listener.acceptor.async_accept(as_result);
     if (!failed) {
-      asio::co_spawn(io_, run(std::move(socket)), asio::detached);
+      asio::co_spawn(io_, run(std::move(socket), listener.protocol), asio::detached);
     } else if (failed != asio::error::operation_aborted &&
                failed != asio::error::connection_aborted) { // too many files: wait for some
       service_->log().write(Log::Level::warning, "accept", {{"error", failed.message()}});
@@ -112,12 +141,16 @@ asio::awaitable<void> Server::accept(Acceptor& acceptor) {
   }
 }
 
-asio::awaitable<void> Server::run(tcp::socket socket) {
+asio::awaitable<void> Server::run(tcp::socket socket, Protocol protocol) {
   const int most = service_->settings().max_connections;
   if (service_->connections >= 2 * most)
     co_return; // not even told
   const bool full = service_->connections >= most;
-  const auto connection = std::make_shared<Connection>(std::move(socket), tls_.get(), *service_);
+  std::shared_ptr<AnyConnection> connection;
+  if (protocol == Protocol::http)
+    connection = std::make_shared<Connection>(std::move(socket), tls_.get(), *service_);
+  else
+    connection = std::make_shared<WireConnection>(std::move(socket), tls_.get(), *service_);
   connections_.insert(connection.get());
   try {
     if (full)
@@ -139,6 +172,8 @@ void Server::drain(std::function<void()> closed) {
     if (!cancelled)
       give_up();
   });
+  for (AnyConnection* connection : connections_)
+    connection->drain();
   service_->drain([this] { stop(); });
 }
 
@@ -157,11 +192,11 @@ void Server::give_up() {
 void Server::stop() {
   stopped_ = true;
   farewell_.cancel();
-  for (Acceptor& acceptor : acceptors_) {
+  for (Listener& listener : listeners_) {
     error_code ignored;
-    acceptor.close(ignored);
+    listener.acceptor.close(ignored);
   }
-  for (Connection* connection : connections_)
+  for (AnyConnection* connection : connections_)
     connection->close();
   if (closed_)
     std::exchange(closed_, nullptr)();

@@ -15,7 +15,7 @@
 
 namespace paceline::apps::serve {
 
-class Connection;
+class AnyConnection;
 
 /// Threads: its io_context's, which must be one; `open` and `drain` may be posted to it.
 class Server {
@@ -31,6 +31,10 @@ public:
   std::uint16_t port() const;
   /// "http://127.0.0.1:8000"
   std::string address() const;
+  /// Of the protocol over TCP; 0 and "" where it is not served. "tcp://127.0.0.1:8001", or
+  /// "tls://".
+  std::uint16_t tcp_port() const;
+  std::string tcp_address() const;
   /// Accepts connections; requests that need the engine are told 503 until `open`.
   void start();
   /// engine: must outlive the io_context's run.
@@ -47,17 +51,24 @@ public:
 private:
   using Acceptor = boost::asio::ip::tcp::acceptor;
 
-  Result<void> listen(const boost::asio::ip::tcp::endpoint& endpoint);
-  boost::asio::awaitable<void> accept(Acceptor& acceptor);
-  boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket);
+  struct Listener {
+    Acceptor acceptor;
+    Protocol protocol;
+  };
+
+  Result<void> listen(const Settings& settings, Protocol protocol, std::uint16_t port);
+  Result<void> listen(const boost::asio::ip::tcp::endpoint& endpoint, Protocol protocol);
+  boost::asio::awaitable<void> accept(Listener& listener);
+  boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket, Protocol protocol);
+  const Acceptor* first(Protocol protocol) const;
   void give_up();
 
   boost::asio::io_context& io_;
   boost::asio::steady_timer farewell_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<boost::asio::ssl::context> tls_;
-  std::vector<Acceptor> acceptors_;
-  std::set<Connection*> connections_;
+  std::vector<Listener> listeners_;
+  std::set<AnyConnection*> connections_;
   std::function<void()> closed_;
   bool draining_ = false;
   bool stopped_ = false;

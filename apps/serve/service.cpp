@@ -1,7 +1,5 @@
 #include "apps/serve/service.hpp"
 
-#include "apps/serve/answers.hpp"
-
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -34,24 +32,31 @@ void Service::drain(std::function<void()> idle) {
 }
 
 void Service::cancel_all() {
-  for (Answers* answers : running_)
-    answers->cancel();
+  for (Admission* answers : running_)
+    answers->cancel_();
+}
+
+Service::Answering::Answering(Service& service, Protocol protocol)
+    : service_(&service), protocol_(protocol) {
+  ++service.answering_;
+  service.over_tcp_ += protocol == Protocol::tcp;
 }
 
 Service::Answering::~Answering() {
+  service_->over_tcp_ -= protocol_ == Protocol::tcp;
   if (--service_->answering_ == 0 && service_->idle_)
     std::exchange(service_->idle_, nullptr)();
 }
 
-Service::Admission::Admission(Service& service, Answers& answers, int count)
-    : service_(&service), answers_(&answers), count_(count) {
+Service::Admission::Admission(Service& service, std::function<void()> cancel, int count)
+    : service_(&service), cancel_(std::move(cancel)), count_(count) {
   service.open_ += count;
-  service.running_.insert(&answers);
+  service.running_.insert(this);
 }
 
 Service::Admission::~Admission() {
   service_->open_ -= count_;
-  service_->running_.erase(answers_);
+  service_->running_.erase(this);
 }
 
 std::optional<ApiError> Service::check_room(int count) const {
@@ -83,7 +88,10 @@ asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> wo
 
 std::string Service::metrics_text() const {
   return metrics_.text(engine_ ? engine_->metrics() : Metrics{},
-                       {.connections = connections, .requests = answering_});
+                       {.connections = connections - tcp_connections,
+                        .requests = answering_ - over_tcp_,
+                        .tcp_connections = tcp_connections,
+                        .tcp_requests = over_tcp_});
 }
 
 } // namespace paceline::apps::serve

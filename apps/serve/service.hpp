@@ -19,7 +19,8 @@
 
 namespace paceline::apps::serve {
 
-class Answers;
+/// Which door a request came through.
+enum class Protocol { http, tcp };
 
 /// Threads: the server's only, but for `aside`.
 class Service {
@@ -52,14 +53,16 @@ public:
   /// A number of answers under way, counted until this object goes.
   class Admission {
   public:
-    Admission(Service& service, Answers& answers, int count);
+    /// cancel: tells them to end.
+    Admission(Service& service, std::function<void()> cancel, int count);
     Admission(const Admission&) = delete;
     Admission& operator=(const Admission&) = delete;
     ~Admission();
 
   private:
+    friend class Service;
     Service* service_;
-    Answers* answers_;
+    std::function<void()> cancel_;
     int count_;
   };
   /// Why that many more are not possible now.
@@ -69,23 +72,25 @@ public:
   /// requests need not wait for it.
   boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);
 
-  /// For the life of one HTTP request that is being answered.
+  /// For the life of one request that is being answered.
   class Answering {
   public:
-    explicit Answering(Service& service) : service_(&service) { ++service.answering_; }
+    explicit Answering(Service& service, Protocol protocol = Protocol::http);
     Answering(const Answering&) = delete;
     Answering& operator=(const Answering&) = delete;
     ~Answering();
 
   private:
     Service* service_;
+    Protocol protocol_;
   };
 
   /// The engine said that it cannot go on, or that it can.
   void note_health(bool well) { well_ = well; }
   bool well() const { return well_; }
 
-  int connections = 0; ///< Open ones.
+  int connections = 0;     ///< Open ones,
+  int tcp_connections = 0; ///< and those of them that are not HTTP's.
   std::string metrics_text() const;
 
 private:
@@ -101,8 +106,9 @@ private:
   int vocabulary_ = 0;
   std::string fingerprint_;
   int open_ = 0;      ///< Answers.
-  int answering_ = 0; ///< HTTP requests.
-  std::set<Answers*> running_;
+  int answering_ = 0; ///< Requests,
+  int over_tcp_ = 0;  ///< and those of them that are not HTTP's.
+  std::set<Admission*> running_;
   std::function<void()> idle_;
   boost::asio::thread_pool aside_{1};
 };

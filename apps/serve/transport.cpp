@@ -46,6 +46,10 @@ asio::awaitable<bool> Transport::handshake() {
 asio::awaitable<void> Transport::finish_writing() {
   if (tls_)
     co_await tls_->async_shutdown(as_result);
+  shut_writing();
+}
+
+void Transport::shut_writing() {
   boost::system::error_code gone;
   socket().shutdown(Socket::shutdown_send, gone);
 }

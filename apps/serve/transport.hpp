@@ -27,6 +27,8 @@ public:
   boost::asio::awaitable<bool> handshake();
   /// Says that nothing more will be written.
   boost::asio::awaitable<void> finish_writing();
+  /// The same of TCP alone, at once; for who reads on.
+  void shut_writing();
   /// Operations under way complete with operation_aborted.
   void cancel();
   void close();

@@ -146,78 +146,11 @@ private:
 };
 
 namespace detail {
-struct Gather;
-}
 
-/// An engine seen from an executor. Any number of these may share one engine, which must outlive
-/// them and the streams they gave.
-class AsyncEngine {
-public:
-  using executor_type = boost::asio::any_io_executor;
-
-  /// executor: where requests are checked and their prompts encoded (about a microsecond a token),
-  /// and where handlers without an executor of their own run.
-  AsyncEngine(executor_type executor, Engine& engine)
-      : executor_(std::move(executor)), engine_(&engine) {}
-
-  /// Signature: void(Result<AsyncStream>).
-  template <class Token>
-  auto async_submit(Request request, Token&& token) {
-    return boost::asio::async_initiate<Token, void(Result<AsyncStream>)>(
-        [executor = executor_, engine = engine_](auto handler, Request asked) {
-          using Handler = std::decay_t<decltype(handler)>;
-          detail::Pending<Handler> pending(std::move(handler), executor);
-          auto submit = [executor, engine, asked = std::move(asked),
-                         pending = std::move(pending)]() mutable {
-            auto stream = engine->submit(asked).map(
-                [&](Stream&& opened) { return AsyncStream(executor, std::move(opened)); });
-            hand_over(std::move(pending), std::move(stream));
-          };
-          boost::asio::post(executor, std::move(submit));
-        },
-        token, std::move(request));
-  }
-
-  /// async_submit, and wait for the end. Signature: void(Result<Completion>).
-  template <class Token>
-  auto async_complete(Request request, Token&& token);
-
-  /// Engine::shutdown, without blocking the executor; call it once. Destroying this object waits
-  /// for its end. Signature: void().
-  template <class Token>
-  auto async_shutdown(std::chrono::milliseconds drain, Token&& token) {
-    return boost::asio::async_initiate<Token, void()>(
-        [this, drain](auto handler) {
-          detail::Pending<std::decay_t<decltype(handler)>> pending(std::move(handler), executor_);
-          closer_ = std::jthread([engine = engine_, drain, pending = std::move(pending)]() mutable {
-            engine->shutdown(drain);
-            hand_over(std::move(pending));
-          });
-        },
-        token);
-  }
-
-  Engine& engine() const { return *engine_; }
-  executor_type get_executor() const { return executor_; }
-
-private:
-  template <class Handler, class... Values>
-  static void hand_over(detail::Pending<Handler> pending, Values... values) {
-    const auto executor = pending.executor();
-    auto call = [pending = std::move(pending), ... values = std::move(values)]() mutable {
-      pending.complete(std::move(values)...);
-    };
-    boost::asio::post(executor, std::move(call));
-  }
-
-  executor_type executor_;
-  Engine* engine_;
-  std::jthread closer_; ///< Waits for the engine; joined with this object.
-};
-
-/// The steps of async_complete.
-struct detail::Gather {
-  std::unique_ptr<AsyncEngine> engine;
+/// The steps of async_complete; submit: as async_submit, of whatever gives an AsyncStream.
+template <class Submit>
+struct Gather {
+  Submit submit;
   Request request;
   std::unique_ptr<AsyncStream> stream{};
   Completion whole{};
@@ -225,9 +158,9 @@ struct detail::Gather {
   template <class Self>
   void operator()(Self& self) {
     self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-    AsyncEngine& service = *engine;
+    const Submit with = submit; // `self` moves, and this object with it
     Request asked = std::move(request);
-    service.async_submit(std::move(asked), std::move(self));
+    with(std::move(asked), std::move(self));
   }
   template <class Self>
   void operator()(Self& self, Result<AsyncStream> opened) {
@@ -235,7 +168,7 @@ struct detail::Gather {
       return self.complete(tl::unexpected(std::move(opened.error())));
     stream = std::make_unique<AsyncStream>(std::move(*opened));
     if (self.cancelled() != boost::asio::cancellation_type::none)
-      stream->cancel(); // asked for while the prompt was encoded
+      stream->cancel(); // asked for before there was a stream
     read(self);
   }
   template <class Self>
@@ -261,11 +194,82 @@ private:
   }
 };
 
+/// Posts a pending handler's call to its executor.
+template <class Handler, class... Values>
+void hand_over(Pending<Handler> pending, Values... values) {
+  const auto executor = pending.executor();
+  auto call = [pending = std::move(pending), ... values = std::move(values)]() mutable {
+    pending.complete(std::move(values)...);
+  };
+  boost::asio::post(executor, std::move(call));
+}
+
+} // namespace detail
+
+/// An engine seen from an executor. Any number of these may share one engine, which must outlive
+/// them and the streams they gave.
+class AsyncEngine {
+public:
+  using executor_type = boost::asio::any_io_executor;
+
+  /// executor: where requests are checked and their prompts encoded (about a microsecond a token),
+  /// and where handlers without an executor of their own run.
+  AsyncEngine(executor_type executor, Engine& engine)
+      : executor_(std::move(executor)), engine_(&engine) {}
+
+  /// Signature: void(Result<AsyncStream>).
+  template <class Token>
+  auto async_submit(Request request, Token&& token) {
+    return boost::asio::async_initiate<Token, void(Result<AsyncStream>)>(
+        [executor = executor_, engine = engine_](auto handler, Request asked) {
+          using Handler = std::decay_t<decltype(handler)>;
+          detail::Pending<Handler> pending(std::move(handler), executor);
+          auto submit = [executor, engine, asked = std::move(asked),
+                         pending = std::move(pending)]() mutable {
+            auto stream = engine->submit(asked).map(
+                [&](Stream&& opened) { return AsyncStream(executor, std::move(opened)); });
+            detail::hand_over(std::move(pending), std::move(stream));
+          };
+          boost::asio::post(executor, std::move(submit));
+        },
+        token, std::move(request));
+  }
+
+  /// async_submit, and wait for the end. Signature: void(Result<Completion>).
+  template <class Token>
+  auto async_complete(Request request, Token&& token);
+
+  /// Engine::shutdown, without blocking the executor; call it once. Destroying this object waits
+  /// for its end. Signature: void().
+  template <class Token>
+  auto async_shutdown(std::chrono::milliseconds drain, Token&& token) {
+    return boost::asio::async_initiate<Token, void()>(
+        [this, drain](auto handler) {
+          detail::Pending<std::decay_t<decltype(handler)>> pending(std::move(handler), executor_);
+          closer_ = std::jthread([engine = engine_, drain, pending = std::move(pending)]() mutable {
+            engine->shutdown(drain);
+            detail::hand_over(std::move(pending));
+          });
+        },
+        token);
+  }
+
+  Engine& engine() const { return *engine_; }
+  executor_type get_executor() const { return executor_; }
+
+private:
+  executor_type executor_;
+  Engine* engine_;
+  std::jthread closer_; ///< Waits for the engine; joined with this object.
+};
+
 template <class Token>
 auto AsyncEngine::async_complete(Request request, Token&& token) {
+  auto submit = [executor = executor_, engine = engine_](Request asked, auto handler) {
+    AsyncEngine(executor, *engine).async_submit(std::move(asked), std::move(handler));
+  };
   return boost::asio::async_compose<Token, void(Result<Completion>)>(
-      detail::Gather{std::make_unique<AsyncEngine>(executor_, *engine_), std::move(request)}, token,
-      executor_);
+      detail::Gather<decltype(submit)>{std::move(submit), std::move(request)}, token, executor_);
 }
 
 } // namespace paceline

@@ -6,6 +6,7 @@
 #include "paceline/error.hpp"
 #include "paceline/event.hpp"
 #include "paceline/request.hpp"
+#include "paceline/stream.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -116,41 +117,6 @@ struct Metrics {
   std::size_t kv_pages_total = 0;
   std::size_t kv_pages_used = 0;
   std::size_t kv_pages_quarantined = 0;
-};
-
-/// One request's events. Threads: one reader at a time; `cancel` from anywhere. Dropping the
-/// stream cancels the request. At most one Delta is buffered: a slow reader finds one longer one.
-class Stream {
-public:
-  Stream(Stream&&) noexcept;
-  Stream& operator=(Stream&&) noexcept;
-  ~Stream();
-
-  /// Waits for the next event; none after `Finished`.
-  std::optional<Event> next();
-  /// The next event if there is one now.
-  std::optional<Event> try_next();
-  /// Asks for the end; the stream still delivers `Finished`.
-  void cancel();
-  /// `wake` is called, from a thread of the engine, whenever `try_next` may find something.
-  void on_ready(const std::function<void()>& wake);
-  std::uint64_t id() const;
-
-  class Impl;
-  explicit Stream(std::shared_ptr<Impl>);
-
-private:
-  std::shared_ptr<Impl> impl_;
-};
-
-/// A whole answer, for callers that do not stream.
-struct Completion {
-  std::string text;
-  std::vector<TokenId> tokens;
-  std::vector<TokenLogprob> logprobs;
-  Finished end;
-
-  void add(const Delta& delta);
 };
 
 /// Threads: every member may be called from any thread (with `virtual_time`: from one).

@@ -97,6 +97,16 @@ struct Finished {
 
 using Event = std::variant<Delta, PromptLogprobs, Finished>;
 
+/// A whole answer, for callers that do not stream.
+struct Completion {
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprob> logprobs;
+  Finished end;
+
+  void add(const Delta& delta);
+};
+
 const char* to_string(FinishReason) noexcept;    ///< "stop", "length", ...
 const char* to_string(SpeculationMode) noexcept; ///< "off", "sync", "overlap", "auto"
 const char* to_string(VerifyRule) noexcept;      ///< "rejection", "coupled", "match", "auto"

@@ -26,6 +26,7 @@ LiveServer::LiveServer(EngineOptions engine, const apps::serve::Settings& settin
     : server_(io_), engine_(open_engine(std::move(engine))) {
   apps::serve::Settings chosen = settings;
   chosen.port = 0;
+  chosen.tcp_port = chosen.tcp_port.value_or(0);
   if (chosen.model_names.empty())
     chosen.model_names = {"demo"};
   if (chosen.log_level == "info")
@@ -33,6 +34,7 @@ LiveServer::LiveServer(EngineOptions engine, const apps::serve::Settings& settin
   if (const auto bound = server_.bind(chosen); !bound)
     FAIL(bound.error().text());
   port_ = server_.port();
+  tcp_port_ = server_.tcp_port();
   server_.open(engine_);
   server_.start();
   thread_ = std::thread([this] { io_.run(); });
@@ -80,7 +82,8 @@ void LiveServer::await_idle() {
   const auto busy = [this] {
     const Metrics now = engine_.metrics();
     return now.running + now.waiting > 0 || now.kv_pages_used > 0 ||
-           metric("paceline_http_requests") > 1; // the one that asks
+           metric("paceline_http_requests") > 1 || // the one that asks
+           metric("paceline_tcp_requests{") > 0;
   };
   while (busy())
     std::this_thread::yield();

@@ -1,4 +1,4 @@
-#include "actors/stream.hpp"
+#include "base/stream.hpp"
 
 #include <iterator>
 

@@ -1,8 +1,9 @@
-// The hand-over from the facade's thread to the caller's: one request's events.
+// The hand-over from whoever produces one request's events (the engine's facade, a client's network
+// thread) to the caller's thread.
 #pragma once
 
-#include "messages/request.hpp"
-#include "paceline/engine.hpp"
+#include "base/event_sink.hpp"
+#include "paceline/stream.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -13,7 +14,7 @@ namespace paceline {
 
 /// Deltas that nobody has read yet are joined into one, so that the queue is bounded by the
 /// request's own tokens and holds at most three events. Threads: any.
-class Stream::Impl final : public messages::EventSink {
+class Stream::Impl final : public base::EventSink {
 public:
   /// cancel: asks for the request's end. advance: in virtual time, runs the engine until its
   /// argument is true (returns false: nothing more will happen); empty in real time.

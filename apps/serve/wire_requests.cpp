@@ -1,0 +1,217 @@
+#include "apps/serve/wire_requests.hpp"
+
+#include "apps/serve/progress.hpp"
+#include "messages/wire/codec.hpp"
+#include "paceline/asio.hpp"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cmath>
+#include <deque>
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Error not_now(Service::State state) {
+  if (state == Service::State::loading)
+    return {ErrorCode::unavailable, "the model is being loaded", "try again in a moment"};
+  return {ErrorCode::unavailable, "the server is shutting down", "ask another one"};
+}
+
+wire::ToClient refusal(Service& service, wire::RequestNumber number, Error error) {
+  service.metrics().submitted(to_string(error.code));
+  return wire::Failure{number, std::move(error)};
+}
+
+Finished closed() {
+  Finished end;
+  end.reason = FinishReason::error;
+  end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
+  return end;
+}
+
+} // namespace
+
+struct WireRequests::One {
+  One(Service& service, wire::RequestNumber its, AsyncStream events, Clock::time_point when)
+      : number(its), arrived(when), stream(std::move(events)), counted(service, Protocol::tcp),
+        admission(
+            service, [this] { stream.cancel(); }, 1) {}
+
+  wire::RequestNumber number;
+  Clock::time_point arrived;
+  AsyncStream stream;
+  Service::Answering counted;
+  Service::Admission admission;
+  Progress progress;
+  bool cancelled = false; ///< By the client.
+  bool begun = false;     ///< Something of it was taken.
+};
+
+struct WireRequests::Shared {
+  explicit Shared(const asio::any_io_executor& own)
+      : executor(own), ended(own, asio::steady_timer::time_point::max()) {}
+
+  struct Item {
+    wire::RequestNumber number = 0;
+    Event event;
+  };
+  asio::any_io_executor executor;
+  asio::steady_timer ended; ///< Never expires: cancelled when something comes after `abandon`.
+  std::unordered_map<wire::RequestNumber, std::unique_ptr<One>> open;
+  std::deque<Item> ready;
+  std::vector<std::unique_ptr<One>> over; ///< Their ends were taken, and are not written yet.
+  std::size_t urgent = 0;                 ///< Of those that are ready.
+  std::function<void()> news;
+};
+
+WireRequests::WireRequests(Service& service, std::string peer, std::function<void()> news)
+    : service_(service), peer_(std::move(peer)),
+      shared_(std::make_shared<Shared>(service.executor())) {
+  shared_->news = std::move(news);
+}
+
+WireRequests::~WireRequests() = default;
+
+Result<void> WireRequests::prepare(Request& request) const {
+  const Settings& settings = service_.settings();
+  if (request.verify == VerifyRule::automatic)
+    request.verify = settings.defaults.verify;
+  if (const auto limit = settings.request_timeout; limit.count() > 0)
+    request.deadline = std::min(request.deadline.value_or(limit), limit);
+  const int most = settings.max_prompt_tokens;
+  if (most > 0 && request.prompt_tokens.size() > std::size_t(most))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("the prompt has {} tokens: {} is the most here",
+                            request.prompt_tokens.size(), most),
+                "shorten it, or raise the server's --max-prompt-tokens");
+  return {};
+}
+
+asio::awaitable<wire::ToClient> WireRequests::submit(wire::Submit asked) {
+  const auto arrived = Clock::now();
+  if (service_.state() != Service::State::ready)
+    co_return refusal(service_, asked.number, not_now(service_.state()));
+  if (const auto full = service_.check_room(1))
+    co_return refusal(service_, asked.number,
+                      {ErrorCode::overloaded, full->message, "retry with growing pauses"});
+  Request& request = asked.request;
+  if (request.prompt_tokens.empty())
+    co_await service_.aside(request.prompt.size(), [&] {
+      request.prompt_tokens = service_.engine().tokenize(request.prompt);
+    });
+  if (auto wrong = prepare(request); !wrong)
+    co_return refusal(service_, asked.number, std::move(wrong.error()));
+  auto stream = service_.engine().submit(request);
+  if (!stream)
+    co_return refusal(service_, asked.number, std::move(stream.error()));
+  auto one = std::make_unique<One>(service_, asked.number,
+                                   AsyncStream(shared_->executor, std::move(*stream)), arrived);
+  listen(shared_, *one);
+  shared_->open.emplace(asked.number, std::move(one));
+  service_.metrics().submitted("accepted");
+  co_return wire::Accepted{asked.number};
+}
+
+void WireRequests::listen(const std::shared_ptr<Shared>& shared, One& one) {
+  one.stream.async_next(
+      [kept = std::weak_ptr(shared), number = one.number](std::optional<Event> event) {
+        const auto here = kept.lock();
+        if (!here)
+          return;
+        const auto found = here->open.find(number);
+        if (found == here->open.end())
+          return;
+        here->ready.push_back({number, event ? std::move(*event) : Event(closed())});
+        here->urgent +=
+            !found->second->begun || std::holds_alternative<Finished>(here->ready.back().event);
+        here->ended.cancel();
+        here->news();
+      });
+}
+
+void WireRequests::cancel(wire::RequestNumber number) {
+  const auto found = shared_->open.find(number);
+  if (found == shared_->open.end())
+    return;
+  found->second->cancelled = true;
+  found->second->stream.cancel();
+}
+
+bool WireRequests::ready() const {
+  return !shared_->ready.empty();
+}
+bool WireRequests::urgent() const {
+  return shared_->urgent > 0;
+}
+
+void WireRequests::take(std::string& frames, std::size_t most) {
+  while (!shared_->ready.empty() && frames.size() < most) {
+    auto [number, event] = std::move(shared_->ready.front());
+    shared_->ready.pop_front();
+    const auto found = shared_->open.find(number);
+    One& one = *found->second;
+    const bool last = std::holds_alternative<Finished>(event);
+    shared_->urgent -= !one.begun || last;
+    one.begun = true;
+    note(one, event);
+    wire::append(frames, wire::Happened{number, std::move(event)});
+    if (last) {
+      shared_->over.push_back(std::move(found->second));
+      shared_->open.erase(found);
+    } else {
+      listen(shared_, one);
+    }
+  }
+}
+
+void WireRequests::written() {
+  const auto over = std::move(shared_->over); // what they end may look at this object
+  shared_->over.clear();
+}
+
+/// Counts and logs; and an end that the client did not ask for is told as what it is.
+void WireRequests::note(One& one, Event& event) {
+  one.progress.note(service_, event, one.arrived);
+  auto* end = std::get_if<Finished>(&event);
+  if (!end)
+    return;
+  if (end->reason == FinishReason::cancelled && !one.cancelled) {
+    end->reason = FinishReason::error;
+    end->error = not_now(Service::State::draining);
+  }
+  const std::chrono::duration<double, std::milli> took = Clock::now() - one.arrived;
+  service_.log().info("request", {{"id", one.number},
+                                  {"peer", peer_},
+                                  {"protocol", "tcp"},
+                                  {"milliseconds", std::round(took.count() * 10) / 10},
+                                  {"prompt_tokens", end->usage.prompt_tokens},
+                                  {"completion_tokens", end->usage.completion_tokens},
+                                  {"finish", to_string(end->reason)}});
+}
+
+asio::awaitable<void> WireRequests::abandon() {
+  shared_->news = [] {};
+  for (auto& [number, one] : shared_->open) {
+    one->cancelled = true;
+    one->stream.cancel();
+  }
+  std::string away;
+  for (;;) {
+    take(away, std::size_t(-1));
+    away.clear();
+    written();
+    if (shared_->open.empty())
+      break;
+    co_await shared_->ended.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+}
+
+} // namespace paceline::apps::serve
