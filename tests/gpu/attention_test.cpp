@@ -308,6 +308,28 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
       }
 }
 
+TEST_CASE("attention has the same bits whether a call has many rows or few") {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::string& name : backends())
+      for (const int window : {0, 12}) {
+        CAPTURE(name);
+        CAPTURE(to_string(dtype));
+        CAPTURE(window);
+        Input input({20, 1, 24}, {80, 70}, 6); // Many heads of one key: a row fills a tile.
+        Setting setting;
+        setting.kernel = name;
+        setting.dtype = dtype;
+        setting.window = window;
+        setting.batch = true;
+        const auto reference = attend(input, setting);
+        for (const int chunk : {5, 40}) {
+          setting.chunk = chunk;
+          setting.batch = chunk == 40;
+          CHECK(attend(input, setting) == reference);
+        }
+      }
+}
+
 TEST_CASE("the first position's attention is its value, rounded as the cache rounds") {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::string& name : backends()) {
