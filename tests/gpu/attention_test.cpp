@@ -296,6 +296,8 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
             ++round;
             if ((page_tokens + chunk) % 3 == 0 && page_tokens != 16)
               continue; // Enough of the combinations; all of each alone.
+            if (is_cuda(name) && round % 3 != 1)
+              continue; // An emulated one takes its time.
             CAPTURE(page_tokens);
             CAPTURE(chunk);
             Setting setting = plain;
