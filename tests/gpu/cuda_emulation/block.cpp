@@ -63,6 +63,8 @@ public:
 
 private:
   void begin_block();
+  void shuffle_threads();
+  bool run_some(std::size_t first);
   void run_block();
   void release_if_all_wait();
   std::string who_waits() const;
@@ -73,6 +75,7 @@ private:
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<Thread>> pool_;
   std::vector<int> order_;
+  int together_ = 1; ///< So many of them run as far as they get before others do: a warp, or all.
   std::vector<Warp> warps_;
   std::unique_ptr<std::byte[]> shared_;
   std::size_t shared_bytes_ = 0;
@@ -107,7 +110,6 @@ std::optional<std::string> Machine::run(const dim3& grid, const dim3& block,
     pool_.push_back(std::make_unique<Thread>());
   warps_.resize(std::size_t((threads() + lanes_of_warp - 1) / lanes_of_warp));
   order_.resize(std::size_t(threads()));
-  std::iota(order_.begin(), order_.end(), 0);
   std::vector<unsigned> blocks(std::size_t(grid.x) * grid.y * grid.z);
   std::iota(blocks.begin(), blocks.end(), 0u);
   std::shuffle(blocks.begin(), blocks.end(), random_);
@@ -127,7 +129,7 @@ void Machine::begin_block() {
   done_ = at_barrier_ = 0;
   for (Warp& w : warps_)
     w.arrived = w.turn = 0;
-  std::shuffle(order_.begin(), order_.end(), random_);
+  shuffle_threads();
   for (int t = 0; t < threads(); ++t) {
     Thread& thread = *pool_[std::size_t(t)];
     thread.number = t;
@@ -140,25 +142,43 @@ void Machine::begin_block() {
   }
 }
 
+void Machine::shuffle_threads() {
+  std::iota(order_.begin(), order_.end(), 0);
+  together_ = random_() % 2 == 0 ? lanes_of_warp : threads();
+  for (auto first = order_.begin(); first != order_.end(); first += together_)
+    std::shuffle(first, first + together_, random_);
+  const int warps = threads() / together_; // Of one order, turned about.
+  std::rotate(order_.begin(), order_.begin() + int(random_() % unsigned(warps)) * together_,
+              order_.end());
+  if (random_() % 2 == 0)
+    std::reverse(order_.begin(), order_.end());
+}
+
+bool Machine::run_some(std::size_t first) {
+  bool progress = false;
+  for (std::size_t i = first; i < first + std::size_t(together_) && !violation_; ++i) {
+    current_ = pool_[std::size_t(order_[i])].get();
+    if (current_->state != Thread::State::ready)
+      continue;
+    progress = true;
+    threadIdx = current_->index;
+    current_->fiber.resume();
+    if (!violation_ && current_->fiber.done()) {
+      current_->state = Thread::State::done;
+      ++done_;
+      release_if_all_wait();
+    }
+  }
+  return progress;
+}
+
 void Machine::run_block() {
   while (done_ < threads() && !violation_) {
     bool progress = false;
-    for (const int t : order_) {
-      current_ = pool_[std::size_t(t)].get();
-      if (current_->state != Thread::State::ready)
-        continue;
-      progress = true;
-      threadIdx = current_->index;
-      current_->fiber.resume();
-      if (violation_)
-        return;
-      if (current_->fiber.done()) {
-        current_->state = Thread::State::done;
-        ++done_;
-        release_if_all_wait();
-      }
-    }
-    if (!progress)
+    for (std::size_t first = 0; first < order_.size(); first += std::size_t(together_))
+      while (run_some(first))
+        progress = true;
+    if (!progress && !violation_)
       violation_ = "threads wait for each other for ever: " + who_waits();
   }
 }

@@ -1,9 +1,10 @@
 // One block of a grid, its threads as fibers of one thread of the host.
 //
-// A fiber runs until it waits for others, and who goes on next is a permutation that a seed draws:
-// where the result depends on an order that no barrier makes, tests see it change. Shared memory is
-// filled with 0xFF at first, which reads as NaN or as a negative number. An asynchronous copy
-// arrives as late as it may, when its thread waits for it, and until then its place holds 0xFF.
+// A fiber runs until it waits for others. A seed draws for every block who goes on next, and
+// whether a warp runs as far ahead of the others as it gets or all go along together: where the
+// result depends on an order that no barrier makes, tests see it change. Shared memory is filled
+// with 0xFF at first, which reads as NaN or as a negative number. An asynchronous copy arrives as
+// late as it may, when its thread waits for it, and until then its place holds 0xFF.
 //
 // What the hardware leaves undefined is a violation: threads that wait for each other at different
 // places, at a barrier while others have ended, collectives of a warp of which lanes are missing,
