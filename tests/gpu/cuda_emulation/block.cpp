@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 constinit thread_local uint3 threadIdx{};
@@ -43,8 +43,9 @@ struct Thread {
   State state = State::done;
   uint3 index{};
   int number = 0;
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups; ///< Committed, the oldest first.
+  std::vector<Copy> copies; ///< Under way, the oldest first,
+  std::vector<int> groups;  ///< and how many of them each committed group has.
+  int open = 0;             ///< Of them in none yet.
 };
 
 /// The blocks of one thread of the host.
@@ -57,7 +58,8 @@ public:
   Thread& thread() { return *current_; }
   void barrier();
   std::byte* shared(std::size_t bytes);
-  const std::byte* exchange(const char* what, unsigned lanes, const void* value, std::size_t bytes);
+  std::byte* exchange_slot(const char* what, unsigned lanes);
+  const std::byte* exchange_all();
   std::byte* result(bool& first);
   [[noreturn]] void violate(std::string what);
 
@@ -135,8 +137,9 @@ void Machine::begin_block() {
     thread.number = t;
     thread.index = {unsigned(t) % blockDim.x, unsigned(t) / blockDim.x % blockDim.y,
                     unsigned(t) / blockDim.x / blockDim.y};
-    thread.open.clear();
+    thread.copies.clear();
     thread.groups.clear();
+    thread.open = 0;
     thread.state = Thread::State::ready;
     thread.fiber.start(enter, this);
   }
@@ -230,17 +233,19 @@ std::byte* Machine::shared(std::size_t bytes) {
   return shared_.get();
 }
 
-const std::byte* Machine::exchange(const char* what, unsigned lanes, const void* value,
-                                   std::size_t bytes) {
+std::byte* Machine::exchange_slot(const char* what, unsigned lanes) {
   if (lanes != ~0u)
     violate(std::string(what) + " of some lanes only is not emulated");
   Warp& w = warp();
   if (w.arrived > 0 && w.what != what && std::string_view(w.what) != what)
     violate(std::string("lanes of a warp part: ") + w.what + " and " + what);
-  const int turn = w.turn;
   w.what = what;
-  const int lane = current_->number % lanes_of_warp;
-  std::memcpy(w.slots[turn][lane], value, bytes);
+  return w.slots[w.turn][current_->number % lanes_of_warp];
+}
+
+const std::byte* Machine::exchange_all() {
+  Warp& w = warp();
+  const int turn = w.turn;
   if (++w.arrived < lanes_of_warp) {
     current_->state = Thread::State::exchanging;
     current_->fiber.yield();
@@ -248,7 +253,7 @@ const std::byte* Machine::exchange(const char* what, unsigned lanes, const void*
     w.arrived = 0;
     w.turn = 1 - turn;
     w.worked_out[turn] = false;
-    const auto first = std::size_t(current_->number - lane);
+    const auto first = std::size_t(current_->number / lanes_of_warp * lanes_of_warp);
     for (std::size_t l = 0; l < lanes_of_warp; ++l)
       pool_[first + l]->state = Thread::State::ready;
   }
@@ -274,9 +279,11 @@ void barrier() {
 std::byte* shared_memory(std::size_t bytes) {
   return machine().shared(bytes);
 }
-const std::byte* exchange_bytes_of(const char* what, unsigned lanes, const void* value,
-                                   std::size_t bytes) {
-  return machine().exchange(what, lanes, value, bytes);
+std::byte* exchange_slot(const char* what, unsigned lanes) {
+  return machine().exchange_slot(what, lanes);
+}
+const std::byte* exchange_all() {
+  return machine().exchange_all();
 }
 std::byte* warp_result(bool& first) {
   return machine().result(first);
@@ -289,24 +296,30 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
   if (misaligned(shared) || (from && misaligned(from)))
     machine().violate("a misaligned asynchronous copy");
   std::memset(shared, 0xFF, bytes);
-  machine().thread().open.push_back({shared, from, bytes});
+  Thread& thread = machine().thread();
+  thread.copies.push_back({shared, from, bytes});
+  ++thread.open;
 }
 
 void commit_copies() {
   Thread& thread = machine().thread();
-  thread.groups.push_back(std::move(thread.open));
-  thread.open.clear();
+  thread.groups.push_back(std::exchange(thread.open, 0));
 }
 
 void wait_for_copies(int pending) {
-  auto& groups = machine().thread().groups;
-  for (; groups.size() > std::size_t(pending); groups.pop_front())
-    for (const Copy& copy : groups.front()) {
-      if (copy.from)
-        std::memcpy(copy.to, copy.from, copy.bytes);
-      else
-        std::memset(copy.to, 0, copy.bytes);
-    }
+  Thread& thread = machine().thread();
+  const auto waited = std::max<std::ptrdiff_t>(std::ssize(thread.groups) - pending, 0);
+  const auto last_group = thread.groups.begin() + waited;
+  const auto last =
+      thread.copies.begin() + std::accumulate(thread.groups.begin(), last_group, std::ptrdiff_t(0));
+  for (auto copy = thread.copies.begin(); copy != last; ++copy) {
+    if (copy->from)
+      std::memcpy(copy->to, copy->from, copy->bytes);
+    else
+      std::memset(copy->to, 0, copy->bytes);
+  }
+  thread.copies.erase(thread.copies.begin(), last);
+  thread.groups.erase(thread.groups.begin(), last_group);
 }
 
 std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
