@@ -1,7 +1,7 @@
 // Promise 4 where a GPU goes: emulated ones are lost on request.
-#include "cuda_emulation.hpp"
 #include "tests/gpu/cuda/demo_pair.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 
 using namespace paceline;
 using namespace paceline::testing;

@@ -1,6 +1,6 @@
 // Device memory is memory of the host, each allocation one of its own, so that an address sanitizer
 // watches its bounds. It holds 0xFF at first.
-#include "state.hpp"
+#include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
 #include <cstdlib>
