@@ -215,7 +215,7 @@ const std::byte* Machine::exchange(const char* what, unsigned lanes, const void*
   if (lanes != ~0u)
     violate(std::string(what) + " of some lanes only is not emulated");
   Warp& w = warp();
-  if (w.arrived > 0 && std::string_view(w.what) != what)
+  if (w.arrived > 0 && w.what != what && std::string_view(w.what) != what)
     violate(std::string("lanes of a warp part: ") + w.what + " and " + what);
   const int turn = w.turn;
   w.what = what;
