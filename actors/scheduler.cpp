@@ -238,12 +238,16 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
   pages_short_ = false;
 }
 
-void Scheduler::rebuild(Sequence& s) {
+void Scheduler::rebuild(Sequence& s, const Error* why) {
   add(parts_.telemetry->rebuilds, 1);
   if (++s.rebuilds > parts_.faults.rebuilds_max) {
-    give_up(s.spec->id,
-            {ErrorCode::unavailable, "the request was rebuilt several times without a new token",
-             "see the engine's log for the actor that keeps failing"});
+    Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
+                "see the engine's log for the actor that keeps failing"};
+    if (why) {
+      error.message += "; its last step failed: " + why->message;
+      error.hint = why->hint;
+    }
+    give_up(s.spec->id, std::move(error));
     return;
   }
   evict(s, false);

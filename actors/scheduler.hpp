@@ -56,7 +56,7 @@ private:
   void publish(const Sequence& s);
   void preempt_for(Sequence& needy);
   void evict(Sequence& s, bool target_pages_right);
-  void rebuild(Sequence& s);
+  void rebuild(Sequence& s, const Error* why = nullptr);
   void end(messages::SequenceId id);
   void give_up(messages::SequenceId id, Error why);
   void rewire(const messages::Wiring& wiring);

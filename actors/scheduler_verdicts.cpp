@@ -20,7 +20,7 @@ void Scheduler::take(const Verdicts& verdicts) {
       wiring_.target = nullptr;
     for (const BatchEntry& entry : flight.batch.entries)
       if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
-        rebuild(*s);
+        rebuild(*s, &*verdicts.error);
     pump();
     return;
   }

@@ -160,7 +160,8 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
                           std::size_t(task.q_size - task.vocabulary) * sizeof(float), stream_));
   }
   arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::propose(stream_, rows.device, int(tasks.size()), results.device));
+  PACELINE_CUDA_CHECK(kernels::propose(stream_, rows.device, int(tasks.size()), results.device,
+                                       tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     for (std::size_t i = 0; i < tasks.size(); ++i)

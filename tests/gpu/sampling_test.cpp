@@ -61,8 +61,9 @@ TEST_CASE("proposing draws what the sampling layer draws, and leaves the row it 
       CAPTURE(name);
       const Rig rig(name, threads);
       Rows rows(7, random);
-      Matrix q(7, vocabulary + 3);
-      std::fill(q.values.begin(), q.values.end(), 7.0f);
+      const auto memory = rig.device->allocate(sizeof(float) * 7 * (vocabulary + 3)).value();
+      const Tensor q = memory->tensor(7, vocabulary + 3);
+      std::fill_n(q.data, 7 * q.cols, 7.0f);
       std::vector<ProposeTask> tasks(7);
       for (int i = 0; i < 7; ++i) {
         ProposeTask& task = tasks[std::size_t(i)];
@@ -74,8 +75,8 @@ TEST_CASE("proposing draws what the sampling layer draws, and leaves the row it 
         task.noise = {99, std::uint32_t(i)};
         task.position = 17;
         task.attempt = 15;
-        task.q = i % 2 ? q.tensor().row(i) : nullptr;
-        task.q_size = vocabulary + 3;
+        task.q = i % 2 ? q.row(i) : nullptr;
+        task.q_size = q.cols;
       }
       rig.run([&](Operations& ops) { ops.propose(tasks); });
       for (int i = 0; i < 7; ++i) {
@@ -220,8 +221,10 @@ TEST_CASE("judging a window is judging its rows in turn, each after the tokens a
           (accepted == window ? full : partial) += window > 0;
         }
       }
-  CHECK(full > 20); // The rare paths were reached.
-  CHECK(partial > 20);
+  if (!samplers().empty()) {
+    CHECK(full > 20); // The rare paths were reached.
+    CHECK(partial > 20);
+  }
 }
 
 TEST_CASE("verification repeats the draws of judged tokens, and tells what is none") {

@@ -1,7 +1,7 @@
 // Promise 4 where a GPU goes: emulated ones are lost on request.
-#include "cuda_emulation.hpp"
 #include "tests/gpu/cuda/demo_pair.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -9,7 +9,7 @@ using gpu::testing::Gpus;
 
 TEST_CASE("when the target's GPU is lost requests end with a clear error, and the process lives") {
   const Gpus gpus(1);
-  EngineOptions options = on("cuda:0");
+  EngineOptions options = small_on("cuda:0");
   options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
   options.faults.restarts_max = options.faults.rebuilds_max = 3;
   Engine engine = open_engine(options);
@@ -25,17 +25,19 @@ TEST_CASE("when the target's GPU is lost requests end with a clear error, and th
   const Finished& end = answer.end();
   CHECK(end.reason == FinishReason::error);
   REQUIRE(end.error);
+  CHECK(end.error->code == ErrorCode::unavailable);
   CHECK(end.error->text().find("cuda:0 was lost") != std::string::npos);
-  Engine other = open_engine(on("cpu:0"));
-  CHECK(ask(other, requests()[0]).tokens.size() == 10);
+  Engine other = open_engine(small_on("cpu:0"));
+  CHECK(ask(other, requests()[0]).tokens.size() == 5);
 }
 
 TEST_CASE("when the draft's GPU is lost the target goes on alone, with the same tokens") {
   const Gpus gpus(1);
-  const auto expected = plain_on("cpu:0");
-  EngineOptions options = on("cpu:0", "cuda:0");
+  const auto expected = plain(small_on("cpu:0"));
+  EngineOptions options = small_on("cpu:0", "cuda:0");
   options.speculation = SpeculationMode::overlap;
   options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
+  options.faults.restarts_max = 3;
   Engine engine = open_engine(options);
   Stream stream = submit(engine, requests()[0]);
   Answer answer;

@@ -1,6 +1,6 @@
-#include "block.hpp"
+#include "tests/gpu/cuda_emulation/block.hpp"
 
-#include "fiber.hpp"
+#include "tests/gpu/cuda_emulation/fiber.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -11,7 +11,7 @@
 // or misaligned copies. The device is then lost, as after a fault of a real one, and says why.
 #pragma once
 
-#include "cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Device memory is memory of the host, each allocation one of its own, so that an address sanitizer
 // watches its bounds. It holds 0xFF at first. Kernels reach all memory of the host, as on systems
 // with heterogeneous memory management: tests hand in what lies on their heap.
-#include "state.hpp"
+#include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
 #include <cstdlib>
