@@ -317,7 +317,7 @@ TEST_CASE("attention has the same bits whether a call has many rows or few") {
         CAPTURE(name);
         CAPTURE(to_string(dtype));
         CAPTURE(window);
-        Input input({20, 1, 24}, {80, 70}, 6); // Many heads of one key: a row fills a tile.
+        Input input({20, 1, 24}, {140, 20}, 6); // Many heads of one key: a row fills a tile.
         Setting setting;
         setting.kernel = name;
         setting.dtype = dtype;

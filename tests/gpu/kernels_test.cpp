@@ -260,9 +260,14 @@ TEST_CASE("a product takes the rows that another operation has just made, and no
       Matrix in(11, 2 * cols, random);
       Matrix rows(11, cols);
       Matrix out(11, 20);
+      const HostWeight wider(DType::bf16, 20, 64, random);
+      const auto other = rig.device->pack({&wider.matrix, 1}).value();
+      Matrix nothing(11, 64);
+      std::fill(nothing.values.begin(), nothing.values.end(), NAN);
       const auto check = [&](const std::function<void(Operations&)>& make) {
         rig.run([&](Operations& ops) {
-          ops.linear(out.tensor(), rows.tensor(), *weight); // Older ones.
+          ops.linear(out.tensor(), rows.tensor(), *weight);   // Of older rows.
+          ops.linear(out.tensor(), nothing.tensor(), *other); // What it leaves shows nowhere.
           make(ops);
           ops.linear(out.tensor(), rows.tensor(), *weight);
         });
