@@ -40,7 +40,9 @@ public:
     __asan_unpoison_memory_region(memory_, bytes);
 #endif
   }
-  std::byte* bottom() const { return static_cast<std::byte*>(memory_); }
+  std::byte* bottom() const {
+    return static_cast<std::byte*>(memory_);
+  }
 
 private:
   void* memory_;
