@@ -3,9 +3,6 @@
 # driver when it is asked.
 set(PACELINE_CUDA auto CACHE STRING "Build the CUDA back end: auto (where nvcc 12 or 13 is), on, off")
 set_property(CACHE PACELINE_CUDA PROPERTY STRINGS auto on off)
-set(PACELINE_CUDA_ARCHITECTURES "" CACHE STRING
-  "Compute capabilities to build kernels for, such as 90 or 80;90; empty: all that nvcc knows (CI: 90)")
-
 set(PACELINE_HAS_CUDA FALSE)
 string(TOLOWER "${PACELINE_CUDA}" wanted)
 if(NOT wanted MATCHES "^(auto|on|off)$")
@@ -35,16 +32,17 @@ if(NOT nvcc_version OR nvcc_version VERSION_LESS 12.0 OR nvcc_version VERSION_GR
   return()
 endif()
 
-# Kernels for each, and PTX of the newest for GPUs to come.
-set(architectures ${PACELINE_CUDA_ARCHITECTURES})
-if(NOT architectures AND "$ENV{CI}" STREQUAL "true")
-  set(architectures 90)
-elseif(NOT architectures)
-  set(architectures 80 86 89 90)
-  if(nvcc_version VERSION_GREATER_EQUAL 12.8)
-    list(APPEND architectures 100 120)
-  endif()
+# Kernels for each, and PTX of the newest for GPUs to come. CI, which has none, compiles for one.
+set(architectures 80 86 89 90)
+if(nvcc_version VERSION_GREATER_EQUAL 12.8)
+  list(APPEND architectures 100 120)
 endif()
+if("$ENV{CI}" STREQUAL "true")
+  set(architectures 90)
+endif()
+set(PACELINE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
+  "Compute capabilities that kernels are built for, such as 90 or 80;90, in ascending order")
+set(architectures ${PACELINE_CUDA_ARCHITECTURES})
 list(TRANSFORM architectures APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
 list(GET architectures -1 newest)
 list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
@@ -69,5 +67,5 @@ message(STATUS "CUDA ${nvcc_version} (${PACELINE_NVCC}) for ${PACELINE_CUDA_BUIL
 # kernel computes it.
 add_library(paceline_cuda_options INTERFACE)
 target_compile_options(paceline_cuda_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr
   -Xcompiler=-Wall,-Wextra,-ffp-contract=off>)

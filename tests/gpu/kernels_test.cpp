@@ -2,6 +2,7 @@
 #include "tests/gpu/rig.hpp"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace paceline;
@@ -244,6 +245,42 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
         CHECK(one.slice(i, 1) == all.slice(9 * i, 1));
     }
   }
+}
+
+TEST_CASE("a product takes the rows that another operation has just made, and no older ones") {
+  Random random(11);
+  for (const std::string& name : backends())
+    for (const int cols : {48, 37}) {
+      CAPTURE(name);
+      CAPTURE(cols);
+      const Rig rig(name, 2);
+      const HostWeight host(DType::bf16, 20, cols, random);
+      const auto weight = rig.device->pack({&host.matrix, 1}).value();
+      const std::vector<float> norm = random.floats(std::size_t(cols));
+      Matrix in(11, 2 * cols, random);
+      Matrix rows(11, cols);
+      Matrix out(11, 20);
+      const HostWeight wider(DType::bf16, 20, 64, random);
+      const auto other = rig.device->pack({&wider.matrix, 1}).value();
+      Matrix nothing(11, 64);
+      std::fill(nothing.values.begin(), nothing.values.end(), NAN);
+      const auto check = [&](const std::function<void(Operations&)>& make) {
+        rig.run([&](Operations& ops) {
+          ops.linear(out.tensor(), rows.tensor(), *weight);   // Of older rows.
+          ops.linear(out.tensor(), nothing.tensor(), *other); // What it leaves shows nowhere.
+          make(ops);
+          ops.linear(out.tensor(), rows.tensor(), *weight);
+        });
+        CHECK(out == product(rig, *weight, rows));
+      };
+      const Tensor half{in.values.data(), 11, cols, 2 * cols};
+      check([&](Operations& ops) { ops.rms_norm(rows.tensor(), half, norm.data(), 0.1f); });
+      check([&](Operations& ops) { ops.rms_norm_add(rows.tensor(), half, norm.data(), 0.1f); });
+      check([&](Operations& ops) { ops.gate(rows.tensor(), in.tensor(), Activation::silu); });
+      check([&](Operations& ops) { ops.soft_cap(rows.tensor(), 0.5f); });
+      const std::vector<std::int32_t> order{1, 0, 2, 3, 4, 5, 10, 9, 8, 7, 6};
+      check([&](Operations& ops) { ops.gather(rows.tensor(), half, order); });
+    }
 }
 
 TEST_CASE("gather copies rows in the order asked for") {

@@ -37,7 +37,7 @@ inline std::vector<Request> requests() {
   both[0].prompt = "def f(";
   both[1].prompt = "import os\n";
   for (Request& request : both) {
-    request.max_tokens = 7;
+    request.max_tokens = 5;
     request.ignore_eos = true;
     request.sampling.temperature = 0.0f;
   }

@@ -1,7 +1,7 @@
 // GPUs found, refused and used up: an emulated machine answers as the runtime's documentation says.
-#include "cuda_emulation.hpp"
 #include "gpu/cuda/survey.hpp"
 #include "gpu/device.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>

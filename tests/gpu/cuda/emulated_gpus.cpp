@@ -1,7 +1,7 @@
 // The back ends of the program `cuda`: as many GPUs as a test asks for.
-#include "cuda_emulation.hpp"
 #include "tests/gpu/backends.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // A lane on an emulated GPU: order, results, errors, loss, and that a steady round allocates
 // nothing.
-#include "cuda_emulation.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/limits.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>

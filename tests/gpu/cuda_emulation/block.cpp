@@ -1,14 +1,14 @@
-#include "block.hpp"
+#include "tests/gpu/cuda_emulation/block.hpp"
 
-#include "fiber.hpp"
+#include "tests/gpu/cuda_emulation/fiber.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 constinit thread_local uint3 threadIdx{};
@@ -43,8 +43,9 @@ struct Thread {
   State state = State::done;
   uint3 index{};
   int number = 0;
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups; ///< Committed, the oldest first.
+  std::vector<Copy> copies; ///< Under way, the oldest first,
+  std::vector<int> groups;  ///< and how many of them each committed group has.
+  int open = 0;             ///< Of them in none yet.
 };
 
 /// The blocks of one thread of the host.
@@ -57,12 +58,15 @@ public:
   Thread& thread() { return *current_; }
   void barrier();
   std::byte* shared(std::size_t bytes);
-  const std::byte* exchange(const char* what, unsigned lanes, const void* value, std::size_t bytes);
+  std::byte* exchange_slot(const char* what, unsigned lanes);
+  const std::byte* exchange_all();
   std::byte* result(bool& first);
   [[noreturn]] void violate(std::string what);
 
 private:
   void begin_block();
+  void shuffle_threads();
+  bool run_some(std::size_t first);
   void run_block();
   void release_if_all_wait();
   std::string who_waits() const;
@@ -73,6 +77,7 @@ private:
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<Thread>> pool_;
   std::vector<int> order_;
+  int together_ = 1; ///< So many of them run as far as they get before others do: a warp, or all.
   std::vector<Warp> warps_;
   std::unique_ptr<std::byte[]> shared_;
   std::size_t shared_bytes_ = 0;
@@ -107,7 +112,6 @@ std::optional<std::string> Machine::run(const dim3& grid, const dim3& block,
     pool_.push_back(std::make_unique<Thread>());
   warps_.resize(std::size_t((threads() + lanes_of_warp - 1) / lanes_of_warp));
   order_.resize(std::size_t(threads()));
-  std::iota(order_.begin(), order_.end(), 0);
   std::vector<unsigned> blocks(std::size_t(grid.x) * grid.y * grid.z);
   std::iota(blocks.begin(), blocks.end(), 0u);
   std::shuffle(blocks.begin(), blocks.end(), random_);
@@ -127,38 +131,57 @@ void Machine::begin_block() {
   done_ = at_barrier_ = 0;
   for (Warp& w : warps_)
     w.arrived = w.turn = 0;
-  std::shuffle(order_.begin(), order_.end(), random_);
+  shuffle_threads();
   for (int t = 0; t < threads(); ++t) {
     Thread& thread = *pool_[std::size_t(t)];
     thread.number = t;
     thread.index = {unsigned(t) % blockDim.x, unsigned(t) / blockDim.x % blockDim.y,
                     unsigned(t) / blockDim.x / blockDim.y};
-    thread.open.clear();
+    thread.copies.clear();
     thread.groups.clear();
+    thread.open = 0;
     thread.state = Thread::State::ready;
     thread.fiber.start(enter, this);
   }
 }
 
+void Machine::shuffle_threads() {
+  std::iota(order_.begin(), order_.end(), 0);
+  together_ = random_() % 2 == 0 ? lanes_of_warp : threads();
+  for (auto first = order_.begin(); first != order_.end(); first += together_)
+    std::shuffle(first, first + together_, random_);
+  const int warps = threads() / together_; // Of one order, turned about.
+  std::rotate(order_.begin(), order_.begin() + int(random_() % unsigned(warps)) * together_,
+              order_.end());
+  if (random_() % 2 == 0)
+    std::reverse(order_.begin(), order_.end());
+}
+
+bool Machine::run_some(std::size_t first) {
+  bool progress = false;
+  for (std::size_t i = first; i < first + std::size_t(together_) && !violation_; ++i) {
+    current_ = pool_[std::size_t(order_[i])].get();
+    if (current_->state != Thread::State::ready)
+      continue;
+    progress = true;
+    threadIdx = current_->index;
+    current_->fiber.resume();
+    if (!violation_ && current_->fiber.done()) {
+      current_->state = Thread::State::done;
+      ++done_;
+      release_if_all_wait();
+    }
+  }
+  return progress;
+}
+
 void Machine::run_block() {
   while (done_ < threads() && !violation_) {
     bool progress = false;
-    for (const int t : order_) {
-      current_ = pool_[std::size_t(t)].get();
-      if (current_->state != Thread::State::ready)
-        continue;
-      progress = true;
-      threadIdx = current_->index;
-      current_->fiber.resume();
-      if (violation_)
-        return;
-      if (current_->fiber.done()) {
-        current_->state = Thread::State::done;
-        ++done_;
-        release_if_all_wait();
-      }
-    }
-    if (!progress)
+    for (std::size_t first = 0; first < order_.size(); first += std::size_t(together_))
+      while (run_some(first))
+        progress = true;
+    if (!progress && !violation_)
       violation_ = "threads wait for each other for ever: " + who_waits();
   }
 }
@@ -210,17 +233,19 @@ std::byte* Machine::shared(std::size_t bytes) {
   return shared_.get();
 }
 
-const std::byte* Machine::exchange(const char* what, unsigned lanes, const void* value,
-                                   std::size_t bytes) {
+std::byte* Machine::exchange_slot(const char* what, unsigned lanes) {
   if (lanes != ~0u)
     violate(std::string(what) + " of some lanes only is not emulated");
   Warp& w = warp();
-  if (w.arrived > 0 && std::string_view(w.what) != what)
+  if (w.arrived > 0 && w.what != what && std::string_view(w.what) != what)
     violate(std::string("lanes of a warp part: ") + w.what + " and " + what);
-  const int turn = w.turn;
   w.what = what;
-  const int lane = current_->number % lanes_of_warp;
-  std::memcpy(w.slots[turn][lane], value, bytes);
+  return w.slots[w.turn][current_->number % lanes_of_warp];
+}
+
+const std::byte* Machine::exchange_all() {
+  Warp& w = warp();
+  const int turn = w.turn;
   if (++w.arrived < lanes_of_warp) {
     current_->state = Thread::State::exchanging;
     current_->fiber.yield();
@@ -228,7 +253,7 @@ const std::byte* Machine::exchange(const char* what, unsigned lanes, const void*
     w.arrived = 0;
     w.turn = 1 - turn;
     w.worked_out[turn] = false;
-    const auto first = std::size_t(current_->number - lane);
+    const auto first = std::size_t(current_->number / lanes_of_warp * lanes_of_warp);
     for (std::size_t l = 0; l < lanes_of_warp; ++l)
       pool_[first + l]->state = Thread::State::ready;
   }
@@ -254,9 +279,11 @@ void barrier() {
 std::byte* shared_memory(std::size_t bytes) {
   return machine().shared(bytes);
 }
-const std::byte* exchange_bytes_of(const char* what, unsigned lanes, const void* value,
-                                   std::size_t bytes) {
-  return machine().exchange(what, lanes, value, bytes);
+std::byte* exchange_slot(const char* what, unsigned lanes) {
+  return machine().exchange_slot(what, lanes);
+}
+const std::byte* exchange_all() {
+  return machine().exchange_all();
 }
 std::byte* warp_result(bool& first) {
   return machine().result(first);
@@ -269,24 +296,30 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
   if (misaligned(shared) || (from && misaligned(from)))
     machine().violate("a misaligned asynchronous copy");
   std::memset(shared, 0xFF, bytes);
-  machine().thread().open.push_back({shared, from, bytes});
+  Thread& thread = machine().thread();
+  thread.copies.push_back({shared, from, bytes});
+  ++thread.open;
 }
 
 void commit_copies() {
   Thread& thread = machine().thread();
-  thread.groups.push_back(std::move(thread.open));
-  thread.open.clear();
+  thread.groups.push_back(std::exchange(thread.open, 0));
 }
 
 void wait_for_copies(int pending) {
-  auto& groups = machine().thread().groups;
-  for (; groups.size() > std::size_t(pending); groups.pop_front())
-    for (const Copy& copy : groups.front()) {
-      if (copy.from)
-        std::memcpy(copy.to, copy.from, copy.bytes);
-      else
-        std::memset(copy.to, 0, copy.bytes);
-    }
+  Thread& thread = machine().thread();
+  const auto waited = std::max<std::ptrdiff_t>(std::ssize(thread.groups) - pending, 0);
+  const auto last_group = thread.groups.begin() + waited;
+  const auto last =
+      thread.copies.begin() + std::accumulate(thread.groups.begin(), last_group, std::ptrdiff_t(0));
+  for (auto copy = thread.copies.begin(); copy != last; ++copy) {
+    if (copy->from)
+      std::memcpy(copy->to, copy->from, copy->bytes);
+    else
+      std::memset(copy->to, 0, copy->bytes);
+  }
+  thread.copies.erase(thread.copies.begin(), last);
+  thread.groups.erase(thread.groups.begin(), last_group);
 }
 
 std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,

@@ -1,16 +1,17 @@
 // One block of a grid, its threads as fibers of one thread of the host.
 //
-// A fiber runs until it waits for others, and who goes on next is a permutation that a seed draws:
-// where the result depends on an order that no barrier makes, tests see it change. Shared memory is
-// filled with 0xFF at first, which reads as NaN or as a negative number. An asynchronous copy
-// arrives as late as it may, when its thread waits for it, and until then its place holds 0xFF.
+// A fiber runs until it waits for others. A seed draws for every block who goes on next, and
+// whether a warp runs as far ahead of the others as it gets or all go along together: where the
+// result depends on an order that no barrier makes, tests see it change. Shared memory is filled
+// with 0xFF at first, which reads as NaN or as a negative number. An asynchronous copy arrives as
+// late as it may, when its thread waits for it, and until then its place holds 0xFF.
 //
 // What the hardware leaves undefined is a violation: threads that wait for each other at different
 // places, at a barrier while others have ended, collectives of a warp of which lanes are missing,
 // or misaligned copies. The device is then lost, as after a fault of a real one, and says why.
 #pragma once
 
-#include "cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstring>
@@ -34,10 +35,10 @@ std::byte* shared_memory(std::size_t bytes);
 
 /// Largest value that lanes of a warp exchange.
 inline constexpr std::size_t exchange_bytes = 64;
-/// Gives `value` to the other lanes and waits for theirs. [32] values, exchange_bytes apart, which
-/// stay until this lane's next exchange. what: all lanes must say the same.
-const std::byte* exchange_bytes_of(const char* what, unsigned lanes, const void* value,
-                                   std::size_t bytes);
+/// Where this lane puts what it gives, before it waits for the others. what: all must say the same.
+std::byte* exchange_slot(const char* what, unsigned lanes);
+/// [32] values, exchange_bytes apart, which stay until this lane's next exchange.
+const std::byte* exchange_all();
 
 template <class T>
 class Exchanged {
@@ -55,7 +56,8 @@ private:
 template <class T>
 Exchanged<T> exchange(const char* what, unsigned lanes, const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= exchange_bytes);
-  return Exchanged<T>(exchange_bytes_of(what, lanes, &value, sizeof value));
+  std::memcpy(exchange_slot(what, lanes), &value, sizeof value);
+  return Exchanged<T>(exchange_all());
 }
 
 /// What lanes work out together from what they have just exchanged: room for it, the same on all

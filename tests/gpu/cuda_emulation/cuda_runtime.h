@@ -3,9 +3,9 @@
 // through ptx::shared_memory, so that the emulation knows where it is.
 #pragma once
 
-#include "block.hpp"
-#include "cuda_runtime_api.h"
-#include "launch.hpp"
+#include "tests/gpu/cuda_emulation/block.hpp"
+#include "tests/gpu/cuda_emulation/launch.hpp"
+#include <cuda_runtime_api.h>
 
 #include <bit>
 #include <cstring>

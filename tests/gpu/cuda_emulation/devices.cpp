@@ -1,4 +1,4 @@
-#include "state.hpp"
+#include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -29,9 +29,20 @@ public:
     if (memory_ == MAP_FAILED)
       throw std::bad_alloc();
   }
-  ~Stack() { munmap(memory_, bytes); }
+  ~Stack() {
+    forget();
+    munmap(memory_, bytes);
+  }
   Stack(const Stack&) = delete;
-  std::byte* bottom() const { return static_cast<std::byte*>(memory_); }
+  /// What lay on it may be written over.
+  void forget() {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(memory_, bytes);
+#endif
+  }
+  std::byte* bottom() const {
+    return static_cast<std::byte*>(memory_);
+  }
 
 private:
   void* memory_;
@@ -59,8 +70,8 @@ public:
     function_ = function;
     argument_ = argument;
     done_ = false;
+    stack_.forget();
 #if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(stack_.bottom(), Stack::bytes);
     fake_stack_ = nullptr;
 #endif
     context_ =

@@ -1,7 +1,7 @@
 // Launching kernels on emulated streams.
 #pragma once
 
-#include "cuda_runtime_api.h"
+#include <cuda_runtime_api.h>
 
 #include <functional>
 #include <tuple>

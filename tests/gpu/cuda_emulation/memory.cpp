@@ -1,6 +1,7 @@
 // Device memory is memory of the host, each allocation one of its own, so that an address sanitizer
-// watches its bounds. It holds 0xFF at first.
-#include "state.hpp"
+// watches its bounds. It holds 0xFF at first. Kernels reach all memory of the host, as on systems
+// with heterogeneous memory management: tests hand in what lies on their heap.
+#include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -255,8 +256,7 @@ cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes, cudaStream_t 
   const int device = device_of(stream);
   if (is_lost(device))
     return remember(cudaErrorLaunchFailure);
-  const Kind kind = kind_of(p, bytes);
-  if (kind != Kind::device && kind != Kind::pinned)
+  if (kind_of(p, bytes) == Kind::past_its_end)
     return remember(cudaErrorInvalidValue);
   append(stream, [=] {
     if (!is_lost(device))

@@ -1,8 +1,8 @@
 // What the emulated runtime's sources share.
 #pragma once
 
-#include "cuda_emulation.hpp"
-#include "cuda_runtime_api.h"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
+#include <cuda_runtime_api.h>
 
 #include <atomic>
 #include <functional>

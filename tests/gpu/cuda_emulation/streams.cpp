@@ -1,8 +1,8 @@
 // Streams are threads with a queue, so that what a host forgets to wait for shows, and a thread
 // sanitizer sees who orders what.
-#include "block.hpp"
-#include "launch.hpp"
-#include "state.hpp"
+#include "tests/gpu/cuda_emulation/block.hpp"
+#include "tests/gpu/cuda_emulation/launch.hpp"
+#include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <chrono>
 #include <condition_variable>

@@ -29,7 +29,7 @@ inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
   auto* results = reinterpret_cast<float(*)[4]>(cuda_emulation::warp_result(first));
   if (first) {             // Of its warp's lanes: it works for all.
     double rows[16][16];   // Of a.
-    double columns[8][16]; // Of b.
+    double columns[16][8]; // Of b: [k][column], for all columns go along together.
     for (int lane = 0; lane < 32; ++lane) {
       const Registers mine = all[lane];
       const int group = lane / 4;
@@ -41,19 +41,19 @@ inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
         for (int i = 0; i < 4; ++i)
           rows[group + i % 2 * 8][2 * place + half + i / 2 * 8] = value(mine.a[i]);
         for (int i = 0; i < 2; ++i)
-          columns[group][2 * place + half + i * 8] = value(mine.b[i]);
+          columns[2 * place + half + i * 8][group] = value(mine.b[i]);
       }
     }
+    double sums[16][8] = {};
+    for (int row = 0; row < 16; ++row)
+      for (int k = 0; k < 16; ++k)
+        for (int column = 0; column < 8; ++column)
+          sums[row][column] += rows[row][k] * columns[k][column];
     for (int lane = 0; lane < 32; ++lane) {
       const Registers mine = all[lane];
-      for (int i = 0; i < 4; ++i) {
-        const double* row = rows[lane / 4 + i / 2 * 8];
-        const double* column = columns[2 * (lane % 4) + i % 2];
-        double sum = 0;
-        for (int k = 0; k < 16; ++k)
-          sum += row[k] * column[k];
-        results[lane][i] = float(double(mine.d[i]) + sum);
-      }
+      for (int i = 0; i < 4; ++i)
+        results[lane][i] =
+            float(double(mine.d[i]) + sums[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2]);
     }
   }
   for (int i = 0; i < 4; ++i)

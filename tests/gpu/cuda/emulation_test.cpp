@@ -1,0 +1,211 @@
+// The emulated GPU itself: what kernels get wrong must show on it.
+#include "base/bf16.hpp"
+#include "cuda_emulation.hpp"
+#include "gpu/cuda/launch.hpp"
+#include "gpu/cuda/ptx.cuh"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::gpu::cuda;
+
+namespace {
+
+struct Shared {
+  float values[64];
+};
+
+/// Neighbours' values, with or without a barrier between writing and reading.
+void neighbours(float* out, bool waits) {
+  auto& shared = ptx::shared_memory<Shared>();
+  shared.values[threadIdx.x] = float(threadIdx.x);
+  if (waits)
+    __syncthreads();
+  out[threadIdx.x] = shared.values[(threadIdx.x + 1) % 64];
+}
+
+void fetch_neighbours(float* out, const float* in, bool waits) {
+  auto& shared = ptx::shared_memory<Shared>();
+  ptx::copy_async<8>(&shared.values[2 * threadIdx.x], in + 2 * threadIdx.x, threadIdx.x != 3);
+  ptx::commit_copies();
+  if (waits)
+    ptx::wait_for_copies<0>();
+  __syncthreads();
+  out[2 * threadIdx.x] = shared.values[2 * threadIdx.x];
+  out[2 * threadIdx.x + 1] = shared.values[2 * threadIdx.x + 1];
+}
+
+void misalign(float* out) {
+  ptx::copy_async<16>(&ptx::shared_memory<Shared>().values[1], out);
+}
+
+void leave_early(float* out) {
+  if (threadIdx.x > 40)
+    return;
+  __syncthreads();
+  out[threadIdx.x] = 1;
+}
+
+void part_ways(float* out) {
+  out[threadIdx.x] = threadIdx.x % 2 ? __shfl_xor_sync(~0u, 1.0f, 1) : float(__popc(3));
+}
+
+void two_collectives(float* out) {
+  if (threadIdx.x % 2)
+    __syncwarp();
+  else
+    out[threadIdx.x] = float(__ballot_sync(~0u, 1));
+}
+
+void wait_crosswise(float*) {
+  if (threadIdx.x < 32)
+    __syncthreads();
+  else if (threadIdx.x < 40)
+    __syncwarp();
+  else
+    __syncthreads();
+}
+
+void use_too_much(float* out) {
+  out[0] = ptx::shared_memory<std::array<Shared, 2>>()[1].values[0];
+}
+
+/// d += a b, each lane's registers gathered as the PTX ISA's tables name them.
+void multiply(float* d, const float* a, const float* b) {
+  const int group = int(threadIdx.x) >> 2;
+  const int place = int(threadIdx.x) % 4;
+  const auto pair = [](float low, float high) {
+    return std::uint32_t(base::to_bf16(low).bits) | std::uint32_t(base::to_bf16(high).bits) << 16;
+  };
+  const auto of_a = [&](int row, int column) {
+    return pair(a[row * 16 + column], a[row * 16 + column + 1]);
+  };
+  const auto of_b = [&](int row) { return pair(b[row * 8 + group], b[(row + 1) * 8 + group]); };
+  float sums[4];
+  for (int i = 0; i < 4; ++i)
+    sums[i] = d[(group + (i >= 2 ? 8 : 0)) * 8 + place * 2 + (i & 1)];
+  ptx::multiply_add(sums,
+                    {of_a(group, place * 2), of_a(group + 8, place * 2), of_a(group, place * 2 + 8),
+                     of_a(group + 8, place * 2 + 8)},
+                    {of_b(place * 2), of_b(place * 2 + 8)});
+  for (int i = 0; i < 4; ++i)
+    d[(group + (i >= 2 ? 8 : 0)) * 8 + place * 2 + (i & 1)] = sums[i];
+}
+
+/// A GPU of this test's own, with a stream and some memory.
+struct Gpu {
+  Gpu() {
+    cuda_emulation::reset({});
+    REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+    void* p = nullptr;
+    REQUIRE(cudaMalloc(&p, 4096) == cudaSuccess);
+    memory = static_cast<float*>(p);
+  }
+  ~Gpu() {
+    (void)cudaStreamDestroy(stream);
+    cuda_emulation::reset({});
+    (void)cudaFree(memory);
+  }
+  template <class... Parameters, class... Arguments>
+  cudaError_t run(int threads, void (*kernel)(Parameters...), Arguments... arguments) {
+    const cudaError_t launched =
+        kernels::launch(stream, dim3(1), threads, sizeof(Shared), kernel, arguments...);
+    return launched ? launched : cudaStreamSynchronize(stream);
+  }
+  std::vector<float> values(int count) const { return {memory, memory + count}; }
+
+  cudaStream_t stream = nullptr;
+  float* memory = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("a missing barrier shows as a result that depends on the order of threads") {
+  Gpu gpu;
+  std::set<std::vector<bool>> seen;
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(gpu.run(64, neighbours, gpu.memory, true) == cudaSuccess);
+    for (int t = 0; t < 64; ++t)
+      CHECK(gpu.memory[t] == float((t + 1) % 64));
+    REQUIRE(gpu.run(64, neighbours, gpu.memory, false) == cudaSuccess);
+    std::vector<bool> unset;
+    for (const float value : gpu.values(64))
+      unset.push_back(std::isnan(value));
+    CHECK(std::count(unset.begin(), unset.end(), true) > 10);
+    seen.insert(unset);
+  }
+  CHECK(seen.size() == 10);
+}
+
+TEST_CASE("an asynchronous copy arrives when it is waited for, and not before") {
+  Gpu gpu;
+  float* in = gpu.memory + 512;
+  for (int i = 0; i < 64; ++i)
+    in[i] = float(i);
+  REQUIRE(gpu.run(32, fetch_neighbours, gpu.memory, in, true) == cudaSuccess);
+  for (int i = 0; i < 64; ++i)
+    CHECK(gpu.memory[i] == (i / 2 == 3 ? 0.0f : float(i)));
+  REQUIRE(gpu.run(32, fetch_neighbours, gpu.memory, in, false) == cudaSuccess);
+  for (const float value : gpu.values(64))
+    CHECK(std::isnan(value));
+}
+
+TEST_CASE("what the hardware leaves undefined loses the device, which says why") {
+  const auto says = [](int threads, auto kernel, const char* what) {
+    Gpu gpu;
+    CHECK(gpu.run(threads, kernel, gpu.memory) == cudaErrorLaunchFailure);
+    CHECK(cudaGetLastError() == cudaErrorLaunchFailure); // Sticky.
+    CHECK(cudaGetLastError() == cudaErrorLaunchFailure);
+    CAPTURE(cuda_emulation::violation());
+    CHECK(cuda_emulation::violation().find(what) != std::string::npos);
+  };
+  says(64, leave_early, "not all threads reach: 41 at a barrier");
+  says(32, part_ways, "wait for each other for ever: 0 at a barrier, 16");
+  says(32, two_collectives, "lanes of a warp part");
+  says(64, wait_crosswise, "wait for each other for ever");
+  says(32, use_too_much, "shared memory of 512 bytes in a launch with 256");
+  says(32, misalign, "misaligned");
+}
+
+TEST_CASE("launches that no GPU takes are refused") {
+  Gpu gpu;
+  const auto launch = [&](dim3 grid, int threads, std::size_t shared) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(unsigned(threads));
+    config.dynamicSmemBytes = shared;
+    config.stream = gpu.stream;
+    return cudaLaunchKernelEx(&config, leave_early, gpu.memory);
+  };
+  CHECK(launch(dim3(1), 1056, 0) == cudaErrorInvalidValue);
+  CHECK(launch(dim3(1, 65536), 32, 0) == cudaErrorInvalidValue);
+  CHECK(launch(dim3(1), 32, 49153) == cudaErrorInvalidValue); // Without having asked.
+  CHECK(launch(dim3(1), 32, 49152) == cudaSuccess);
+}
+
+TEST_CASE("the matrix instruction multiplies matrices") {
+  Gpu gpu;
+  std::vector<float> a(16 * 16);
+  std::vector<float> b(16 * 8);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    a[i] = float(i * 37 % 101) - 50;
+  for (std::size_t i = 0; i < b.size(); ++i)
+    b[i] = float(i * 53 % 89) - 44;
+  for (int i = 0; i < 128; ++i)
+    gpu.memory[i] = float(i);
+  REQUIRE(gpu.run(32, multiply, gpu.memory, a.data(), b.data()) == cudaSuccess);
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      float sum = float(row * 8 + column);
+      for (int k = 0; k < 16; ++k)
+        sum += a[std::size_t(row * 16 + k)] * b[std::size_t(k * 8 + column)];
+      CHECK(gpu.memory[row * 8 + column] == sum);
+    }
+}
