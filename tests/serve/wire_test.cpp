@@ -242,6 +242,29 @@ TEST_CASE("who says nothing is told so and cut off, by either door, whatever run
   server.await_idle();
 }
 
+TEST_CASE("clients that vanish without a word leave nothing behind, by either door") {
+  Settings settings;
+  settings.idle_timeout = 20ms;
+  LiveServer server(scripted("sim:1ms"), settings);
+  HttpClient http(server.port());
+  http.send("POST", "/v1/completions", R"({"prompt": [1], "max_tokens": 60000, "stream": true})");
+  CHECK(http.read_head().status == 200);
+  HttpClient idle(server.port());
+  CHECK(idle.ask("GET", "/health").status == 200);
+  WireClient tcp(server.tcp_port());
+  tcp.greet();
+  tcp.send(wire::Submit{1, request_of(60'000)});
+  await<wire::Happened>(tcp);
+  if (!vanish(http.socket()) || !vanish(idle.socket()) || !vanish(tcp.socket())) {
+    MESSAGE("not permitted here");
+    return;
+  }
+  server.await_idle(); // what is written into the void comes back as a reset, or nobody speaks
+  while (server.metric("paceline_http_connections") > 1 ||
+         server.metric("paceline_tcp_connections") > 0)
+    std::this_thread::yield();
+}
+
 TEST_CASE("half a request is not waited for, by either door") {
   Settings settings;
   settings.receive_timeout = 20ms;
