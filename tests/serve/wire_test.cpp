@@ -138,6 +138,28 @@ TEST_CASE("one connection too many is told so") {
   CHECK(server.ask("GET", "/health").status == 503); // the limit is one of both doors
 }
 
+TEST_CASE("what is out of order ends the connection, by name") {
+  LiveServer server(scripted());
+  const std::string hello = frame_of(wire::Hello{1, 1, "", "test"});
+  const std::string second = frame_of(wire::Submit{2, request_of(5)});
+  const auto told = [&](const std::string& bytes) {
+    WireClient client(server.tcp_port());
+    client.send(bytes);
+    const auto failure = client.read_to_end();
+    REQUIRE(failure.has_value());
+    CHECK(failure->number == 0);
+    CHECK((failure->error.code == ErrorCode::invalid_argument));
+    return failure->error.message;
+  };
+  CHECK(told(second) == "a connection must begin with Hello");
+  CHECK(told(hello + hello) == "a second Hello");
+  CHECK(told(hello + second + second) == "request 2 after request 2: numbers must grow");
+  CHECK(told(hello + second + frame_of(wire::Cancel{3})) == "there was no request 3");
+  CHECK(told(hello + frame_of(wire::Submit{0, request_of(5)})) ==
+        "request 0 after request 0: numbers must grow");
+  server.await_idle();
+}
+
 TEST_CASE("requests side by side, cancelled or not, end each by itself") {
   LiveServer server(scripted("sim:100us"));
   WireClient client(server.tcp_port());
@@ -225,6 +247,10 @@ TEST_CASE("clients that leave in mid-stream over TCP leave nothing behind") {
   CHECK(server.engine().metrics().kv_pages_used == 0);
   CHECK(server.engine().metrics().finished == std::uint64_t(server.metric(accepted)));
   CHECK(server.metric(accepted) > times); // some left before they were heard
+  CHECK(
+      server.metric(
+          R"(vllm:request_success_total{engine="0",model_name="demo",finished_reason="abort"})") ==
+      server.metric(accepted));
 }
 
 TEST_CASE("who says nothing is told so and cut off, by either door, whatever runs for it") {
