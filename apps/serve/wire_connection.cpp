@@ -19,9 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 16384;
 
-/// Deltas are written no closer than this, as HTTP's events: each write costs both sides a wake-up.
-constexpr std::chrono::milliseconds write_pause{2};
-
 Error protocol_error(std::string what) {
   return {ErrorCode::invalid_argument, std::move(what),
           "speak messages/wire/paceline.proto, or use Paceline's own client"};
@@ -251,9 +248,10 @@ asio::awaitable<bool> WireConnection::take(wire::ToServer message) {
 asio::awaitable<void> WireConnection::await_answers() {
   while (!gone_ && !closing_ && out_.empty() && !requests_.urgent()) {
     const bool some = requests_.ready();
-    if (some && Clock::now() >= written_ + write_pause)
+    const auto next = service_->next_write(written_);
+    if (some && Clock::now() >= next)
       break;
-    news_.expires_at(some ? written_ + write_pause : Clock::time_point::max());
+    news_.expires_at(some ? next : Clock::time_point::max());
     co_await news_.async_wait(as_result);
   }
 }

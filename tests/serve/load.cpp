@@ -1,8 +1,10 @@
 // Load for a server of the demo pair, in one process with its clients.
 //
 //   serve_load soak SECONDS [HTTP [TCP]] so many streams all the time: none lost, none wrong
-//   serve_load overhead [ROUNDS]         tokens per second over HTTP and TCP against the library's
-//   own
+//   serve_load overhead [ROUNDS [DEVICE]]
+//                                        tokens per second over HTTP and TCP against the
+//                                        library's own, and what server and asking cost; with a
+//                                        device (sim:2ms) of a scripted model at that pace
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
 #include "paceline/client.hpp"
 #include "tests/serve/live_server.hpp"
@@ -20,6 +22,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <unistd.h>
@@ -234,6 +237,12 @@ double http_rate(asio::io_context& io, std::vector<tcp::socket>& sockets, int to
   return double(sockets.size()) * tokens / seconds_since(begin);
 }
 
+double this_thread_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
+}
+
 /// And over TCP, all on one connection.
 double tcp_rate(asio::io_context& io, Client& client, int streams, int tokens, std::uint64_t seed) {
   const auto begin = Clock::now();
@@ -249,8 +258,8 @@ double tcp_rate(asio::io_context& io, Client& client, int streams, int tokens, s
 }
 
 /// Ways to ask, measured in turn, each round in another order.
-int overhead(int rounds) {
-  EngineOptions options = demo_pair();
+int overhead(int rounds, const std::string& device) {
+  EngineOptions options = device.empty() ? demo_pair() : scripted(device);
   options.max_num_seqs = 32;
   LiveServer server(options);
   for (const int streams : {1, 32}) {
@@ -264,14 +273,20 @@ int overhead(int rounds) {
     const auto client = client_of(io, server);
     constexpr int ways = 3; // library, HTTP, TCP
     std::array<std::vector<double>, ways> rates;
+    std::array<double, ways> server_seconds{}; // of processor time; the clients' are this thread's
+    std::array<double, ways> client_seconds{};
     for (int i = 0; i < rounds; ++i) {
       const auto seed = std::uint64_t(1000 * i);
       for (int k = 0; k < ways; ++k) {
         const int way = (i + k) % ways;
+        const double server_before = server.thread_seconds();
+        const double client_before = this_thread_seconds();
         rates[std::size_t(way)].push_back(
             way == 0   ? library_rate(server.engine(), streams, tokens, seed)
             : way == 1 ? http_rate(io, sockets, tokens, seed)
                        : tcp_rate(io, *client, streams, tokens, seed));
+        server_seconds[std::size_t(way)] += server.thread_seconds() - server_before;
+        client_seconds[std::size_t(way)] += this_thread_seconds() - client_before;
       }
     }
     for (const int way : {1, 2}) {
@@ -282,6 +297,12 @@ int overhead(int rounds) {
                  "and {:.3f}, {} rounds)\n",
                  streams, way == 1 ? "HTTP" : "TCP", quantile(rates[std::size_t(way)], 0.5),
                  quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), rounds);
+      const double millions = double(rounds) * streams * tokens * 1e-6;
+      fmt::print(
+          "  processor time a token: server's thread {:.2f} us, asking thread {:.2f} us (by the "
+          "library {:.2f} us)\n",
+          server_seconds[std::size_t(way)] / millions, client_seconds[std::size_t(way)] / millions,
+          client_seconds[0] / millions);
     }
   }
   return EXIT_SUCCESS;
@@ -303,9 +324,10 @@ int main(int count, char** arguments) {
     return count > index ? std::atoi(arguments[index]) : otherwise;
   };
   if (what == "overhead")
-    return overhead(number(2, 21));
+    return overhead(number(2, 21), count > 3 ? arguments[3] : "");
   if (what != "soak") {
-    fmt::print(stderr, "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS]\n");
+    fmt::print(stderr,
+               "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS [DEVICE]]\n");
     return 2;
   }
   EngineOptions options = demo_pair();
