@@ -174,6 +174,8 @@ asio::awaitable<void> WireConnection::read_away() {
   std::array<char, read_bytes> away;
   for (std::size_t total = 0; total < limits::linger_bytes && !gone_;) {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
+    if (failed == asio::error::eof && closing_)
+      co_return; // it may still read
     if (failed)
       break;
     total += count;

@@ -430,10 +430,7 @@ private:
 } // namespace
 
 TEST_CASE("a thousand hostile clients over TCP are each told or cut off, and the server lives") {
-  Settings settings;
-  settings.receive_timeout = 20ms; // for those that promise more than they send
-  settings.idle_timeout = 100ms;   // and those that make sense by chance
-  LiveServer server(scripted(), settings);
+  LiveServer server(scripted());
   Hostile hostile(1);
   int told = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -443,13 +440,7 @@ TEST_CASE("a thousand hostile clients over TCP are each told or cut off, and the
       client.send(hostile.bytes());
     } catch (const std::exception&) { // it was cut off in the middle
     }
-    if (i % 2 == 0)
-      client.end_sending(); // the others say nothing more: what is wrong is noticed without
-    else
-      try {
-        client.send(std::string(6, '\xff'));
-      } catch (const std::exception&) {
-      }
+    client.end_sending(); // so that those end too that promise more, or make sense by chance
     told += client.read_to_end().has_value();
     if (i % 100 == 0)
       CHECK(works(server));
