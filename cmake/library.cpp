@@ -1,5 +1,5 @@
-// libpaceline and libpaceline-client are made of the layers' archives. What only callers use is named
-// here, so that the linker takes it along.
+// libpaceline and libpaceline-client are made of the layers' archives. What only callers use is
+// named here, so that the linker takes it along.
 #include "paceline/error.hpp"
 #include "paceline/event.hpp"
 

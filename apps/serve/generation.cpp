@@ -16,10 +16,6 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-/// A stream's chunks come no closer than this: nobody sees them closer, and each costs a wake-up, a
-/// write and the client as much again. The first one and the end do not wait.
-constexpr std::chrono::milliseconds chunk_pause{2};
-
 /// Whom the client asks for is who answers.
 std::optional<ApiError> check_model(const Service& service, const std::string& model) {
   const auto& names = service.settings().model_names;
@@ -198,8 +194,9 @@ asio::awaitable<void> Generation::stream() {
 asio::awaitable<std::optional<ApiError>>
 Generation::write_stream(std::optional<Answers::Item> item) {
   while (item) {
-    if (std::holds_alternative<Delta>(item->event) && Clock::now() < written_ + chunk_pause) {
-      pause_.expires_at(written_ + chunk_pause);
+    const auto next = service_.next_write(written_);
+    if (std::holds_alternative<Delta>(item->event) && Clock::now() < next) {
+      pause_.expires_at(next);
       co_await pause_.async_wait(asio::use_awaitable);
     }
     std::string events;

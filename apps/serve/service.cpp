@@ -1,5 +1,6 @@
 #include "apps/serve/service.hpp"
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -68,6 +69,14 @@ std::optional<ApiError> Service::check_room(int count) const {
                                          open_, settings_.max_open),
                   .code = "overloaded",
                   .retry_after_seconds = 1};
+}
+
+std::chrono::steady_clock::time_point
+Service::next_write(std::chrono::steady_clock::time_point last) const {
+  const std::chrono::nanoseconds beat =
+      std::clamp(limits::write_beat * open_ / limits::busy_answers, limits::write_beat,
+                 limits::write_beat_max);
+  return last + beat - last.time_since_epoch() % beat;
 }
 
 asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> work) {

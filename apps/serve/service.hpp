@@ -68,6 +68,11 @@ public:
   /// Why that many more are not possible now.
   std::optional<ApiError> check_room(int count) const;
 
+  /// When a stream that wrote last at this time may write again: the next beat of a clock that all
+  /// streams share, so that one wake-up of the server, and of a client with many, serves them all.
+  std::chrono::steady_clock::time_point
+  next_write(std::chrono::steady_clock::time_point last) const;
+
   /// Runs `work` on a thread of its own when it is about this many bytes of text, so that other
   /// requests need not wait for it.
   boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);

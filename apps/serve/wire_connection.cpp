@@ -19,9 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 16384;
 
-/// Deltas are written no closer than this, as HTTP's events: each write costs both sides a wake-up.
-constexpr std::chrono::milliseconds write_pause{2};
-
 Error protocol_error(std::string what) {
   return {ErrorCode::invalid_argument, std::move(what),
           "speak messages/wire/paceline.proto, or use Paceline's own client"};
@@ -177,6 +174,8 @@ asio::awaitable<void> WireConnection::read_away() {
   std::array<char, read_bytes> away;
   for (std::size_t total = 0; total < limits::linger_bytes && !gone_;) {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
+    if (failed == asio::error::eof && closing_)
+      co_return; // it may still read
     if (failed)
       break;
     total += count;
@@ -251,9 +250,10 @@ asio::awaitable<bool> WireConnection::take(wire::ToServer message) {
 asio::awaitable<void> WireConnection::await_answers() {
   while (!gone_ && !closing_ && out_.empty() && !requests_.urgent()) {
     const bool some = requests_.ready();
-    if (some && Clock::now() >= written_ + write_pause)
+    const auto next = service_->next_write(written_);
+    if (some && Clock::now() >= next)
       break;
-    news_.expires_at(some ? written_ + write_pause : Clock::time_point::max());
+    news_.expires_at(some ? next : Clock::time_point::max());
     co_await news_.async_wait(as_result);
   }
 }

@@ -6,43 +6,41 @@
 #include <algorithm>
 #include <array>
 #include <type_traits>
+#include <utility>
 
 namespace paceline::wire {
 namespace {
 
-template <class Ours, class Theirs>
-using Names = std::pair<Ours, Theirs>;
-
 constexpr std::array codes{
-    Names{ErrorCode::internal, schema::INTERNAL},
-    Names{ErrorCode::invalid_argument, schema::INVALID_ARGUMENT},
-    Names{ErrorCode::not_found, schema::NOT_FOUND},
-    Names{ErrorCode::corrupt, schema::CORRUPT},
-    Names{ErrorCode::unsupported, schema::UNSUPPORTED},
-    Names{ErrorCode::out_of_memory, schema::OUT_OF_MEMORY},
-    Names{ErrorCode::overloaded, schema::OVERLOADED},
-    Names{ErrorCode::cancelled, schema::CANCELLED},
-    Names{ErrorCode::deadline, schema::DEADLINE},
-    Names{ErrorCode::unavailable, schema::UNAVAILABLE},
+    std::pair{ErrorCode::internal, schema::INTERNAL},
+    std::pair{ErrorCode::invalid_argument, schema::INVALID_ARGUMENT},
+    std::pair{ErrorCode::not_found, schema::NOT_FOUND},
+    std::pair{ErrorCode::corrupt, schema::CORRUPT},
+    std::pair{ErrorCode::unsupported, schema::UNSUPPORTED},
+    std::pair{ErrorCode::out_of_memory, schema::OUT_OF_MEMORY},
+    std::pair{ErrorCode::overloaded, schema::OVERLOADED},
+    std::pair{ErrorCode::cancelled, schema::CANCELLED},
+    std::pair{ErrorCode::deadline, schema::DEADLINE},
+    std::pair{ErrorCode::unavailable, schema::UNAVAILABLE},
 };
 constexpr std::array modes{
-    Names{SpeculationMode::automatic, schema::SPECULATION_AUTO},
-    Names{SpeculationMode::off, schema::SPECULATION_OFF},
-    Names{SpeculationMode::sync, schema::SPECULATION_SYNC},
-    Names{SpeculationMode::overlap, schema::SPECULATION_OVERLAP},
+    std::pair{SpeculationMode::automatic, schema::SPECULATION_AUTO},
+    std::pair{SpeculationMode::off, schema::SPECULATION_OFF},
+    std::pair{SpeculationMode::sync, schema::SPECULATION_SYNC},
+    std::pair{SpeculationMode::overlap, schema::SPECULATION_OVERLAP},
 };
 constexpr std::array rules{
-    Names{VerifyRule::automatic, schema::VERIFY_AUTO},
-    Names{VerifyRule::rejection, schema::VERIFY_REJECTION},
-    Names{VerifyRule::coupled, schema::VERIFY_COUPLED},
-    Names{VerifyRule::match, schema::VERIFY_MATCH},
+    std::pair{VerifyRule::automatic, schema::VERIFY_AUTO},
+    std::pair{VerifyRule::rejection, schema::VERIFY_REJECTION},
+    std::pair{VerifyRule::coupled, schema::VERIFY_COUPLED},
+    std::pair{VerifyRule::match, schema::VERIFY_MATCH},
 };
 constexpr std::array reasons{
-    Names{FinishReason::error, schema::FINISH_ERROR},
-    Names{FinishReason::stop, schema::FINISH_STOP},
-    Names{FinishReason::length, schema::FINISH_LENGTH},
-    Names{FinishReason::cancelled, schema::FINISH_CANCELLED},
-    Names{FinishReason::deadline, schema::FINISH_DEADLINE},
+    std::pair{FinishReason::error, schema::FINISH_ERROR},
+    std::pair{FinishReason::stop, schema::FINISH_STOP},
+    std::pair{FinishReason::length, schema::FINISH_LENGTH},
+    std::pair{FinishReason::cancelled, schema::FINISH_CANCELLED},
+    std::pair{FinishReason::deadline, schema::FINISH_DEADLINE},
 };
 
 /// The frame is not of the schema; caught where reading begins.

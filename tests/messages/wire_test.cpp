@@ -244,8 +244,8 @@ TEST_CASE("a stream is taken apart wherever it is cut") {
 }
 
 TEST_CASE("a frame beyond the limit is refused when its length is known") {
-  for (const std::string begin : {std::string("\xe9\x07"), std::string("\xff\xff\xff\xff\xff\xff"),
-                                  std::string("\x80\x80\x80\x80\x80\x00", 6)}) {
+  for (const std::string& begin : {std::string("\xe9\x07"), std::string("\xff\xff\xff\xff\xff\xff"),
+                                   std::string("\x80\x80\x80\x80\x80\x00", 6)}) {
     wire::FrameReader reader(1000);
     reader.feed(begin);
     const auto frame = reader.next();

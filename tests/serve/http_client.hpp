@@ -45,6 +45,7 @@ public:
   /// Reads to the end of the connection: whether there was one, and not a reset.
   bool ended();
   void close();
+  boost::asio::ip::tcp::socket& socket() { return socket_; }
 
 private:
   bool fill();

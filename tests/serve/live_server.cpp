@@ -5,6 +5,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <ctime>
+#include <pthread.h>
+
 namespace paceline::testing {
 
 EngineOptions demo_pair() {
@@ -46,6 +49,15 @@ LiveServer::~LiveServer() {
   drain();
   drain(); // does not wait
   join();
+}
+
+double LiveServer::thread_seconds() {
+  clockid_t clock{};
+  timespec used{};
+  if (pthread_getcpuclockid(thread_.native_handle(), &clock) != 0 ||
+      clock_gettime(clock, &used) != 0)
+    return 0;
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
 void LiveServer::drain() {

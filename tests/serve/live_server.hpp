@@ -39,6 +39,9 @@ public:
   /// Asks until nothing of a request is left in engine and server.
   void await_idle();
 
+  /// Processor time that the server's thread has used.
+  double thread_seconds();
+
   /// As SIGTERM does.
   void drain();
   /// Waits for the end of a drain.

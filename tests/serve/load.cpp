@@ -1,8 +1,12 @@
 // Load for a server of the demo pair, in one process with its clients.
 //
-//   serve_load soak SECONDS [STREAMS]    so many streams all the time: none lost, none wrong
-//   serve_load overhead [ROUNDS]         tokens per second over HTTP against the library's own
+//   serve_load soak SECONDS [HTTP [TCP]] so many streams all the time: none lost, none wrong
+//   serve_load overhead [ROUNDS [DEVICE]]
+//                                        tokens per second over HTTP and TCP against the
+//                                        library's own, and what server and asking cost; with a
+//                                        device (sim:2ms) of a scripted model at that pace
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
+#include "paceline/client.hpp"
 #include "tests/serve/live_server.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -18,6 +22,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <unistd.h>
@@ -84,6 +89,35 @@ std::string text_of(const std::string& bytes) {
   return text;
 }
 
+/// An answer over TCP.
+struct Told {
+  std::string text;
+  double first_seconds = 0;
+};
+
+asio::awaitable<Told> ask(Client& client, Request request) {
+  const auto begin = Clock::now();
+  auto stream = co_await client.async_submit(std::move(request), use_awaitable);
+  if (!stream)
+    throw std::runtime_error(stream.error().text());
+  Told told;
+  while (auto event = co_await stream->async_next(use_awaitable)) {
+    if (told.first_seconds == 0)
+      told.first_seconds = seconds_since(begin);
+    if (const auto* delta = std::get_if<Delta>(&*event))
+      told.text += delta->text;
+    else if (const auto* end = std::get_if<Finished>(&*event); end && end->error)
+      throw std::runtime_error(end->error->text());
+  }
+  co_return told;
+}
+
+std::unique_ptr<Client> client_of(asio::io_context& io, const LiveServer& server) {
+  ClientOptions options;
+  options.port = server.tcp_port();
+  return std::make_unique<Client>(io.get_executor(), options);
+}
+
 std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t whole = 0;
@@ -104,38 +138,63 @@ public:
       expected_[seed] = server.engine().complete(request_of(seed, tokens)).value().text;
   }
 
-  int run(int streams) {
-    for (int i = 0; i < streams; ++i)
-      asio::co_spawn(io_, stream(std::uint64_t(i)),
-                     [this](const std::exception_ptr& failed) { lost_ += failed ? 1 : 0; });
+  int run(int http, int tcp) {
+    const auto count = [this](const std::exception_ptr& failed) { lost_ += failed ? 1 : 0; };
+    for (int i = 0; i < http; ++i)
+      asio::co_spawn(io_, http_stream(std::uint64_t(i)), count);
+    constexpr int streams_per_client = 10;
+    for (int i = 0; i < tcp; ++i) {
+      if (i % streams_per_client == 0)
+        clients_.push_back(client_of(io_, server_));
+      asio::co_spawn(io_, tcp_stream(*clients_.back(), std::uint64_t(i)), count);
+    }
     io_.run();
+    clients_.clear();
     server_.await_idle();
     const std::size_t after = resident_bytes();
-    fmt::print("streams {}, answers {}, lost {}, wrong {}, first token p50 {:.1f} ms, p99 {:.1f} "
-               "ms, resident {:.1f} MB, at a third of the time {:.1f} MB\n",
-               streams, firsts_.size(), lost_, wrong_, 1e3 * quantile(firsts_, 0.5),
-               1e3 * quantile(firsts_, 0.99), double(after) * 1e-6, double(settled_) * 1e-6);
+    fmt::print(
+        "streams {} + {}, answers {} + {}, lost {}, wrong {}, resident {:.1f} MB, at a third "
+        "of the time {:.1f} MB\n",
+        http, tcp, http_firsts_.size(), tcp_firsts_.size(), lost_, wrong_, double(after) * 1e-6,
+        double(settled_) * 1e-6);
+    for (const auto& [name, firsts] : {std::pair("HTTP", http_firsts_), {"TCP", tcp_firsts_}})
+      fmt::print("first token over {}: p50 {:.1f} ms, p99 {:.1f} ms\n", name,
+                 1e3 * quantile(firsts, 0.5), 1e3 * quantile(firsts, 0.99));
     constexpr std::size_t slack = std::size_t(32) << 20;
     const bool flat = after < settled_ + settled_ / 10 + slack;
-    return lost_ == 0 && wrong_ == 0 && !firsts_.empty() && flat ? EXIT_SUCCESS : EXIT_FAILURE;
+    const bool all = (http == 0 || !http_firsts_.empty()) && (tcp == 0 || !tcp_firsts_.empty());
+    return lost_ == 0 && wrong_ == 0 && all && flat ? EXIT_SUCCESS : EXIT_FAILURE;
   }
 
 private:
   static constexpr std::uint64_t seeds = 16;
   static constexpr int tokens = 48;
 
-  asio::awaitable<void> stream(std::uint64_t index) {
+  asio::awaitable<void> http_stream(std::uint64_t index) {
     tcp::socket socket(io_);
     co_await socket.async_connect({asio::ip::address_v4::loopback(), server_.port()},
                                   use_awaitable);
     for (std::uint64_t i = index; seconds_since(begin_) < seconds_; ++i) {
       const std::uint64_t seed = 1 + i % seeds;
       const Received received = co_await ask(socket, http_of(seed, tokens));
-      firsts_.push_back(received.first_seconds);
-      wrong_ += text_of(received.bytes) != expected_[seed];
-      if (settled_ == 0 && seconds_since(begin_) > seconds_ / 3)
-        settled_ = resident_bytes();
+      http_firsts_.push_back(received.first_seconds);
+      check(seed, text_of(received.bytes));
     }
+  }
+
+  asio::awaitable<void> tcp_stream(Client& client, std::uint64_t index) {
+    for (std::uint64_t i = index; seconds_since(begin_) < seconds_; ++i) {
+      const std::uint64_t seed = 1 + i % seeds;
+      const Told told = co_await ask(client, request_of(seed, tokens));
+      tcp_firsts_.push_back(told.first_seconds);
+      check(seed, told.text);
+    }
+  }
+
+  void check(std::uint64_t seed, const std::string& text) {
+    wrong_ += text != expected_[seed];
+    if (settled_ == 0 && seconds_since(begin_) > seconds_ / 3)
+      settled_ = resident_bytes();
   }
 
   LiveServer& server_;
@@ -143,7 +202,9 @@ private:
   asio::io_context io_{1};
   Clock::time_point begin_ = Clock::now();
   std::map<std::uint64_t, std::string> expected_;
-  std::vector<double> firsts_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<double> http_firsts_;
+  std::vector<double> tcp_firsts_;
   std::size_t settled_ = 0;
   int lost_ = 0;
   int wrong_ = 0;
@@ -176,8 +237,29 @@ double http_rate(asio::io_context& io, std::vector<tcp::socket>& sockets, int to
   return double(sockets.size()) * tokens / seconds_since(begin);
 }
 
-int overhead(int rounds) {
-  EngineOptions options = demo_pair();
+double this_thread_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
+}
+
+/// And over TCP, all on one connection.
+double tcp_rate(asio::io_context& io, Client& client, int streams, int tokens, std::uint64_t seed) {
+  const auto begin = Clock::now();
+  for (int i = 0; i < streams; ++i)
+    asio::co_spawn(io, ask(client, request_of(seed + std::uint64_t(i), tokens)),
+                   [](const std::exception_ptr& failed, const Told&) {
+                     if (failed)
+                       std::rethrow_exception(failed);
+                   });
+  io.restart();
+  io.run();
+  return double(streams) * tokens / seconds_since(begin);
+}
+
+/// Ways to ask, measured in turn, each round in another order.
+int overhead(int rounds, const std::string& device) {
+  EngineOptions options = device.empty() ? demo_pair() : scripted(device);
   options.max_num_seqs = 32;
   LiveServer server(options);
   for (const int streams : {1, 32}) {
@@ -188,21 +270,40 @@ int overhead(int rounds) {
       sockets.emplace_back(io);
       sockets.back().connect({asio::ip::address_v4::loopback(), server.port()});
     }
-    std::vector<double> ratios;
-    std::vector<double> rates;
+    const auto client = client_of(io, server);
+    constexpr int ways = 3; // library, HTTP, TCP
+    std::array<std::vector<double>, ways> rates;
+    std::array<double, ways> server_seconds{}; // of processor time; the clients' are this thread's
+    std::array<double, ways> client_seconds{};
     for (int i = 0; i < rounds; ++i) {
       const auto seed = std::uint64_t(1000 * i);
-      const bool http_first = i % 2 == 1;
-      const double early = http_first ? http_rate(io, sockets, tokens, seed) : 0;
-      const double library = library_rate(server.engine(), streams, tokens, seed);
-      const double http = http_first ? early : http_rate(io, sockets, tokens, seed);
-      ratios.push_back(http / library);
-      rates.push_back(http);
+      for (int k = 0; k < ways; ++k) {
+        const int way = (i + k) % ways;
+        const double server_before = server.thread_seconds();
+        const double client_before = this_thread_seconds();
+        rates[std::size_t(way)].push_back(
+            way == 0   ? library_rate(server.engine(), streams, tokens, seed)
+            : way == 1 ? http_rate(io, sockets, tokens, seed)
+                       : tcp_rate(io, *client, streams, tokens, seed));
+        server_seconds[std::size_t(way)] += server.thread_seconds() - server_before;
+        client_seconds[std::size_t(way)] += this_thread_seconds() - client_before;
+      }
     }
-    fmt::print("streams {}: over HTTP {:.0f} tokens/s, {:.3f} of the library's (quartiles {:.3f} "
-               "and {:.3f}, {} pairs)\n",
-               streams, quantile(rates, 0.5), quantile(ratios, 0.5), quantile(ratios, 0.25),
-               quantile(ratios, 0.75), rounds);
+    for (const int way : {1, 2}) {
+      std::vector<double> ratios;
+      for (std::size_t i = 0; i < std::size_t(rounds); ++i)
+        ratios.push_back(rates[std::size_t(way)][i] / rates[0][i]);
+      fmt::print("streams {}: over {} {:.0f} tokens/s, {:.3f} of the library's (quartiles {:.3f} "
+                 "and {:.3f}, {} rounds)\n",
+                 streams, way == 1 ? "HTTP" : "TCP", quantile(rates[std::size_t(way)], 0.5),
+                 quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), rounds);
+      const double millions = double(rounds) * streams * tokens * 1e-6;
+      fmt::print(
+          "  processor time a token: server's thread {:.2f} us, asking thread {:.2f} us (by the "
+          "library {:.2f} us)\n",
+          server_seconds[std::size_t(way)] / millions, client_seconds[std::size_t(way)] / millions,
+          client_seconds[0] / millions);
+    }
   }
   return EXIT_SUCCESS;
 }
@@ -223,13 +324,14 @@ int main(int count, char** arguments) {
     return count > index ? std::atoi(arguments[index]) : otherwise;
   };
   if (what == "overhead")
-    return overhead(number(2, 21));
+    return overhead(number(2, 21), count > 3 ? arguments[3] : "");
   if (what != "soak") {
-    fmt::print(stderr, "usage: serve_load soak SECONDS [STREAMS] | overhead [ROUNDS]\n");
+    fmt::print(stderr,
+               "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS [DEVICE]]\n");
     return 2;
   }
   EngineOptions options = demo_pair();
   options.max_num_seqs = 32;
   LiveServer server(options);
-  return Soak(server, number(2, 20)).run(number(3, 200));
+  return Soak(server, number(2, 20)).run(number(3, 200), number(4, 50));
 }

@@ -1,5 +1,6 @@
 // paceline serve as operators run it.
 #include "tests/serve/http_client.hpp"
+#include "tests/serve/wire_client.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -89,6 +90,39 @@ TEST_CASE("SIGTERM under load: every accepted request finishes, and the program 
   CHECK(result.errors.find("stopped") != std::string::npos);
 }
 
+TEST_CASE("both doors are opened by options or a file, and SIGTERM lets both finish") {
+  const Folder folder;
+  const std::string config = folder.file("serve.toml", "tcp-port = 0\n");
+  Served served({"--config", config, "--device", "sim:1ms"});
+  const std::string begin = "tcp://127.0.0.1:";
+  while (served.process().output().find(begin) == std::string::npos ||
+         !served.process().output().ends_with('\n'))
+    served.process().read_output(served.process().output().size() + 1);
+  const std::string& output = served.process().output();
+  const auto port = std::uint16_t(std::stoi(output.substr(output.find(begin) + begin.size())));
+  WireClient tcp(port);
+  CHECK(tcp.greet().ready);
+  paceline::Request request;
+  request.prompt_tokens = {1};
+  request.max_tokens = 200;
+  tcp.send(paceline::wire::Submit{1, request});
+  HttpClient http(served.port());
+  http.send("POST", "/v1/completions", R"({"prompt": [1], "max_tokens": 200, "stream": true})");
+  CHECK(http.read_head().status == 200);
+  while (!std::holds_alternative<paceline::wire::Happened>(tcp.read().value())) {
+  }
+  served.process().send(SIGTERM);
+  CHECK(http.read_events().back().at("choices").at(0).at("finish_reason") == "length");
+  std::optional<paceline::Finished> end;
+  while (const auto message = tcp.read())
+    if (const auto* news = std::get_if<paceline::wire::Happened>(&*message))
+      if (const auto* last = std::get_if<paceline::Finished>(&news->event))
+        end = *last;
+  REQUIRE(end.has_value());
+  CHECK((end->reason == paceline::FinishReason::length));
+  CHECK(served.process().wait().status == 0);
+}
+
 TEST_CASE("Ctrl-C ends a server in the same order, with the status of Ctrl-C") {
   Served served;
   HttpClient idle(served.port());
@@ -118,6 +152,8 @@ TEST_CASE("what keeps a server from starting is one line that says how to mend i
   check_refused({"--host", "192.0.2.1"}, "--host");
   check_refused({"--host", "no such host"}, "--host");
   check_refused({"--port", "65536"}, "65535");
+  check_refused({"--port", "0", "--tcp-port", std::to_string(taken.local_endpoint().port())},
+                "--tcp-port");
   check_refused({"--api-key-file", "/no/such/file"}, "/no/such/file");
   check_refused({"--tls-cert", "/no/such/file", "--tls-key", "x"}, "/no/such/file");
   check_refused({"--tls-cert", "x"}, "--tls-key");

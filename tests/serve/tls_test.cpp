@@ -1,6 +1,7 @@
 // HTTPS: the same answers behind a certificate, and clients that do not speak it.
 #include "apps/serve/tls.hpp"
 #include "tests/serve/live_server.hpp"
+#include "tests/serve/remote.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/ssl/context.hpp>
@@ -110,6 +111,37 @@ TEST_CASE("HTTPS gives the same answers, whole and streamed") {
   HttpClient silent(server.port());
   silent.ended();
   CHECK(over_tls(server.port(), identity, post(R"({"prompt": [1]})")).starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("a client over TCP has TLS, trusts whom it is told to, and looks at the name") {
+  const Identity identity;
+  const Identity other;
+  apps::serve::Settings settings;
+  settings.tls_certificate = identity.certificate_file();
+  settings.tls_key = identity.key_file();
+  LiveServer server(scripted(), settings);
+  asio::io_context io(1);
+  const auto answer_of = [&](const std::string& host, const std::string& authorities, bool tls) {
+    ClientOptions options;
+    options.host = host;
+    options.port = server.tcp_port();
+    options.tls = tls;
+    if (!tls) // the server waits for more of what looks like a greeting
+      options.connect_timeout = std::chrono::milliseconds(20);
+    options.tls_authorities = authorities;
+    Client client(io.get_executor(), options);
+    return run(io, ask_remote(client, prompt(500)));
+  };
+  const std::string trusted = identity.certificate_file();
+  CHECK(answer_of("localhost", trusted, true).tokens == ask(server.engine(), prompt(500)).tokens);
+  for (const Answer& refused :
+       {answer_of("127.0.0.1", trusted, true),
+        answer_of("localhost", other.certificate_file(), true), answer_of("localhost", "", true),
+        answer_of("localhost", "/no/such/file", true)}) {
+    CHECK((refused.end().error.value().code == ErrorCode::unavailable));
+    CHECK(!refused.end().error->hint.empty());
+  }
+  CHECK(answer_of("localhost", "", false).end().error.has_value()); // waits for no TLS in vain
 }
 
 TEST_CASE("a certificate or key that cannot be used is named") {

@@ -32,6 +32,7 @@ public:
   void close();
   /// So that the server sees a reset.
   void abort();
+  boost::asio::ip::tcp::socket& socket() { return socket_; }
 
 private:
   boost::asio::io_context io_;

@@ -9,10 +9,10 @@ inline constexpr bool sanitized = true;
 inline constexpr bool sanitized = false;
 #endif
 
-/// Sanitizers look for errors on every path, and take ten times as long: a fifth of the statistics
+/// Sanitizers look for errors on every path, and take ten times as long: a tenth of the statistics
 /// will do for them.
 constexpr int effort(int full) {
-  return sanitized ? full / 5 : full;
+  return sanitized ? full / 10 : full;
 }
 
 } // namespace paceline::testing
