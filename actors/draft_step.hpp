@@ -27,7 +27,7 @@ public:
     int max_num_seqs = 0;
     int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
     std::shared_ptr<Telemetry> telemetry;
-    std::shared_ptr<gpu::Device> reader; ///< Verifies, so reads q rows; null: `device`.
+    std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftBoard> board);

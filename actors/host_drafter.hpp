@@ -27,7 +27,7 @@ public:
     std::shared_ptr<Telemetry> telemetry;
     /// Held during a call, by all lanes there ever are: one that was abandoned may still be in it.
     std::shared_ptr<std::mutex> calling = std::make_shared<std::mutex>();
-    std::shared_ptr<gpu::Device> reader; ///< Verifies, so reads q rows; null: `device`.
+    std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
   };
   HostDraftStep(Parts parts, std::shared_ptr<DraftBoard> board);
 

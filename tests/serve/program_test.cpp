@@ -91,8 +91,8 @@ TEST_CASE("SIGTERM under load: every accepted request finishes, and the program 
 }
 
 TEST_CASE("both doors are opened by options or a file, and SIGTERM lets both finish") {
-  const Folder folder;
-  const std::string config = folder.file("serve.toml", "tcp-port = 0\n");
+  const TemporaryFolder folder;
+  const std::string config = folder.write("serve.toml", "tcp-port = 0\n");
   Served served({"--config", config, "--device", "sim:1ms"});
   const std::string begin = "tcp://127.0.0.1:";
   while (served.process().output().find(begin) == std::string::npos ||
