@@ -4,8 +4,7 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/race/frame.hpp"
-#include "apps/race/screen.hpp"
-#include "apps/screen_text.hpp"
+#include "apps/race/show.hpp"
 #include "apps/session.hpp"
 #include "apps/validators.hpp"
 
@@ -13,7 +12,6 @@
 #include <atomic>
 #include <boost/json/object.hpp>
 #include <chrono>
-#include <climits>
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
@@ -129,59 +127,6 @@ Result<void> record_all(Engine& engine, const Request& request, std::vector<Reco
   return {};
 }
 
-/// What shows a race: a screen of frames, or nothing until its end.
-class Show {
-public:
-  Show(Output& out, std::string how, int tokens)
-      : out_(out), how_(std::move(how)), tokens_(tokens) {}
-
-  void open() { screen_ = std::make_unique<OtherScreen>(out_); }
-  /// How it stands at that time.
-  void draw(const std::vector<Recording>& lanes, double seconds) {
-    const ScreenSize size = screen_size();
-    if (screen_ && size.columns < race_columns_min)
-      screen_->show(lines(lanes, seconds, size.columns));
-    else if (screen_)
-      screen_->show(race_frame(scene(lanes, seconds, ""), size.columns, size.rows));
-  }
-  /// The end, on the screen that was there before.
-  void close(const std::vector<Recording>& lanes) {
-    const bool drawn = screen_ != nullptr;
-    screen_.reset();
-    const ScreenSize size = screen_size();
-    std::vector<std::string> all = lines(lanes, HUGE_VAL, INT_MAX);
-    if (drawn && size.columns >= race_columns_min)
-      all = race_frame(scene(lanes, HUGE_VAL, verdict(lanes)), size.columns,
-                       std::min(size.rows - 1, frame_rows_max));
-    else
-      all.insert(all.end(), {how_, verdict(lanes)});
-    for (const std::string& line : all)
-      out_.write(line + "\n");
-  }
-
-private:
-  static constexpr int frame_rows_max = 16; ///< That stay on the screen.
-
-  static std::vector<std::string> lines(const std::vector<Recording>& lanes, double seconds,
-                                        int columns) {
-    std::vector<std::string> out;
-    for (const Recording& lane : lanes)
-      out.emplace_back(clipped(race_line(lane_at(lane, seconds)), columns));
-    return out;
-  }
-  RaceScene scene(const std::vector<Recording>& lanes, double seconds, std::string result) const {
-    RaceScene scene{{}, tokens_, how_, std::move(result)};
-    for (const Recording& lane : lanes)
-      scene.lanes.push_back(lane_at(lane, seconds));
-    return scene;
-  }
-
-  Output& out_;
-  std::string how_;
-  int tokens_;
-  std::unique_ptr<OtherScreen> screen_;
-};
-
 double slowest(const std::vector<Recording>& lanes) {
   double seconds = 0;
   for (const Recording& lane : lanes)
@@ -197,7 +142,7 @@ double slowness(const Options& options, const std::vector<Recording>& lanes) {
   return seconds <= 0 || seconds >= shortest_seconds ? 1 : std::ceil(slowed_seconds / seconds);
 }
 
-void replay(Show& show, const std::vector<Recording>& lanes, double slow,
+void replay(RaceShow& show, const std::vector<Recording>& lanes, double slow,
             const std::atomic<bool>& stopped) {
   show.open();
   const auto begin = Clock::now();
@@ -238,7 +183,7 @@ Result<std::vector<Recording>> race_here(const Options& options, Output& out, bo
   if (drawn)
     how += slow == 1 ? ", and are replayed with their recorded times"
                      : fmt::format(", and are replayed {:g} times slower than recorded", slow);
-  Show show(out, how + ".", longest(lanes));
+  RaceShow show(out, how + ".", longest(lanes));
   if (drawn)
     replay(show, lanes, slow, stopped);
   if (!options.json && !stopped)
@@ -264,8 +209,8 @@ Result<std::vector<Recording>> race_at_once(const Options& options, Output& out,
       return tl::unexpected(stream.error());
     streams.push_back(std::move(*stream));
   }
-  Show show(out, "Simulated devices: all run at once, in the time that the devices would take.",
-            options.request.max_tokens.value_or(0));
+  RaceShow show(out, "Simulated devices: all run at once, in the time that the devices would take.",
+                options.request.max_tokens.value_or(0));
   if (drawn)
     show.open();
   const auto begin = Clock::now();
