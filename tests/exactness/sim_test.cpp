@@ -2,11 +2,13 @@
 // is all that could make a difference.
 #include "paceline/engine.hpp"
 #include "sampling/theory.hpp"
+#include "tests/support/effort.hpp"
 #include "tools/overlap_model.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace paceline;
+using testing::sanitized;
 namespace theory = paceline::sampling::theory;
 
 namespace {
@@ -68,6 +70,9 @@ double per_second(double tokens_per_target_step) {
 
 } // namespace
 
+// On a virtual clock, so a sanitizer would change nothing but the time that they take.
+TEST_SUITE_BEGIN("speed" * doctest::skip(sanitized));
+
 TEST_CASE("on sim devices sync is as fast as its formula") {
   for (int window = 1; window <= 6; ++window) {
     CAPTURE(window);
@@ -122,3 +127,5 @@ TEST_CASE("on sim devices overlap is as fast as a discrete-event model where it 
     MESSAGE("overlap, K = ", window, ": ", measured.tokens_per_second / expected, " of the model");
   }
 }
+
+TEST_SUITE_END();
