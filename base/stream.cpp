@@ -27,11 +27,14 @@ Stream::Impl::~Impl() = default;
 
 void Stream::Impl::deliver(Event event) {
   std::function<void()> wake;
+  std::function<void()> told;
   {
     const std::lock_guard lock(mutex_);
     if (ended_)
       return;
     ended_ = std::holds_alternative<Finished>(event);
+    if (ended_)
+      told = std::exchange(told_, nullptr);
     Delta* last = events_.empty() ? nullptr : std::get_if<Delta>(&events_.back());
     if (auto* more = std::get_if<Delta>(&event); more && last)
       join(*last, std::move(*more));
@@ -42,6 +45,8 @@ void Stream::Impl::deliver(Event event) {
   news_.notify_all();
   if (wake)
     wake();
+  if (told)
+    told();
 }
 
 std::optional<Event> Stream::Impl::pop() {
@@ -81,12 +86,23 @@ void Stream::Impl::on_ready(const std::function<void()>& wake) {
     wake();
 }
 
+void Stream::Impl::on_end(const std::function<void()>& told) {
+  bool now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    now = ended_;
+    told_ = now ? nullptr : told;
+  }
+  if (now && told)
+    told();
+}
+
 void Stream::Impl::close() {
   bool open = false;
   {
     const std::lock_guard lock(mutex_);
     open = !std::exchange(ended_, true);
-    wake_ = nullptr;
+    wake_ = told_ = nullptr;
   }
   if (open)
     cancel_();
@@ -116,6 +132,9 @@ void Stream::cancel() {
 }
 void Stream::on_ready(const std::function<void()>& wake) {
   impl_->on_ready(wake);
+}
+void Stream::on_end(const std::function<void()>& told) {
+  impl_->on_end(told);
 }
 std::uint64_t Stream::id() const {
   return impl_->id();

@@ -27,6 +27,7 @@ public:
   std::optional<Event> try_next();
   void cancel() { cancel_(); }
   void on_ready(const std::function<void()>& wake);
+  void on_end(const std::function<void()>& told);
   std::uint64_t id() const { return id_; }
   /// The caller has let go: nothing is delivered any more.
   void close();
@@ -43,6 +44,7 @@ private:
   std::deque<Event> events_;
   bool ended_ = false; ///< `Finished` was delivered or the stream closed.
   std::function<void()> wake_;
+  std::function<void()> told_; ///< Of the end.
 };
 
 } // namespace paceline

@@ -8,13 +8,15 @@ namespace asio = boost::asio;
 
 struct Answers::Shared {
   explicit Shared(const asio::any_io_executor& own)
-      : executor(own), news(own, asio::steady_timer::time_point::max()) {}
+      : executor(own), news(own, asio::steady_timer::time_point::max()), pause(own) {}
 
   asio::any_io_executor executor;
-  asio::steady_timer news; ///< Never expires: cancelled when there is something.
+  asio::steady_timer news;  ///< Never expires: cancelled when there is something.
+  asio::steady_timer pause; ///< Of `rest`; cancelled when a stream has ended.
   std::vector<AsyncStream> streams;
   std::deque<Item> ready;
-  std::size_t open = 0; ///< Streams whose end has not been taken.
+  std::size_t open = 0; ///< Streams whose end has not been taken,
+  int ending = 0;       ///< and those of them that have ended; either may be known first.
 };
 
 Answers::Answers(const asio::any_io_executor& executor)
@@ -27,6 +29,12 @@ Answers::~Answers() {
 void Answers::add(Stream stream) {
   shared_->streams.emplace_back(shared_->executor, std::move(stream));
   ++shared_->open;
+  shared_->streams.back().on_end([kept = std::weak_ptr(shared_)] {
+    if (const auto shared = kept.lock()) {
+      ++shared->ending;
+      shared->pause.cancel();
+    }
+  });
   listen(shared_, shared_->streams.size() - 1);
 }
 
@@ -48,10 +56,12 @@ std::optional<Answers::Item> Answers::try_next() {
     return std::nullopt;
   Item item = std::move(shared_->ready.front());
   shared_->ready.pop_front();
-  if (std::holds_alternative<Finished>(item.event))
+  if (std::holds_alternative<Finished>(item.event)) {
     --shared_->open;
-  else
+    --shared_->ending;
+  } else {
     listen(shared_, item.index);
+  }
   return item;
 }
 
@@ -60,6 +70,14 @@ asio::awaitable<std::optional<Answers::Item>> Answers::next() {
   while (shared->ready.empty() && shared->open > 0)
     co_await shared->news.async_wait(asio::as_tuple(asio::use_awaitable));
   co_return try_next();
+}
+
+asio::awaitable<void> Answers::rest(std::chrono::steady_clock::time_point until) {
+  const auto shared = shared_;
+  if (shared->ending > 0)
+    co_return;
+  shared->pause.expires_at(until);
+  co_await shared->pause.async_wait(asio::as_tuple(asio::use_awaitable));
 }
 
 void Answers::cancel() {

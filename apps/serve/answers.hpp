@@ -5,6 +5,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ public:
   boost::asio::awaitable<std::optional<Item>> next();
   /// The next event of any, if there is one now.
   std::optional<Item> try_next();
+  /// Waits until then, but not beyond the end of any.
+  boost::asio::awaitable<void> rest(std::chrono::steady_clock::time_point until);
   void cancel();
 
 private:

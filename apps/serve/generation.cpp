@@ -6,7 +6,6 @@
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
 
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
@@ -56,7 +55,7 @@ public:
         answers_(service.executor()), admission_(
                                           service, [this] { answers_.cancel(); }, asked_.choices()),
         reply_(service.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
-        progress_(choices_.size()), pause_(service.executor()) {}
+        progress_(choices_.size()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
   ~Generation() { exchange_.on_gone(nullptr); }
@@ -85,7 +84,6 @@ private:
   std::vector<Choice> choices_;
   std::vector<Progress> progress_; ///< Of each choice.
   Clock::time_point written_;      ///< When the last chunk went out.
-  asio::steady_timer pause_;
 };
 
 ReplyHead Generation::head() const {
@@ -195,10 +193,8 @@ asio::awaitable<std::optional<ApiError>>
 Generation::write_stream(std::optional<Answers::Item> item) {
   while (item) {
     const auto next = service_.next_write(written_);
-    if (std::holds_alternative<Delta>(item->event) && Clock::now() < next) {
-      pause_.expires_at(next);
-      co_await pause_.async_wait(asio::use_awaitable);
-    }
+    if (std::holds_alternative<Delta>(item->event) && Clock::now() < next)
+      co_await answers_.rest(next);
     std::string events;
     for (; item; item = events.size() < limits::events_bytes ? answers_.try_next() : std::nullopt) {
       if (auto failed = take(*item)) {

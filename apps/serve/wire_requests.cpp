@@ -69,6 +69,8 @@ struct WireRequests::Shared {
   std::deque<Item> ready;
   std::vector<std::unique_ptr<One>> over; ///< Their ends were taken, and are not written yet.
   std::size_t urgent = 0;                 ///< Of those that are ready.
+  int ending = 0; ///< Requests that have ended, whose end has not been taken; either may be known
+                  ///< first.
   std::function<void()> news;
 };
 
@@ -114,6 +116,12 @@ asio::awaitable<wire::ToClient> WireRequests::submit(wire::Submit asked) {
     co_return refusal(service_, asked.number, std::move(stream.error()));
   auto one = std::make_unique<One>(service_, asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived);
+  one->stream.on_end([kept = std::weak_ptr(shared_)] {
+    if (const auto here = kept.lock()) {
+      ++here->ending;
+      here->news();
+    }
+  });
   listen(shared_, *one);
   shared_->open.emplace(asked.number, std::move(one));
   service_.metrics().submitted("accepted");
@@ -149,7 +157,7 @@ bool WireRequests::ready() const {
   return !shared_->ready.empty();
 }
 bool WireRequests::urgent() const {
-  return shared_->urgent > 0;
+  return shared_->urgent > 0 || (shared_->ending > 0 && ready());
 }
 
 void WireRequests::take(std::string& frames, std::size_t most) {
@@ -164,6 +172,7 @@ void WireRequests::take(std::string& frames, std::size_t most) {
     note(one, event);
     wire::append(frames, wire::Happened{number, std::move(event)});
     if (last) {
+      --shared_->ending;
       shared_->over.push_back(std::move(found->second));
       shared_->open.erase(found);
     } else {

@@ -27,7 +27,7 @@ public:
   void cancel(wire::RequestNumber number);
 
   bool ready() const;
-  /// Something that should not wait for more: a first token, or an end.
+  /// Something that should not wait for more: a first token, an end, or what stands before one.
   bool urgent() const;
   /// Appends frames of what has happened, until there are `most` bytes of them.
   void take(std::string& frames, std::size_t most);

@@ -29,6 +29,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -133,6 +134,13 @@ public:
           std::make_shared<detail::Next<Handler>>(std::move(handler), executor, stream)->start();
         },
         token);
+  }
+
+  /// `told` is called on the executor once `Finished` has come, whatever there is to be read before
+  /// it.
+  void on_end(std::function<void()> told) {
+    stream_->on_end(
+        [executor = executor_, told = std::move(told)] { boost::asio::post(executor, told); });
   }
 
   /// Asks for the end; the stream still delivers `Finished`.

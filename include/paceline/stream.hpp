@@ -27,6 +27,9 @@ public:
   /// `wake` is called, from a thread of the engine (or client), whenever `try_next` may find
   /// something.
   void on_ready(const std::function<void()>& wake);
+  /// `told` is called, from a thread of the engine (or client), once `Finished` has come, whatever
+  /// there is to be read before it.
+  void on_end(const std::function<void()>& told);
   std::uint64_t id() const;
 
   class Impl;

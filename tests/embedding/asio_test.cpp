@@ -199,6 +199,23 @@ TEST_CASE("a race against a timer ends the request") {
     std::this_thread::yield();
 }
 
+TEST_CASE("an end is told before what stands in front of it is read, and to who asks late, too") {
+  World world;
+  world.run([](AsyncEngine& service) -> asio::awaitable<bool> {
+    auto stream = co_await service.async_submit(prompt(30), use_awaitable);
+    for (int i = 0; i < 2; ++i) {
+      asio::steady_timer told(service.get_executor(), asio::steady_timer::time_point::max());
+      stream->on_end([&told] { told.cancel(); });
+      co_await told.async_wait(asio::as_tuple(use_awaitable));
+    }
+    const auto first = co_await stream->async_next(use_awaitable);
+    CHECK(std::get<Delta>(first.value()).tokens.size() == 30);
+    const auto last = co_await stream->async_next(use_awaitable);
+    CHECK(std::get<Finished>(last.value()).reason == FinishReason::length);
+    co_return true;
+  }(world.service));
+}
+
 TEST_CASE("a stream that goes while an operation waits completes it") {
   World world(slow);
   std::optional<Event> last;
