@@ -134,7 +134,8 @@ struct SchedulerWorld {
     const messages::Batch first = batch();
     const messages::ChainRef chain = first.entries.at(0).next_chain;
     chain->begin(2, window_end, limit);
-    draft_up_to(*chain, drawn);
+    if (drawn > chain->start())
+      draft_up_to(*chain, drawn);
     decode(first, {7});
     return chain;
   }
