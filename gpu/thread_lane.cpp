@@ -1,6 +1,6 @@
 #include "gpu/thread_lane.hpp"
 
-#include "gpu/cpu/wait.hpp"
+#include "gpu/wait.hpp"
 #include "gpu/limits.hpp"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ private:
       else if (closing_)
         return;
       else
-        cpu::wait_change(signal_, seen, {limits::lane_spin_hard, limits::lane_spin});
+        wait_change(signal_, seen, {limits::lane_spin_hard, limits::lane_spin});
     }
   }
 
@@ -152,7 +152,7 @@ std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
 
 void Pause::rest() {
   if (++asked_ <= 64) {
-    cpu::pause();
+    pause();
   } else if (asked_ <= 128) {
     sched_yield();
   } else {

@@ -1,7 +1,7 @@
 // The barrier that ends every operation of a team.
 #pragma once
 
-#include "gpu/cpu/wait.hpp"
+#include "gpu/wait.hpp"
 #include "gpu/limits.hpp"
 
 #include <atomic>

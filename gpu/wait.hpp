@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <sched.h>
 
-namespace paceline::gpu::cpu {
+namespace paceline::gpu {
 
 /// Tells the processor that this is a spin loop.
 inline void pause() {
@@ -47,4 +47,4 @@ inline void wait_change(const std::atomic<std::uint32_t>& word, std::uint32_t ol
   word.wait(old, std::memory_order_acquire);
 }
 
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu
