@@ -59,6 +59,8 @@ public:
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
   /// Copies host floats into device memory (norm weights, tables).
   virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
+  /// Fails where its attention has no kernel for heads of so many dimensions.
+  virtual Result<void> check_heads(int /*head_dim*/) const { return {}; }
   /// A new lane. role: "target" or "draft", for traces and for sim profiles.
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };

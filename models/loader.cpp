@@ -232,6 +232,8 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   const auto dtype = choose_dtype(options.dtype, checkpoint->dtype(), folder);
   if (!dtype)
     return tl::unexpected(dtype.error());
+  if (const auto heads = device->check_heads(config->head_dim); !heads)
+    return tl::unexpected(heads.error());
   Loader loader(std::move(*checkpoint), *config, *dtype, *device, options.progress);
   auto weights = loader.load();
   if (!weights)

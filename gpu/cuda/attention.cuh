@@ -16,12 +16,23 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace paceline::gpu::cuda::kernels {
 
 inline constexpr int attention_warps = 4;
 inline constexpr int attention_threads = attention_warps * warp_lanes;
 inline constexpr int queries_of_warp = queries_max / attention_warps;
+
+/// launch(the smallest of these sizes that holds a head, as a constant). The last holds all.
+template <int dims, int... larger, class Launch>
+cudaError_t with_head_size(int head_dim, const Launch& launch) {
+  if constexpr (sizeof...(larger) > 0) {
+    if (head_dim > dims)
+      return with_head_size<larger...>(head_dim, launch);
+  }
+  return launch(std::integral_constant<int, dims>());
+}
 
 struct AttentionCall {
   Tensor out;

@@ -150,19 +150,12 @@ __global__ void __launch_bounds__(attention_threads)
   F32Attention<dims>(call).run();
 }
 
-template <int dims>
-cudaError_t launch_attend(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
-  return launch(stream, grid, attention_threads, sizeof(F32Shared<dims>), attend<dims>, call);
-}
-
 } // namespace
 
 cudaError_t attend_f32(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
-  if (call.cache.head_dim <= 64)
-    return launch_attend<64>(stream, grid, call);
-  if (call.cache.head_dim <= 128)
-    return launch_attend<128>(stream, grid, call);
-  return launch_attend<256>(stream, grid, call);
+  return with_head_size<64, 128, head_dim_max>(call.cache.head_dim, [&](auto dims) {
+    return launch(stream, grid, attention_threads, sizeof(F32Shared<dims>), attend<dims>, call);
+  });
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -1,6 +1,7 @@
 #include "gpu/cuda/device.hpp"
 
 #include "gpu/cuda/find.hpp"
+#include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/lane.hpp"
 #include "gpu/cuda/weight.hpp"
 
@@ -30,6 +31,15 @@ public:
   }
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     return cuda::upload(*context_, values);
+  }
+  Result<void> check_heads(int head_dim) const override {
+    if (head_dim % kernels::head_dim_step == 0 && head_dim <= kernels::head_dim_max)
+      return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} takes attention heads of a multiple of {} up to {} dimensions, and "
+                            "the model's have {}",
+                            name(), kernels::head_dim_step, kernels::head_dim_max, head_dim),
+                "run it with --device cpu");
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
     return cuda::open_lane(context_, role, {role + " " + name(), options_.time, options_.trace});

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -51,4 +52,22 @@ TEST_CASE("a model's logits on a GPU are the CPU's, within rounding") {
   MESSAGE("worst relative errors: f32 ", exact, ", bf16 ", rounded);
   CHECK(exact <= 1e-4);
   CHECK(rounded <= 2e-2);
+}
+
+TEST_CASE("a model of heads that no kernel takes is refused before its weights are read") {
+  const gpu::testing::Gpus gpus(1);
+  const test::TemporaryFolder folder;
+  test::link_all(test::demo("draft"), folder);
+  const std::string config = test::read_file(test::demo("draft") + "/config.json");
+  for (const auto& [size, taken] : {std::pair("20", false), {"264", false}, {"24", true}}) {
+    CAPTURE(size);
+    std::string changed = config;
+    const std::string field = "\"head_dim\": 32";
+    changed.replace(changed.find(field), field.size(), std::string("\"head_dim\": ") + size);
+    folder.write("config.json", changed);
+    const auto model = load_model(folder.path(), test::device("cuda:0"), {});
+    REQUIRE(!model); // 24: for the weights' shapes.
+    CHECK((model.error().code == ErrorCode::unsupported) == !taken);
+    CHECK((model.error().text().find("--device cpu") != std::string::npos) == !taken);
+  }
 }
