@@ -26,7 +26,7 @@ Command add_tokenize(CLI::App& program);
 Command add_inspect(CLI::App& program);
 Command add_serve(CLI::App& program);
 
-/// Exit statuses (DESIGN section 9 and `paceline --help`).
+/// Exit statuses (docs/program.md and `paceline --help`).
 inline constexpr int status_ok = 0;
 inline constexpr int status_failed = 1;
 inline constexpr int status_usage = 2;

@@ -1,4 +1,4 @@
-// What commands print: JSON objects with DESIGN section 9's keys, and tables for people.
+// What commands print: JSON objects with docs/program.md's keys, and tables for people.
 #pragma once
 
 #include "apps/terminal.hpp"

@@ -3,6 +3,7 @@
 # behind the public headers (CAF, Boost, protobuf, our layers) stays inside the libraries.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+set(documents "${CMAKE_INSTALL_DATADIR}/doc/paceline") # as Debian spells its packages
 
 add_library(paceline_library SHARED "${PROJECT_SOURCE_DIR}/cmake/library.cpp")
 set(symbols "${PROJECT_SOURCE_DIR}/cmake/library.map")
@@ -48,7 +49,8 @@ install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
 install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
-install(FILES README.md CHANGELOG.md LICENSE docs/serving.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${documents}")
+install(DIRECTORY docs DESTINATION "${documents}" PATTERN "Doxyfile" EXCLUDE)
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineClientTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")

@@ -9,8 +9,7 @@
 namespace paceline::sampling {
 
 /// One finished round of one batch, as the scheduler saw it. Only *judged* positions count towards
-/// acceptance: rows after a rejection say nothing (DESIGN: statistics that steer use judged
-/// positions only).
+/// acceptance: rows after a rejection say nothing.
 struct RoundObservation {
   SpeculationMode mode = SpeculationMode::off;
   int sequences = 0;    ///< Sequences that committed tokens.

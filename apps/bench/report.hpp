@@ -26,7 +26,7 @@ struct BenchReport {
   float temperature = 0;
 };
 
-/// The object of DESIGN section 9; what was not measured is left out.
+/// The object of docs/program.md; what was not measured is left out.
 boost::json::object report_json(const BenchReport& report);
 /// The same for people.
 std::string report_text(const BenchReport& report);
