@@ -16,6 +16,7 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace paceline::apps {
 namespace {
@@ -33,7 +34,7 @@ void use_utf8() {
 
 class Editor final : public LineSource {
 public:
-  explicit Editor(const EditorOptions& options);
+  explicit Editor(EditorOptions options);
   ~Editor() override;
   Editor(const Editor&) = delete;
   Editor& operator=(const Editor&) = delete;
@@ -55,7 +56,7 @@ private:
   bool interrupted_ = false;
 };
 
-Editor::Editor(const EditorOptions& options) : options_(options) {
+Editor::Editor(EditorOptions options) : options_(std::move(options)) {
   use_utf8();
   struct sigaction on_resize {};
   on_resize.sa_handler = [](int) { resized = 1; };

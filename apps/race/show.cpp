@@ -14,6 +14,7 @@ constexpr int frame_rows_max = 16; ///< That stay on the screen.
 
 std::vector<std::string> lines(const std::vector<Recording>& lanes, double seconds, int columns) {
   std::vector<std::string> out;
+  out.reserve(lanes.size());
   for (const Recording& lane : lanes)
     out.emplace_back(clipped(race_line(lane_at(lane, seconds)), columns));
   return out;

@@ -365,7 +365,7 @@ asio::awaitable<void> Connection::linger() {
     co_return;
   watchdog_->set(limits::linger_time);
   co_await transport_.finish_writing();
-  std::array<char, read_bytes> away;
+  std::array<char, read_bytes> away{};
   for (std::size_t total = 0; total < limits::linger_bytes && !watchdog_->barked();) {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
     if (failed)

@@ -121,16 +121,16 @@ std::string Reply::event(json::object choice) const {
   return data(reply);
 }
 
-json::object Reply::chunk(const Choice& choice, std::string text, json::value scores,
+json::object Reply::chunk(const Choice& choice, std::string_view text, json::value scores,
                           bool with_role) const {
   json::object one{{"index", choice.index}};
   if (api_ == Api::chat) {
-    json::object delta{{"content", std::move(text)}};
+    json::object delta{{"content", text}};
     if (with_role)
       delta["role"] = "assistant";
     one["delta"] = std::move(delta);
   } else {
-    one["text"] = std::move(text);
+    one["text"] = text;
   }
   one["logprobs"] = std::move(scores);
   one["finish_reason"] = nullptr;

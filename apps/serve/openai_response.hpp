@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::apps::serve {
@@ -52,7 +53,7 @@ private:
   boost::json::object usage(const std::vector<Choice>& choices) const;
   std::string event(boost::json::object choice) const;
   std::string opening(Choice& choice) const;
-  boost::json::object chunk(const Choice& choice, std::string text, boost::json::value logprobs,
+  boost::json::object chunk(const Choice& choice, std::string_view text, boost::json::value logprobs,
                             bool with_role) const;
   boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
                               bool prompt) const;

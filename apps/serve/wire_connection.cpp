@@ -120,7 +120,7 @@ asio::awaitable<void> WireConnection::turn_away() {
 
 /// The next message; none: it was wrong, late or the end.
 asio::awaitable<std::optional<wire::ToServer>> WireConnection::receive() {
-  std::array<char, read_bytes> part;
+  std::array<char, read_bytes> part{};
   while (!closing_ && !gone_) {
     const auto frame = reader_.next();
     if (!frame) {
@@ -171,7 +171,7 @@ asio::awaitable<void> WireConnection::read_requests() {
 /// After a refusal: what is still under way is read, or it would take the refusal with it.
 asio::awaitable<void> WireConnection::read_away() {
   reading_->set(limits::linger_time);
-  std::array<char, read_bytes> away;
+  std::array<char, read_bytes> away{};
   for (std::size_t total = 0; total < limits::linger_bytes && !gone_;) {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
     if (failed == asio::error::eof && closing_)

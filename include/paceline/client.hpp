@@ -160,7 +160,7 @@ private:
 
   template <class Handler>
   static void submit_to(const SharedNetwork& network, const executor_type& executor,
-                        Request request, SubmitOptions options, Handler handler) {
+                        Request&& request, SubmitOptions options, Handler handler) {
     const std::uint64_t id = next_operation(network);
     const auto convert = [executor](Result<Stream> opened) {
       return std::move(opened).map(

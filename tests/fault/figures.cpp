@@ -114,16 +114,24 @@ std::vector<double> rounds(LiveEngine& engine, bool dies) {
   return took;
 }
 
-void step() {
+void step(const char* device, const char* draft_device) {
+  const auto placed = [&](SpeculationMode mode) {
+    EngineOptions options = with(mode);
+    options.device = device;
+    options.draft_device = draft_device;
+    return options;
+  };
   std::vector<double> ratios;
-  LiveEngine plain(with(SpeculationMode::off));
+  LiveEngine plain(placed(SpeculationMode::off));
   for (int n = 0; n < repetitions; ++n) {
-    LiveEngine speculating(with(SpeculationMode::automatic));
+    LiveEngine speculating(placed(SpeculationMode::automatic));
     const double off = median(rounds(plain, false));
     ratios.push_back(median(rounds(speculating, true)) / off);
   }
-  std::printf("the round after the draft's death over a plain one: %.3f (%.3f to %.3f)\n",
-              median(ratios), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios));
+  std::printf("target on %s, draft on %s: the round after the draft's death over a plain one: %.3f "
+              "(%.3f to %.3f)\n",
+              device, draft_device, median(ratios), *std::ranges::min_element(ratios),
+              *std::ranges::max_element(ratios));
 }
 
 void supervision() {
@@ -156,7 +164,7 @@ int main(int argc, char** argv) {
   if (is("draft"))
     draft();
   else if (is("step"))
-    step();
+    step("cpu", "cpu"), step("cpu:0", "cpu:1");
   else if (is("supervision"))
     supervision();
   else

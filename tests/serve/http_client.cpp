@@ -51,7 +51,7 @@ HttpReply HttpClient::ask(const std::string& method, const std::string& target,
 }
 
 bool HttpClient::fill() {
-  std::array<char, 16384> bytes;
+  std::array<char, 16384> bytes{};
   boost::system::error_code ended;
   const std::size_t count = socket_.read_some(asio::buffer(bytes), ended);
   buffer_.append(bytes.data(), count);
@@ -134,7 +134,7 @@ std::vector<boost::json::object> HttpClient::read_events() {
 }
 
 bool HttpClient::ended() {
-  std::array<char, 16384> bytes;
+  std::array<char, 16384> bytes{};
   boost::system::error_code ended;
   while (!ended)
     socket_.read_some(asio::buffer(bytes), ended);

@@ -68,7 +68,7 @@ asio::awaitable<Received> ask(tcp::socket& socket, std::string request) {
   const auto begin = Clock::now();
   co_await asio::async_write(socket, asio::buffer(request), use_awaitable);
   Received received;
-  std::array<char, 16384> part;
+  std::array<char, 16384> part{};
   while (!received.bytes.ends_with("\r\n0\r\n\r\n")) {
     const std::size_t count = co_await socket.async_read_some(asio::buffer(part), use_awaitable);
     received.bytes.append(part.data(), count);

@@ -136,7 +136,7 @@ TEST_CASE("a service manager is told when it is ready and when it stops") {
   using Datagrams = asio::local::datagram_protocol;
   Datagrams::socket manager(io, Datagrams::endpoint(folder.file("notify")));
   Served served({}, {"NOTIFY_SOCKET=" + folder.file("notify")});
-  std::array<char, 64> news;
+  std::array<char, 64> news{};
   const auto receive = [&] {
     return std::string(news.data(), manager.receive(asio::buffer(news)));
   };

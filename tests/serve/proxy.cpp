@@ -64,7 +64,7 @@ asio::awaitable<void> Proxy::accept() {
 asio::awaitable<void> Proxy::forward(std::shared_ptr<Pair> pair, bool up) {
   tcp::socket& from = up ? pair->client : pair->server;
   tcp::socket& to = up ? pair->server : pair->client;
-  std::array<char, 256> part;
+  std::array<char, 256> part{};
   for (;;) {
     const auto [ended, read] =
         co_await from.async_read_some(asio::buffer(part), asio::as_tuple(asio::use_awaitable));

@@ -74,7 +74,7 @@ std::string over_tls(std::uint16_t port, const Identity& identity, const std::st
   stream.handshake(asio::ssl::stream_base::client);
   asio::write(stream, asio::buffer(bytes));
   std::string answer;
-  std::array<char, 4096> part;
+  std::array<char, 4096> part{};
   boost::system::error_code ended;
   while (!ended)
     answer.append(part.data(), stream.read_some(asio::buffer(part), ended));

@@ -30,7 +30,7 @@ void WireClient::send(const wire::ToServer& message) {
 }
 
 std::optional<wire::ToClient> WireClient::read() {
-  std::array<char, 16384> part;
+  std::array<char, 16384> part{};
   for (;;) {
     const auto frame = reader_.next();
     REQUIRE(frame.has_value());
