@@ -1,7 +1,7 @@
 #include "gpu/thread_lane.hpp"
 
-#include "gpu/wait.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/wait.hpp"
 
 #include <algorithm>
 #include <atomic>

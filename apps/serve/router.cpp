@@ -53,7 +53,7 @@ ApiResult<const Route*> find_route(std::string_view method, std::string_view pat
 
 std::string decode_target(std::string_view target) {
   if (const auto scheme = target.find("://"); scheme < 6) { // and so not npos
-    const auto path = target.find('/', scheme + 3); // a proxy's form, with the host in it
+    const auto path = target.find('/', scheme + 3);         // a proxy's form, with the host in it
     target = path == std::string_view::npos ? "/" : target.substr(path);
   }
   target = target.substr(0, target.find('?'));

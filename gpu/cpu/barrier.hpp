@@ -1,8 +1,8 @@
 // The barrier that ends every operation of a team.
 #pragma once
 
-#include "gpu/wait.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/wait.hpp"
 
 #include <atomic>
 #include <cstdint>
