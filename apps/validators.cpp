@@ -74,17 +74,16 @@ CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high) {
 
 CLI::Validator memory_size() {
   const CLI::AsSizeValue in_bytes(false);
-  return CLI::Validator(
-      [in_bytes](std::string& text) {
-        const std::string given = text;
-        try {
-          if (in_bytes(text).empty() && parse<std::uint64_t>(text))
-            return std::string();
-        } catch (const CLI::ValidationError&) { // said below, in our words
-        }
-        return not_acceptable(given, "a size such as 512M or 2G");
-      },
-      "");
+  const auto read = [in_bytes](std::string& text) {
+    const std::string given = text;
+    try {
+      if (in_bytes(text).empty() && parse<std::uint64_t>(text))
+        return std::string();
+    } catch (const CLI::ValidationError&) { // said below, in our words
+    }
+    return not_acceptable(given, "a size such as 512M or 2G");
+  };
+  return {read, ""};
 }
 
 CLI::Validator creatable_file() {

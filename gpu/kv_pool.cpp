@@ -72,10 +72,10 @@ PageRef KvPool::take() {
     page->id = free_.back();
     free_.pop_back();
   }
-  return PageRef(page.release(), [pool = shared_from_this()](const Page* last) {
-    pool->give_back(last->id);
-    delete last;
-  });
+  return {page.release(), [pool = shared_from_this()](const Page* last) {
+            pool->give_back(last->id);
+            delete last;
+          }};
 }
 
 PoolLedger KvPool::ledger() const {

@@ -12,7 +12,7 @@ struct Callback {
   std::shared_ptr<const std::function<void()>> then;
 };
 
-caf::behavior call_back(caf::event_based_actor*, caf::unit_t) {
+caf::behavior call_back(caf::event_based_actor*, const caf::unit_t&) {
   return {[](const Callback& callback) { (*callback.then)(); }};
 }
 

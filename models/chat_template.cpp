@@ -83,7 +83,7 @@ Result<std::optional<std::string>> template_in(const std::string& path,
 
 } // namespace
 
-Result<ChatTemplate> ChatTemplate::parse(std::string name, std::string_view source,
+Result<ChatTemplate> ChatTemplate::parse(const std::string& name, std::string_view source,
                                          Variables variables) {
   if (source.size() > limits::template_bytes_max)
     return fail(ErrorCode::corrupt, name + " is too long for a chat template",

@@ -28,7 +28,7 @@ public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
   /// name: where the source comes from, for messages.
-  static Result<ChatTemplate> parse(std::string name, std::string_view source,
+  static Result<ChatTemplate> parse(const std::string& name, std::string_view source,
                                     Variables variables = {});
   /// A folder's chat_template.jinja, chat_template.json, or what its tokenizer_config.json says.
   /// With none of them: the plain format, which puts `opening` before the text.

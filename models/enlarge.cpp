@@ -121,7 +121,7 @@ public:
   Result<void> write(const std::vector<Entry>& entries) {
     write_header(entries);
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const auto written = entries[i].cols ? write_matrix(entries[i]) : write_vector(entries[i]);
+      auto written = entries[i].cols ? write_matrix(entries[i]) : write_vector(entries[i]);
       if (!written)
         return written;
       if (!out_.flush())

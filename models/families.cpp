@@ -177,7 +177,7 @@ const Family* find_family(JsonFields& fields) {
 std::string known_architectures() {
   std::vector<std::string_view> names;
   for (const Family& family : families)
-    names.push_back(family.architecture);
+    names.emplace_back(family.architecture);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

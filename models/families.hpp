@@ -9,8 +9,8 @@ namespace paceline::models {
 /// What a family has that config.json does not say, or says in its own way. The fields beside
 /// `read` are what most families differ in.
 struct Family {
-  const char* architecture; ///< config.json's "architectures"
-  const char* model_type;   ///< and its "model_type", where the former is missing.
+  const char* architecture = ""; ///< config.json's "architectures"
+  const char* model_type = "";   ///< and its "model_type", where the former is missing.
   BlockTensors tensors = {};
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;

@@ -84,10 +84,10 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 void release_pages(std::span<const std::byte> part) {
   const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(part.data());
-  const std::uintptr_t first = (address + page - 1) / page * page;
-  const std::uintptr_t last = (address + part.size()) / page * page;
-  if (first < last)
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const std::size_t before = (page - address % page) % page; // What of a page others use stays.
+  const std::size_t whole = part.size() > before ? (part.size() - before) / page * page : 0;
+  if (whole > 0)
+    madvise(const_cast<std::byte*>(part.data()) + before, whole, MADV_DONTNEED);
 }
 
 Result<json::object> read_json_object(const std::string& path) {

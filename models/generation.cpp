@@ -61,7 +61,7 @@ Result<GenerationDefaults> load_generation_defaults(const std::string& folder) {
     return out;
   std::error_code ignored;
   for (const std::string name : {"generation_config.json", "config.json"}) {
-    const std::string path = folder + "/" + name;
+    const std::string path = (std::filesystem::path(folder) / name).string();
     const bool first = name == "generation_config.json";
     if ((first && !std::filesystem::exists(path, ignored)) || !out.end_of_text.empty())
       continue;

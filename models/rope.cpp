@@ -33,9 +33,9 @@ struct Rope {
 /// frequency(i) for every pair.
 template <class F>
 std::vector<float> for_pairs(const Rope& rope, const F& frequency) {
-  std::vector<float> out;
-  for (int i = 0; i < rope.dims / 2; ++i)
-    out.push_back(float(frequency(i)));
+  std::vector<float> out(std::size_t(rope.dims / 2));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = float(frequency(int(i)));
   return out;
 }
 

@@ -18,7 +18,7 @@ namespace paceline::gpu::cpu {
 namespace {
 
 bool processor_has_amx() {
-  unsigned a, b, c, d;
+  unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
     return false;
   constexpr unsigned amx_bf16_and_tile = (1u << 22) | (1u << 24);
@@ -84,9 +84,9 @@ void configure(int rows, int rows_of_second_block) {
 
 struct Product {
   Tensor out;
-  const std::byte* staged; // [row block][input tile][16][32], bf16
+  const std::byte* staged = nullptr; // [row block][input tile][16][32], bf16
   const PackedWeight& w;
-  bool add;
+  bool add = false;
 
   int input_tiles() const { return w.padded_inputs() / tile_inputs; }
   const std::byte* inputs(int block) const {

@@ -41,9 +41,9 @@ constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's output
 // staged: blocks of row_block rows, each [pair of inputs][row of the block][2].
 struct Product {
   Tensor out;
-  const std::byte* staged;
+  const std::byte* staged = nullptr;
   const PackedWeight& w;
-  bool add;
+  bool add = false;
 
   int pairs() const { return w.padded_inputs() / 2; }
   int rows_of(int block) const { return std::min(row_block, out.rows - block * row_block); }
@@ -205,9 +205,9 @@ public:
     __m512bh ones = __m512bh(_mm512_set1_epi16(0x3F80));
     for (int round = 0; round < rounds; ++round) {
       asm volatile("" : "+v"(ones)); // Not known to the compiler.
-      UNROLL for (int i = 0; i < sums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], ones, ones);
+      UNROLL for (__m512& one : sum) one = _mm512_dpbf16_ps(one, ones, ones);
     }
-    UNROLL for (int i = 0; i < sums; ++i) asm volatile("" ::"v"(sum[i]));
+    UNROLL for (const __m512& one : sum) asm volatile("" ::"v"(one));
     return double(rounds) * sums * 32;
   }
 

@@ -19,8 +19,7 @@
 #define INLINED HWY_ATTR __attribute__((always_inline))
 
 HWY_BEFORE_NAMESPACE();
-namespace paceline::gpu::cpu {
-namespace HWY_NAMESPACE {
+namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 /// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add);
@@ -178,8 +177,7 @@ struct ReadF16 {
 
 #endif // HWY_SCALAR
 
-} // namespace HWY_NAMESPACE
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

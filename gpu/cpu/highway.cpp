@@ -16,8 +16,7 @@
 #include <string>
 
 HWY_BEFORE_NAMESPACE();
-namespace paceline::gpu::cpu {
-namespace HWY_NAMESPACE {
+namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR // Without vectors the oracle is as good as any.
 
@@ -167,8 +166,7 @@ const Kernels* named_kernels() {
 
 #endif // HWY_SCALAR
 
-} // namespace HWY_NAMESPACE
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

@@ -12,8 +12,7 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace paceline::gpu::cpu {
-namespace HWY_NAMESPACE {
+namespace paceline::gpu::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 namespace {
@@ -238,7 +237,8 @@ void attend(float* out, const float* q, int heads, const AttentionOptions& optio
     return scalar_kernels().attend(out, q, heads, options, position, kv, scratch);
   const Sight sight{options.first_seen(position), position + 1, options.soft_cap};
   const int dim = kv.head_dim;
-  scratch.resize(std::size_t(queries_together * (dim + key_block) + dim * key_block));
+  const auto width = std::size_t(dim);
+  scratch.resize(queries_together * (width + key_block) + width * key_block);
   float* scaled = scratch.data();
   float* probabilities = scaled + queries_together * dim;
   auto* gathered = reinterpret_cast<std::byte*>(probabilities + queries_together * key_block);
@@ -255,6 +255,5 @@ void attend(float* out, const float* q, int heads, const AttentionOptions& optio
 }
 
 #endif // HWY_SCALAR
-} // namespace HWY_NAMESPACE
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -10,8 +10,7 @@
 #include <hwy/cache_control.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace paceline::gpu::cpu {
-namespace HWY_NAMESPACE {
+namespace paceline::gpu::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 namespace {
@@ -26,9 +25,9 @@ constexpr std::size_t prefetch_bytes = 1024;
 
 struct Product {
   Tensor out;
-  const float* rows; // [rows, padded inputs]
+  const float* rows = nullptr; // [rows, padded inputs]
   const PackedWeight& w;
-  bool add;
+  bool add = false;
 };
 
 /// Rows x Tiles blocks of 16 outputs, in registers.
@@ -111,6 +110,5 @@ void linear(Tensor out, const float* staged, const PackedWeight& w, int first, i
 }
 
 #endif // HWY_SCALAR
-} // namespace HWY_NAMESPACE
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -37,7 +37,7 @@ Result<const Kernels*> choose_kernels() {
   for (const Kernels* kernels : available) {
     if (std::string_view(kernels->name()) == wanted)
       return kernels;
-    names.push_back(kernels->name());
+    names.emplace_back(kernels->name());
   }
   return fail(ErrorCode::unsupported,
               fmt::format("PACELINE_CPU={} names no kernel family of this machine", wanted),

@@ -10,8 +10,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace paceline::gpu::cpu {
-namespace HWY_NAMESPACE {
+namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 // Eight sums, so that no load waits for another; lines are asked for as early as the products do.
 std::uint64_t Read(std::span<const std::byte> bytes) {
@@ -40,8 +39,7 @@ std::uint64_t Read(std::span<const std::byte> bytes) {
   return hn::GetLane(hn::SumOfLanes(d, hn::ShiftRight<8>(s0))); // intrinsics add signed lanes
 }
 
-} // namespace HWY_NAMESPACE
-} // namespace paceline::gpu::cpu
+} // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

@@ -48,7 +48,7 @@ void Team::run(Step& step) {
     region_.notify_all();
   }
   run_rank(step, 0);
-  for (std::uint32_t left; (left = busy_.load(std::memory_order_acquire)) != 0;)
+  for (std::uint32_t left = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
     wait_change(busy_, left, {limits::barrier_spin, limits::barrier_yield});
   if (failure_) {
     state_.barrier.reset();

@@ -99,7 +99,6 @@ ExpressionRef ExpressionParser::negation() {
 
 ExpressionRef ExpressionParser::comparison() {
   auto first = sum();
-  ExpressionRef out;
   const auto next = [&]() -> std::string {
     for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">"})
       if (in_.take_symbol(symbol))
@@ -113,15 +112,16 @@ ExpressionRef ExpressionParser::comparison() {
     }
     return {};
   };
-  for (std::string word = next(); !word.empty(); word = next()) {
-    if (!out) {
-      out = make(Kind::comparison);
-      add(*out, std::move(first));
-    }
+  std::string word = next();
+  if (word.empty())
+    return first;
+  auto out = make(Kind::comparison);
+  add(*out, std::move(first));
+  for (; !word.empty(); word = next()) {
     out->words.push_back(std::move(word));
     add(*out, sum());
   }
-  return out ? std::move(out) : std::move(first);
+  return out;
 }
 
 ExpressionRef ExpressionParser::operations(Rule part,

@@ -131,7 +131,7 @@ Value whole(double x) {
 }
 
 Value integer(Interpreter&, const Value& subject, Arguments& with) {
-  const Value other = with.take("default").value_or(Value(std::int64_t(0)));
+  Value other = with.take("default").value_or(Value(std::int64_t(0)));
   if (subject.real())
     return std::isfinite(*subject.real()) ? whole(*subject.real()) : other;
   if (subject.number())
@@ -166,7 +166,7 @@ Value replaced(Interpreter& at, const Value& subject, Arguments& with) {
   if (from.empty())
     unsupported("replacing an empty text");
   const std::size_t found = count(text, from);
-  if (to.size() > 0 && found > limits::template_text_bytes_max / to.size())
+  if (!to.empty() && found > limits::template_text_bytes_max / to.size())
     mistake("the template makes a text that is too long");
   at.budget().spend_text(text.size() + found * to.size());
   return Value(replace(text, from, to, most));
@@ -195,7 +195,7 @@ Value map(Interpreter& at, const Value& subject, Arguments& with) {
       unsupported("map with other arguments than attribute and default");
     for (const Value& each : items_of(subject, at.budget())) {
       Value value = member_path(at, each, *attribute);
-      out.push_back(value.undefined() && other ? *other : std::move(value));
+      out.push_back(value.undefined() && other ? *other : value);
     }
     return Value::list(std::move(out));
   }

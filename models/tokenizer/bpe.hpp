@@ -52,13 +52,13 @@ public:
   }
 
   bool byte_level = true;
-  std::array<TokenId, 256> byte_tokens; ///< Of bytes, or else of ASCII characters. -1: none.
+  std::array<TokenId, 256> byte_tokens{}; ///< Of bytes, or else of ASCII characters. -1: none.
   boost::unordered_flat_map<char32_t, TokenId> character_tokens; ///< Of the other characters.
   boost::unordered_flat_map<std::uint64_t, Merge> merges;
   /// Words that are tokens as a whole, whatever the merges say (`ignore_merges`); else empty.
   boost::unordered_flat_map<std::string, TokenId, StringHash, std::equal_to<>> words;
   /// Tokens such as <0x0A>; -1: none.
-  std::array<TokenId, 256> fallback_tokens;
+  std::array<TokenId, 256> fallback_tokens{};
   TokenId unknown = -1;      ///< -1: none.
   bool fuse_unknown = false; ///< Several in a row become one.
   /// Pairs of symbols that stand side by side in some token: no merge reaches over another pair, so

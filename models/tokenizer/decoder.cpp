@@ -28,20 +28,20 @@ Result<void> Decoder::read_step(Part& part) {
   if (fused_ || may_be_bytes_)
     return part.refuse("what follows Fuse, ByteFallback or ByteLevel, that is,");
   if (type == "ByteLevel") {
-    steps_.push_back(ByteLevel{});
+    steps_.emplace_back(ByteLevel{});
     may_be_bytes_ = true;
   } else if (type == "ByteFallback") {
-    steps_.push_back(ByteFallback{});
+    steps_.emplace_back(ByteFallback{});
     may_be_bytes_ = true;
   } else if (type == "Replace") {
     auto pattern = read_pattern(part);
     if (!pattern)
       return tl::unexpected(pattern.error());
-    steps_.push_back(Replace{std::move(*pattern), part.text("content")});
+    steps_.emplace_back(Replace{std::move(*pattern), part.text("content")});
   } else if (type == "Metaspace") {
     const bool add = part.fields().boolean("add_prefix_space", true);
     const std::string scheme = part.fields().string("prepend_scheme", add ? "always" : "never");
-    steps_.push_back(Metaspace{part.character("replacement"), scheme != "never"});
+    steps_.emplace_back(Metaspace{part.character("replacement"), scheme != "never"});
   } else {
     return part.refuse();
   }
@@ -67,7 +67,7 @@ std::string Decoder::bytes(std::string_view piece, bool first) const {
   return out;
 }
 
-std::string Decoder::run(ByteLevel, std::string piece, bool) {
+std::string Decoder::run(ByteLevel, const std::string& piece, bool) {
   return spelled_bytes(piece).value_or(piece);
 }
 

@@ -46,7 +46,7 @@ private:
   Result<void> read_step(Part& part);
   Result<void> read_strip(Part& part);
 
-  static std::string run(ByteLevel, std::string piece, bool first);
+  static std::string run(ByteLevel, const std::string& piece, bool first);
   static std::string run(ByteFallback, std::string piece, bool first);
   static std::string run(const Replace& replace, std::string piece, bool first);
   static std::string run(const Metaspace& metaspace, std::string piece, bool first);

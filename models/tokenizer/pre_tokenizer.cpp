@@ -31,11 +31,11 @@ Result<void> PreTokenizer::read_step(Part& part) {
     return read_metaspace(part);
   if (type == "Digits") {
     const bool each = part.fields().boolean("individual_digits", false);
-    steps_.push_back(Split{is_numeric, each ? Behavior::isolated : Behavior::contiguous});
+    steps_.emplace_back(Split{is_numeric, each ? Behavior::isolated : Behavior::contiguous});
     return {};
   }
   if (type == "WhitespaceSplit") {
-    steps_.push_back(Split{is_white_space, Behavior::removed});
+    steps_.emplace_back(Split{is_white_space, Behavior::removed});
     return {};
   }
   return part.refuse();
@@ -56,7 +56,8 @@ Result<void> PreTokenizer::read_split(Part& part) {
     auto pattern = read_pattern(part);
     if (!pattern)
       return tl::unexpected(pattern.error());
-    steps_.push_back(Split{std::move(*pattern), behavior, part.fields().boolean("invert", false)});
+    steps_.emplace_back(
+        Split{std::move(*pattern), behavior, part.fields().boolean("invert", false)});
     return {};
   }
   return part.refuse(fmt::format("the behavior {}", shown(name)));
@@ -65,11 +66,11 @@ Result<void> PreTokenizer::read_split(Part& part) {
 Result<void> PreTokenizer::read_byte_level(Part& part) {
   byte_level_ = true;
   if (part.fields().boolean("add_prefix_space", true))
-    steps_.push_back(PrefixSpace{});
+    steps_.emplace_back(PrefixSpace{});
   if (!part.fields().boolean("use_regex", true))
     return {};
   return Regex::compile(gpt2_expression, part.path()).map([&](Regex regex) {
-    steps_.push_back(Split{std::move(regex), Behavior::isolated});
+    steps_.emplace_back(Split{std::move(regex), Behavior::isolated});
   });
 }
 
@@ -83,11 +84,11 @@ Result<void> PreTokenizer::read_metaspace(Part& part) {
     return part.refuse(fmt::format("the prepend_scheme {}", shown(scheme)));
   if (!add && scheme != "never")
     return part.wrong("has a prepend_scheme without add_prefix_space");
-  steps_.push_back(Metaspace{replacement, scheme == "always"  ? Prepend::always
-                                          : scheme == "first" ? Prepend::first
-                                                              : Prepend::never});
+  steps_.emplace_back(Metaspace{replacement, scheme == "always"  ? Prepend::always
+                                             : scheme == "first" ? Prepend::first
+                                                                 : Prepend::never});
   if (part.fields().boolean("split", true))
-    steps_.push_back(Split{replacement, Behavior::merged_with_next});
+    steps_.emplace_back(Split{replacement, Behavior::merged_with_next});
   return {};
 }
 

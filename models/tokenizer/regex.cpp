@@ -64,10 +64,10 @@ private:
     case 'h': return put("\\p{AHex}", 2);
     case 'H': return put("\\P{AHex}", 2);
     case 'v': return put("\\x{0B}", 2);
-    case 'w': return put(in_set_ ? word_ : fmt::format("[{}{}]", word_, latin_1_word_), 2);
+    case 'w': return put(in_set_ ? word : fmt::format("[{}{}]", word, latin_1_word), 2);
     case 'W':
       if (!in_set_)
-        return put(fmt::format("[^{}{}]", word_, latin_1_word_), 2);
+        return put(fmt::format("[^{}{}]", word, latin_1_word), 2);
       break;
     case 'p':
     case 'P': return property(rest);
@@ -113,9 +113,9 @@ private:
     return read;
   }
 
-  static constexpr const char* word_ = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+  static constexpr const char* word = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
   /// Outside sets Oniguruma has a table for Latin-1, with its small digits and fractions.
-  static constexpr const char* latin_1_word_ = R"(\xB2\xB3\xB9\xBC-\xBE)";
+  static constexpr const char* latin_1_word = R"(\xB2\xB3\xB9\xBC-\xBE)";
   bool in_set_ = false;
   std::string text_;
   std::string different_;

@@ -49,8 +49,8 @@ void Unigram::encode(std::string_view word, Scratch& scratch, std::vector<TokenI
     unknown = node.last == unknown_;
     end = node.begin;
   }
-  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-    const auto [begin, end] = *piece;
+  for (std::size_t i = pieces.size(); i-- > 0;) {
+    const auto [begin, end] = pieces[i];
     const Scratch::Node& node = scratch.nodes[end];
     if (node.last == unknown_)
       append_unknown(word.substr(begin, end - begin), out);

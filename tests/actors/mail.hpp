@@ -77,7 +77,7 @@ namespace detail {
 
 template <class In, class Out>
 struct MailHandler {
-  static auto make(std::shared_ptr<Mail> mail) {
+  static auto make(const std::shared_ptr<Mail>& mail) {
     return [mail](const In& message) -> Out {
       mail->put(message);
       return mail->template answer<Out>(message);
@@ -86,7 +86,7 @@ struct MailHandler {
 };
 template <class In>
 struct MailHandler<In, void> {
-  static auto make(std::shared_ptr<Mail> mail) {
+  static auto make(const std::shared_ptr<Mail>& mail) {
     return [mail](const In& message) { mail->put(message); };
   }
 };

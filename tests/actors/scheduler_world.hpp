@@ -132,7 +132,7 @@ struct SchedulerWorld {
   messages::ChainRef begin_drafting(int window_end, int limit, int drawn) {
     admit(1, {1});
     const messages::Batch first = batch();
-    const messages::ChainRef chain = first.entries.at(0).next_chain;
+    messages::ChainRef chain = first.entries.at(0).next_chain;
     chain->begin(2, window_end, limit);
     if (drawn > chain->start())
       draft_up_to(*chain, drawn);
