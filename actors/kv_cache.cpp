@@ -39,7 +39,8 @@ KvCache::KvCache(Handle::pointer, std::shared_ptr<gpu::KvPool> target,
 
 KvGrant KvCache::reserve(const KvReserve& wanted) {
   drop(wanted.sequence);
-  PerPool<PrefixCache::Pages> shared = prefixes_.lookup(leading(wanted.log, wanted.length));
+  PerPool<PrefixCache::Pages> shared =
+      prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path);
   const PerPool<int> cached{int(shared.target.size()) * page_tokens_,
                             int(shared.draft.size()) * page_tokens_};
   Tables found;
@@ -79,11 +80,12 @@ void KvCache::publish(const KvPublish& right) {
   const Tables& tables = known->second;
   prefixes_.publish(
       leading(right.log, right.target_valid),
-      {{tables.target.get(), right.target_valid}, {tables.draft.get(), right.draft_valid}});
+      {{tables.target.get(), right.target_valid}, {tables.draft.get(), right.draft_valid}},
+      right.path);
 }
 
 void KvCache::release(const KvRelease& done) {
-  publish({done.sequence, done.log, done.target_valid, done.draft_valid});
+  publish({done.sequence, done.log, done.target_valid, done.draft_valid, done.path});
   drop(done.sequence);
 }
 

@@ -68,6 +68,10 @@ Result<void> check(const EngineOptions& o) {
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)
       return result;
+  if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--prefill-chunk is {} with --prefill fast", o.prefill_chunk),
+                fmt::format("give at least {}", gpu::fast_chunk));
   return check(o.faults);
 }
 
@@ -209,6 +213,7 @@ SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
   parts.max_model_len = context_of(o, target);
   parts.max_num_seqs = o.max_num_seqs;
   parts.prefill_chunk = o.prefill_chunk;
+  parts.fast_chunk = o.prefill == Prefill::fast ? gpu::fast_chunk : 0;
   parts.attention_window = target.model->window();
   parts.logit_rows = logit_rows_of(o, target);
   parts.faults = o.faults;
@@ -275,6 +280,9 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   if (o.page_tokens % 2 != 0 && !models::is_scripted(o.target)) // keys of bf16 go in pairs
     return fail(ErrorCode::invalid_argument, fmt::format("page_tokens is {}", o.page_tokens),
                 "give an even number");
+  if (o.prefill == Prefill::fast)
+    if (auto ready = target->model->prepare_fast_prefill(o.prefill_chunk); !ready)
+      return tl::unexpected(ready.error());
   auto draft = load_draft(o, *target, time, trace);
   if (!draft)
     return tl::unexpected(draft.error());
@@ -284,6 +292,7 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   if (auto loaded = load_manners(opened, o.target); !loaded)
     return tl::unexpected(loaded.error());
   opened.target = info_of(*target, o.target);
+  opened.target.prefill = o.prefill;
   opened.max_model_len = context_of(o, *target);
   opened.reaper = std::make_shared<LaneReaper>(o.virtual_time);
   EngineParts& parts = opened.parts;

@@ -45,9 +45,11 @@ void PageBook::change(std::uint32_t page, int tables, int entries) {
   cached_ += is_cached();
 }
 
-std::uint64_t PrefixCache::hash_page(std::uint64_t parent, std::span<const TokenId> page) {
+std::uint64_t PrefixCache::hash_page(std::uint64_t parent, std::span<const TokenId> page,
+                                     int fast) {
   const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size_bytes());
-  return (parent ^ std::hash<std::string_view>{}(bytes)) * 0x9E3779B97F4A7C15u + 1;
+  const std::uint64_t content = std::hash<std::string_view>{}(bytes) + std::uint64_t(fast);
+  return (parent ^ content) * 0x9E3779B97F4A7C15u + 1;
 }
 
 PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t entries_max,
@@ -56,28 +58,32 @@ PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t 
   assert(page_tokens > 0 && books.target);
 }
 
-std::span<const TokenId> PrefixCache::page_of(std::span<const TokenId> tokens,
-                                              std::size_t index) const {
-  const auto size = std::size_t(page_tokens_);
-  return tokens.subspan(index * size, size);
+PrefixCache::Content PrefixCache::page_of(std::span<const TokenId> tokens, const PrefillPath& path,
+                                          std::size_t index) const {
+  const int begin = int(index) * page_tokens_;
+  return {tokens.subspan(std::size_t(begin), std::size_t(page_tokens_)),
+          path.fast_in(begin, begin + page_tokens_)};
 }
 
 /// The entries of the leading `pages` pages, as far as they are there.
-PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, std::size_t pages) {
-  Path path;
-  while (path.size() < pages) {
-    const Entry* parent = path.empty() ? nullptr : &*path.back();
-    const auto page = page_of(tokens, path.size());
-    const auto [first, last] = index_.equal_range(hash_(parent ? parent->key : no_parent, page));
+PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, const PrefillPath& path,
+                                    std::size_t pages) {
+  Path walked;
+  while (walked.size() < pages) {
+    const Entry* parent = walked.empty() ? nullptr : &*walked.back();
+    const Content page = page_of(tokens, path, walked.size());
+    const auto [first, last] =
+        index_.equal_range(hash_(parent ? parent->key : no_parent, page.tokens, page.fast));
     const auto found = std::find_if(first, last, [&](const auto& candidate) {
       const Entry& entry = *candidate.second;
-      return entry.parent == parent && std::ranges::equal(entry.tokens, page);
+      return entry.parent == parent && entry.fast == page.fast &&
+             std::ranges::equal(entry.tokens, page.tokens);
     });
     if (found == last)
       break;
-    path.push_back(found->second);
+    walked.push_back(found->second);
   }
-  return path;
+  return walked;
 }
 
 /// Parents end up before their children.
@@ -86,15 +92,18 @@ void PrefixCache::touch(const Path& path) {
                 [&](Position entry) { recent_.splice(recent_.begin(), recent_, entry); });
 }
 
-PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens) {
+PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
+                                                const PrefillPath& path) {
   if (tokens.empty())
     return {};
-  const Path path = walk(tokens, (tokens.size() - 1) / std::size_t(page_tokens_));
-  touch(path);
+  Path walked = walk(tokens, path, (tokens.size() - 1) / std::size_t(page_tokens_));
+  while (!path.begins(int(walked.size()) * page_tokens_))
+    walked.pop_back();
+  touch(walked);
   PerPool<Pages> found;
-  for (const Position entry : path)
+  for (const Position entry : walked)
     found.target.push_back(entry->pages.target);
-  for (const Position entry : path) {
+  for (const Position entry : walked) {
     if (!entry->pages.draft)
       break;
     found.draft.push_back(entry->pages.draft);
@@ -110,26 +119,28 @@ std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) cons
                    tokens / std::size_t(page_tokens_), from.table->pages.size()});
 }
 
-void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from) {
+void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
+                          const PrefillPath& path) {
   const std::size_t target_pages = full_pages(from.target, tokens.size());
   const std::size_t draft_pages = std::min(target_pages, full_pages(from.draft, tokens.size()));
-  Path path = walk(tokens, target_pages);
-  while (path.size() < target_pages && from.target.table->pages[path.size()])
-    path.push_back(
-        insert(path, page_of(tokens, path.size()), from.target.table->pages[path.size()]));
-  for (std::size_t i = 0; i < std::min(draft_pages, path.size()); ++i)
-    if (!path[i]->pages.draft)
-      set(*path[i], Pool::draft, from.draft.table->pages[i]);
-  touch(path);
+  Path walked = walk(tokens, path, target_pages);
+  while (walked.size() < target_pages && from.target.table->pages[walked.size()])
+    walked.push_back(insert(walked, page_of(tokens, path, walked.size()),
+                            from.target.table->pages[walked.size()]));
+  for (std::size_t i = 0; i < std::min(draft_pages, walked.size()); ++i)
+    if (!walked[i]->pages.draft)
+      set(*walked[i], Pool::draft, from.draft.table->pages[i]);
+  touch(walked);
   while (recent_.size() > entries_max_)
     erase(std::prev(recent_.end()));
 }
 
-PrefixCache::Position PrefixCache::insert(const Path& path, std::span<const TokenId> tokens,
+PrefixCache::Position PrefixCache::insert(const Path& before, const Content& content,
                                           gpu::PageRef target) {
-  Entry* parent = path.empty() ? nullptr : &*path.back();
-  const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens);
-  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, {}, {}});
+  Entry* parent = before.empty() ? nullptr : &*before.back();
+  const auto& [tokens, fast] = content;
+  const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens, fast);
+  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, {}, {}});
   const Position entry = recent_.begin();
   set(*entry, Pool::target, std::move(target));
   if (parent)

@@ -17,6 +17,7 @@ namespace paceline::actors {
 using messages::both_pools;
 using messages::PerPool;
 using messages::Pool;
+using messages::PrefillPath;
 
 /// Counts who names the pages of one pool: tables of sequences, and the prefix cache.
 class PageBook {
@@ -44,24 +45,25 @@ private:
 };
 
 /// Full pages of committed tokens by what they hold: each entry is one page's tokens after those of
-/// its parent, found by a chain of hashes and then compared token for token. An entry has the
-/// target's page and, where that is right too, the draft's; a draft page is never there without
-/// those before it.
+/// its parent, and how many of them the fast path read, found by a chain of hashes and then
+/// compared. An entry has the target's page and, where that is right too, the draft's; a draft page
+/// is never there without those before it.
 ///
 /// Entries are kept in order of use, parents as recent as their children or more. Threads: one.
 class PrefixCache {
 public:
-  using Hash = std::uint64_t (*)(std::uint64_t parent, std::span<const TokenId> page);
-  static std::uint64_t hash_page(std::uint64_t parent, std::span<const TokenId> page);
+  using Hash = std::uint64_t (*)(std::uint64_t parent, std::span<const TokenId> page, int fast);
+  static std::uint64_t hash_page(std::uint64_t parent, std::span<const TokenId> page, int fast);
 
   /// books: told of every page that comes and goes; the draft's may be null when there is none.
   PrefixCache(int page_tokens, PerPool<PageBook*> books,
               std::size_t entries_max = limits::prefix_entries_max, Hash hash = hash_page);
 
   using Pages = std::vector<gpu::PageRef>;
-  /// The pages that hold the beginning of `tokens`, short of the last one: a sequence has to feed
-  /// one token at least. Never more pages of the draft than of the target.
-  PerPool<Pages> lookup(std::span<const TokenId> tokens);
+  /// The pages that hold the beginning of `tokens` as `path` would write them, short of the last
+  /// one, for a sequence has to feed one token at least, and up to where `path` can go on. Never
+  /// more pages of the draft than of the target.
+  PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {});
 
   /// A sequence's table (null: none) and how many of its leading tokens have right keys and values.
   struct Source {
@@ -70,7 +72,8 @@ public:
   };
   /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
   /// is there already stays; a draft page that it lacked is added.
-  void publish(std::span<const TokenId> tokens, const PerPool<Source>& from);
+  void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
+               const PrefillPath& path = {});
 
   /// How many pages `evict` could give back: those that nobody else holds.
   std::size_t evictable(Pool pool) const;
@@ -85,16 +88,23 @@ private:
     Entry* parent = nullptr;
     std::uint64_t key = 0;
     std::vector<TokenId> tokens;
+    int fast = 0; ///< Of the tokens.
     PerPool<gpu::PageRef> pages;
     std::vector<std::list<Entry>::iterator> children;
   };
   using Position = std::list<Entry>::iterator;
   using Path = std::vector<Position>;
 
-  std::span<const TokenId> page_of(std::span<const TokenId> tokens, std::size_t index) const;
+  /// One page of a sequence.
+  struct Content {
+    std::span<const TokenId> tokens;
+    int fast;
+  };
+  Content page_of(std::span<const TokenId> tokens, const PrefillPath& path,
+                  std::size_t index) const;
   std::size_t full_pages(const Source& from, std::size_t tokens) const;
-  Path walk(std::span<const TokenId> tokens, std::size_t pages);
-  Position insert(const Path& path, std::span<const TokenId> tokens, gpu::PageRef target);
+  Path walk(std::span<const TokenId> tokens, const PrefillPath& path, std::size_t pages);
+  Position insert(const Path& before, const Content& content, gpu::PageRef target);
   void touch(const Path& path);
   void set(Entry& entry, Pool pool, gpu::PageRef page);
   std::vector<Position> with_descendants(Position entry) const;

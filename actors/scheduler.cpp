@@ -81,7 +81,17 @@ void Scheduler::admit(const Admit& request) {
   s.log = std::make_shared<TokenLog>(request.tokens,
                                      std::max(std::size_t(room), request.tokens.size()));
   s.stats.verify = request.spec->rule;
+  s.path = path_of(*request.spec);
   pump();
+}
+
+/// A prompt's whole chunks go by the fast path, but for its last token, whose logits are asked for.
+/// The logits of a prompt that is scored are all asked for.
+PrefillPath Scheduler::path_of(const SequenceSpec& spec) const {
+  const int chunk = parts_.fast_chunk;
+  if (chunk == 0 || spec.prompt_logprobs)
+    return {};
+  return {(spec.prompt_tokens - 1) / chunk * chunk, chunk};
 }
 
 void Scheduler::abandon(SequenceId id) {
@@ -98,6 +108,7 @@ void Scheduler::reserve(Sequence& s) {
   const SequenceId id = s.spec->id;
   const Epoch asked = s.epoch = mint();
   KvReserve wanted{id, s.log, shareable, capacity};
+  wanted.path = s.path;
   if (parts_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
     wanted.target_ahead = parts_.prefill_chunk + limits::tokens_ahead;
   ask(self_, wiring_.kv_cache, grant_patience, wanted)
@@ -187,7 +198,7 @@ void Scheduler::grew(SequenceId id, Epoch stay, const KvGrant& grant) {
     s->refusals = 0;
     s->target_pages = grant.target;
     s->draft_pages = grant.draft;
-  } else if (s->target_pages->capacity() <= s->cached + 1) {
+  } else if (s->target_pages->capacity() < s->cached + std::max(s->rows_at_least(), 2)) {
     preempt_for(*s); // it cannot take a single step more
   }
   pump();
@@ -196,7 +207,7 @@ void Scheduler::grew(SequenceId id, Epoch stay, const KvGrant& grant) {
 /// What its pages hold by now may serve others.
 void Scheduler::publish(const Sequence& s) {
   const int draft_valid = s.residence ? std::min(s.residence->cached.load(), s.length()) : 0;
-  tell(self_, wiring_.kv_cache, KvPublish{s.spec->id, s.log, s.cached, draft_valid});
+  tell(self_, wiring_.kv_cache, KvPublish{s.spec->id, s.log, s.cached, draft_valid, s.path});
 }
 
 /// The sequence that came last gives its pages up; it is recomputed from its committed tokens.
@@ -227,7 +238,7 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
     tell(self_, wiring_.draft, Forget{});
   tell(self_, wiring_.kv_cache,
        KvRelease{s.spec->id, s.log, target_pages_right ? s.cached : 0,
-                 target_pages_right ? std::min(draft_valid, s.length()) : 0});
+                 target_pages_right ? std::min(draft_valid, s.length()) : 0, s.path});
   s.target_pages = nullptr;
   s.draft_pages = nullptr;
   s.residence = nullptr;

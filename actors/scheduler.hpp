@@ -22,6 +22,7 @@ struct SchedulerParts {
   int max_model_len = 0;
   int max_num_seqs = 16;
   int prefill_chunk = 512;
+  int fast_chunk = 0;       ///< Prompts go by the fast path, in chunks of this; 0: none do.
   int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
   std::shared_ptr<Telemetry> telemetry;
@@ -47,6 +48,7 @@ private:
 
   // scheduler.cpp: a sequence's life
   void admit(const messages::Admit& request);
+  messages::PrefillPath path_of(const messages::SequenceSpec& spec) const;
   void abandon(messages::SequenceId id);
   void reserve(Sequence& s);
   void take_grant(messages::SequenceId id, messages::Epoch asked, const messages::KvGrant& grant);

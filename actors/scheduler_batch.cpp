@@ -154,15 +154,19 @@ void Scheduler::send_batch() {
 std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, Allowance& left) {
   const int length = s.length();
   const int missing = length - s.cached;
-  const int rows = std::min(
+  int count = std::min(
       {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages->capacity() - s.cached});
-  const int count = s.scores() ? std::min(rows, left.logit_rows) : rows;
+  if (s.reads_fast())
+    count = std::min(count, s.path.fast - s.cached) / s.path.chunk * s.path.chunk;
+  if (s.scores())
+    count = std::min(count, left.logit_rows);
   if (count <= 0 || left.logit_rows < 1) {
-    if (s.target_pages->capacity() <= s.cached)
+    if (s.target_pages->capacity() < s.cached + s.rows_at_least())
       ensure_pages(s);
     return std::nullopt;
   }
   BatchEntry entry;
+  entry.fast = s.reads_fast();
   entry.spec = s.spec;
   entry.epoch = mint();
   entry.log = s.log;

@@ -24,6 +24,7 @@ struct Sequence {
   messages::TokenLogRef log;
   std::uint64_t arrival = 0; ///< Order of admission: the earlier, the higher its priority.
   Phase phase = Phase::waiting;
+  messages::PrefillPath path; ///< Of every stay: its bits do not depend on what befell it.
 
   // Its stay in the caches.
   int cached = 0; ///< Committed tokens in the target's pages.
@@ -57,6 +58,9 @@ struct Sequence {
   /// Positions of the current window that are bound.
   int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
   bool decoding() const { return length() - cached <= 1; }
+  /// Its next rows are of the fast path.
+  bool reads_fast() const { return cached < path.fast; }
+  int rows_at_least() const { return reads_fast() ? path.chunk : 1; }
   /// Its prompt's log-probabilities go out with its first token, or with its end.
   bool scores() const { return spec->prompt_logprobs && output() == 0; }
 };

@@ -65,7 +65,8 @@ void TargetStep::plan() {
     const int count = int(rows.tokens.size());
     rows.first_logit_row = logit_rows;
     logit_rows += rows.logit_rows;
-    batch.push_back({entry.pages->ids, entry.cached, rows.tokens, count - rows.logit_rows});
+    batch.push_back(
+        {entry.pages->ids, entry.cached, rows.tokens, count - rows.logit_rows, entry.fast});
     work_.rows += count;
     work_.context = std::max(work_.context, entry.cached + count);
     if (count > rows.window + 1)

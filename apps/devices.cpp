@@ -88,6 +88,7 @@ boost::json::object cuda_json(const Survey& survey) {
           {"driver", version_json(survey.driver)},
           {"architectures",
            boost::json::array(survey.architectures.begin(), survey.architectures.end())},
+          {"cublas", version_json(survey.cublas)},
           {"devices", std::move(gpus)},
           {"unusable", reason_json(survey.unusable)}};
 }
@@ -136,6 +137,10 @@ std::string text_of(const Survey& survey) {
     text += fmt::format("  driver   for CUDA up to {}\n", to_string(*survey.driver));
   if (survey.unusable)
     text += fmt::format("  unusable {}\n", survey.unusable->text());
+  if (survey.cublas)
+    text += fmt::format("  cuBLASLt {}\n", to_string(*survey.cublas));
+  if (survey.no_cublas)
+    text += fmt::format("  cuBLASLt {}\n", survey.no_cublas->text());
   for (const Gpu& gpu : survey.gpus)
     text += text_of(gpu);
   return text;

@@ -24,6 +24,7 @@ constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr double temperature_max = 100;
 constexpr double additive_penalty_max = 2;
 constexpr double repetition_penalty_max = 100;
+constexpr std::int64_t prefill_chunk_max = 65'536;
 
 void add_truncations(CLI::App& app, Sampling& sampling) {
   app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
@@ -165,6 +166,15 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
       ->capture_default_str()
       ->check(whole_number(1, actors::limits::max_num_seqs_max))
       ->type_name("N");
+  add_choice<Prefill>(app, "--prefill", engine.prefill,
+                      {{"invariant", Prefill::invariant}, {"fast", Prefill::fast}},
+                      "How prompts are read; fast: by cuBLASLt, on cuda devices")
+      ->group(models_group);
+  app.add_option("--prefill-chunk", engine.prefill_chunk, "Prompt tokens that one step reads")
+      ->capture_default_str()
+      ->check(whole_number(1, prefill_chunk_max))
+      ->type_name("N")
+      ->group(models_group);
   const auto* mode = add_mode_option(app, engine);
   add_window_options(app, engine);
   add_choice(app, "--verify", request.verify, verify_choices(),

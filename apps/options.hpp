@@ -20,7 +20,8 @@ struct PromptSource {
 
 /// -m, --device, -t, --dtype, -c, --kv-memory
 void add_model_options(CLI::App& app, EngineOptions& engine);
-/// -d, --draft-device, --speculation, --window, --lookahead, --verify
+/// -d, --draft-device, --max-num-seqs, --prefill, --prefill-chunk, --speculation, --window,
+/// --lookahead, --verify
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
 /// -n, --temperature, --top-k, --top-p, --min-p, penalties, --seed, --stop, --ignore-eos
 void add_sampling_options(CLI::App& app, Request& request);

@@ -17,6 +17,7 @@ boost::json::object model_json(const ModelInfo& model) {
           {"dtype", model.dtype},
           {"device", model.device},
           {"kernel", model.kernel},
+          {"prefill", model.prefill == Prefill::fast ? "fast" : "invariant"},
           {"vocabulary", model.vocabulary},
           {"max_model_len", model.max_model_len}};
 }

@@ -60,6 +60,9 @@ set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 find_package(CUDAToolkit REQUIRED)
 set(PACELINE_HAS_CUDA TRUE)
+# Its header alone: the library, half a gigabyte, is loaded when somebody asks for it.
+find_path(PACELINE_CUBLAS_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)
+set(PACELINE_HAS_CUBLAS ${PACELINE_CUBLAS_INCLUDE})
 list(JOIN architectures "," PACELINE_CUDA_BUILT_FOR)
 message(STATUS "CUDA ${nvcc_version} (${PACELINE_NVCC}) for ${PACELINE_CUDA_BUILT_FOR}")
 

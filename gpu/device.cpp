@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <stdexcept>
 
 namespace paceline::gpu {
 namespace {
@@ -98,6 +99,15 @@ Result<DeviceName> parse_device(std::string_view name) {
     return device;
   }
   return bad_name(name);
+}
+
+Result<void> Device::prepare_fast_products(std::span<const std::shared_ptr<const Weight>>, int) {
+  return fail(ErrorCode::unsupported, name() + " has no fast path for prompts",
+              "leave --prefill out, or use a cuda device");
+}
+
+void Operations::linear_fast(Tensor, Tensor, const Weight&, bool) {
+  throw std::logic_error("products that were not prepared");
 }
 
 Result<std::shared_ptr<Buffer>> allocate_between(Device& a, Device& b, std::size_t bytes) {

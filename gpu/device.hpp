@@ -57,6 +57,12 @@ public:
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
   /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
+  /// Readies Operations::linear_fast of lanes that are opened from now on, for products of up to
+  /// `rows` rows with these weights and others of their shapes. Tests that every product's rows
+  /// have the same bits whatever else it has. Errors: the device has no such products, or something
+  /// that they need is missing.
+  virtual Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
+                                             int rows);
   /// Copies host floats into device memory (norm weights, tables).
   virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
   /// Fails where its attention has no kernel for heads of so many dimensions.

@@ -24,6 +24,9 @@
 
 namespace paceline::gpu {
 
+/// Rows of Operations::linear_fast come in whole chunks of so many.
+inline constexpr int fast_chunk = 64;
+
 /// How the transformer lays out a page: [layer][key, value][kv head], each a block of
 /// page_tokens x head_dim elements of `dtype` (f32 or bf16) in the order that the device's kernels
 /// read best. page_tokens and head_dim are even.
@@ -179,6 +182,10 @@ public:
   virtual void linear(Tensor out, Tensor in, const Weight& w) = 0;
   /// out += in * w^T + bias (residual).
   virtual void linear_add(Tensor out, Tensor in, const Weight& w) = 0;
+  /// The same, or += with `add`, by whatever is fastest for many rows, once
+  /// Device::prepare_fast_products has seen the weight's shape. Its bits are others than linear's.
+  /// They depend on a row alone all the same, as long as rows come in whole chunks of fast_chunk.
+  virtual void linear_fast(Tensor out, Tensor in, const Weight& w, bool add);
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as Llama does it), then writes keys and values to the cache. qkv: [rows, (heads + 2
   /// kv_heads) * head_dim], queries first, then keys, then values.

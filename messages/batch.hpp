@@ -20,6 +20,7 @@ struct BatchEntry {
   int cached = 0;      ///< Committed tokens whose keys and values are in the target's pages.
   int length = 0;      ///< Committed tokens to feed up to; less than all for a prefill chunk.
   bool judges = true;  ///< False: a prefill chunk that is not the last.
+  bool fast = false;   ///< These rows go by the fast path; then `judges` is false.
   bool scores = false; ///< The prompt tokens among the rows are scored.
   gpu::PageTableRef pages;
 

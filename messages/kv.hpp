@@ -5,6 +5,7 @@
 #include "messages/draft.hpp"
 #include "messages/sequence.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -22,6 +23,18 @@ struct PerPool {
   const T& operator[](Pool pool) const { return pool == Pool::target ? target : draft; }
 };
 
+/// Which products wrote, or are to write, a sequence's keys and values in the target's pages. Of
+/// positions that another path wrote the bits are others: they are not shared.
+struct PrefillPath {
+  int fast = 0;  ///< The leading positions by the fast path, all others by the invariant one.
+  int chunk = 1; ///< The fast path reads whole chunks of this many, counted from position 0.
+
+  /// How many of the positions [begin, end) are of the fast path.
+  int fast_in(int begin, int end) const { return std::clamp(fast, begin, end) - begin; }
+  /// Whether reading can begin here.
+  bool begins(int position) const { return position >= fast || position % chunk == 0; }
+};
+
 /// Pages for a sequence that has none: shares what the prefix cache holds of the log's first
 /// `length` tokens, and grants pages for `capacity` tokens in each pool.
 struct KvReserve {
@@ -31,6 +44,7 @@ struct KvReserve {
   int capacity = 0;
   /// But in the target's pool not more than this past what the prefix cache holds.
   int target_ahead = std::numeric_limits<int>::max();
+  PrefillPath path{};
 };
 
 /// More pages for a sequence that has some; and fewer of the target's where its attention looks
@@ -58,6 +72,7 @@ struct KvRelease {
   TokenLogView log;
   int target_valid = 0;
   int draft_valid = 0;
+  PrefillPath path{};
 };
 
 /// A new scheduler: no sequence has pages.
@@ -70,6 +85,7 @@ struct KvPublish {
   TokenLogView log;
   int target_valid = 0;
   int draft_valid = 0;
+  PrefillPath path{};
 };
 
 } // namespace paceline::messages

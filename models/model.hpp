@@ -24,6 +24,9 @@ struct SequenceRows {
   int start = 0;
   std::span<const TokenId> tokens;
   int logits_from = 0;
+  /// By the fast path (Model::prepare_fast_prefill): whole chunks of gpu::fast_chunk tokens from a
+  /// multiple of that on, and no logits.
+  bool fast = false;
 
   int rows() const { return int(tokens.size()); }
   int logit_rows() const { return int(tokens.size()) - logits_from; }
@@ -51,6 +54,13 @@ public:
   virtual gpu::Device& device() const = 0;
   /// The weights that every step reads from end to end: what a step costs at least.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
+
+  /// Readies passes with up to `rows` rows of the fast path (gpu::Device::prepare_fast_products),
+  /// on lanes that are opened from now on.
+  virtual Result<void> prepare_fast_prefill(int /*rows*/) const {
+    return fail(ErrorCode::unsupported, "this model has no fast path for prompts",
+                "leave --prefill out");
+  }
 
   virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
                                                             int max_logit_rows) const = 0;

@@ -18,6 +18,7 @@ struct Stage {
   gpu::Tensor attended;  ///< [rows, heads * head_dim]
   gpu::Tensor gate_up;   ///< [rows, 2 ffn]
   gpu::Tensor activated; ///< [rows, ffn]
+  int fast = 0;          ///< The last rows are of the fast path.
 
   Stage first(int rows) const {
     return {residual.slice(0, rows), normed.slice(0, rows),  qkv.slice(0, rows),
@@ -46,6 +47,7 @@ public:
   // What `plan` laid out.
   std::vector<TokenId> tokens;
   gpu::RowMap rows;
+  int fast = 0;                     ///< Rows at the end that are of the fast path.
   std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
   gpu::RowMap wanted_rows;          ///< and where they stand.
   gpu::KvLayer cache;
@@ -53,6 +55,18 @@ public:
 private:
   std::vector<std::shared_ptr<gpu::Buffer>> buffers_;
 };
+
+/// out (+)= in * w^T
+void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in, const gpu::Weight& w,
+              int fast, bool add = false) {
+  const int exact = in.rows - fast;
+  if (fast > 0)
+    operations.linear_fast(out.slice(exact, fast), in.slice(exact, fast), w, add);
+  if (exact > 0 && add)
+    operations.linear_add(out.slice(0, exact), in.slice(0, exact), w);
+  else if (exact > 0)
+    operations.linear(out.slice(0, exact), in.slice(0, exact), w);
+}
 
 void clear(gpu::RowMap& rows) {
   rows.sequence.clear();
@@ -93,6 +107,12 @@ public:
     return all;
   }
 
+  Result<void> prepare_fast_prefill(int rows) const override {
+    auto weights = step_weights();
+    weights.pop_back(); // The head gives logits.
+    return device_->prepare_fast_products(weights, rows);
+  }
+
   Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
                                                     int max_logit_rows) const override {
     const ModelConfig& c = config_;
@@ -128,8 +148,13 @@ public:
     space.wanted.clear();
     clear(space.rows);
     clear(space.wanted_rows);
-    for (const SequenceRows& sequence : batch)
-      plan_sequence(sequence, space);
+    for (const bool fast : {false, true}) {
+      const int before = space.rows.rows();
+      for (const SequenceRows& sequence : batch)
+        if (sequence.fast == fast)
+          plan_sequence(sequence, space);
+      space.fast = space.rows.rows() - before;
+    }
     space.wanted_rows.pages = space.rows.pages;
     space.cache = {&pool, layout(pool.shape().page_tokens), 0};
     assert(space.rows.rows() <= space.all.residual.rows);
@@ -142,6 +167,7 @@ public:
     if (space.rows.rows() == 0)
       return;
     Stage stage = space.all.first(space.rows.rows());
+    stage.fast = space.fast;
     const gpu::RowMap* rows = &space.rows;
     operations.embed(stage.residual, *weights_.embedding, space.tokens, config_.embedding_scale);
     for (int i = 0; i < config_.layers; ++i) {
@@ -176,6 +202,9 @@ private:
     space.rows.pages.push_back(sequence.pages);
     space.tokens.insert(space.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
     assert(sequence.start + sequence.rows() <= config_.context);
+    assert(!sequence.fast ||
+           (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&
+            sequence.logit_rows() == 0));
     for (int i = 0; i < sequence.rows(); ++i) {
       if (i >= sequence.logits_from) {
         space.wanted.push_back(space.rows.rows());
@@ -197,15 +226,16 @@ private:
   void output(gpu::Operations& operations, const Norm& norm, const Stage& stage, gpu::Tensor in,
               const gpu::Weight& w) const {
     if (!norm)
-      return operations.linear_add(stage.residual, in, w);
-    operations.linear(stage.normed, in, w);
+      return multiply(operations, stage.residual, in, w, stage.fast, true);
+    multiply(operations, stage.normed, in, w, stage.fast);
     operations.rms_norm_add(stage.residual, stage.normed, floats(norm), config_.norm_epsilon);
   }
 
   /// Keys and values of all rows go to the cache; queries stay in stage.qkv.
   void store(gpu::Operations& operations, const TransformerBlock& block, const LayerConfig& layer,
              const gpu::KvLayer& cache, const Stage& stage, const gpu::RowMap& rows) const {
-    operations.linear(stage.qkv, input(operations, block.attention_norm, stage), *block.qkv);
+    multiply(operations, stage.qkv, input(operations, block.attention_norm, stage), *block.qkv,
+             stage.fast);
     gpu::HeadNorms norms;
     if (config_.qk_norm == QkNorm::per_head)
       norms = {floats(block.query_norm), floats(block.key_norm), config_.norm_epsilon};
@@ -248,7 +278,8 @@ private:
 
   void feed_forward(gpu::Operations& operations, const TransformerBlock& block,
                     const Stage& stage) const {
-    operations.linear(stage.gate_up, input(operations, block.ffn_norm, stage), *block.gate_up);
+    multiply(operations, stage.gate_up, input(operations, block.ffn_norm, stage), *block.gate_up,
+             stage.fast);
     operations.gate(stage.activated, stage.gate_up, config_.activation);
     output(operations, block.ffn_post_norm, stage, stage.activated, *block.down);
   }

@@ -125,14 +125,16 @@ std::optional<double> actor_overhead(const BenchReport& report) {
 
 /// Bytes of weights that a step of plain decoding reads in a second, of what the machine can read.
 std::optional<double> bandwidth_fraction(const BenchReport& report) {
-  if (!report.steps || !(report.steps->weight_bytes > 0))
+  if (!report.steps || !(report.steps->weight_bytes > 0) ||
+      !(report.steps->machine.read_bytes_per_second > 0))
     return std::nullopt;
   return report.steps->weight_bytes / report.steps->target_seconds(1) /
          report.steps->machine.read_bytes_per_second;
 }
 
 std::optional<double> prefill_fraction(const BenchReport& report) {
-  if (!report.steps || report.steps->prefill_multiply_adds == 0)
+  if (!report.steps || report.steps->prefill_multiply_adds == 0 ||
+      !(report.steps->machine.multiply_adds_per_second > 0))
     return std::nullopt;
   return report.steps->prefill_multiply_adds / report.steps->prefill_512 /
          report.steps->machine.multiply_adds_per_second;
@@ -140,7 +142,7 @@ std::optional<double> prefill_fraction(const BenchReport& report) {
 
 /// The slowest way to judge eight rows of a large vocabulary, over a target step of as many.
 std::optional<double> sampler_share(const BenchReport& report) {
-  if (!report.steps)
+  if (!report.steps || report.steps->sampler.empty())
     return std::nullopt;
   constexpr int vocabulary = 151'936;
   double slowest = 0;
@@ -210,6 +212,17 @@ boost::json::object sampler_json(const std::vector<SamplerTime>& times) {
   return object;
 }
 
+boost::json::array products_json(const std::vector<gpu::cuda::ProductTimes>& products) {
+  boost::json::array array;
+  for (const auto& product : products)
+    array.push_back({{"rows", product.rows},
+                     {"outputs", product.outputs},
+                     {"inputs", product.inputs},
+                     {"seconds", product.ours},
+                     {"cublas_seconds", product.cublas}});
+  return array;
+}
+
 boost::json::object mode_json(const ModeResult& mode) {
   return {{"tokens_per_second", mode.tokens_per_second},
           {"spread", mode.spread},
@@ -258,6 +271,26 @@ std::string sampler_text(const std::vector<SamplerTime>& times) {
   return table.text();
 }
 
+std::string products_text(const StepTimes& steps) {
+  if (steps.no_products)
+    return "products beside cuBLASLt's: skipped: " + steps.no_products->text() + "\n";
+  Table table({"product", "us", "cuBLASLt, us", "of its speed"});
+  for (const auto& product : steps.products)
+    table.add({fmt::format("{} x {}, {} rows", product.outputs, product.inputs, product.rows),
+               fmt::format("{:.1f}", 1e6 * product.ours),
+               fmt::format("{:.1f}", 1e6 * product.cublas),
+               fmt::format("{:.2f}", product.cublas / product.ours)});
+  return table.text();
+}
+
+/// What was measured of the target's device itself.
+std::string device_text(const StepTimes& steps) {
+  if (steps.sampler.empty())
+    return products_text(steps) + "\n" + steps_text(steps) + "\n";
+  return machine_text(steps.machine) + "\n" + steps_text(steps) + "\n" +
+         sampler_text(steps.sampler) + "\n";
+}
+
 std::string modes_text(const std::vector<ModeResult>& modes) {
   Table table({"mode", "tokens/s", "spread", "acceptance", "tokens/round", "window", "hits",
                "overlapped", "first token", "overhead/round"});
@@ -283,10 +316,14 @@ boost::json::object report_json(const BenchReport& report) {
   if (report.draft)
     object["draft"] = model_json(*report.draft);
   object["machine"] = {{"cores", report.cores}};
-  if (report.steps) {
+  if (report.steps && !report.steps->sampler.empty()) {
     object["machine"] = machine_json(report.steps->machine);
     object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);
   }
+  if (report.steps && !report.steps->products.empty())
+    object["products"] = products_json(report.steps->products);
+  if (report.steps && report.steps->no_products)
+    object["products_skipped"] = report.steps->no_products->text();
   object["workload"] = {{"prompts", report.prompts},
                         {"max_tokens", report.max_tokens},
                         {"temperature", report.temperature},
@@ -316,8 +353,7 @@ std::string report_text(const BenchReport& report) {
                   report.prompts, report.max_tokens, report.temperature, report.repetitions,
                   report.simulated ? "; simulated time" : "");
   if (report.steps)
-    text += machine_text(report.steps->machine) + "\n" + steps_text(*report.steps) + "\n" +
-            sampler_text(report.steps->sampler) + "\n";
+    text += device_text(*report.steps);
   text += modes_text(report.modes) + "\n";
   Table ratios({"ratio", ""});
   for (const auto& [name, value] : all_ratios(report))

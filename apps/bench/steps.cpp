@@ -21,6 +21,7 @@ constexpr int rounds = 11; // Row counts take turns,
 constexpr int passes = 3;  // a few passes each.
 constexpr int prefill_repetitions = 5;
 constexpr std::array rows_measured{1, 2, 4, 8, 16};
+constexpr std::array product_rows{1, 2, 4, 8, 16, 32, 64, prefill_rows};
 
 std::vector<TokenId> some_tokens(int count, int vocabulary) {
   std::vector<TokenId> tokens(std::size_t(count), 0);
@@ -46,11 +47,12 @@ struct Solo {
   std::unique_ptr<models::Workspace> workspace;
   std::unique_ptr<gpu::Lane> lane;
 
-  /// Seconds of passes over `rows` tokens from position `start`, logits of 16 at most.
-  Result<std::vector<double>> measure(int start, int rows, int times) {
+  /// Seconds of passes over `rows` tokens from position `start`, logits of 16 at most; none by the
+  /// fast path.
+  Result<std::vector<double>> measure(int start, int rows, int times, bool fast = false) {
     const auto tokens = some_tokens(rows, model->vocabulary());
-    const int logits_from = std::max(0, rows - rows_measured.back());
-    const models::SequenceRows sequence{pages->ids, start, tokens, logits_from};
+    const int logits_from = fast ? rows : std::max(0, rows - rows_measured.back());
+    const models::SequenceRows sequence{pages->ids, start, tokens, logits_from, fast};
     return time_on(
         *lane, times, [&](gpu::Operations& ops) { model->forward(ops, *workspace); },
         [&] {
@@ -73,7 +75,11 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
       })
       .and_then([&](auto model) {
         solo.model = model;
-        return gpu::KvPool::create(*solo.device, model->kv_shape(page_tokens),
+        return info.prefill == Prefill::fast ? model->prepare_fast_prefill(prefill_rows)
+                                             : Result<void>();
+      })
+      .and_then([&] {
+        return gpu::KvPool::create(*solo.device, solo.model->kv_shape(page_tokens),
                                    std::size_t(slots / page_tokens));
       })
       .and_then([&](auto pool) {
@@ -93,9 +99,9 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
 
 /// Multiply-adds of a prefill of prefill_rows tokens: only rows whose logits are asked for go
 /// through the last block's attention and feed-forward, and through the head.
-double prefill_multiply_adds(const models::ModelConfig& c) {
+double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
   const double rows = prefill_rows;
-  const double asked = rows_measured.back();
+  const double asked = fast ? 0 : rows_measured.back();
   const double queries = double(c.heads) * c.head_dim;
   const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
   const double rest = double(c.hidden) * (queries + 3.0 * c.ffn);
@@ -105,8 +111,8 @@ double prefill_multiply_adds(const models::ModelConfig& c) {
          asked * rest + 2 * keys_asked * queries + asked * c.hidden * double(c.vocabulary);
 }
 
-/// Every row count in turn, and a plain read of the same weights, so that whatever else the machine
-/// does meets all of them.
+/// Every row count in turn, and on the host a plain read of the same weights, so that whatever else
+/// the machine does meets all of them.
 Result<StepTimes> measure_rows(Solo& solo) {
   const auto weights = solo.model->step_weights();
   std::map<int, std::vector<double>> seconds; // By rows; 0: reading.
@@ -117,6 +123,8 @@ Result<StepTimes> measure_rows(Solo& solo) {
         return tl::unexpected(some.error());
       seconds[rows].insert(seconds[rows].end(), some->begin(), some->end());
     }
+    if (!solo.device->on_host())
+      continue;
     const auto reads = time_reads(*solo.lane, weights, passes);
     if (!reads)
       return tl::unexpected(reads.error());
@@ -126,21 +134,33 @@ Result<StepTimes> measure_rows(Solo& solo) {
   for (const int rows : rows_measured)
     times.target[rows] = median(seconds[rows]);
   times.weight_bytes = bytes_of(weights);
-  times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
+  if (solo.device->on_host())
+    times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
   return times;
 }
 
 Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times) {
   if (info.max_model_len < prefill_rows)
     return {};
-  const auto prefill = solo.measure(0, prefill_rows, prefill_repetitions);
+  const bool fast = info.prefill == Prefill::fast;
+  const auto prefill = solo.measure(0, prefill_rows, prefill_repetitions, fast);
   if (!prefill)
     return tl::unexpected(prefill.error());
   times.prefill_512 = median(*prefill);
   const auto path = models::resolve_model_path(info.name, "target");
   if (const auto config = path.and_then(models::load_config))
-    times.prefill_multiply_adds = prefill_multiply_adds(*config);
+    times.prefill_multiply_adds = prefill_multiply_adds(*config, fast);
   return {};
+}
+
+/// A GPU's products beside cuBLASLt's.
+void measure_products(const Solo& solo, StepTimes& times) {
+  auto products =
+      gpu::cuda::time_products(solo.device->name(), solo.model->step_weights(), product_rows);
+  if (products)
+    times.products = std::move(*products);
+  else
+    times.no_products = products.error();
 }
 
 Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) {
@@ -152,6 +172,10 @@ Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) 
     return times;
   if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
     return tl::unexpected(prefill.error());
+  if (!solo->device->on_host()) {
+    measure_products(*solo, *times);
+    return times;
+  }
   auto machine = measure_machine(*solo->device, *solo->lane);
   if (!machine)
     return tl::unexpected(machine.error());

@@ -4,6 +4,7 @@
 
 #include "apps/bench/machine.hpp"
 #include "apps/bench/sampler.hpp"
+#include "gpu/cuda/yardstick.hpp"
 #include "paceline/engine.hpp"
 
 #include <map>
@@ -15,12 +16,15 @@ namespace paceline::apps {
 struct StepTimes {
   std::map<int, double> target;     ///< By rows: 1, 2, 4, 8, 16 at context 256.
   double draft = 0;                 ///< One row at context 256; 0: no draft model.
-  double prefill_512 = 0;           ///< Of the target; 0: its context is too short.
+  double prefill_512 = 0;           ///< Of the target, by its path; 0: its context is too short.
   double weight_bytes = 0;          ///< That a target step of one row reads.
   double prefill_multiply_adds = 0; ///< Of that prefill; 0: not known.
 
-  MachineFigures machine;           ///< On the target's cores.
+  MachineFigures machine;           ///< On the target's cores; elsewhere none.
   std::vector<SamplerTime> sampler; ///< The same.
+
+  std::vector<gpu::cuda::ProductTimes> products; ///< On a GPU, at 1 to 64 rows and at 512;
+  std::optional<Error> no_products;              ///< or why there are none.
 
   /// Of a target step of `rows`, between the measured ones.
   double target_seconds(double rows) const;

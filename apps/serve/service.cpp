@@ -19,8 +19,9 @@ void Service::open(Engine& engine) {
   engine_ = &engine;
   const ModelInfo target = engine.target();
   vocabulary_ = target.vocabulary;
-  fingerprint_ = fmt::format("paceline-{}-{}-{}-{}", PACELINE_VERSION, target.device, target.kernel,
-                             target.dtype);
+  fingerprint_ =
+      fmt::format("paceline-{}-{}-{}-{}{}", PACELINE_VERSION, target.device, target.kernel,
+                  target.dtype, target.prefill == Prefill::fast ? "-fast-prefill" : "");
   if (state_ == State::loading)
     state_ = State::ready;
 }

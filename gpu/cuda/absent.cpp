@@ -1,6 +1,7 @@
 // In place of the back end where CUDA was not built.
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/survey.hpp"
+#include "gpu/cuda/yardstick.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,12 @@ Error not_built(const std::string& device) {
 
 Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions&) {
   return tl::unexpected(not_built(fmt::format("cuda:{}", name.index)));
+}
+
+Result<std::vector<ProductTimes>> time_products(const std::string& device,
+                                                std::span<const std::shared_ptr<const Weight>>,
+                                                std::span<const int>) {
+  return tl::unexpected(not_built(device));
 }
 
 Survey survey() {

@@ -6,6 +6,7 @@
 #include "gpu/cuda/weight.hpp"
 
 #include <fmt/format.h>
+#include <mutex>
 
 namespace paceline::gpu::cuda {
 namespace {
@@ -29,6 +30,15 @@ public:
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return DeviceWeight::pack(*context_, parts);
   }
+  Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
+                                     int rows) override {
+    auto products = cuda::prepare_fast_products(context_, weights, rows);
+    if (!products)
+      return tl::unexpected(products.error());
+    const std::lock_guard lock(mutex_);
+    products_ = std::move(*products);
+    return {};
+  }
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     return cuda::upload(*context_, values);
   }
@@ -42,13 +52,20 @@ public:
                 "run it with --device cpu");
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    return cuda::open_lane(context_, role, {role + " " + name(), options_.time, options_.trace});
+    const auto products = [this] {
+      const std::lock_guard lock(mutex_);
+      return products_;
+    };
+    return cuda::open_lane(context_, role, products(),
+                           {role + " " + name(), options_.time, options_.trace});
   }
 
 private:
   const std::shared_ptr<Context> context_;
   const std::string kernel_ = "cuda";
   const DeviceOptions options_;
+  std::mutex mutex_;
+  FastProductsRef products_; ///< Null: none are prepared.
 };
 
 } // namespace

@@ -89,6 +89,21 @@ cudaError_t stage(cudaStream_t stream, StagedRows out, Tensor in);
 cudaError_t linear(cudaStream_t stream, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
+// ---- Plain matrices, for products that are not ours -------------------------------------------
+
+/// Columns of a plain matrix of rows or weights: those of its source, and zeros up to a multiple of
+/// step_inputs.
+PACELINE_HOST_DEVICE inline int plain_cols(int cols) {
+  return (cols + step_inputs - 1) / step_inputs * step_inputs;
+}
+/// out: [tiles * tile_outputs, padded_inputs()], bf16, row-major: the weight, which is of bf16, as
+/// a checkpoint has it. As many bytes as the packed weight.
+cudaError_t unpack(cudaStream_t stream, std::byte* out, const PackedWeight& w);
+/// out: [rows, plain_cols(in.cols)], bf16, row-major: `in`, rounded.
+cudaError_t round_rows(cudaStream_t stream, std::byte* out, Tensor in);
+/// Sets *differ to 1 where two tensors of the same size are not the same, bit for bit.
+cudaError_t compare(cudaStream_t stream, std::int32_t* differ, Tensor a, Tensor b);
+
 // ---- Elementwise work -------------------------------------------------------------------------
 
 /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, added to out[r] with `add`. weight:

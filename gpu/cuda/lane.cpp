@@ -12,9 +12,9 @@ namespace {
 
 class StreamExecutor final : public Executor {
 public:
-  StreamExecutor(std::shared_ptr<Context> context, int priority)
+  StreamExecutor(std::shared_ptr<Context> context, int priority, FastPath fast)
       : context_(std::move(context)), stream_(make_stream(priority)),
-        operations_(context_, stream_.get()) {}
+        operations_(context_, stream_.get(), std::move(fast)) {}
 
   void enter() override {
     (void)cudaSetDevice(context_->index());          // It fails only where all that follows does.
@@ -52,12 +52,19 @@ int priority_of(const std::string& role) {
 } // namespace
 
 Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
-                                        ThreadLaneOptions options) {
+                                        FastProductsRef products, ThreadLaneOptions options) {
   if (context->lost())
     return tl::unexpected(context->lost_error());
+  FastPath fast{std::move(products), nullptr};
+  if (fast.products) {
+    auto scratch = context->allocate(fast.products->scratch_bytes());
+    if (!scratch)
+      return tl::unexpected(scratch.error());
+    fast.scratch = std::move(*scratch);
+  }
   try {
     const CurrentDevice current(context->index());
-    auto executor = std::make_unique<StreamExecutor>(context, priority_of(role));
+    auto executor = std::make_unique<StreamExecutor>(context, priority_of(role), std::move(fast));
     return make_thread_lane(std::move(options), std::move(executor));
   } catch (const CudaError& e) {
     context->examine();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/cuda/context.hpp"
+#include "gpu/cuda/fast_products.hpp"
 #include "gpu/thread_lane.hpp"
 
 #include <memory>
@@ -11,8 +12,8 @@ namespace paceline::gpu::cuda {
 
 /// The draft's stream has the highest priority, every other the lowest: a draft's kernels are small
 /// and many, and would stand in line behind each of the target's. An error of the GPU that stays
-/// retires the step, and every later one, as failed.
+/// retires the step, and every later one, as failed. products: null: linear_fast is refused.
 Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
-                                        ThreadLaneOptions options);
+                                        FastProductsRef products, ThreadLaneOptions options);
 
 } // namespace paceline::gpu::cuda

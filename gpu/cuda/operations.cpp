@@ -14,8 +14,10 @@ const kernels::PackedWeight& packed(const Weight& w) {
   return static_cast<const DeviceWeight&>(w).packed();
 }
 
-bool same(const Tensor& a, const Tensor& b) {
-  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride;
+/// Whether `part` is the first rows of `whole`.
+bool begins(const Tensor& whole, const Tensor& part) {
+  return whole.data == part.data && whole.rows >= part.rows && whole.cols == part.cols &&
+         whole.stride == part.stride;
 }
 
 kernels::Cache cache_of(const KvLayer& cache) {
@@ -25,8 +27,8 @@ kernels::Cache cache_of(const KvLayer& cache) {
 
 } // namespace
 
-CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream)
-    : context_(std::move(context)), stream_(stream), done_(make_event()),
+CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast)
+    : context_(std::move(context)), stream_(stream), fast_(std::move(fast)), done_(make_event()),
       arguments_(context_, stream_), staged_memory_(context_), attention_memory_(context_),
       row_memory_(context_) {}
 
@@ -109,14 +111,23 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
   kernels::StagedRows rows;
   stages_ = w.dtype() == DType::bf16;
   if (stages_) {
-    const bool there = same(staged_, in);
+    const bool there = begins(staged_, in);
     auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
     rows = {reinterpret_cast<std::uint16_t*>(data)};
-    if (!there)
+    if (!there) {
       PACELINE_CUDA_CHECK(kernels::stage(stream_, rows, in));
-    staged_ = in;
+      staged_ = in;
+    }
   }
   PACELINE_CUDA_CHECK(kernels::linear(stream_, out, in, rows, packed(w), add));
+}
+
+void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool add) {
+  assert(out.rows == in.rows && in.cols == w.inputs());
+  if (!fast_.products)
+    return Operations::linear_fast(out, in, w, add); // Which says so.
+  stages_ = false;                                   // Until a product of ours is next.
+  fast_.products->multiply(stream_, out, in, packed(w), add, fast_.scratch->data());
 }
 
 kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout& layout) {

@@ -3,6 +3,7 @@
 
 #include "gpu/cuda/arguments.hpp"
 #include "gpu/cuda/context.hpp"
+#include "gpu/cuda/fast_products.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/operations.hpp"
 
@@ -17,7 +18,7 @@ namespace paceline::gpu::cuda {
 class CudaOperations final : public Operations {
 public:
   /// Of the current device.
-  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream);
+  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {});
 
   /// Before a piece's operations; nothing of an earlier piece is at work.
   void begin();
@@ -36,6 +37,7 @@ public:
   void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;
   void linear_add(Tensor out, Tensor in, const Weight& w) override;
+  void linear_fast(Tensor out, Tensor in, const Weight& w, bool add) override;
   void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                   const RowMap& rows, const KvLayer& cache) override;
   void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
@@ -73,6 +75,7 @@ private:
 
   std::shared_ptr<Context> context_;
   cudaStream_t stream_;
+  FastPath fast_;
   Event done_;
   Arguments arguments_;
   DeviceScratch staged_memory_;

@@ -1,5 +1,6 @@
 #include "gpu/cuda/survey.hpp"
 
+#include "gpu/cuda/fast_products.hpp"
 #include "gpu/cuda/find.hpp"
 #include "gpu/cuda/handle.hpp"
 
@@ -147,6 +148,10 @@ Survey survey() {
     }
     all.gpus.push_back(std::move(gpu));
   }
+  if (const auto cublas = cublas_version())
+    all.cublas = *cublas;
+  else
+    all.no_cublas = cublas.error();
   return all;
 }
 

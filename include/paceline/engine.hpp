@@ -21,6 +21,11 @@ namespace paceline {
 
 enum class NumberFormat { automatic, f32, f16, bf16 };
 
+/// How the target reads prompts. `fast` multiplies by NVIDIA's cuBLASLt, on cuda devices alone and
+/// with weights of bf16: it rounds otherwise than `invariant`, so tokens may differ from its where
+/// two are nearly equal, and are as reproducible among themselves.
+enum class Prefill { invariant, fast };
+
 /// What happens when a part of the engine dies or stands still (docs/reliability.md).
 struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
@@ -54,6 +59,7 @@ struct EngineOptions {
   int max_num_seqs = 16;           ///< Sequences decoded in one batch.
   int max_waiting = 256;           ///< Admission queue; a request beyond it is refused.
   int prefill_chunk = 512;         ///< Prompt tokens per target step, over all sequences.
+  Prefill prefill = Prefill::invariant;
 
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.
@@ -81,6 +87,7 @@ struct ModelInfo {
   std::string dtype;  ///< "bf16"
   std::string device; ///< "cpu:0-1"
   std::string kernel; ///< "amx", "highway", "scalar", ...
+  Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;
 };

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int page_tokens = 2;
 
-std::uint64_t same_for_all(std::uint64_t, std::span<const TokenId>) {
+std::uint64_t same_for_all(std::uint64_t, std::span<const TokenId>, int) {
   return 7;
 }
-std::uint64_t blind_to_parents(std::uint64_t, std::span<const TokenId> page) {
+std::uint64_t blind_to_parents(std::uint64_t, std::span<const TokenId> page, int) {
   return std::uint64_t(page[0]);
 }
 
@@ -106,6 +106,43 @@ TEST_CASE("prefixes share as far as they agree") {
   CHECK(pages.target[1] == first_tables.target->pages[1]); // the first to come stays
   CHECK(found(world, {1, 2, 3, 4, 7, 9, 0}) == 2);
   CHECK(found(world, {3, 4, 1, 2, 0}) == 0); // the same pages elsewhere are others
+}
+
+TEST_CASE("what another path wrote is other content, whatever the hashes say") {
+  for (const PrefixCache::Hash hash : {PrefixCache::hash_page, same_for_all}) {
+    World world(64, 1000, hash);
+    const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const PrefillPath fast{4, 1}; // Two pages by the fast path, then two by the other.
+    const auto a = world.table(Pool::target, 4);
+    const auto b = world.table(Pool::target, 4);
+    const auto lookup = [&](const PrefillPath& path) {
+      return world.cache.lookup(tokens, path).target;
+    };
+    world.cache.publish(tokens, {{a.get(), 8}, {nullptr, 0}}, fast);
+    CHECK(lookup({}).empty());
+    CHECK(lookup({2, 1}) == leading(a, 1)); // The second page is another's.
+    CHECK(lookup({3, 1}) == leading(a, 1)); // Half of it.
+    CHECK(lookup({6, 1}) == leading(a, 2));
+    CHECK(lookup(fast) == leading(a, 4));
+    world.cache.publish(tokens, {{b.get(), 8}, {nullptr, 0}});
+    CHECK(lookup({}) == leading(b, 4));
+    CHECK(lookup(fast) == leading(a, 4));
+    CHECK(PrefixCache::hash_page(7, tokens, 0) != PrefixCache::hash_page(7, tokens, 1));
+  }
+}
+
+TEST_CASE("the fast path goes on where one of its chunks begins") {
+  World world;
+  const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+  const auto tables = world.table(Pool::target, 6);
+  world.cache.publish(tokens, {{tables.get(), 12}, {nullptr, 0}}, {12, 6});
+  const auto cached = [&](std::size_t length, int fast) {
+    return world.cache.lookup({tokens.data(), length}, {fast, 6}).target.size() * page_tokens;
+  };
+  CHECK(cached(13, 12) == 12);
+  CHECK(cached(11, 12) == 6); // 10 are there; the second chunk begins at 6.
+  CHECK(cached(6, 12) == 0);
+  CHECK(cached(11, 6) == 6); // Behind its chunk another path wrote.
 }
 
 TEST_CASE("the draft's pages come back as far as they were right, and are completed later") {

@@ -67,6 +67,107 @@ TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
   CHECK(lengths == std::vector{16, 32, 40});
 }
 
+namespace {
+
+/// Prompts go by the fast path in chunks of 8, at most 16 tokens a step.
+SchedulerParts reading_fast() {
+  SchedulerParts parts = plain();
+  parts.fast_chunk = 8;
+  return parts;
+}
+
+/// Reads a sequence's prompt; how far each step came, and by which path.
+std::vector<std::pair<int, bool>> read_prompt(World& world) {
+  std::vector<std::pair<int, bool>> steps;
+  for (bool judged = false; !judged;) {
+    const Batch batch = world.batch();
+    const BatchEntry& entry = batch.entries.at(0);
+    steps.emplace_back(entry.length, entry.fast);
+    judged = entry.judges;
+    world.decode(batch, judged ? Tokens{6} : Tokens{});
+  }
+  return steps;
+}
+using Steps = std::vector<std::pair<int, bool>>;
+
+} // namespace
+
+TEST_CASE("whole chunks of a prompt go by the fast path, its last tokens by the other") {
+  World world(reading_fast());
+  SUBCASE("some tokens are over") {
+    world.admit(1, Tokens(30, 3));
+    CHECK(read_prompt(world) == Steps{{16, true}, {24, true}, {30, false}});
+  }
+  SUBCASE("the last token's logits are asked for, though it ends a chunk") {
+    world.admit(1, Tokens(32, 3));
+    CHECK(read_prompt(world) == Steps{{16, true}, {24, true}, {32, false}});
+  }
+  SUBCASE("a chunk and a token") {
+    world.admit(1, Tokens(9, 3));
+    CHECK(read_prompt(world) == Steps{{8, true}, {9, false}});
+  }
+  SUBCASE("less than that") {
+    world.admit(1, Tokens(8, 3));
+    CHECK(read_prompt(world) == Steps{{8, false}});
+  }
+  CHECK(world.kv.take<KvReserve>().path.chunk == 8);
+}
+
+TEST_CASE("what is recomputed goes by the path that it went by before, and is shared as that") {
+  World world(reading_fast());
+  world.admit(1, Tokens(20, 3), 100, Tokens(15, 4)); // Committed tokens were decoded.
+  CHECK(read_prompt(world) == Steps{{16, true}, {32, false}, {35, false}});
+  const auto asked = world.kv.take<KvReserve>();
+  CHECK(asked.path.fast == 16);
+  CHECK(world.kv.take<KvPublish>().path.fast == 16);
+  world.simulation.tell(world.scheduler, Abandon{1});
+  CHECK(world.kv.take<KvRelease>().path.fast == 16);
+}
+
+TEST_CASE("a step's rest that is less than a chunk is left to others") {
+  World world(reading_fast());
+  world.admit(1, Tokens(12, 3)); // 8 and 4
+  Batch batch = world.batch();
+  world.admit(2, Tokens(40, 3));
+  while (world.kv.take<KvReserve>().sequence != 2) // Then it has its pages.
+    ;
+  world.decode(batch, {});
+  batch = world.batch(); // 4 of the first, and of the second what is left of 16, in chunks
+  REQUIRE(batch.entries.size() == 2);
+  CHECK(batch.entries[0].length == 12);
+  CHECK(!batch.entries[0].fast);
+  CHECK(batch.entries[1].length == 8);
+  CHECK(batch.entries[1].fast);
+}
+
+TEST_CASE("a prompt that is scored is read by the invariant path") {
+  World world(reading_fast());
+  auto spec = std::make_shared<SequenceSpec>();
+  spec->id = 1;
+  spec->prompt_tokens = 20;
+  spec->max_tokens = 10;
+  spec->prompt_logprobs = true;
+  world.simulation.tell(world.scheduler, Admit{spec, Tokens(20, 3)});
+  CHECK(read_prompt(world) == Steps{{16, false}, {20, false}});
+}
+
+TEST_CASE("the fast path waits for pages of a whole chunk where attention has a window") {
+  SchedulerParts parts = reading_fast();
+  parts.attention_window = 20;
+  World world(parts);
+  world.kv.mail->when<KvReserve, KvGrant>([](const KvReserve& asked) {
+    KvGrant granted = grant(asked.sequence, asked.capacity);
+    granted.target = table(4); // Half a chunk.
+    return granted;
+  });
+  world.kv.mail->when<KvGrow, KvGrant>([](const KvGrow& more) {
+    return grant(more.sequence, more.target_read + 12); // One and a half.
+  });
+  world.admit(1, Tokens(40, 3));
+  CHECK(read_prompt(world) ==
+        Steps{{8, true}, {16, true}, {24, true}, {32, true}, {36, false}, {40, false}});
+}
+
 TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
   SchedulerParts parts = plain();
   parts.attention_window = 20;

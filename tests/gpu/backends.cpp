@@ -22,6 +22,10 @@ public:
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return device_->pack(parts);
   }
+  Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
+                                     int rows) override {
+    return device_->prepare_fast_products(weights, rows);
+  }
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     return device_->upload(values);
   }

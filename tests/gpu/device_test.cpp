@@ -23,6 +23,16 @@ std::shared_ptr<Device> cpu() {
 
 } // namespace
 
+TEST_CASE("a device without fast products says so, by its name") {
+  for (const char* name : {"cpu:0", "sim:1ms"}) {
+    const auto refused = open_device(name, options()).value()->prepare_fast_products({}, 512);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::unsupported);
+    CHECK(refused.error().message.find(name) != std::string::npos);
+    CHECK(refused.error().hint.find("--prefill") != std::string::npos);
+  }
+}
+
 TEST_CASE("device names are parsed into kind, cores, index and profile") {
   CHECK(parse_device("cpu")->kind == DeviceKind::cpu);
   CHECK(parse_device("cpu")->cores.empty());

@@ -3,9 +3,16 @@
 #include "tests/gpu/cuda/gpus.hpp"
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 
 namespace paceline::gpu::testing {
+namespace {
+
+/// The emulated cuBLASLt takes the real one's place.
+[[maybe_unused]] const int named = setenv("PACELINE_CUBLASLT", PACELINE_CUBLAS_EMULATED, 1);
+
+} // namespace
 
 std::vector<std::string> backends() {
   return {"cuda:0"};

@@ -3,8 +3,19 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace cuda_emulation {
+
+/// How the emulated cuBLASLt adds.
+enum class CublasAlgorithm {
+  steady,            ///< A row always the same way.
+  varies_with_rows,  ///< Otherwise in products of more than 64 rows,
+  varies_with_place, ///< or behind a product's 64th row.
+  splits,            ///< It says that it splits sums.
+  wants_many,        ///< It is offered for products of more than 64 rows, and takes no others.
+  offered_for_few,   ///< For others alone; steady.
+};
 
 struct Options {
   int devices = 1;
@@ -13,6 +24,7 @@ struct Options {
   int capability_major = 9;
   int capability_minor = 0;
   unsigned seed = 1; ///< Of orders of execution; every launch draws its own from it.
+  std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };
 
 /// Devices as new ones: none is lost. Streams and memory must be gone, or not be used any more.

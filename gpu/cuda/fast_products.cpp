@@ -1,0 +1,228 @@
+#include "gpu/cuda/fast_products.hpp"
+
+#include "base/bf16.hpp"
+#include "base/expect.hpp"
+#include "gpu/cuda/cublas.hpp"
+#include "gpu/cuda/weight.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <vector>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+/// Of cuBLASLt's estimates, how many are tried before a shape is given up.
+constexpr int candidates = 16;
+
+/// What an algorithm is chosen for.
+struct Shape {
+  kernels::PackedLayout layout;
+  bool biased = false;
+
+  static Shape of(const kernels::PackedWeight& w) { return {w.layout, w.bias != nullptr}; }
+  bool operator==(const Shape& other) const {
+    return layout.outputs == other.layout.outputs && layout.inputs == other.layout.inputs &&
+           biased == other.biased;
+  }
+};
+
+/// Plain matrices of bf16 without any structure, so that sums in another order differ.
+void fill_randomly(std::span<std::byte> bytes, std::uint32_t seed) {
+  auto* values = reinterpret_cast<base::bf16*>(bytes.data());
+  for (std::size_t i = 0; i < bytes.size() / sizeof(base::bf16); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = base::to_bf16(float(std::int32_t(seed)) * 0x1p-31f);
+  }
+}
+
+std::shared_ptr<Buffer> random_matrix(Context& context, std::size_t bytes, std::uint32_t seed) {
+  auto buffer = base::value_or_throw(context.allocate(bytes));
+  const auto fill = [seed](std::size_t first, std::span<std::byte> piece) {
+    fill_randomly(piece, seed + std::uint32_t(first));
+  };
+  if (const auto done = context.upload(*buffer, sizeof(base::bf16), fill); !done)
+    throw std::runtime_error(done.error().text());
+  return buffer;
+}
+
+/// Whether an algorithm gives each row the same bits in a product of one chunk and in every larger
+/// one, wherever its chunk lies there.
+class Trial {
+public:
+  Trial(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows)
+      : context_(context), cublas_(cublas), rows_(rows), stream_(make_stream()),
+        weight_(random_matrix(context, w.layout.bytes(), 1)),
+        in_(random_matrix(context, row_bytes(w) * std::size_t(rows), 2)), alone_(results(w)),
+        together_(results(w)),
+        differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))), w_(w) {}
+
+  ~Trial() { (void)cudaStreamSynchronize(stream_.get()); } // Before its memory is another's.
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  /// Up to all rows.
+  Gemm product_of(int rows) const { return product(*together_, 0, rows, false); }
+
+  bool passes(const CublasHandle::Algorithm& algorithm) {
+    PACELINE_CUDA_CHECK(cudaMemsetAsync(flag(), 0, sizeof(std::int32_t), stream_.get()));
+    for (int first = 0; first < rows_; first += fast_chunk)
+      if (!run(algorithm, *alone_, first, fast_chunk))
+        return false;
+    for (int count = fast_chunk; count <= rows_; count += fast_chunk) {
+      if (!run(algorithm, *together_, 0, count))
+        return false;
+      PACELINE_CUDA_CHECK(kernels::compare(stream_.get(), flag(), rows_of(*alone_, count),
+                                           rows_of(*together_, count)));
+    }
+    return same();
+  }
+
+private:
+  static std::size_t row_bytes(const kernels::PackedWeight& w) {
+    return std::size_t(w.layout.padded_inputs()) * sizeof(base::bf16);
+  }
+  std::shared_ptr<Buffer> results(const kernels::PackedWeight& w) const {
+    return base::value_or_throw(
+        context_.allocate(std::size_t(rows_) * std::size_t(w.layout.outputs) * sizeof(float)));
+  }
+  Tensor rows_of(Buffer& out, int count) const {
+    return out.tensor(rows_, w_.layout.outputs).slice(0, count);
+  }
+  Gemm product(Buffer& out, int first, int count, bool add) const {
+    const int outputs = w_.layout.outputs;
+    return {weight_->data(),
+            in_->data() + row_bytes(w_) * std::size_t(first),
+            out.tensor(rows_, outputs).slice(first, count),
+            outputs,
+            w_.layout.padded_inputs(),
+            w_.bias,
+            add};
+  }
+  std::int32_t* flag() const { return reinterpret_cast<std::int32_t*>(differ_->data()); }
+
+  /// Stored, and then once more added to what was stored.
+  bool run(const CublasHandle::Algorithm& algorithm, Buffer& out, int first, int count) {
+    return cublas_.run(stream_.get(), product(out, first, count, false), algorithm) &&
+           cublas_.run(stream_.get(), product(out, first, count, true), algorithm);
+  }
+
+  bool same() {
+    std::int32_t differ = 0;
+    PACELINE_CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+    PACELINE_CUDA_CHECK(cudaMemcpy(&differ, flag(), sizeof differ, cudaMemcpyDeviceToHost));
+    return differ == 0;
+  }
+
+  Context& context_;
+  const CublasHandle& cublas_;
+  int rows_;
+  Stream stream_;
+  std::shared_ptr<Buffer> weight_, in_, alone_, together_, differ_;
+  kernels::PackedWeight w_;
+};
+
+class CublasProducts final : public FastProducts {
+public:
+  CublasProducts(const Cublas& library, int rows) : cublas_(library), rows_(rows) {}
+
+  /// False: no algorithm passes.
+  bool add(Context& context, const kernels::PackedWeight& w) {
+    const bool known = std::any_of(chosen_.begin(), chosen_.end(),
+                                   [&](const Choice& c) { return c.shape == Shape::of(w); });
+    if (known)
+      return true;
+    Trial trial(context, cublas_, w, rows_);
+    for (const int rows : {rows_, fast_chunk}) // What is fast for many may not take few.
+      for (const auto& algorithm :
+           cublas_.algorithms(trial.product_of(rows), {candidates, 0, true}))
+        if (trial.passes(algorithm)) {
+          choose(w, algorithm);
+          return true;
+        }
+    return false;
+  }
+
+  std::size_t scratch_bytes() const override {
+    return weight_bytes_ + std::size_t(rows_) * std::size_t(inputs_) * sizeof(base::bf16);
+  }
+
+  void multiply(cudaStream_t stream, Tensor out, Tensor in, const kernels::PackedWeight& w,
+                bool add, std::byte* scratch) const override {
+    const auto choice = std::find_if(chosen_.begin(), chosen_.end(),
+                                     [&](const Choice& c) { return c.shape == Shape::of(w); });
+    assert(in.rows <= rows_ && in.rows % fast_chunk == 0 && out.stride == w.layout.outputs);
+    if (choice == chosen_.end())
+      throw std::logic_error("a product that was not prepared");
+    std::byte* rows = scratch + weight_bytes_;
+    PACELINE_CUDA_CHECK(kernels::unpack(stream, scratch, w));
+    PACELINE_CUDA_CHECK(kernels::round_rows(stream, rows, in));
+    const Gemm gemm{scratch, rows, out, w.layout.outputs, w.layout.padded_inputs(), w.bias, add};
+    if (!cublas_.run(stream, gemm, choice->algorithm))
+      throw std::runtime_error("cuBLASLt refuses a product that it took before");
+  }
+
+private:
+  struct Choice {
+    Shape shape;
+    CublasHandle::Algorithm algorithm;
+  };
+
+  void choose(const kernels::PackedWeight& w, const CublasHandle::Algorithm& algorithm) {
+    chosen_.push_back({Shape::of(w), algorithm});
+    weight_bytes_ = std::max(weight_bytes_, w.layout.bytes());
+    inputs_ = std::max(inputs_, w.layout.padded_inputs());
+  }
+
+  CublasHandle cublas_;
+  int rows_;
+  std::vector<Choice> chosen_;
+  std::size_t weight_bytes_ = 0; ///< Of the largest weight: a multiple of 512.
+  int inputs_ = 0;               ///< Of the widest rows.
+};
+
+} // namespace
+
+Result<FastProductsRef>
+prepare_fast_products(const std::shared_ptr<Context>& context,
+                      std::span<const std::shared_ptr<const Weight>> weights, int rows) {
+  assert(rows >= fast_chunk);
+  const auto library = Cublas::load();
+  if (!library)
+    return tl::unexpected(library.error());
+  try {
+    const CurrentDevice current(context->index());
+    auto products = std::make_shared<CublasProducts>(*library, rows / fast_chunk * fast_chunk);
+    for (const auto& weight : weights) {
+      if (weight->dtype() != DType::bf16)
+        return fail(ErrorCode::unsupported,
+                    fmt::format("the fast path for prompts multiplies bf16, not {}",
+                                to_string(weight->dtype())),
+                    "give --dtype bf16, or leave --prefill out");
+      if (!products->add(*context, static_cast<const DeviceWeight&>(*weight).packed()))
+        return fail(ErrorCode::unsupported,
+                    fmt::format("on {} cuBLASLt's products of {} inputs and {} outputs do not "
+                                "repeat where their number of rows differs",
+                                context->name(), weight->inputs(), weight->outputs()),
+                    "leave --prefill out, or try another version of cuBLASLt");
+    }
+    return products;
+  } catch (const std::exception& e) {
+    context->examine();
+    return fail(
+        ErrorCode::unavailable,
+        fmt::format("{} cannot ready the fast path for prompts: {}", context->name(), e.what()),
+        "leave --prefill out");
+  }
+}
+
+Result<Version> cublas_version() {
+  return Cublas::load().map([](const Cublas& library) {
+    const int number = int(library.get_version());
+    return Version{number / 10000, number / 100 % 100};
+  });
+}
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,74 @@
+// Weights and rows as plain matrices, for cuBLASLt: a pass over memory each.
+#include "base/bf16.hpp"
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int pass_threads = 256;
+
+/// A thread for each 16 bytes of a tile, which blockIdx.y names: they are operand A as one lane of
+/// a matrix instruction holds it (ptx::multiply_add says what that is).
+__global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
+  const int piece = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int inputs = w.layout.padded_inputs();
+  const int step = piece / warp_lanes;
+  if (step * step_inputs >= inputs)
+    return;
+  const int tile = int(blockIdx.y);
+  const auto* packed =
+      reinterpret_cast<const uint4*>(w.data + std::size_t(tile) * w.layout.tile_bytes());
+  const uint4 held = packed[piece];
+  const int g = piece % warp_lanes / 4;
+  const int t = piece % 4;
+  const auto row = [&](int output) { // In pairs of inputs.
+    return out + std::size_t(tile * tile_outputs + output) * std::size_t(inputs / 2) +
+           std::size_t(step * step_inputs / 2);
+  };
+  row(g)[t] = held.x;
+  row(g + 8)[t] = held.y;
+  row(g)[t + 4] = held.z;
+  row(g + 8)[t + 4] = held.w;
+}
+
+/// Threads of a grid that cover columns in x and rows in y.
+__global__ void round_all(std::uint16_t* out, Tensor in) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  const int cols = plain_cols(in.cols);
+  if (column < cols)
+    out[std::size_t(row) * std::size_t(cols) + std::size_t(column)] =
+        base::to_bf16(column < in.cols ? in.row(row)[column] : 0.0f).bits;
+}
+
+__global__ void compare_all(std::int32_t* differ, Tensor a, Tensor b) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column < a.cols && std::bit_cast<std::uint32_t>(a.row(row)[column]) !=
+                             std::bit_cast<std::uint32_t>(b.row(row)[column]))
+    *differ = 1; // Whoever says so says the same.
+}
+
+dim3 grid_over(int cols, int rows) {
+  return {unsigned(divide_up(cols, pass_threads)), unsigned(rows), 1};
+}
+
+} // namespace
+
+cudaError_t unpack(cudaStream_t stream, std::byte* out, const PackedWeight& w) {
+  const int pieces = w.layout.padded_inputs() / step_inputs * warp_lanes;
+  return launch(stream, grid_over(pieces, w.layout.tiles()), pass_threads, 0, unpack_tiles,
+                reinterpret_cast<std::uint32_t*>(out), w);
+}
+
+cudaError_t round_rows(cudaStream_t stream, std::byte* out, Tensor in) {
+  return launch(stream, grid_over(plain_cols(in.cols), in.rows), pass_threads, 0, round_all,
+                reinterpret_cast<std::uint16_t*>(out), in);
+}
+
+cudaError_t compare(cudaStream_t stream, std::int32_t* differ, Tensor a, Tensor b) {
+  return launch(stream, grid_over(a.cols, a.rows), pass_threads, 0, compare_all, differ, a, b);
+}
+
+} // namespace paceline::gpu::cuda::kernels
