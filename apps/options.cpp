@@ -24,7 +24,7 @@ constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr double temperature_max = 100;
 constexpr double additive_penalty_max = 2;
 constexpr double repetition_penalty_max = 100;
-constexpr std::int64_t prefill_chunk_max = 65'536;
+constexpr std::int64_t prefill_chunk_max = 32'768;
 
 void add_truncations(CLI::App& app, Sampling& sampling) {
   app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")

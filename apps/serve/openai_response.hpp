@@ -53,8 +53,8 @@ private:
   boost::json::object usage(const std::vector<Choice>& choices) const;
   std::string event(boost::json::object choice) const;
   std::string opening(Choice& choice) const;
-  boost::json::object chunk(const Choice& choice, std::string_view text, boost::json::value logprobs,
-                            bool with_role) const;
+  boost::json::object chunk(const Choice& choice, std::string_view text,
+                            boost::json::value logprobs, bool with_role) const;
   boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
                               bool prompt) const;
   boost::json::object chat_logprobs(const std::vector<TokenLogprob>& tokens) const;
