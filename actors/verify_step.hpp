@@ -13,8 +13,8 @@ namespace paceline::actors {
 
 /// Judges windows row by row; then, for sequences whose whole window was accepted, the lookahead's
 /// first token if that position was bound when the pass ended (read once, before anything was
-/// judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns the chains over
-/// to what comes next, and hands both to `done` on the lane's thread.
+/// judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns the chains
+/// over to what comes next, and hands both to `done` on the lane's thread.
 class VerifyStep final : public gpu::Step {
 public:
   using Done = std::function<void(messages::Judged)>;
