@@ -75,11 +75,11 @@ TEST_CASE("configurations that contradict the weights or themselves are refused"
       {"num_key_value_heads", "4"}, {"vocab_size", "5000"},
       {"vocab_size", "1e99"},       {"max_position_embeddings", "0"},
       {"rms_norm_eps", "\"\""},     {"architectures", "[\"FortuneTellerForCausalLM\"]"}};
-  for (const auto& [key, value] : changes) {
-    CAPTURE(key);
-    CAPTURE(value);
+  for (const auto& change : changes) {
+    CAPTURE(change.first);
+    CAPTURE(change.second);
     const ModelCopy model("target");
-    model.set_config(key, value);
+    model.set_config(change.first, change.second);
     check_complaint(generate_with({"-m", model.path()}), 2);
   }
 }

@@ -107,7 +107,8 @@ TEST_CASE("an option that would change results is refused by name") {
       {"sliding_window", 4096},
       {"partial_rotary_factor", 0.5},
       {"quantization_config", json::object{}}};
-  for (const auto& [key, value] : cases) {
+  for (const auto& [name, value] : cases) {
+    const auto& key = name;
     CAPTURE(key);
     const auto refused = config_with(key, value);
     REQUIRE(!refused);
@@ -177,7 +178,9 @@ TEST_CASE("a value out of range or of another type is an error that names the fi
       {"attention_bias", "yes"},
       {"tie_word_embeddings", 1},
       {"hidden_act", 3}};
-  for (const auto& [key, value] : cases) {
+  for (const auto& [name, given] : cases) {
+    const auto& key = name;
+    const auto& value = given;
     CAPTURE(key);
     CAPTURE(json::serialize(value));
     const auto refused = config_with(key, value);

@@ -87,14 +87,15 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
   double worst_of[3] = {};
   for (const json::value& entry : test::reference_cases()) {
     const auto prompt = ids_of(entry.at("prompt"));
-    for (const auto& [name, expected] : entry.at("results").as_object()) {
+    for (const auto& [key, expected] : entry.at("results").as_object()) {
+      const std::string name = key;
       const gpu::DType dtype = dtype_of(name);
       const bool bf16 = dtype == gpu::DType::bf16;
       CAPTURE(std::string(entry.at("name").as_string()));
-      CAPTURE(std::string(name));
+      CAPTURE(name);
       const auto model = test::load_reference(entry.as_object(), dtype);
       REQUIRE_MESSAGE(model, model.error().text());
-      CHECK((*model)->info().dtype == std::string(name));
+      CHECK((*model)->info().dtype == name);
       test::Runner runner(*model, 16);
       const Rows logits = in_chunks(runner, prompt, int(prompt.size()), false);
       double worst = 0;

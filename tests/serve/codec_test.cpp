@@ -157,7 +157,8 @@ TEST_CASE("values of another type or out of range are refused by name") {
       {"speculation.verify", R"({"verify": "no"})"},
       {"speculation.depth", R"({"depth": 3})"},
   };
-  for (const auto& [name, value] : cases) {
+  for (const auto& [name, given] : cases) {
+    const char* value = given;
     CAPTURE(value);
     const std::string field = std::string(name).substr(0, std::string(name).find('.'));
     check_refused(completion("\"" + field + "\": " + value), name);

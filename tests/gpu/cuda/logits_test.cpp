@@ -59,7 +59,8 @@ TEST_CASE("a model of heads that no kernel takes is refused before its weights a
   const test::TemporaryFolder folder;
   test::link_all(test::demo("draft"), folder);
   const std::string config = test::read_file(test::demo("draft") + "/config.json");
-  for (const auto& [size, taken] : {std::pair("20", false), {"264", false}, {"24", true}}) {
+  for (const auto& [given, taken] : {std::pair("20", false), {"264", false}, {"24", true}}) {
+    const char* size = given;
     CAPTURE(size);
     std::string changed = config;
     const std::string field = "\"head_dim\": 32";
