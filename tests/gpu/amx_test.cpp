@@ -115,8 +115,8 @@ TEST_CASE("products on tiles agree with the oracle, and are the same bits in any
   const cpu::AmxKernels kernels;
   const Rig rig("scalar", 1);
   Random random(11);
-  for (const auto& [rows, inputs] : {std::pair(200, 96), std::pair(17, 33), std::pair(64, 384)}) {
-    const int outputs = rows;
+  for (const auto& [of, inputs] : {std::pair(200, 96), std::pair(17, 33), std::pair(64, 384)}) {
+    const int outputs = of;
     CAPTURE(outputs);
     const HostWeight host(DType::bf16, outputs, inputs, random);
     const auto weight = rig.device->pack({&host.matrix, 1}).value();
