@@ -1,7 +1,6 @@
 // Modes on simulated devices over a grid of acceptance, draft cost, window and batch: a line each,
 // for tools/placement_table.
 #include "paceline/engine.hpp"
-#include "sampling/theory.hpp"
 #include "tools/overlap_model.hpp"
 
 #include <algorithm>
@@ -14,7 +13,6 @@
 namespace {
 
 using namespace paceline;
-namespace theory = paceline::sampling::theory;
 
 constexpr double target_ms = 10;
 constexpr int windows = 8;
