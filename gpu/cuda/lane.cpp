@@ -51,8 +51,9 @@ int priority_of(const std::string& role) {
 
 } // namespace
 
-Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
-                                        FastProductsRef products, ThreadLaneOptions options) {
+Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
+                                        const std::string& role, FastProductsRef products,
+                                        ThreadLaneOptions options) {
   if (context->lost())
     return tl::unexpected(context->lost_error());
   FastPath fast{std::move(products), nullptr};

@@ -13,7 +13,8 @@ namespace paceline::gpu::cuda {
 /// The draft's stream has the highest priority, every other the lowest: a draft's kernels are small
 /// and many, and would stand in line behind each of the target's. An error of the GPU that stays
 /// retires the step, and every later one, as failed. products: null: linear_fast is refused.
-Result<std::unique_ptr<Lane>> open_lane(std::shared_ptr<Context> context, const std::string& role,
-                                        FastProductsRef products, ThreadLaneOptions options);
+Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
+                                        const std::string& role, FastProductsRef products,
+                                        ThreadLaneOptions options);
 
 } // namespace paceline::gpu::cuda

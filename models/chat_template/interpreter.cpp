@@ -73,14 +73,14 @@ private:
 
 } // namespace
 
-std::string Interpreter::run(const Template& followed, Members globals) {
+std::string Interpreter::run(const Template& followed, Members&& globals) {
   for (auto& [name, value] : globals)
     globals_.set(name, std::move(value));
   follow(followed.body, globals_);
   return std::move(out_);
 }
 
-Namespace* Interpreter::make_namespace(Members members) {
+Namespace* Interpreter::make_namespace(Members&& members) {
   budget_.spend(16 + members.size());
   Namespace& made = namespaces_.emplace_back();
   for (auto& [name, value] : members)

@@ -52,13 +52,13 @@ class Interpreter {
 public:
   explicit Interpreter(const std::tm& now) : now_(now) {}
 
-  std::string run(const Template& followed, Members globals);
+  std::string run(const Template& followed, Members&& globals);
   int line() const { return line_; } ///< That was followed last.
 
   // What functions, filters and tests need.
   Budget& budget() { return budget_; }
   const std::tm& now() const { return now_; }
-  Namespace* make_namespace(Members members);
+  Namespace* make_namespace(Members&& members);
   Value call(const Value& callee, Arguments arguments);
 
 private:
