@@ -40,7 +40,7 @@ std::uint16_t to_f16(float x) {
   const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   if (x == 0)
     return sign;
-  int exponent;
+  int exponent = 0;
   const float size = std::frexp(std::fabs(x), &exponent); // size * 2^exponent, size in [0.5, 1)
   const int unit = std::max(exponent - 11, -24);          // A half's last bit counts 2^unit.
   const auto steps = unsigned(std::nearbyint(std::ldexp(size, exponent - unit)));
