@@ -100,7 +100,7 @@ TEST_CASE("masses are whole numbers, the same for an element wherever it stands"
     }
     CHECK(sum == total);
     for (std::size_t i = 0; i < 200; ++i) {
-      float alone;
+      float alone = 0;
       row::masses(std::span(&x[i], 1), e, &alone);
       CHECK(alone == out[i]);
     }
