@@ -13,6 +13,8 @@ using namespace std::chrono_literals;
 inline constexpr int max_waiting_max = 65'536;
 /// Most sequences in one batch (EngineOptions::max_num_seqs).
 inline constexpr int max_num_seqs_max = 256;
+/// Most prompt tokens in one step (EngineOptions::prefill_chunk): a GPU's grid ends at 65,535 rows.
+inline constexpr int prefill_chunk_max = 32'768;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 /// Largest Sampling::choice; noise is keyed by 29 bits of it.

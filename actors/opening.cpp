@@ -63,7 +63,7 @@ Result<void> check(const EngineOptions& o) {
         check_range("--max-waiting", o.max_waiting, 0, limits::max_waiting_max),
         check_range("--fork-rows", o.fork_rows, 0, limits::fork_rows_max),
         check_range("--page-tokens", o.page_tokens, 1, 1024),
-        check_range("--prefill-chunk", o.prefill_chunk, 1, 32'768),
+        check_range("--prefill-chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
         check_range("--threads", o.threads, 0, gpu::limits::lane_threads_max),
         check_range("--window", o.window.value_or(1), 1, window_max)})
     if (!result)

@@ -24,7 +24,6 @@ constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr double temperature_max = 100;
 constexpr double additive_penalty_max = 2;
 constexpr double repetition_penalty_max = 100;
-constexpr std::int64_t prefill_chunk_max = 32'768;
 
 void add_truncations(CLI::App& app, Sampling& sampling) {
   app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
@@ -172,7 +171,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
       ->group(models_group);
   app.add_option("--prefill-chunk", engine.prefill_chunk, "Prompt tokens that one step reads")
       ->capture_default_str()
-      ->check(whole_number(1, prefill_chunk_max))
+      ->check(whole_number(1, actors::limits::prefill_chunk_max))
       ->type_name("N")
       ->group(models_group);
   const auto* mode = add_mode_option(app, engine);
