@@ -48,7 +48,7 @@ inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
 /// Streams are written to in beats of this, together: nobody sees events closer, and each write
 /// costs both sides a wake-up. First tokens do not wait. With more answers than `busy_answers`
 /// under way the beat slows down as they grow, up to the second.
-inline constexpr std::chrono::milliseconds write_beat = 2ms;
+inline constexpr std::chrono::milliseconds write_beat = 4ms;
 inline constexpr std::chrono::milliseconds write_beat_max = 16ms;
 inline constexpr int busy_answers = 8;
 /// Server-sent events written at once.

@@ -1,12 +1,16 @@
 // What faults and their supervision cost, on this machine: medians of ratios of runs taken in turn.
 //   fault_figures kills [N] | draft | step | supervision
+#include "models/enlarge.hpp"
+#include "models/model.hpp"
 #include "tests/fault/traffic.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 
 namespace {
@@ -88,10 +92,12 @@ void draft() {
 
 /// Seconds between a stream's deltas. With `dies` the draft is killed at the 20th, from the thread
 /// that delivers it, and only the round after the one that is under way then counts.
-std::vector<double> rounds(LiveEngine& engine, bool dies) {
+std::vector<double> rounds(LiveEngine& engine, bool dies, std::size_t requests) {
   constexpr std::size_t death = 20;
   std::vector<double> took;
-  for (const Request& request : live_requests(120)) {
+  auto asked = live_requests(120);
+  asked.resize(std::min(asked.size(), requests));
+  for (const Request& request : asked) {
     std::vector<Clock::time_point> times;
     const std::function<void()> shoot = dies ? engine.aim(Part::draft) : nullptr;
     auto answer = std::make_shared<LiveAnswer>([&](const Event& event) {
@@ -114,24 +120,41 @@ std::vector<double> rounds(LiveEngine& engine, bool dies) {
   return took;
 }
 
-void step(const char* device, const char* draft_device) {
-  const auto placed = [&](SpeculationMode mode) {
-    EngineOptions options = with(mode);
-    options.device = device;
-    options.draft_device = draft_device;
-    return options;
-  };
+/// The first of `requests`, each after the other, for plain decoding and for a draft that dies.
+void step(const char* what, EngineOptions options, std::size_t requests) {
   std::vector<double> ratios;
-  LiveEngine plain(placed(SpeculationMode::off));
+  std::vector<double> plain_rounds;
+  options.speculation = SpeculationMode::off;
+  LiveEngine plain(options);
+  options.speculation = SpeculationMode::automatic;
   for (int n = 0; n < repetitions; ++n) {
-    LiveEngine speculating(placed(SpeculationMode::automatic));
-    const double off = median(rounds(plain, false));
-    ratios.push_back(median(rounds(speculating, true)) / off);
+    LiveEngine speculating(options);
+    plain_rounds.push_back(median(rounds(plain, false, requests)));
+    ratios.push_back(median(rounds(speculating, true, requests)) / plain_rounds.back());
   }
-  std::printf("target on %s, draft on %s: the round after the draft's death over a plain one: %.3f "
-              "(%.3f to %.3f)\n",
-              device, draft_device, median(ratios), *std::ranges::min_element(ratios),
+  std::printf("%s: the round after the draft's death over a plain one of %.2f ms: %.3f (%.3f to "
+              "%.3f)\n",
+              what, 1e3 * median(plain_rounds), median(ratios), *std::ranges::min_element(ratios),
               *std::ranges::max_element(ratios));
+}
+
+void steps() {
+  EngineOptions options = live_options();
+  options.device = options.draft_device = "cpu";
+  step("demo pair, each on all cores", options, 16);
+  options.device = "cpu:0";
+  options.draft_device = "cpu:1";
+  step("demo pair, a core for each", options, 16);
+  const TemporaryFolder folder;
+  const auto made = models::resolve_model_path(options.target, "target").and_then([&](auto demo) {
+    return models::enlarge_checkpoint(demo, folder.path(), 350'000'000, nullptr);
+  });
+  if (!made)
+    throw std::runtime_error(made.error().text());
+  options.target = folder.path();
+  options.threads = 0;
+  options.device = options.draft_device = "cpu";
+  step("a target of 350m, each on all cores", options, 4);
 }
 
 void supervision() {
@@ -164,7 +187,7 @@ int main(int argc, char** argv) {
   if (is("draft"))
     draft();
   else if (is("step"))
-    step("cpu", "cpu"), step("cpu:0", "cpu:1");
+    steps();
   else if (is("supervision"))
     supervision();
   else

@@ -1,8 +1,7 @@
 // A folder of a test's own.
 #pragma once
 
-#include <doctest/doctest.h>
-
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +16,8 @@ class TemporaryFolder {
 public:
   TemporaryFolder() {
     path_ = (std::filesystem::temp_directory_path() / "paceline_test_XXXXXX").string();
-    REQUIRE(mkdtemp(path_.data()) != nullptr);
+    if (!mkdtemp(path_.data()))
+      throw std::system_error(errno, std::generic_category(), path_);
   }
   ~TemporaryFolder() {
     std::error_code ignored;
