@@ -8,10 +8,11 @@
 namespace paceline::sampling {
 namespace {
 
-constexpr double round_memory = 24;  // rounds that a mode's mean time is taken over
-constexpr double clear_lead = 1.03;  // a rate below this lead changes nothing
-constexpr double window_lead = 1.02; // the same for windows
-constexpr double least_lead = 1.01;  // below it forks are not worth their memory
+constexpr double round_memory = 24;        // rounds that a mode's mean time is taken over
+constexpr double clear_lead = 1.03;        // a rate below this lead changes nothing
+constexpr double window_lead = 1.02;       // the same for windows
+constexpr double fork_window_lead = 1.005; // a change of windows costs forks nothing
+constexpr double least_lead = 1.01;        // below it forks are not worth their memory
 constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
@@ -159,7 +160,8 @@ void SpeculationPolicy::choose_lookahead() {
     for (int window = 2; window <= options_.window_limit; ++window)
       if (fork_rate(odds, window) > fork_rate(odds, best))
         best = window;
-    if (fork_window_ > 0 && fork_rate(odds, best) < window_lead * fork_rate(odds, fork_window_))
+    if (fork_window_ > 0 &&
+        fork_rate(odds, best) < fork_window_lead * fork_rate(odds, fork_window_))
       best = fork_window_;
   }
   fork_window_ = best;
