@@ -100,17 +100,13 @@ public:
   int window() const override { return config_.window(); }
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
-    std::vector<std::shared_ptr<const gpu::Weight>> all;
-    for (const TransformerBlock& block : weights_.blocks)
-      all.insert(all.end(), {block.qkv, block.attention_out, block.gate_up, block.down});
+    auto all = block_weights();
     all.push_back(weights_.head);
     return all;
   }
 
   Result<void> prepare_fast_prefill(int rows) const override {
-    auto weights = step_weights();
-    weights.pop_back(); // The head gives logits.
-    return device_->prepare_fast_products(weights, rows);
+    return device_->prepare_fast_products(block_weights(), rows); // Prompts want no logits.
   }
 
   Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
@@ -192,6 +188,14 @@ public:
   }
 
 private:
+  /// Matrices that a step reads for every row.
+  std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const {
+    std::vector<std::shared_ptr<const gpu::Weight>> all;
+    for (const TransformerBlock& block : weights_.blocks)
+      all.insert(all.end(), {block.qkv, block.attention_out, block.gate_up, block.down});
+    return all;
+  }
+
   gpu::KvLayout layout(int page_tokens) const {
     return {config_.layers, config_.kv_heads, config_.head_dim, page_tokens,
             weights_.embedding->dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32};

@@ -271,11 +271,11 @@ std::string sampler_text(const std::vector<SamplerTime>& times) {
   return table.text();
 }
 
-std::string products_text(const StepTimes& steps) {
-  if (steps.no_products)
-    return "products beside cuBLASLt's: skipped: " + steps.no_products->text() + "\n";
+std::string products_text(const Result<std::vector<gpu::cuda::ProductTimes>>& products) {
+  if (!products)
+    return "products beside cuBLASLt's: skipped: " + products.error().text() + "\n";
   Table table({"product", "us", "cuBLASLt, us", "of its speed"});
-  for (const auto& product : steps.products)
+  for (const auto& product : *products)
     table.add({fmt::format("{} x {}, {} rows", product.outputs, product.inputs, product.rows),
                fmt::format("{:.1f}", 1e6 * product.ours),
                fmt::format("{:.1f}", 1e6 * product.cublas),
@@ -285,8 +285,8 @@ std::string products_text(const StepTimes& steps) {
 
 /// What was measured of the target's device itself.
 std::string device_text(const StepTimes& steps) {
-  if (steps.sampler.empty())
-    return products_text(steps) + "\n" + steps_text(steps) + "\n";
+  if (steps.products)
+    return products_text(*steps.products) + "\n" + steps_text(steps) + "\n";
   return machine_text(steps.machine) + "\n" + steps_text(steps) + "\n" +
          sampler_text(steps.sampler) + "\n";
 }
@@ -316,14 +316,16 @@ boost::json::object report_json(const BenchReport& report) {
   if (report.draft)
     object["draft"] = model_json(*report.draft);
   object["machine"] = {{"cores", report.cores}};
-  if (report.steps && !report.steps->sampler.empty()) {
+  if (report.steps && report.steps->products) {
+    const auto& products = *report.steps->products;
+    if (products)
+      object["products"] = products_json(*products);
+    else
+      object["products_skipped"] = products.error().text();
+  } else if (report.steps) {
     object["machine"] = machine_json(report.steps->machine);
     object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);
   }
-  if (report.steps && !report.steps->products.empty())
-    object["products"] = products_json(report.steps->products);
-  if (report.steps && report.steps->no_products)
-    object["products_skipped"] = report.steps->no_products->text();
   object["workload"] = {{"prompts", report.prompts},
                         {"max_tokens", report.max_tokens},
                         {"temperature", report.temperature},

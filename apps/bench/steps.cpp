@@ -153,16 +153,6 @@ Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times
   return {};
 }
 
-/// A GPU's products beside cuBLASLt's.
-void measure_products(const Solo& solo, StepTimes& times) {
-  auto products =
-      gpu::cuda::time_products(solo.device->name(), solo.model->step_weights(), product_rows);
-  if (products)
-    times.products = std::move(*products);
-  else
-    times.no_products = products.error();
-}
-
 Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) {
   auto solo = open_solo(info, "target", o);
   if (!solo)
@@ -173,7 +163,8 @@ Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) 
   if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
     return tl::unexpected(prefill.error());
   if (!solo->device->on_host()) {
-    measure_products(*solo, *times);
+    times->products =
+        gpu::cuda::time_products(solo->device->name(), solo->model->step_weights(), product_rows);
     return times;
   }
   auto machine = measure_machine(*solo->device, *solo->lane);

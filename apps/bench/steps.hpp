@@ -20,11 +20,10 @@ struct StepTimes {
   double weight_bytes = 0;          ///< That a target step of one row reads.
   double prefill_multiply_adds = 0; ///< Of that prefill; 0: not known.
 
-  MachineFigures machine;           ///< On the target's cores; elsewhere none.
+  MachineFigures machine;           ///< On the target's cores; on a GPU none.
   std::vector<SamplerTime> sampler; ///< The same.
-
-  std::vector<gpu::cuda::ProductTimes> products; ///< On a GPU, at 1 to 64 rows and at 512;
-  std::optional<Error> no_products;              ///< or why there are none.
+  /// Of a target on a GPU, at 1 to 64 rows and at 512.
+  std::optional<Result<std::vector<gpu::cuda::ProductTimes>>> products;
 
   /// Of a target step of `rows`, between the measured ones.
   double target_seconds(double rows) const;
