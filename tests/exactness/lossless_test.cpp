@@ -5,6 +5,7 @@
 #include "tests/support/effort.hpp"
 
 #include <doctest/doctest.h>
+#include <vector>
 
 using namespace paceline;
 using namespace paceline::testing;

@@ -2,8 +2,10 @@
 #include "tests/support/statistics.hpp"
 
 #include <array>
+#include <cmath>
 #include <doctest/doctest.h>
 #include <set>
+#include <vector>
 
 using namespace paceline::sampling;
 namespace testing = paceline::testing;

@@ -3,6 +3,7 @@
 #include "sampling/theory.hpp"
 #include "tests/support/statistics.hpp"
 
+#include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
 #include <random>

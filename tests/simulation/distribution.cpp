@@ -6,6 +6,7 @@
 #include <atomic>
 #include <fmt/format.h>
 #include <thread>
+#include <vector>
 
 namespace paceline::testing {
 namespace {
