@@ -1,5 +1,6 @@
 #include "tests/support/process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
@@ -38,9 +39,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 std::vector<std::string> environment_with(const std::vector<std::string>& extra) {
-  std::vector<std::string> all = extra; // the first of two equal names counts
-  for (char** entry = environ; *entry; ++entry)
-    all.emplace_back(*entry);
+  std::vector<std::string> all = extra;
+  for (char** entry = environ; *entry; ++entry) { // Of two equal names a shell may take either.
+    const std::string_view inherited = *entry;
+    const std::string_view name = inherited.substr(0, inherited.find('=') + 1);
+    if (std::none_of(extra.begin(), extra.end(),
+                     [&](const std::string& given) { return given.starts_with(name); }))
+      all.emplace_back(inherited);
+  }
   return all;
 }
 
