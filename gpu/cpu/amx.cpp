@@ -1,16 +1,16 @@
-// Products of bf16 weights on AMX tiles (Intel SDM volume 1, chapter 18); all else is the portable
-// family's. A tile product takes up to 16 rows at the price of one while weights come from memory,
-// and sums every row in the same order, so that verifying a window costs what one token costs.
+// Products of bf16 weights on AMX tiles; attention over bf16 is in amx_attention.cpp, and all else
+// is the portable family's. A tile product takes up to 16 rows at the price of one while weights
+// come from memory, and sums every row in the same order, so that verifying a window costs what one
+// token costs.
 #include "gpu/cpu/amx.hpp"
 
+#include "gpu/cpu/amx_tiles.hpp"
 #include "gpu/cpu/product_kernels.hpp"
-#include "gpu/cpu/target.hpp"
 
 #if defined(__x86_64__)
 
 #include <algorithm>
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,48 +39,13 @@ bool system_grants_amx() {
 } // namespace
 } // namespace paceline::gpu::cpu
 
-PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16")
+PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 
 namespace paceline::gpu::cpu {
 namespace {
 
-constexpr std::size_t tile_size = 1024; // 16 rows of 64 bytes.
-constexpr int tile_row = 64;
 /// How many input tiles ahead of the products their operands are asked for.
 constexpr int prefetch_tiles = 4;
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
-// GCC 12 does not tell its optimizer what the tile instructions read: what `memory` points to must
-// be written by here.
-inline void written(const void* memory) {
-  asm volatile("" ::"r"(memory) : "memory");
-}
-
-// Tiles 0 to 3 accumulate; 4 (and 5, where two blocks of rows are multiplied together) hold inputs,
-// the rest weights.
-void configure(int rows, int rows_of_second_block) {
-  TileConfig config;
-  for (int i = 0; i < 8; ++i) {
-    config.row_bytes[i] = tile_row;
-    config.rows[i] = 16;
-  }
-  const bool two = rows_of_second_block > 0;
-  const auto first = std::uint8_t(rows);
-  const auto second = std::uint8_t(two ? rows_of_second_block : rows);
-  config.rows[0] = config.rows[1] = config.rows[4] = first;
-  config.rows[2] = config.rows[3] = second;
-  if (two)
-    config.rows[5] = second;
-  written(&config);
-  _tile_loadconfig(&config);
-}
 
 struct Product {
   Tensor out;
@@ -97,7 +62,7 @@ struct Product {
 // Adds or copies the part of a finished tile that is wanted.
 void finish(const Product& p, const float* sums, int first_row, int rows, int tile) {
   const int first = tile * tile_outputs;
-  const auto wanted = __mmask16((1u << std::min(tile_outputs, p.w.outputs() - first)) - 1u);
+  const __mmask16 wanted = first_lanes(p.w.outputs() - first);
   for (int r = 0; r < rows; ++r) {
     float* out = p.out.row(first_row + r) + first;
     __m512 sum = _mm512_load_ps(sums + r * tile_outputs);
@@ -208,7 +173,7 @@ void square(const Product& p, int block, int rows_of_second, int tile) {
 
 void few_rows(const Product& p, int first, int last) {
   const int rows = p.out.rows;
-  configure(rows, 0);
+  configure_tiles(rows);
   for (; first + 4 <= last; first += 4)
     narrow<4>(p, 0, rows, first);
   if (last - first == 3)
@@ -227,15 +192,15 @@ void many_rows(const Product& p, int first, int last) {
   for (int tile = first; tile < last; tile += 2) {
     int block = 0;
     if (tile + 1 < last) {
-      configure(row_block, row_block);
+      configure_tiles(row_block, row_block);
       for (; block + 1 < blocks; block += 2) {
         if (rows_of(block + 1) != row_block)
-          configure(row_block, rows_of(block + 1));
+          configure_tiles(row_block, rows_of(block + 1));
         square(p, block, rows_of(block + 1), tile);
       }
     }
     for (; block < blocks; ++block) {
-      configure(rows_of(block), 0);
+      configure_tiles(rows_of(block));
       if (tile + 1 < last)
         narrow<2>(p, block, rows_of(block), tile);
       else
@@ -244,24 +209,12 @@ void many_rows(const Product& p, int first, int last) {
   }
 }
 
-// One row of inputs, rounded to bf16, into its place in every input tile.
-void stage_row(std::byte* to, const float* in, int inputs, int padded) {
-  for (int i = 0; i < padded; i += tile_inputs, to += tile_size) {
-    const auto mask = [&](int first) {
-      return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
-    };
-    const __m512 low = _mm512_maskz_loadu_ps(mask(i), in + i);
-    const __m512 high = _mm512_maskz_loadu_ps(mask(i + 16), in + i + 16);
-    _mm512_store_si512(to, __m512i(_mm512_cvtne2ps_pbh(high, low)));
-  }
-}
-
 class AmxKernels final : public ProductKernels {
 public:
   const char* name() const override { return "amx"; }
 
   double multiply_adds(int rounds) const override {
-    configure(row_block, 0);
+    configure_tiles(row_block);
     alignas(64) std::byte zeros[tile_size] = {};
     written(zeros);
     _tile_loadd(4, zeros, tile_row);
@@ -291,7 +244,7 @@ public:
     for (int r = first; r < last; ++r)
       stage_row(staged + std::size_t(r / row_block) * block_bytes +
                     std::size_t(r % row_block) * tile_row,
-                in.row(r), in.cols, w.padded_inputs());
+                in.row(r), in.cols);
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
@@ -305,6 +258,13 @@ public:
     else
       many_rows(product, first, last);
     _tile_release();
+  }
+
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    if (kv.dtype != DType::bf16)
+      return portable_.attend(out, q, positions, options, kv, scratch);
+    attend_on_tiles(out, q, positions, options, kv, scratch);
   }
 };
 

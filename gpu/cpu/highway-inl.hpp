@@ -8,6 +8,7 @@
 #define PACELINE_GPU_CPU_HIGHWAY_INL_HPP
 #endif
 
+#include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/kernels.hpp"
 
 #include <algorithm>
@@ -23,8 +24,9 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 /// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add);
-void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-            const KvHead& kv, std::vector<float>& scratch);
+void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+            const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
+WeighBlock weigh_block; // See highway.hpp.
 
 #if HWY_TARGET != HWY_SCALAR
 
@@ -95,6 +97,17 @@ HWY_INLINE V16 max(const V16& a, const V16& b) {
 }
 HWY_INLINE V16 exp(const V16& x) {
   return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
+}
+/// To bf16 and back, to nearest even; NaN stays NaN.
+HWY_INLINE V16 round_bf16(const V16& x) {
+  return each([&](int i) INLINED {
+    const hn::RebindToUnsigned<D> u;
+    const auto bits = hn::BitCast(u, x.part[i]);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
+    const auto rounded =
+        hn::And(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu))), hn::Set(u, 0xFFFF0000u));
+    return hn::IfThenElse(hn::Eq(x.part[i], x.part[i]), hn::BitCast(D(), rounded), x.part[i]);
+  });
 }
 /// cap * tanh(x / cap)
 HWY_INLINE V16 soft_capped(const V16& x, float cap) {

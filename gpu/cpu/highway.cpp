@@ -26,20 +26,11 @@ const Kernels* best_kernels() {
 const Kernels* named_kernels() {
   return &scalar_kernels();
 }
+WeighBlock* best_weigh_block() {
+  return nullptr;
+}
 
 #else
-
-/// To bf16 and back, to nearest even; NaN stays NaN.
-HWY_INLINE V16 round_bf16(const V16& x) {
-  return each([&](int i) INLINED {
-    const hn::RebindToUnsigned<D> u;
-    const auto bits = hn::BitCast(u, x.part[i]);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1u));
-    const auto rounded =
-        hn::And(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFFu))), hn::Set(u, 0xFFFF0000u));
-    return hn::IfThenElse(hn::Eq(x.part[i], x.part[i]), hn::BitCast(D(), rounded), x.part[i]);
-  });
-}
 
 /// out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i]
 template <class F>
@@ -123,9 +114,9 @@ public:
     }
   }
 
-  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-              const KvHead& kv, std::vector<float>& scratch) const override {
-    HWY_NAMESPACE::attend(out, q, heads, options, position, kv, scratch);
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    HWY_NAMESPACE::attend(out, q, positions, options, kv, scratch);
   }
 
   void gate(float* out, const float* gate, const float* up, int n,
@@ -164,6 +155,10 @@ const Kernels* named_kernels() {
   return &kernels;
 }
 
+WeighBlock* best_weigh_block() {
+  return &weigh_block;
+}
+
 #endif // HWY_SCALAR
 
 } // namespace paceline::gpu::cpu::HWY_NAMESPACE
@@ -174,6 +169,11 @@ namespace paceline::gpu::cpu {
 
 HWY_EXPORT(best_kernels);
 HWY_EXPORT(named_kernels);
+HWY_EXPORT(best_weigh_block);
+
+WeighBlock* highway_weigh_block() {
+  return HWY_DYNAMIC_DISPATCH(best_weigh_block)();
+}
 
 const Kernels& highway_kernels() {
   return *HWY_DYNAMIC_DISPATCH(best_kernels)();

@@ -71,9 +71,11 @@ HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at
   });
 }
 
-/// out += probabilities * values, for Chunks * 16 dimensions from `d` on.
+/// out += probabilities * values, for Chunks * 16 dimensions from `d` on. What lies in the slots
+/// before key `hidden` of the block and after the last may be anything.
 template <class Read, int Q, int Chunks>
-HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int d) {
+HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int hidden,
+                                int d) {
   const std::size_t row = std::size_t(s.dim) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
   repeat<Q>([&](auto i) INLINED {
@@ -93,9 +95,10 @@ HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count,
       repeat<Chunks>([&](auto c) INLINED {
         rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
       });
-      accumulate(run->first + j);
+      if (run->first + j >= hidden)
+        accumulate(run->first + j);
       if (j + 1 == run->count)
-        break; // What lies in the slot after the last key is anybody's.
+        break;
       repeat<Chunks>([&](auto c) INLINED {
         rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
       });
@@ -107,37 +110,39 @@ HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count,
   });
 }
 
-/// Running softmax (Milakov and Gimelshein 2018) of one query.
-struct Softmax {
-  float highest = -std::numeric_limits<float>::infinity();
-  float total = 0;
-
-  /// Scores of a block become weights, those before `hidden` zero; returns what earlier sums must
-  /// be multiplied with.
-  HWY_INLINE float block(float* row, int hidden, int keys, float soft_cap) {
-    constexpr float never = -std::numeric_limits<float>::infinity();
-    const int padded = (keys + 15) / 16 * 16;
-    for (int j = 0; soft_cap > 0 && j < padded; j += 16)
-      store(soft_capped(load(row + j), soft_cap), row + j);
-    std::fill(row, row + hidden, never);
-    std::fill(row + keys, row + padded, never);
-    V16 top = load(row);
-    for (int j = 16; j < padded; j += 16)
-      top = cpu::HWY_NAMESPACE::max(top, load(row + j));
-    const float now = std::max(highest, cpu::HWY_NAMESPACE::highest(top));
-    const V16 shift = splat(-now);
-    V16 sums = splat(0);
-    for (int j = 0; j < padded; j += 16) {
-      const V16 weight = exp(add(load(row + j), shift));
-      store(weight, row + j);
-      sums = add(sums, weight);
-    }
-    const float factor = hn::GetLane(hn::Exp(D(), hn::Set(D(), highest - now)));
-    total = total * factor + sum(sums);
-    highest = now;
-    return factor;
-  }
+struct AsItIs {
+  HWY_INLINE V16 operator()(const V16& x) const { return x; }
 };
+struct RoundedBf16 {
+  HWY_INLINE V16 operator()(const V16& x) const { return round_bf16(x); }
+};
+
+/// Scores [begin, end) of `count` (a multiple of 16) become weights, the others 0; returns what
+/// earlier sums must be multiplied with.
+template <class Rounding>
+HWY_INLINE float weigh(Softmax& softmax, float* row, int begin, int end, int count, float soft_cap,
+                       const Rounding& rounded) {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  for (int j = 0; soft_cap > 0 && j < count; j += 16)
+    store(soft_capped(load(row + j), soft_cap), row + j);
+  std::fill(row, row + begin, never);
+  std::fill(row + end, row + count, never);
+  V16 top = load(row);
+  for (int j = 16; j < count; j += 16)
+    top = cpu::HWY_NAMESPACE::max(top, load(row + j));
+  const float now = std::max(softmax.highest, cpu::HWY_NAMESPACE::highest(top));
+  const V16 shift = splat(-now);
+  V16 sums = splat(0);
+  for (int j = 0; j < count; j += 16) {
+    const V16 weight = rounded(exp(add(load(row + j), shift)));
+    store(weight, row + j);
+    sums = add(sums, weight);
+  }
+  const float factor = hn::GetLane(hn::Exp(D(), hn::Set(D(), softmax.highest - now)));
+  softmax.total = softmax.total * factor + sum(sums);
+  softmax.highest = now;
+  return factor;
+}
 
 /// The pages that keys [first, first + count) lie in.
 HWY_INLINE int runs_of_block(const KvHead& kv, int first, int count, KeyRun* runs) {
@@ -197,20 +202,20 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
         scores<Read, Q, 1>(s, run.keys, run.slot + j, run.first + j);
     }
     for (int i = 0; i < Q; ++i) {
-      const V16 factor =
-          splat(softmax[i].block(probabilities + i * key_block, hidden, count, sight.soft_cap));
+      const V16 factor = splat(weigh(softmax[i], probabilities + i * key_block, hidden, count,
+                                     (count + 15) / 16 * 16, sight.soft_cap, AsItIs()));
       for (int d = 0; d < kv.head_dim; d += 16)
         store(mul(load(out + i * kv.head_dim + d), factor), out + i * kv.head_dim + d);
     }
-    const int unread = hidden / 2 * 2; // Values that are not seen may be anything.
+    const int unread = hidden / 2 * 2;
     runs[0].slot += unread;
     runs[0].first += unread;
     runs[0].count -= unread;
     int d = 0;
     for (; d + 16 * chunks_together <= kv.head_dim; d += 16 * chunks_together)
-      weighted_values<Read, Q, chunks_together>(s, runs, pages, d);
+      weighted_values<Read, Q, chunks_together>(s, runs, pages, hidden, d);
     for (; d < kv.head_dim; d += 16)
-      weighted_values<Read, Q, 1>(s, runs, pages, d);
+      weighted_values<Read, Q, 1>(s, runs, pages, hidden, d);
   }
   for (int i = 0; i < Q; ++i) {
     const V16 factor = splat(1 / softmax[i].total);
@@ -229,29 +234,44 @@ HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, const
   attend_queries<Read, Q>(out, scaled, sight, kv, probabilities, gathered);
 }
 
-} // namespace
-
-void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-            const KvHead& kv, std::vector<float>& scratch) {
-  if (kv.head_dim % 16 != 0)
-    return scalar_kernels().attend(out, q, heads, options, position, kv, scratch);
+/// The heads of one row. scratch: scaled queries, probabilities and gathered keys.
+HWY_INLINE void attend_row(float* out, const float* q, int heads, const AttentionOptions& options,
+                           int position, const KvHead& kv, float* scratch) {
   const Sight sight{options.first_seen(position), position + 1, options.soft_cap};
   const int dim = kv.head_dim;
-  const auto width = std::size_t(dim);
-  scratch.resize(queries_together * (width + key_block) + width * key_block);
-  float* scaled = scratch.data();
-  float* probabilities = scaled + queries_together * dim;
+  float* probabilities = scratch + queries_together * dim;
   auto* gathered = reinterpret_cast<std::byte*>(probabilities + queries_together * key_block);
   for (int h = 0; h < heads;) {
     const int together = std::min(queries_together, heads - h);
     for (int i = 0; i < together * dim; i += 16)
-      store(mul(load(q + h * dim + i), splat(options.scale)), scaled + i);
+      store(mul(load(q + h * dim + i), splat(options.scale)), scratch + i);
     if (kv.dtype == DType::bf16)
-      attend_up_to<ReadBf16>(together, out + h * dim, scaled, sight, kv, probabilities, gathered);
+      attend_up_to<ReadBf16>(together, out + h * dim, scratch, sight, kv, probabilities, gathered);
     else
-      attend_up_to<ReadF32>(together, out + h * dim, scaled, sight, kv, probabilities, gathered);
+      attend_up_to<ReadF32>(together, out + h * dim, scratch, sight, kv, probabilities, gathered);
     h += together;
   }
+}
+
+} // namespace
+
+void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+            const AttentionOptions& options, const KvHead& kv, Scratch& scratch) {
+  if (kv.head_dim % 16 != 0)
+    return scalar_kernels().attend(out, q, positions, options, kv, scratch);
+  const auto width = std::size_t(kv.head_dim);
+  const std::size_t floats = queries_together * (width + key_block) + width * key_block;
+  auto* memory = reinterpret_cast<float*>(scratch.at_least(floats * sizeof(float)));
+  for (int r = 0; r < out.rows; ++r)
+    attend_row(out.row(r), q.row(r), out.cols / kv.head_dim, options, positions[std::size_t(r)], kv,
+               memory);
+}
+
+float weigh_block(Softmax& softmax, float* scores, int begin, int end,
+                  const AttentionOptions& options) {
+  for (int j = 0; j < key_block; j += 16)
+    store(mul(load(scores + j), splat(options.scale)), scores + j);
+  return weigh(softmax, scores, begin, end, key_block, options.soft_cap, RoundedBf16());
 }
 
 #endif // HWY_SCALAR

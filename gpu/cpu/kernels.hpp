@@ -7,6 +7,7 @@
 // begins), so the division of the work, the rows beside and the page size leave no mark.
 #pragma once
 
+#include "gpu/cpu/memory.hpp"
 #include "gpu/cpu/weight.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
@@ -16,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -66,10 +66,11 @@ public:
                         float epsilon) const = 0;
   /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
   virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
-  /// Attention of `heads` query heads of the row at `position`, which share `kv`, over what it
-  /// sees. out, q: [heads, head_dim], dense.
-  virtual void attend(float* out, const float* q, int heads, const AttentionOptions& options,
-                      int position, const KvHead& kv, std::vector<float>& scratch) const = 0;
+  /// Attention of one sequence's rows at `positions` (ascending) over what each of them sees.
+  /// out, q: [rows, heads * head_dim]; the heads are some that share `kv`.
+  virtual void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+                      const AttentionOptions& options, const KvHead& kv,
+                      Scratch& scratch) const = 0;
   /// out[i] = activation(gate[i]) * up[i]
   virtual void gate(float* out, const float* gate, const float* up, int n,
                     Activation activation) const = 0;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -110,6 +111,17 @@ Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes) {
     return too_little(bytes);
   std::memset(data, 0, rounded);
   return std::make_shared<SmallBuffer>(data, bytes);
+}
+
+std::byte* Scratch::at_least(std::size_t bytes) {
+  if (!buffer_ || buffer_->size() < bytes) {
+    buffer_.reset();
+    auto grown = allocate_host(bytes + bytes / 2);
+    if (!grown)
+      throw std::bad_alloc();
+    buffer_ = std::move(*grown);
+  }
+  return buffer_->data();
 }
 
 } // namespace paceline::gpu::cpu

@@ -17,4 +17,13 @@ DeviceMemory host_memory();
 /// Pages become resident when they are first written.
 Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes);
 
+/// Grows, never shrinks; contents are lost when it grows. 64-byte aligned.
+class Scratch {
+public:
+  std::byte* at_least(std::size_t bytes);
+
+private:
+  std::shared_ptr<Buffer> buffer_;
+};
+
 } // namespace paceline::gpu::cpu

@@ -1,12 +1,9 @@
 #include "gpu/cpu/operations.hpp"
 
-#include "gpu/cpu/memory.hpp"
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <functional>
-#include <new>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -46,18 +43,14 @@ KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int h
           layout.dtype};
 }
 
-} // namespace
-
-std::byte* Scratch::at_least(std::size_t bytes) {
-  if (!buffer_ || buffer_->size() < bytes) {
-    buffer_.reset();
-    auto grown = allocate_host(bytes + bytes / 2);
-    if (!grown)
-      throw std::bad_alloc();
-    buffer_ = std::move(*grown);
-  }
-  return buffer_->data();
+/// How many rows from `first` on are its sequence's.
+int rows_of_sequence(const RowMap& rows, int first) {
+  const auto begin = rows.sequence.begin() + first;
+  const auto other = [&](std::int32_t sequence) { return sequence != *begin; };
+  return int(std::find_if(begin, rows.sequence.end(), other) - begin);
 }
+
+} // namespace
 
 std::pair<int, int> TileQueue::take(int tiles, int ranks, int least) {
   int first = next_.load(std::memory_order_relaxed);
@@ -190,22 +183,48 @@ void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, con
 
 void CpuOperations::attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                               const RowMap& rows, const KvLayer& cache) {
-  const int dim = cache.layout.head_dim;
-  const int group = heads / cache.layout.kv_heads;
-  assert(out.rows == rows.rows() && out.cols == heads * dim && heads % cache.layout.kv_heads == 0);
-  const Share items = share(out.rows * heads);
-  for (int item = items.begin; item < items.end;) {
-    const int r = item / heads;
-    const int head = item % heads;
-    // The heads that follow in this share and read the same keys.
-    const int together = std::min(group - head % group, items.end - item);
-    const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
-    team_.kernels.attend(out.row(r) + head * dim, qkv.row(r) + head * dim, together, options,
-                         rows.position[std::size_t(r)], kv_head(cache, pages, head / group),
-                         attention_scratch_);
-    item += together;
+  const KvLayout& layout = cache.layout;
+  const int group = heads / layout.kv_heads;
+  const int columns = group * layout.head_dim;
+  assert(out.rows == rows.rows() && out.cols == heads * layout.head_dim &&
+         heads % layout.kv_heads == 0);
+  const Share mine = share(out.rows * heads);
+  // Counted sequence by sequence and in it kv head by kv head: what reads the same keys follows
+  // one another, and in a prompt every rank has early rows and late ones, which read more.
+  int begin = 0;
+  for (int first = 0, count = 0; first < out.rows; first += count) {
+    const int sequence = rows.sequence[std::size_t(first)];
+    count = rows_of_sequence(rows, first);
+    const auto positions = std::span(rows.position).subspan(std::size_t(first), std::size_t(count));
+    for (int head = 0; head < layout.kv_heads; ++head, begin += count * group) {
+      const Share here{std::max(mine.begin - begin, 0), std::min(mine.end - begin, count * group)};
+      if (here.begin < here.end)
+        attend(out.slice(first, count).columns(head * columns, columns),
+               qkv.slice(first, count).columns(head * columns, columns), here, positions, options,
+               kv_head(cache, rows.pages[std::size_t(sequence)], head));
+    }
   }
   barrier();
+}
+
+void CpuOperations::attend(Tensor out, Tensor q, Share heads,
+                           std::span<const std::int32_t> positions, const AttentionOptions& options,
+                           const KvHead& kv) {
+  const int group = out.cols / kv.head_dim;
+  for (int at = heads.begin, count = 0; at < heads.end; at += count) {
+    const int row = at / group;
+    const int head = at % group;
+    const int whole_rows = head == 0 ? (heads.end - at) / group : 0;
+    const int height = std::max(whole_rows, 1);
+    const int width = whole_rows > 0 ? group : std::min(group - head, heads.end - at);
+    count = height * width;
+    const auto part = [&](Tensor t) {
+      return t.slice(row, height).columns(head * kv.head_dim, width * kv.head_dim);
+    };
+    team_.kernels.attend(part(out), part(q),
+                         positions.subspan(std::size_t(row), std::size_t(height)), options, kv,
+                         attention_scratch_);
+  }
 }
 
 void CpuOperations::gate(Tensor out, Tensor in, Activation activation) {

@@ -13,15 +13,6 @@
 
 namespace paceline::gpu::cpu {
 
-/// Grows, never shrinks; contents are lost when it grows. 64-byte aligned.
-class Scratch {
-public:
-  std::byte* at_least(std::size_t bytes);
-
-private:
-  std::shared_ptr<Buffer> buffer_;
-};
-
 /// The rows of one `verify`, divided among the ranks.
 struct Judging {
   struct Item {
@@ -105,6 +96,10 @@ private:
   Share share(int items) const;
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
+  /// Of a sequence's heads that share `kv`, counted row by row, those that are this rank's: whole
+  /// rows together, the rest of a row before and behind them.
+  void attend(Tensor out, Tensor q, Share heads, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv);
   void propose_one(ProposeTask& task);
   void judge_row(VerifyTask& task, Judging::Item& item);
   bool warp_row(VerifyTask& task, int row);
@@ -114,7 +109,7 @@ private:
   const int rank_;
   std::size_t products_ = 0; ///< In this region.
   Scratch staged_;
-  std::vector<float> attention_scratch_;
+  Scratch attention_scratch_;
   std::vector<float> normed_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;

@@ -1,4 +1,5 @@
-// A family that brings its own products of bf16 weights: all else is the portable family's.
+// A family that brings its own products of bf16 weights: all else is the portable family's, unless
+// it says otherwise.
 #pragma once
 
 #include "gpu/cpu/highway.hpp"
@@ -16,9 +17,9 @@ public:
   void rotate(float* head, const float* cos, const float* sin, int half) const override {
     portable_.rotate(head, cos, sin, half);
   }
-  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-              const KvHead& kv, std::vector<float>& scratch) const override {
-    portable_.attend(out, q, heads, options, position, kv, scratch);
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    portable_.attend(out, q, positions, options, kv, scratch);
   }
   void gate(float* out, const float* gate, const float* up, int n,
             Activation activation) const override {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -111,10 +112,12 @@ public:
     }
   }
 
-  void attend(float* out, const float* q, int heads, const AttentionOptions& options, int position,
-              const KvHead& kv, std::vector<float>& scratch) const override {
-    for (int h = 0; h < heads; ++h)
-      attend_one(out + h * kv.head_dim, q + h * kv.head_dim, options, position, kv, scratch);
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    for (int r = 0; r < out.rows; ++r)
+      for (int first = 0; first < out.cols; first += kv.head_dim)
+        attend_one(out.row(r) + first, q.row(r) + first, options, positions[std::size_t(r)], kv,
+                   scratch);
   }
 
   void gate(float* out, const float* gate, const float* up, int n,
@@ -134,9 +137,11 @@ public:
 
 private:
   static void attend_one(float* out, const float* q, const AttentionOptions& options, int position,
-                         const KvHead& kv, std::vector<float>& scores) {
+                         const KvHead& kv, Scratch& scratch) {
     const int first = options.first_seen(position);
-    scores.assign(std::size_t(position + 1 - first), 0);
+    const auto seen = std::size_t(position + 1 - first);
+    const std::span scores(reinterpret_cast<float*>(scratch.at_least(seen * sizeof(float))), seen);
+    std::fill(scores.begin(), scores.end(), 0.0f);
     float highest = -std::numeric_limits<float>::infinity();
     for (int j = first; j <= position; ++j) {
       float& score = scores[std::size_t(j - first)];

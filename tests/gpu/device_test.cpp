@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 
 using namespace paceline;
@@ -92,6 +95,23 @@ TEST_CASE("PACELINE_CPU chooses a kernel family and refuses names it does not kn
   unsetenv("PACELINE_CPU");
   CHECK(cpu()->kernel() != "scalar");
 }
+
+#if defined(__linux__)
+TEST_CASE("tiles are taken only where the system says that the processor has them") {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto has = [&](const char* flag) { return text.find(flag) != std::string::npos; };
+  if (has(" amx_tile") && has(" amx_bf16") && has(" avx512_bf16"))
+    return; // Whether the process may use them is another matter.
+  setenv("PACELINE_CPU", "amx", 1);
+  const auto refused = open_device("cpu", options());
+  unsetenv("PACELINE_CPU");
+  REQUIRE(!refused);
+  CHECK(refused.error().message == "PACELINE_CPU=amx names no kernel family of this machine");
+  CHECK(refused.error().hint.find("amx") == std::string::npos);
+  CHECK(cpu()->kernel() != "amx");
+}
+#endif
 
 TEST_CASE("a device's name lists its cores, and a simulated one names its profile") {
   CHECK(cpu()->name().starts_with("cpu:0"));

@@ -1,0 +1,83 @@
+// What products and attention on AMX tiles share (Intel SDM volume 1, chapter 18).
+#pragma once
+
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/cpu/target.hpp"
+
+#if defined(__x86_64__)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+#include <span>
+
+#define PACELINE_AMX_TARGET "avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16"
+
+namespace paceline::gpu::cpu {
+
+inline constexpr std::size_t tile_size = 1024; ///< 16 rows
+inline constexpr int tile_row = 64;            ///< of 64 bytes.
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+/// GCC 12 does not tell its optimizer what the tile instructions read: what `memory` points to must
+/// be written by here.
+inline void written(const void* memory) {
+  asm volatile("" ::"r"(memory) : "memory");
+}
+
+/// Kernels::attend over a cache of bf16.
+void attend_on_tiles(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+                     const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
+
+} // namespace paceline::gpu::cpu
+
+PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
+
+namespace paceline::gpu::cpu {
+
+/// Tiles 0 to 3 accumulate; 4 (and 5, where two blocks of rows are multiplied together) hold
+/// inputs, the rest what they are multiplied with.
+inline void configure_tiles(int rows, int rows_of_second_block = 0) {
+  TileConfig config;
+  for (int i = 0; i < 8; ++i) {
+    config.row_bytes[i] = tile_row;
+    config.rows[i] = 16;
+  }
+  const bool two = rows_of_second_block > 0;
+  const auto first = std::uint8_t(rows);
+  const auto second = std::uint8_t(two ? rows_of_second_block : rows);
+  config.rows[0] = config.rows[1] = config.rows[4] = first;
+  config.rows[2] = config.rows[3] = second;
+  if (two)
+    config.rows[5] = second;
+  written(&config);
+  _tile_loadconfig(&config);
+}
+
+/// The first `count` of 16 lanes.
+inline __mmask16 first_lanes(int count) {
+  return __mmask16((1u << std::clamp(count, 0, 16)) - 1u);
+}
+
+/// One row of inputs, rounded to bf16, into its place in every input tile; zeros fill up the last.
+inline void stage_row(std::byte* to, const float* in, int inputs) {
+  for (int i = 0; i < inputs; i += tile_inputs, to += tile_size) {
+    const __m512 low = _mm512_maskz_loadu_ps(first_lanes(inputs - i), in + i);
+    const __m512 high = _mm512_maskz_loadu_ps(first_lanes(inputs - i - 16), in + i + 16);
+    _mm512_store_si512(to, __m512i(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
+} // namespace paceline::gpu::cpu
+
+PACELINE_TARGET_END
+
+#endif
