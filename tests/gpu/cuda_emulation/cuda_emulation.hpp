@@ -23,7 +23,8 @@ struct Options {
   int driver_version = 13000;                ///< 0: no driver is installed.
   int capability_major = 9;
   int capability_minor = 0;
-  unsigned seed = 1; ///< Of orders of execution; every launch draws its own from it.
+  bool graphs = true; ///< Whether any can be instantiated.
+  unsigned seed = 1;  ///< Of orders of execution; every launch draws its own from it.
   std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };
 
@@ -36,8 +37,12 @@ void lose(int device);
 /// What a kernel did that the hardware leaves undefined; empty: nothing since the last reset.
 std::string violation();
 
-/// Kernels launched so far, on all devices.
+/// Kernels launched so far one by one, on all devices.
 std::size_t launches();
+
+/// Graphs made so far, and launched.
+std::size_t graphs_made();
+std::size_t graph_launches();
 
 /// Calls so far that allocated memory, of a device or pinned.
 std::size_t allocations();

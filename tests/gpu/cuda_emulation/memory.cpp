@@ -40,6 +40,8 @@ std::uintptr_t address(const void* p) {
 
 cudaError_t allocate(void** to, std::size_t bytes, int device) {
   *to = nullptr;
+  if (const cudaError_t error = no_capture())
+    return error;
   if (bytes == 0)
     return cudaSuccess;
   std::size_t total = 0;
@@ -63,6 +65,8 @@ cudaError_t allocate(void** to, std::size_t bytes, int device) {
 }
 
 cudaError_t release(void* p) {
+  if (const cudaError_t error = no_capture())
+    return error;
   if (!p)
     return cudaSuccess;
   Memory& m = memory();
@@ -226,6 +230,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const Kind source = kind_of(from, bytes);
   if (!fits(kind, target, source))
     return remember(cudaErrorInvalidValue);
+  if (source == Kind::pageable || target == Kind::pageable)
+    if (const cudaError_t error = no_capture())
+      return error;
   if (source == Kind::pageable) { // Read before the call returns.
     std::vector<std::byte> copy(bytes);
     std::memcpy(copy.data(), from, bytes);
