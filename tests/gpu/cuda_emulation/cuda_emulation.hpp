@@ -44,6 +44,10 @@ std::size_t launches();
 std::size_t graphs_made();
 std::size_t graph_launches();
 
+/// What a profiler was told since this was last called: "THREAD: DOMAIN NAME ROWS" where a range
+/// begins and "THREAD: end" where it ends, a blank more for each range that it is in.
+std::vector<std::string> take_marks();
+
 /// Calls so far that allocated memory, of a device or pinned.
 std::size_t allocations();
 
