@@ -268,7 +268,7 @@ struct ProposeRow {
   std::uint32_t attempt = 0;
   std::int32_t guesses_wanted = 0;
   float* q = nullptr; ///< [q_size], where others read the row, zeros behind it; null: nowhere.
-                      ///< May be the row's own probabilities.
+                      ///< May be the row's own probabilities; is only written.
   int q_size = 0;     ///< Less than the row's: as long as that.
 };
 /// rows, results: [count]

@@ -139,16 +139,18 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
     return;
   RowScratch scratch;
   std::vector<SentTask> sent;
+  std::vector<float*> homes; // Of rows that may be worked out in their place: of this GPU's memory.
   for (const ProposeTask& task : tasks) {
     sent.push_back(send(*task.warping, task.history));
-    scratch.want(sent.back(), std::size_t(task.vocabulary), !task.q);
+    homes.push_back(task.q && context_->holds(task.q) ? task.q : nullptr);
+    scratch.want(sent.back(), std::size_t(task.vocabulary), !homes.back());
   }
   scratch.allocate(row_memory_);
   const auto rows = arguments_.take<kernels::ProposeRow>(tasks.size());
   const auto results = arguments_.take<kernels::ProposeResult>(tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const ProposeTask& task = tasks[i];
-    rows[i] = {scratch.row(sent[i], task.logits, task.vocabulary, task.q),
+    rows[i] = {scratch.row(sent[i], task.logits, task.vocabulary, homes[i]),
                rule_of(task.rule),
                noise_of(task.noise),
                task.position,

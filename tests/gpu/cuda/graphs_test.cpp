@@ -265,7 +265,7 @@ TEST_CASE("an engine's rounds are graphs once it has seen them") {
   const Gpus gpus(1);
   EngineOptions options = paceline::testing::small_on("cuda:0");
   Request request = paceline::testing::requests()[0];
-  request.max_tokens = 30;
+  request.max_tokens = 20;
   const auto second_answer = [&] {
     Engine engine = paceline::testing::open_engine(options);
     (void)paceline::testing::ask(engine, request);

@@ -23,8 +23,10 @@ struct Options {
   int driver_version = 13000;                ///< 0: no driver is installed.
   int capability_major = 9;
   int capability_minor = 0;
-  bool graphs = true; ///< Whether any can be instantiated.
-  unsigned seed = 1;  ///< Of orders of execution; every launch draws its own from it.
+  bool graphs = true;      ///< Whether any can be instantiated.
+  bool peers = true;       ///< Whether GPUs can reach each other's memory,
+  bool pool_access = true; ///< and whether they are granted it.
+  unsigned seed = 1;       ///< Of orders of execution; every launch draws its own from it.
   std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };
 
@@ -36,6 +38,9 @@ void lose(int device);
 
 /// What a kernel did that the hardware leaves undefined; empty: nothing since the last reset.
 std::string violation();
+
+/// Whether kernels of the device may touch what lies there.
+bool reaches(int device, const void* memory);
 
 /// Kernels launched so far one by one, on all devices.
 std::size_t launches();
