@@ -46,15 +46,12 @@ bool Graphs::bring_forward(Pieces& from, Pieces& to, const Recording& recording)
 }
 
 void Graphs::launch(cudaStream_t stream, Recording& recording) {
-  if (recording.empty() || !recording.comes_again())
-    return recording.issue(stream);
+  if (recording.empty())
+    return;
   if (!bring_forward(again_, again_, recording)) {
     if (!bring_forward(once_, again_, recording)) {
       recording.issue(stream);
-      once_.push_front({std::exchange(recording, Recording()), GraphExec()});
-      if (once_.size() > limits::cuda_pieces_seen)
-        once_.pop_back();
-      return;
+      return remember(recording);
     }
     again_.front().graph = capture(stream, recording);
     if (again_.size() > limits::cuda_graphs)
@@ -64,6 +61,14 @@ void Graphs::launch(cudaStream_t stream, Recording& recording) {
     PACELINE_CUDA_CHECK(cudaGraphLaunch(graph.get(), stream));
   else
     recording.issue(stream);
+}
+
+void Graphs::remember(Recording& recording) {
+  if (!recording.comes_again())
+    return;
+  once_.push_front({std::exchange(recording, Recording()), GraphExec()});
+  if (once_.size() > limits::cuda_pieces_seen)
+    once_.pop_back();
 }
 
 } // namespace paceline::gpu::cuda

@@ -26,7 +26,9 @@ private:
   };
   using Pieces = std::list<Piece>; ///< Latest first.
 
+  /// Whether it was in `from`; then it is the first of `to`.
   static bool bring_forward(Pieces& from, Pieces& to, const Recording& recording);
+  void remember(Recording& recording);
 
   Pieces once_;  ///< Seen once,
   Pieces again_; ///< and more often.

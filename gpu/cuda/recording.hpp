@@ -85,7 +85,7 @@ public:
   void clear();
 
   bool empty() const { return calls_.empty(); }
-  /// False: it holds a call that is not even the same as itself.
+  /// False: it holds a call that is not even the same as itself, so that it never will.
   bool comes_again() const;
   bool operator==(const Recording& other) const;
 

@@ -236,6 +236,23 @@ TEST_CASE("the graphs that a lane keeps are bounded, and pieces that come once p
   CHECK(asked.made() == 2);
 }
 
+TEST_CASE("products by cuBLASLt stay outside graphs") {
+  const Gpus gpus(1);
+  Rig rig("cuda:0", 1);
+  Random random(8);
+  const HostWeight host(DType::bf16, 32, 64, random);
+  const auto weight = rig.device->pack({&host.matrix, 1}).value();
+  REQUIRE(rig.device->prepare_fast_products({&weight, 1}, fast_chunk));
+  rig.lane = rig.device->open_lane("target").value();
+  Matrix in(fast_chunk, 64, random);
+  Matrix out(fast_chunk, 32);
+  const Asked asked;
+  for (int i = 0; i < 4; ++i)
+    rig.run([&](Operations& ops) { ops.linear_fast(out.tensor(), in.tensor(), *weight, false); });
+  CHECK(asked.launches() > 0); // Of what readies its rows.
+  CHECK(asked.made() == 0);
+}
+
 TEST_CASE("a GPU lost before a graph is launched fails its step, and the host lives") {
   const Gpus gpus(1);
   const auto device = open_device("cuda:0", {0, std::make_shared<RealTime>(), nullptr}).value();
