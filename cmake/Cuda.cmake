@@ -63,6 +63,9 @@ set(PACELINE_HAS_CUDA TRUE)
 # Its header alone: the library, half a gigabyte, is loaded when somebody asks for it.
 find_path(PACELINE_CUBLAS_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)
 set(PACELINE_HAS_CUBLAS ${PACELINE_CUBLAS_INCLUDE})
+# Headers alone: NVIDIA's profilers bring the library.
+find_path(PACELINE_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CACHE)
+set(PACELINE_HAS_NVTX ${PACELINE_NVTX_INCLUDE})
 list(JOIN architectures "," PACELINE_CUDA_BUILT_FOR)
 message(STATUS "CUDA ${nvcc_version} (${PACELINE_NVCC}) for ${PACELINE_CUDA_BUILT_FOR}")
 

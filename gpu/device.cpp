@@ -110,10 +110,13 @@ void Operations::linear_fast(Tensor, Tensor, const Weight&, bool) {
   throw std::logic_error("products that were not prepared");
 }
 
-Result<std::shared_ptr<Buffer>> allocate_between(Device& a, Device& b, std::size_t bytes) {
-  if (a.name() == b.name() || (a.on_host() && b.on_host()))
-    return a.allocate(bytes);
-  return (a.on_host() ? b : a).allocate_shared(bytes);
+Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader,
+                                                 std::size_t bytes) {
+  if (writer.name() == reader.name() || (writer.on_host() && reader.on_host()))
+    return writer.allocate(bytes);
+  if (auto near = reader.allocate_reached_by(writer, bytes); !near || *near)
+    return near;
+  return (writer.on_host() ? reader : writer).allocate_shared(bytes);
 }
 
 Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options) {

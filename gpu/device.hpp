@@ -54,6 +54,12 @@ public:
   virtual Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) {
     return allocate(bytes);
   }
+  /// Memory of its own that lanes of `writer`, another device, write to directly; null where they
+  /// cannot.
+  virtual Result<std::shared_ptr<Buffer>> allocate_reached_by(Device& /*writer*/,
+                                                              std::size_t /*bytes*/) {
+    return nullptr;
+  }
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
   /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
@@ -71,8 +77,9 @@ public:
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };
 
-/// Memory that lanes of both devices use, who may be one.
-Result<std::shared_ptr<Buffer>> allocate_between(Device& a, Device& b, std::size_t bytes);
+/// Memory that lanes of both devices use, who may be one. It lies with the reader where the writer
+/// reaches it there.
+Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader, std::size_t bytes);
 
 /// Unknown devices, absent drivers and cores that do not exist are errors that say so.
 Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options);

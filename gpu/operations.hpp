@@ -65,6 +65,8 @@ struct RowMap {
 struct RopeTable {
   Tensor cos;
   Tensor sin;
+
+  bool operator==(const RopeTable&) const = default;
 };
 
 /// RMS norms of each query's and each key's own head_dim elements, before they are rotated
@@ -73,6 +75,8 @@ struct HeadNorms {
   const float* query = nullptr;
   const float* key = nullptr;
   float epsilon = 0;
+
+  bool operator==(const HeadNorms&) const = default;
 };
 
 /// How scores of queries and keys become weights of values.
@@ -85,6 +89,7 @@ struct AttentionOptions {
   PACELINE_HOST_DEVICE int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
   }
+  bool operator==(const AttentionOptions&) const = default;
 };
 
 /// What a gated feed-forward multiplies with: x sigmoid(x), or GELU in its tanh form (Hendrycks and

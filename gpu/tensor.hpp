@@ -31,6 +31,7 @@ struct Tensor {
   }
   Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
   Tensor columns(int first, int count) const { return {data + first, rows, count, stride}; }
+  bool operator==(const Tensor&) const = default; ///< The same view.
 };
 
 /// A matrix in host memory as a checkpoint has it: [rows, cols], row-major, dense.

@@ -79,6 +79,7 @@ private:
   }
 
   void execute(Step& step) {
+    executor_->begin_step(step);
     Retirement how;
     how.begin = how.end = options_.time->now();
     try {
@@ -92,6 +93,7 @@ private:
       step.retire(how);
     } catch (...) { // Nobody is left to tell: the step has retired all the same.
     }
+    executor_->end_step();
   }
 
   void run_pieces(Step& step, Retirement& how) {

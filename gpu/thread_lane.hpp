@@ -15,7 +15,9 @@ namespace paceline::gpu {
 class Executor {
 public:
   virtual ~Executor() = default;
-  virtual void enter() = 0; ///< Once, before anything else.
+  virtual void enter() = 0;                        ///< Once, before anything else.
+  virtual void begin_step(const Step& /*step*/) {} ///< Before all else of a step,
+  virtual void end_step() {}                       ///< and when it has retired.
   /// Step::run on every rank; its results are there when this returns. When it throws, nothing of
   /// the piece is at work any more.
   virtual void run(Step& step) = 0;

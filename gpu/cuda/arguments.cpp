@@ -3,14 +3,16 @@
 #include "base/expect.hpp"
 #include "gpu/limits.hpp"
 
+#include <bit>
+
 namespace paceline::gpu::cuda {
 namespace {
 
 // Wide enough for every kernel's loads.
 constexpr std::size_t alignment = 256;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
+std::size_t room_for(std::size_t bytes) {
+  return std::max(alignment, std::bit_ceil(bytes));
 }
 
 } // namespace
@@ -24,7 +26,8 @@ void Arguments::begin() {
     blocks_.clear();
     blocks_.push_back(allocate(first ? limits::cuda_arguments : all));
   }
-  used_ = sent_ = 0;
+  used_ = 0;
+  sent_ = nullptr;
 }
 
 Arguments::Block Arguments::allocate(std::size_t bytes) {
@@ -33,24 +36,20 @@ Arguments::Block Arguments::allocate(std::size_t bytes) {
 }
 
 Twin<std::byte> Arguments::take_bytes(std::size_t bytes) {
-  if (blocks_.back().host->size() - used_ < aligned(bytes)) {
-    send();
-    blocks_.push_back(allocate(std::max(limits::cuda_arguments, aligned(bytes))));
-    used_ = sent_ = 0;
+  const std::size_t room = room_for(bytes);
+  if (blocks_.back().host->size() - used_ < room) {
+    blocks_.push_back(allocate(std::max(limits::cuda_arguments, room)));
+    used_ = 0;
+    sent_ = nullptr;
   }
   Block& block = blocks_.back();
+  if (!sent_)
+    sent_ = &recording_.add(
+        Copy("arguments", block.device->data(), block.host->data(), 0, cudaMemcpyHostToDevice));
   const Twin<std::byte> twin{block.host->data() + used_, block.device->data() + used_, bytes};
-  used_ += aligned(bytes);
+  used_ += room;
+  sent_->extend(room);
   return twin;
-}
-
-void Arguments::send() {
-  if (sent_ == used_)
-    return;
-  Block& block = blocks_.back();
-  PACELINE_CUDA_CHECK(cudaMemcpyAsync(block.device->data() + sent_, block.host->data() + sent_,
-                                      used_ - sent_, cudaMemcpyHostToDevice, stream_));
-  sent_ = used_;
 }
 
 std::byte* DeviceScratch::at_least(std::size_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/cuda/context.hpp"
+#include "gpu/cuda/recording.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,15 +24,19 @@ struct Twin {
   T& operator[](std::size_t i) const { return host[i]; }
 };
 
-/// Pairs are taken and written, `send` copies to the GPU all that was taken since it was last
-/// called, `fetch` copies one back; all in the stream's order. `begin`, when the last piece is
-/// done, makes everything free again. Where a piece needs more than there is, more is allocated and
-/// kept: a steady round allocates nothing. Threads: the lane's. All members throw: CudaError,
-/// std::bad_alloc.
+/// Pairs are taken and written; all that a piece takes is copied to the GPU at once, before
+/// whatever is recorded behind the first `take`, when the recording is issued. `fetch` copies a
+/// pair back, in the recording's order. `begin`, when the last piece is done, makes everything free
+/// again. Where a piece needs more than there is, more is allocated and kept: a steady round
+/// allocates nothing.
+///
+/// A pair takes a power of two of bytes. So what grows from round to round (page tables, histories)
+/// seldom moves what is taken behind it, and the same operations mostly find the same addresses.
+/// Threads: the lane's. All members throw: CudaError, std::bad_alloc.
 class Arguments {
 public:
-  Arguments(std::shared_ptr<Context> context, cudaStream_t stream)
-      : context_(std::move(context)), stream_(stream) {}
+  Arguments(std::shared_ptr<Context> context, Recording& recording)
+      : context_(std::move(context)), recording_(recording) {}
 
   void begin();
   /// Zeroed on the host.
@@ -50,12 +55,11 @@ public:
     std::copy(values.begin(), values.end(), reinterpret_cast<T*>(bytes.host));
     return reinterpret_cast<const T*>(bytes.device);
   }
-  void send();
   template <class T>
   void fetch(const Twin<T>& twin) {
     if (twin.count > 0)
-      PACELINE_CUDA_CHECK(cudaMemcpyAsync(twin.host, twin.device, twin.count * sizeof(T),
-                                          cudaMemcpyDeviceToHost, stream_));
+      recording_.add(
+          Copy("results", twin.host, twin.device, twin.count * sizeof(T), cudaMemcpyDeviceToHost));
   }
 
 private:
@@ -67,10 +71,10 @@ private:
   Block allocate(std::size_t bytes);
 
   std::shared_ptr<Context> context_;
-  cudaStream_t stream_;
+  Recording& recording_;
   std::vector<Block> blocks_; ///< The last one is in use; those before it are of this piece, too.
-  std::size_t used_ = 0;      ///< Of the last block,
-  std::size_t sent_ = 0;      ///< and of it on its way.
+  std::size_t used_ = 0;      ///< Of the last block.
+  Copy* sent_ = nullptr;      ///< What was taken of it; null: nothing was.
 };
 
 /// Memory of the GPU that kernels of a piece use one after another: grows, never shrinks. What it

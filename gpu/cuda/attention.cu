@@ -16,6 +16,8 @@ struct StoreCall {
   HeadNorms norms;
   Rows rows;
   Cache cache;
+
+  bool operator==(const StoreCall&) const = default;
 };
 
 /// One element of a key or value to its place.
@@ -118,11 +120,11 @@ bool splits(int tiles, int heads, const Cache& cache, int context) {
 
 } // namespace
 
-cudaError_t rope_store(cudaStream_t stream, Tensor qkv, int heads, const RopeTable& rope,
+cudaError_t rope_store(const Queue& queue, Tensor qkv, int heads, const RopeTable& rope,
                        const HeadNorms& norms, const Rows& rows, const Cache& cache) {
   const int units = heads + 2 * cache.kv_heads;
   const dim3 grid(unsigned(divide_up(units, store_warps)), unsigned(rows.count));
-  return launch(stream, grid, store_warps * warp_lanes, 0, rotate_and_store,
+  return launch(queue, grid, store_warps * warp_lanes, 0, rotate_and_store,
                 StoreCall{qkv, heads, rope, norms, rows, cache});
 }
 
@@ -133,7 +135,7 @@ std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cac
          std::size_t(cache.head_dim + 2) * sizeof(float);
 }
 
-cudaError_t attention(cudaStream_t stream, Tensor out, Tensor qkv, int heads,
+cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
                       const AttentionOptions& options, const Rows& rows, const Cache& cache,
                       std::byte* workspace, StagedRows staged) {
   if (cache.head_dim > head_dim_max || cache.head_dim % head_dim_step != 0 ||
@@ -154,10 +156,10 @@ cudaError_t attention(cudaStream_t stream, Tensor out, Tensor qkv, int heads,
   const int groups = cache.kv_heads * head_groups(heads, cache.kv_heads).blocks;
   const dim3 grid(unsigned(rows.tile_count), unsigned(groups), unsigned(split ? call.chunks : 1));
   const auto attend = cache.dtype == DType::f32 ? attend_f32 : attend_bf16;
-  if (const cudaError_t failed = attend(stream, grid, call); failed != cudaSuccess || !split)
+  if (const cudaError_t failed = attend(queue, grid, call); failed != cudaSuccess || !split)
     return failed;
   const dim3 queries(unsigned(divide_up(heads, store_warps)), unsigned(rows.count));
-  return launch(stream, queries, store_warps * warp_lanes, 0, join_parts, call);
+  return launch(queue, queries, store_warps * warp_lanes, 0, join_parts, call);
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -57,6 +57,7 @@ struct AttentionCall {
     if (staged.data)
       staged.data[staged_element(out.cols, row, column)] = base::to_bf16(value).bits;
   }
+  bool operator==(const AttentionCall&) const = default;
 };
 
 /// How a part joins what came before it.
@@ -173,7 +174,7 @@ __device__ __forceinline__ void leave_part(const AttentionCall& call, const Quer
   part[1] = q.total[i];
 }
 
-cudaError_t attend_bf16(cudaStream_t stream, dim3 grid, const AttentionCall& call);
-cudaError_t attend_f32(cudaStream_t stream, dim3 grid, const AttentionCall& call);
+cudaError_t attend_bf16(const Queue& queue, dim3 grid, const AttentionCall& call);
+cudaError_t attend_f32(const Queue& queue, dim3 grid, const AttentionCall& call);
 
 } // namespace paceline::gpu::cuda::kernels

@@ -152,9 +152,9 @@ __global__ void __launch_bounds__(attention_threads)
 
 } // namespace
 
-cudaError_t attend_f32(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+cudaError_t attend_f32(const Queue& queue, dim3 grid, const AttentionCall& call) {
   return with_head_size<64, 128, head_dim_max>(call.cache.head_dim, [&](auto dims) {
-    return launch(stream, grid, attention_threads, sizeof(F32Shared<dims>), attend<dims>, call);
+    return launch(queue, grid, attention_threads, sizeof(F32Shared<dims>), attend<dims>, call);
   });
 }
 

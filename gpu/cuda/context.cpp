@@ -54,6 +54,23 @@ Pool make_pool(int index) {
   return made;
 }
 
+/// Null where the peer has no access.
+Pool make_pool_reached_by(int peer, int index) {
+  int can = 0;
+  PACELINE_CUDA_CHECK(cudaDeviceCanAccessPeer(&can, peer, index));
+  if (can == 0)
+    return Pool();
+  Pool pool = make_pool(index);
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = peer;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  if (cudaMemPoolSetAccess(pool.get(), &access, 1) == cudaSuccess)
+    return pool;
+  (void)cudaGetLastError(); // As if it could not.
+  return Pool();
+}
+
 double mebibytes(std::size_t bytes) {
   return double(bytes) / 0x1p20;
 }
@@ -95,6 +112,37 @@ DeviceMemory Context::memory() const {
 }
 
 Result<std::shared_ptr<Buffer>> Context::allocate(std::size_t bytes) {
+  return allocate_from(pool_.get(), bytes);
+}
+
+Result<std::shared_ptr<Buffer>> Context::allocate_reached_by(int peer, std::size_t bytes) {
+  if (lost())
+    return tl::unexpected(lost_error());
+  try {
+    const CurrentDevice current(index_);
+    cudaMemPool_t pool = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      auto known = shared_pools_.find(peer);
+      if (known == shared_pools_.end())
+        known = shared_pools_.emplace(peer, make_pool_reached_by(peer, index_)).first;
+      pool = known->second.get();
+    }
+    if (!pool)
+      return nullptr;
+    return allocate_from(pool, bytes);
+  } catch (const CudaError& e) {
+    return tl::unexpected(error_of(e, bytes));
+  }
+}
+
+bool Context::holds(const void* memory) const {
+  cudaPointerAttributes where{};
+  PACELINE_CUDA_CHECK(cudaPointerGetAttributes(&where, memory));
+  return where.type == cudaMemoryTypeDevice && where.device == index_;
+}
+
+Result<std::shared_ptr<Buffer>> Context::allocate_from(cudaMemPool_t pool, std::size_t bytes) {
   if (lost())
     return tl::unexpected(lost_error());
   if (!reserve(bytes))
@@ -103,7 +151,7 @@ Result<std::shared_ptr<Buffer>> Context::allocate(std::size_t bytes) {
   try {
     const CurrentDevice current(index_);
     const std::size_t size = std::max<std::size_t>(bytes, 1);
-    PACELINE_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, size, pool_.get(), stream_.get()));
+    PACELINE_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, size, pool, stream_.get()));
     auto buffer = std::make_shared<DeviceBuffer>(shared_from_this(), memory, bytes);
     PACELINE_CUDA_CHECK(cudaMemsetAsync(memory, 0, size, stream_.get()));
     PACELINE_CUDA_CHECK(cudaStreamSynchronize(stream_.get()));

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,11 @@ public:
 
   /// Zeroed memory of the GPU, aligned to 256 bytes. Synchronises with its own stream only.
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes);
+  /// The same, which kernels of another GPU read and write directly; null where that one has no
+  /// access to this one's memory.
+  Result<std::shared_ptr<Buffer>> allocate_reached_by(int peer, std::size_t bytes);
+  /// Whether this is the GPU's own memory.
+  bool holds(const void* memory) const;
   /// Zeroed memory of the host that every GPU reads and writes.
   Result<std::shared_ptr<Buffer>> allocate_pinned(std::size_t bytes);
 
@@ -46,6 +52,7 @@ public:
 
 private:
   friend class DeviceBuffer;
+  Result<std::shared_ptr<Buffer>> allocate_from(cudaMemPool_t pool, std::size_t bytes);
   bool reserve(std::size_t bytes);
   void release(void* memory, std::size_t bytes);
   Error error_of(const CudaError& e, std::size_t bytes);
@@ -57,6 +64,9 @@ private:
   mutable std::mutex mutex_;
   std::size_t used_ = 0;
   Pool pool_;
+  /// A pool for each other GPU that was asked for, so that the rest of the memory stays out of its
+  /// reach; null: it has no access.
+  std::map<int, Pool> shared_pools_;
   Stream stream_; ///< Allocations, and what fills new memory.
   std::atomic<bool> lost_{false};
 

@@ -27,6 +27,10 @@ public:
   Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {
     return context_->allocate_pinned(bytes);
   }
+  Result<std::shared_ptr<Buffer>> allocate_reached_by(Device& writer, std::size_t bytes) override {
+    const auto* gpu = dynamic_cast<const CudaDevice*>(&writer);
+    return gpu ? context_->allocate_reached_by(gpu->context_->index(), bytes) : nullptr;
+  }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return DeviceWeight::pack(*context_, parts);
   }

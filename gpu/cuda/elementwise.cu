@@ -126,42 +126,42 @@ dim3 grid_over(int cols, int rows) {
 
 } // namespace
 
-cudaError_t embed(cudaStream_t stream, Tensor out, const PackedWeight& table,
+cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale) {
-  return launch(stream, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, tokens,
+  return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, tokens,
                 scale);
 }
 
-cudaError_t stage(cudaStream_t stream, StagedRows out, Tensor in) {
-  return launch(stream, grid_over(staged_steps(in.cols) * step_inputs, in.rows), row_threads, 0,
+cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {
+  return launch(queue, grid_over(staged_steps(in.cols) * step_inputs, in.rows), row_threads, 0,
                 stage_rows, out, in);
 }
 
-cudaError_t rms_norm(cudaStream_t stream, Tensor out, Tensor in, const float* weight, float epsilon,
+cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged) {
-  return launch(stream, dim3(unsigned(in.rows)), row_threads, sizeof(NormShared), norm_rows, out,
-                in, weight, epsilon, add, staged);
+  return launch(queue, dim3(unsigned(in.rows)), row_threads, sizeof(NormShared), norm_rows, out, in,
+                weight, epsilon, add, staged);
 }
 
-cudaError_t gate(cudaStream_t stream, Tensor out, Tensor in, Activation activation,
+cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,
                  StagedRows staged) {
-  return launch(stream, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
+  return launch(queue, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
                 gate_rows, out, in, activation, staged);
 }
 
-cudaError_t soft_cap(cudaStream_t stream, Tensor x, float cap) {
-  return launch(stream, grid_over(x.cols, x.rows), row_threads, 0, cap_rows, x, cap);
+cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {
+  return launch(queue, grid_over(x.cols, x.rows), row_threads, 0, cap_rows, x, cap);
 }
 
-cudaError_t gather(cudaStream_t stream, Tensor out, Tensor in, const std::int32_t* rows) {
-  return launch(stream, grid_over(out.cols, out.rows), row_threads, 0, gather_rows, out, in, rows);
+cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows) {
+  return launch(queue, grid_over(out.cols, out.rows), row_threads, 0, gather_rows, out, in, rows);
 }
 
-cudaError_t copy_pages(cudaStream_t stream, std::byte* pages, std::size_t page_bytes,
+cudaError_t copy_pages(const Queue& queue, std::byte* pages, std::size_t page_bytes,
                        const PageCopy* copies, int count) {
   const auto units = std::min<std::size_t>(page_bytes / sizeof(uint4), 16 * row_threads);
   const dim3 grid(unsigned(divide_up(int(units), row_threads)), unsigned(count));
-  return launch(stream, grid, row_threads, 0, copy_whole_pages, pages, page_bytes, copies);
+  return launch(queue, grid, row_threads, 0, copy_whole_pages, pages, page_bytes, copies);
 }
 
 } // namespace paceline::gpu::cuda::kernels

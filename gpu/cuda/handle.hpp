@@ -1,4 +1,4 @@
-// Owners of what CUDA makes and destroys: streams, events, pools, pinned memory.
+// Owners of what CUDA makes and destroys: streams, events, graphs, pools, pinned memory.
 #pragma once
 
 #include "gpu/cuda/check.hpp"
@@ -33,6 +33,7 @@ private:
 
 using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
 using Event = Handle<cudaEvent_t, cudaEventDestroy>;
+using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Pool = Handle<cudaMemPool_t, cudaMemPoolDestroy>;
 using PinnedMemory = Handle<void*, cudaFreeHost>;
 

@@ -1,9 +1,9 @@
 // Launch functions of the CUDA kernels, one or two for each operation of gpu/operations.hpp: plain
-// structs of device pointers and sizes go in, work is enqueued on a stream, and what comes back
-// says only whether it could be. Everything that a pointer names is device memory (or pinned memory
-// that the device sees) unless "host" is said, and lives until the work has run. Tensors of
-// gpu/tensor.hpp are passed as they are. Nothing here allocates, waits, or keeps a state between
-// calls.
+// structs of device pointers and sizes go in, launches go to a stream or into a recording, and what
+// comes back says only whether they could. Everything that a pointer names is device memory (or
+// pinned memory that the device sees) unless "host" is said, and lives until the work has run.
+// Tensors of gpu/tensor.hpp are passed as they are. Nothing here allocates, waits, or keeps a state
+// between calls.
 //
 // Batch invariance: a row's result is a function of that row, of the context it sees and of the
 // model's shapes. The inputs of a product are cut into `chains` contiguous parts, each is summed
@@ -12,6 +12,7 @@
 // in the call.
 #pragma once
 
+#include "gpu/cuda/recording.hpp"
 #include "gpu/operations.hpp"
 #include "gpu/tensor.hpp"
 
@@ -52,6 +53,7 @@ struct PackedLayout {
     return std::size_t(padded_inputs()) * tile_outputs * size_of(dtype);
   }
   std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes(); }
+  bool operator==(const PackedLayout&) const = default;
 };
 
 /// Host: writes tiles [first_tile, last_tile) of the matrix that `parts`, one below the other, make
@@ -66,10 +68,12 @@ struct PackedWeight {
   PackedLayout layout;
   const std::byte* data = nullptr;
   const float* bias = nullptr; ///< [outputs], or null.
+
+  bool operator==(const PackedWeight&) const = default;
 };
 
 /// out[r] = scale * table[tokens[r]]; out: [rows, inputs]; tokens: [rows]. Unknown ids: zeros.
-cudaError_t embed(cudaStream_t stream, Tensor out, const PackedWeight& table,
+cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale);
 
 // ---- Rows that meet a product of bf16 ---------------------------------------------------------
@@ -80,13 +84,15 @@ cudaError_t embed(cudaStream_t stream, Tensor out, const PackedWeight& table,
 /// any tensor. 16-byte aligned.
 struct StagedRows {
   std::uint16_t* data = nullptr; ///< Null: not wanted.
+
+  bool operator==(const StagedRows&) const = default;
 };
 std::size_t staged_bytes(int rows, int cols);
-cudaError_t stage(cudaStream_t stream, StagedRows out, Tensor in);
+cudaError_t stage(const Queue& queue, StagedRows out, Tensor in);
 
 /// out = in * w^T + bias, or += with `add`. in: [rows, inputs]; out: [rows, outputs] (stride may
 /// exceed the columns). staged: the rows of `in`, for weights of bf16 only (others ignore it).
-cudaError_t linear(cudaStream_t stream, Tensor out, Tensor in, StagedRows staged,
+cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
 // ---- Plain matrices, for products that are not ours -------------------------------------------
@@ -98,25 +104,25 @@ PACELINE_HOST_DEVICE inline int plain_cols(int cols) {
 }
 /// out: [tiles * tile_outputs, padded_inputs()], bf16, row-major: the weight, which is of bf16, as
 /// a checkpoint has it. As many bytes as the packed weight.
-cudaError_t unpack(cudaStream_t stream, std::byte* out, const PackedWeight& w);
+cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w);
 /// out: [rows, plain_cols(in.cols)], bf16, row-major: `in`, rounded.
-cudaError_t round_rows(cudaStream_t stream, std::byte* out, Tensor in);
+cudaError_t round_rows(const Queue& queue, std::byte* out, Tensor in);
 /// Sets *differ to 1 where two tensors of the same size are not the same, bit for bit.
-cudaError_t compare(cudaStream_t stream, std::int32_t* differ, Tensor a, Tensor b);
+cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b);
 
 // ---- Elementwise work -------------------------------------------------------------------------
 
 /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, added to out[r] with `add`. weight:
 /// [cols]. May be in place unless `add`. staged: the result's, not with `add`.
-cudaError_t rms_norm(cudaStream_t stream, Tensor out, Tensor in, const float* weight, float epsilon,
+cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged = {});
 /// out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
-cudaError_t gate(cudaStream_t stream, Tensor out, Tensor in, Activation activation,
+cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,
                  StagedRows staged = {});
 /// x = cap * tanh(x / cap)
-cudaError_t soft_cap(cudaStream_t stream, Tensor x, float cap);
+cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);
 /// out[i] = in[rows[i]]; rows: [out.rows].
-cudaError_t gather(cudaStream_t stream, Tensor out, Tensor in, const std::int32_t* rows);
+cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
 
 // ---- The paged cache --------------------------------------------------------------------------
 
@@ -141,6 +147,7 @@ struct Cache {
         pages,           page_bytes,      layout.offset(layer, 0, 0), layout.offset(layer, 1, 0),
         layout.kv_heads, layout.head_dim, layout.page_tokens,         layout.dtype};
   }
+  bool operator==(const Cache&) const = default;
 };
 
 /// Consecutive rows of one sequence that attention takes together.
@@ -163,10 +170,12 @@ struct Rows {
   const RowTile* tiles = nullptr;           ///< [tile_count], from tile_rows_of.
   int tile_count = 0;
   int context = 0; ///< Highest position + 1, or more.
+
+  bool operator==(const Rows&) const = default;
 };
 
 /// cos, sin: tables of RopeTable; columns may be 0. Norm weights are device pointers.
-cudaError_t rope_store(cudaStream_t stream, Tensor qkv, int heads, const RopeTable& rope,
+cudaError_t rope_store(const Queue& queue, Tensor qkv, int heads, const RopeTable& rope,
                        const HeadNorms& norms, const Rows& rows, const Cache& cache);
 
 /// Positions that are summed together, counted from 0.
@@ -176,12 +185,12 @@ inline constexpr int attention_chunk = 64;
 std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cache, int context);
 /// out: [rows, heads * head_dim]; queries are the first columns of qkv. staged: the result's; only
 /// where out.cols is a multiple of 16.
-cudaError_t attention(cudaStream_t stream, Tensor out, Tensor qkv, int heads,
+cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
                       const AttentionOptions& options, const Rows& rows, const Cache& cache,
                       std::byte* workspace, StagedRows staged = {});
 
 /// copies: [count]. No page is both read and written.
-cudaError_t copy_pages(cudaStream_t stream, std::byte* pages, std::size_t page_bytes,
+cudaError_t copy_pages(const Queue& queue, std::byte* pages, std::size_t page_bytes,
                        const PageCopy* copies, int count);
 
 // ---- Sampling ---------------------------------------------------------------------------------
@@ -233,7 +242,7 @@ struct WarpRow {
 // known, as many as may be.
 
 /// Only warps (tests, and who wants the distribution). failed: [count], 1 where a row was none.
-cudaError_t warp(cudaStream_t stream, const WarpRow* rows, int count, std::int32_t* failed,
+cudaError_t warp(const Queue& queue, const WarpRow* rows, int count, std::int32_t* failed,
                  int vocabulary = 0);
 
 /// Whose draw: sampling::Noise.
@@ -258,9 +267,12 @@ struct ProposeRow {
   std::uint32_t position = 0;
   std::uint32_t attempt = 0;
   std::int32_t guesses_wanted = 0;
+  float* q = nullptr; ///< [q_size], where others read the row, zeros behind it; null: nowhere.
+                      ///< May be the row's own probabilities; is only written.
+  int q_size = 0;     ///< Less than the row's: as long as that.
 };
 /// rows, results: [count]
-cudaError_t propose(cudaStream_t stream, const ProposeRow* rows, int count, ProposeResult* results,
+cudaError_t propose(const Queue& queue, const ProposeRow* rows, int count, ProposeResult* results,
                     int vocabulary = 0);
 
 struct Logprob {
@@ -293,7 +305,7 @@ struct VerifyResult {
 };
 /// rows, results: [count]. The host reads a task's results in the order of its rows up to the first
 /// that failed or was not accepted; those behind it mean nothing.
-cudaError_t verify(cudaStream_t stream, const VerifyRow* rows, int count, VerifyResult* results,
+cudaError_t verify(const Queue& queue, const VerifyRow* rows, int count, VerifyResult* results,
                    int vocabulary = 0);
 
 struct ScoreRow {
@@ -303,7 +315,7 @@ struct ScoreRow {
   std::int32_t top = 0;
 };
 /// rows, results: [count]
-cudaError_t score(cudaStream_t stream, const ScoreRow* rows, int count, Logprob* results,
+cudaError_t score(const Queue& queue, const ScoreRow* rows, int count, Logprob* results,
                   int vocabulary = 0);
 
 } // namespace paceline::gpu::cuda::kernels

@@ -1,8 +1,10 @@
 #include "gpu/cuda/lane.hpp"
 
+#include "gpu/cuda/marks.hpp"
 #include "gpu/cuda/operations.hpp"
 
 #include <fmt/format.h>
+#include <optional>
 #include <stdexcept>
 #include <sys/prctl.h>
 #include <system_error>
@@ -12,19 +14,25 @@ namespace {
 
 class StreamExecutor final : public Executor {
 public:
-  StreamExecutor(std::shared_ptr<Context> context, int priority, FastPath fast)
-      : context_(std::move(context)), stream_(make_stream(priority)),
+  StreamExecutor(std::shared_ptr<Context> context, std::string name, int priority, FastPath fast)
+      : context_(std::move(context)), name_(std::move(name)), stream_(make_stream(priority)),
         operations_(context_, stream_.get(), std::move(fast)) {}
 
   void enter() override {
     (void)cudaSetDevice(context_->index());          // It fails only where all that follows does.
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are meant as they are said.
     prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
+    name_thread(name_);
   }
+
+  void begin_step(const Step& step) override { step_.emplace(step.name()); }
+  void end_step() override { step_.reset(); }
 
   void run(Step& step) override {
     if (context_->lost())
       throw std::runtime_error(context_->lost_error().text());
+    const Work work = step.work();
+    const Range piece(to_string(work.kind), work.rows);
     try {
       operations_.begin();
       step.run(operations_);
@@ -38,8 +46,10 @@ public:
 
 private:
   std::shared_ptr<Context> context_;
+  std::string name_;
   Stream stream_;
   CudaOperations operations_;
+  std::optional<Range> step_; ///< That is at work.
 };
 
 int priority_of(const std::string& role) {
@@ -65,7 +75,8 @@ Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
   }
   try {
     const CurrentDevice current(context->index());
-    auto executor = std::make_unique<StreamExecutor>(context, priority_of(role), std::move(fast));
+    auto executor =
+        std::make_unique<StreamExecutor>(context, options.name, priority_of(role), std::move(fast));
     return make_thread_lane(std::move(options), std::move(executor));
   } catch (const CudaError& e) {
     context->examine();

@@ -1,9 +1,12 @@
 // Launching a kernel with plain C++: no syntax of nvcc's own, so that a host compiler can emulate.
 #pragma once
 
+#include "gpu/cuda/recording.hpp"
+
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <tuple>
 #include <utility>
 
 namespace paceline::gpu::cuda::kernels {
@@ -11,22 +14,59 @@ namespace paceline::gpu::cuda::kernels {
 /// Shared memory that a kernel gets without asking first.
 inline constexpr std::size_t shared_bytes_free = 48 << 10;
 
+/// A launch. Parameters are compared by ==, which all structs that kernels take have: what fills
+/// them up between their members is nobody's.
+template <class... Parameters>
+class KernelCall final : public Call {
+public:
+  using Kernel = void (*)(Parameters...);
+
+  template <class... Arguments>
+  KernelCall(const char* name, dim3 grid, int threads, std::size_t shared_bytes, Kernel kernel,
+             Arguments&&... arguments)
+      : Call(name), grid_(grid), threads_(threads), shared_bytes_(shared_bytes), kernel_(kernel),
+        parameters_(std::forward<Arguments>(arguments)...) {}
+
+  cudaError_t issue(cudaStream_t stream) const override {
+    if (shared_bytes_ > shared_bytes_free)
+      if (const cudaError_t refused = cudaFuncSetAttribute(
+              kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes_)))
+        return refused;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid_;
+    config.blockDim = dim3(unsigned(threads_));
+    config.dynamicSmemBytes = shared_bytes_;
+    config.stream = stream;
+    return std::apply(
+        [&](const Parameters&... parameters) {
+          return cudaLaunchKernelEx(&config, kernel_, parameters...);
+        },
+        parameters_);
+  }
+
+  bool same(const Call& other) const override {
+    const auto* call = dynamic_cast<const KernelCall*>(&other);
+    return call && kernel_ == call->kernel_ && grid_.x == call->grid_.x &&
+           grid_.y == call->grid_.y && grid_.z == call->grid_.z && threads_ == call->threads_ &&
+           shared_bytes_ == call->shared_bytes_ && parameters_ == call->parameters_;
+  }
+
+private:
+  dim3 grid_;
+  int threads_;
+  std::size_t shared_bytes_;
+  Kernel kernel_;
+  std::tuple<Parameters...> parameters_;
+};
+
 /// An empty grid is no work. shared_bytes: of ptx::shared_memory.
 template <class... Parameters, class... Arguments>
-cudaError_t launch(cudaStream_t stream, dim3 grid, int threads, std::size_t shared_bytes,
+cudaError_t launch(const Queue& queue, dim3 grid, int threads, std::size_t shared_bytes,
                    void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return cudaSuccess;
-  if (shared_bytes > shared_bytes_free)
-    if (const cudaError_t refused = cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)))
-      return refused;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(unsigned(threads));
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  return queue.put(KernelCall<Parameters...>(queue.name(), grid, threads, shared_bytes, kernel,
+                                             std::forward<Arguments>(arguments)...));
 }
 
 inline int divide_up(int value, int by) {

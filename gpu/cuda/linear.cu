@@ -133,10 +133,10 @@ __global__ void __launch_bounds__(product_threads)
 }
 
 template <int row_tiles>
-cudaError_t launch_product(cudaStream_t stream, Tensor out, StagedRows staged,
-                           const PackedWeight& w, bool add) {
+cudaError_t launch_product(const Queue& queue, Tensor out, StagedRows staged, const PackedWeight& w,
+                           bool add) {
   const dim3 grid(unsigned(divide_up(out.rows, row_tiles * tile_rows)), unsigned(w.layout.tiles()));
-  return launch(stream, grid, product_threads, sizeof(ProductShared<row_tiles>), product<row_tiles>,
+  return launch(queue, grid, product_threads, sizeof(ProductShared<row_tiles>), product<row_tiles>,
                 out, staged.data, w, add);
 }
 
@@ -187,26 +187,25 @@ __global__ void __launch_bounds__(product_threads)
 
 } // namespace
 
-cudaError_t linear(cudaStream_t stream, Tensor out, Tensor in, StagedRows staged,
+cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add) {
   const dim3 exact_grid(unsigned(divide_up(w.layout.outputs, chains)),
                         unsigned(divide_up(out.rows, exact_rows)));
   switch (w.layout.dtype) {
   case DType::f32:
-    return launch(stream, exact_grid, product_threads, 0, exact_product<float>, out, in, w, add);
+    return launch(queue, exact_grid, product_threads, 0, exact_product<float>, out, in, w, add);
   case DType::f16:
-    return launch(stream, exact_grid, product_threads, 0, exact_product<base::f16>, out, in, w,
-                  add);
+    return launch(queue, exact_grid, product_threads, 0, exact_product<base::f16>, out, in, w, add);
   case DType::bf16: break;
   }
   const int tiles = divide_up(out.rows, tile_rows);
   if (tiles <= 1)
-    return launch_product<1>(stream, out, staged, w, add);
+    return launch_product<1>(queue, out, staged, w, add);
   if (tiles <= 2)
-    return launch_product<2>(stream, out, staged, w, add);
+    return launch_product<2>(queue, out, staged, w, add);
   if (tiles <= 4)
-    return launch_product<4>(stream, out, staged, w, add);
-  return launch_product<8>(stream, out, staged, w, add);
+    return launch_product<4>(queue, out, staged, w, add);
+  return launch_product<8>(queue, out, staged, w, add);
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -4,6 +4,7 @@
 #include "gpu/thread_lane.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace paceline::gpu::cuda {
@@ -25,14 +26,25 @@ kernels::Cache cache_of(const KvLayer& cache) {
                             cache.layer);
 }
 
+/// What the longest row sees, up to a power of two of chunks: a context that grows gives the same
+/// launches for many rounds.
+int rounded_context(const RowMap& map) {
+  std::int32_t last = 0;
+  for (const std::int32_t position : map.position)
+    last = std::max(last, position);
+  const auto chunks = unsigned(last / kernels::attention_chunk + 1);
+  return int(std::bit_ceil(chunks)) * kernels::attention_chunk;
+}
+
 } // namespace
 
 CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast)
     : context_(std::move(context)), stream_(stream), fast_(std::move(fast)), done_(make_event()),
-      arguments_(context_, stream_), staged_memory_(context_), attention_memory_(context_),
+      arguments_(context_, recording_), staged_memory_(context_), attention_memory_(context_),
       row_memory_(context_) {}
 
 void CudaOperations::begin() {
+  recording_.clear();
   arguments_.begin();
   staged_memory_.begin();
   attention_memory_.begin();
@@ -44,6 +56,7 @@ void CudaOperations::begin() {
 
 // The one wait of a piece.
 void CudaOperations::finish() {
+  graphs_.launch(stream_, recording_);
   PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
   Pause pause;
   for (;;) {
@@ -70,8 +83,7 @@ void CudaOperations::embed(Tensor out, const Weight& table, std::span<const Toke
   assert(out.rows == int(tokens.size()) && out.cols == table.inputs());
   staged_ = {};
   const std::int32_t* ids = arguments_.put(tokens);
-  arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::embed(stream_, out, packed(table), ids, scale));
+  PACELINE_CUDA_CHECK(kernels::embed(queue("embed"), out, packed(table), ids, scale));
 }
 
 // Who makes the rows of a product writes them along as the product wants them.
@@ -87,13 +99,14 @@ kernels::StagedRows CudaOperations::stage_with(Tensor out) {
 void CudaOperations::rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) {
   assert(out.rows == in.rows && out.cols == in.cols);
   const kernels::StagedRows staged = stage_with(out);
-  PACELINE_CUDA_CHECK(kernels::rms_norm(stream_, out, in, weight, epsilon, false, staged));
+  PACELINE_CUDA_CHECK(
+      kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, false, staged));
 }
 
 void CudaOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) {
   assert(out.rows == in.rows && out.cols == in.cols);
   staged_ = {};
-  PACELINE_CUDA_CHECK(kernels::rms_norm(stream_, out, in, weight, epsilon, true));
+  PACELINE_CUDA_CHECK(kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, true));
 }
 
 void CudaOperations::linear(Tensor out, Tensor in, const Weight& w) {
@@ -115,11 +128,11 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
     auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
     rows = {reinterpret_cast<std::uint16_t*>(data)};
     if (!there) {
-      PACELINE_CUDA_CHECK(kernels::stage(stream_, rows, in));
+      PACELINE_CUDA_CHECK(kernels::stage(queue("stage"), rows, in));
       staged_ = in;
     }
   }
-  PACELINE_CUDA_CHECK(kernels::linear(stream_, out, in, rows, packed(w), add));
+  PACELINE_CUDA_CHECK(kernels::linear(queue("linear"), out, in, rows, packed(w), add));
 }
 
 void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool add) {
@@ -127,7 +140,11 @@ void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool ad
   if (!fast_.products)
     return Operations::linear_fast(out, in, w, add); // Which says so.
   stages_ = false;                                   // Until a product of ours is next.
-  fast_.products->multiply(stream_, out, in, packed(w), add, fast_.scratch->data());
+  recording_.add(
+      LibraryCall("linear_fast", [=, products = fast_.products.get(), &packed = packed(w),
+                                  scratch = fast_.scratch->data()](cudaStream_t stream) {
+        products->multiply(stream, out, in, packed, add, scratch);
+      }));
 }
 
 kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout& layout) {
@@ -154,9 +171,7 @@ kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout&
   rows.pages = table.device;
   rows.tiles = arguments_.put(std::span(tiles));
   rows.tile_count = int(tiles.size());
-  for (const std::int32_t position : map.position)
-    rows.context = std::max(rows.context, int(position) + 1);
-  arguments_.send();
+  rows.context = rounded_context(map);
   sent_rows_.push_back({&map, heads, layout.kv_heads, rows});
   return rows;
 }
@@ -167,7 +182,8 @@ void CudaOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope,
          qkv.cols == (heads + 2 * cache.layout.kv_heads) * cache.layout.head_dim);
   staged_ = {};
   const kernels::Rows sent = send(rows, heads, cache.layout);
-  PACELINE_CUDA_CHECK(kernels::rope_store(stream_, qkv, heads, rope, norms, sent, cache_of(cache)));
+  PACELINE_CUDA_CHECK(
+      kernels::rope_store(queue("rope_store"), qkv, heads, rope, norms, sent, cache_of(cache)));
 }
 
 void CudaOperations::attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
@@ -180,36 +196,34 @@ void CudaOperations::attention(Tensor out, Tensor qkv, int heads, const Attentio
   staged_ = {};
   const kernels::StagedRows staged =
       out.cols % kernels::step_inputs == 0 ? stage_with(out) : kernels::StagedRows{};
-  PACELINE_CUDA_CHECK(
-      kernels::attention(stream_, out, qkv, heads, options, sent, pages, workspace, staged));
+  PACELINE_CUDA_CHECK(kernels::attention(queue("attention"), out, qkv, heads, options, sent, pages,
+                                         workspace, staged));
 }
 
 void CudaOperations::gate(Tensor out, Tensor in, Activation activation) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   const kernels::StagedRows staged = stage_with(out);
-  PACELINE_CUDA_CHECK(kernels::gate(stream_, out, in, activation, staged));
+  PACELINE_CUDA_CHECK(kernels::gate(queue("gate"), out, in, activation, staged));
 }
 
 void CudaOperations::soft_cap(Tensor x, float cap) {
   staged_ = {};
-  PACELINE_CUDA_CHECK(kernels::soft_cap(stream_, x, cap));
+  PACELINE_CUDA_CHECK(kernels::soft_cap(queue("soft_cap"), x, cap));
 }
 
 void CudaOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) {
   assert(out.rows == int(rows.size()) && out.cols == in.cols);
   staged_ = {};
   const std::int32_t* sent = arguments_.put(rows);
-  arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::gather(stream_, out, in, sent));
+  PACELINE_CUDA_CHECK(kernels::gather(queue("gather"), out, in, sent));
 }
 
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {
   if (pages.empty())
     return;
   const PageCopy* copies = arguments_.put(pages);
-  arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::copy_pages(stream_, pool.page(0), pool.shape().page_bytes(), copies,
-                                          int(pages.size())));
+  PACELINE_CUDA_CHECK(kernels::copy_pages(queue("copy_pages"), pool.page(0),
+                                          pool.shape().page_bytes(), copies, int(pages.size())));
 }
 
 } // namespace paceline::gpu::cuda

@@ -1,9 +1,11 @@
-// Operations on a GPU: checks, what kernels have to be told, and their launches on one stream.
+// Operations on a GPU: checks, what kernels have to be told, and their launches, which are recorded
+// and go to one stream together, when the piece is whole.
 #pragma once
 
 #include "gpu/cuda/arguments.hpp"
 #include "gpu/cuda/context.hpp"
 #include "gpu/cuda/fast_products.hpp"
+#include "gpu/cuda/graphs.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/operations.hpp"
 
@@ -13,7 +15,7 @@
 
 namespace paceline::gpu::cuda {
 
-/// One rank; what a call enqueues runs in the stream's order. Threads: the lane's. All operations
+/// One rank; what calls enqueue runs in their order. Threads: the lane's. All operations
 /// throw CudaError, or std::runtime_error where memory runs out.
 class CudaOperations final : public Operations {
 public:
@@ -22,7 +24,7 @@ public:
 
   /// Before a piece's operations; nothing of an earlier piece is at work.
   void begin();
-  /// Waits for all that the piece enqueued, then gives tasks their results.
+  /// Launches the piece, waits for it, then gives tasks their results.
   void finish();
   /// Instead of `finish`, when an operation threw: waits, and drops the results.
   void abandon() noexcept;
@@ -68,6 +70,8 @@ private:
   };
   class RowScratch;
 
+  /// Where an operation's launches go. name: of the operation, for errors.
+  Queue queue(const char* name) { return {recording_, name}; }
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   kernels::StagedRows stage_with(Tensor out);
   kernels::Rows send(const RowMap& rows, int heads, const KvLayout& layout);
@@ -77,6 +81,8 @@ private:
   cudaStream_t stream_;
   FastPath fast_;
   Event done_;
+  Recording recording_; ///< The piece so far.
+  Graphs graphs_;
   Arguments arguments_;
   DeviceScratch staged_memory_;
   DeviceScratch attention_memory_;

@@ -56,19 +56,19 @@ dim3 grid_over(int cols, int rows) {
 
 } // namespace
 
-cudaError_t unpack(cudaStream_t stream, std::byte* out, const PackedWeight& w) {
+cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w) {
   const int pieces = w.layout.padded_inputs() / step_inputs * warp_lanes;
-  return launch(stream, grid_over(pieces, w.layout.tiles()), pass_threads, 0, unpack_tiles,
+  return launch(queue, grid_over(pieces, w.layout.tiles()), pass_threads, 0, unpack_tiles,
                 reinterpret_cast<std::uint32_t*>(out), w);
 }
 
-cudaError_t round_rows(cudaStream_t stream, std::byte* out, Tensor in) {
-  return launch(stream, grid_over(plain_cols(in.cols), in.rows), pass_threads, 0, round_all,
+cudaError_t round_rows(const Queue& queue, std::byte* out, Tensor in) {
+  return launch(queue, grid_over(plain_cols(in.cols), in.rows), pass_threads, 0, round_all,
                 reinterpret_cast<std::uint16_t*>(out), in);
 }
 
-cudaError_t compare(cudaStream_t stream, std::int32_t* differ, Tensor a, Tensor b) {
-  return launch(stream, grid_over(a.cols, a.rows), pass_threads, 0, compare_all, differ, a, b);
+cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b) {
+  return launch(queue, grid_over(a.cols, a.rows), pass_threads, 0, compare_all, differ, a, b);
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -139,29 +139,28 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
     return;
   RowScratch scratch;
   std::vector<SentTask> sent;
+  std::vector<float*> homes; // Of rows that may be worked out in their place: of this GPU's memory.
   for (const ProposeTask& task : tasks) {
     sent.push_back(send(*task.warping, task.history));
-    scratch.want(sent.back(), std::size_t(task.vocabulary), !task.q);
+    homes.push_back(task.q && context_->holds(task.q) ? task.q : nullptr);
+    scratch.want(sent.back(), std::size_t(task.vocabulary), !homes.back());
   }
   scratch.allocate(row_memory_);
   const auto rows = arguments_.take<kernels::ProposeRow>(tasks.size());
   const auto results = arguments_.take<kernels::ProposeResult>(tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const ProposeTask& task = tasks[i];
-    rows[i] = {scratch.row(sent[i], task.logits, task.vocabulary, task.q),
+    rows[i] = {scratch.row(sent[i], task.logits, task.vocabulary, homes[i]),
                rule_of(task.rule),
                noise_of(task.noise),
                task.position,
                task.attempt,
-               task.guesses_wanted};
-    if (task.q && task.q_size > task.vocabulary)
-      PACELINE_CUDA_CHECK(
-          cudaMemsetAsync(task.q + task.vocabulary, 0,
-                          std::size_t(task.q_size - task.vocabulary) * sizeof(float), stream_));
+               task.guesses_wanted,
+               task.q,
+               task.q_size};
   }
-  arguments_.send();
-  PACELINE_CUDA_CHECK(kernels::propose(stream_, rows.device, int(tasks.size()), results.device,
-                                       tasks[0].vocabulary));
+  PACELINE_CUDA_CHECK(kernels::propose(queue("propose"), rows.device, int(tasks.size()),
+                                       results.device, tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     for (std::size_t i = 0; i < tasks.size(); ++i)
@@ -205,9 +204,8 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
       row.attempt = task.attempt;
     }
   }
-  arguments_.send();
-  PACELINE_CUDA_CHECK(
-      kernels::verify(stream_, rows.device, int(count), results.device, tasks[0].vocabulary));
+  PACELINE_CUDA_CHECK(kernels::verify(queue("verify"), rows.device, int(count), results.device,
+                                      tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     std::span<const kernels::VerifyResult> left(results.host, results.count);
@@ -231,9 +229,8 @@ void CudaOperations::score(std::span<ScoreTask> tasks) {
     for (std::size_t i = 0; i < task.tokens.size(); ++i)
       rows[next++] = {task.logits + i * std::size_t(task.stride), task.vocabulary, task.tokens[i],
                       task.top};
-  arguments_.send();
   PACELINE_CUDA_CHECK(
-      kernels::score(stream_, rows.device, int(count), results.device, tasks[0].vocabulary));
+      kernels::score(queue("score"), rows.device, int(count), results.device, tasks[0].vocabulary));
   arguments_.fetch(results);
   results_.emplace_back([tasks, results] {
     std::size_t row = 0;

@@ -188,6 +188,17 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
   }
 }
 
+/// Each thread those tokens whose shares it wrote itself.
+__device__ void leave_row(const ProposeRow& task) {
+  const float* row = task.row.probabilities;
+  if (!task.q)
+    return;
+  const int size = task.row.vocabulary;
+  for (int i = int(threadIdx.x); i < std::max(size, task.q_size); i += int(blockDim.x))
+    if (i >= size || task.q != row)
+      task.q[i] = i < size ? row[i] : 0.0f;
+}
+
 __global__ void __launch_bounds__(threads_max)
     propose_rows(const ProposeRow* rows, ProposeResult* results) {
   auto& shared = ptx::shared_memory<RowShared>();
@@ -201,6 +212,7 @@ __global__ void __launch_bounds__(threads_max)
   }
   if (warped.failed)
     return;
+  leave_row(task);
   const float* q = task.row.probabilities;
   std::int32_t token = warped.likeliest;
   if (token < 0 && task.rule == Rule::coupled)
@@ -358,32 +370,32 @@ int threads_for(int vocabulary) {
 }
 
 template <class Rows, class Results>
-cudaError_t launch_rows(cudaStream_t stream, void (*kernel)(const Rows*, Results*),
-                        const Rows* rows, int count, Results* results, int vocabulary) {
-  return launch(stream, dim3(unsigned(count)), threads_for(vocabulary), sizeof(RowShared), kernel,
+cudaError_t launch_rows(const Queue& queue, void (*kernel)(const Rows*, Results*), const Rows* rows,
+                        int count, Results* results, int vocabulary) {
+  return launch(queue, dim3(unsigned(count)), threads_for(vocabulary), sizeof(RowShared), kernel,
                 rows, results);
 }
 
 } // namespace
 
-cudaError_t warp(cudaStream_t stream, const WarpRow* rows, int count, std::int32_t* failed,
+cudaError_t warp(const Queue& queue, const WarpRow* rows, int count, std::int32_t* failed,
                  int vocabulary) {
-  return launch_rows(stream, warp_rows, rows, count, failed, vocabulary);
+  return launch_rows(queue, warp_rows, rows, count, failed, vocabulary);
 }
 
-cudaError_t propose(cudaStream_t stream, const ProposeRow* rows, int count, ProposeResult* results,
+cudaError_t propose(const Queue& queue, const ProposeRow* rows, int count, ProposeResult* results,
                     int vocabulary) {
-  return launch_rows(stream, propose_rows, rows, count, results, vocabulary);
+  return launch_rows(queue, propose_rows, rows, count, results, vocabulary);
 }
 
-cudaError_t verify(cudaStream_t stream, const VerifyRow* rows, int count, VerifyResult* results,
+cudaError_t verify(const Queue& queue, const VerifyRow* rows, int count, VerifyResult* results,
                    int vocabulary) {
-  return launch_rows(stream, verify_rows, rows, count, results, vocabulary);
+  return launch_rows(queue, verify_rows, rows, count, results, vocabulary);
 }
 
-cudaError_t score(cudaStream_t stream, const ScoreRow* rows, int count, Logprob* results,
+cudaError_t score(const Queue& queue, const ScoreRow* rows, int count, Logprob* results,
                   int vocabulary) {
-  return launch_rows(stream, score_rows, rows, count, results, vocabulary);
+  return launch_rows(queue, score_rows, rows, count, results, vocabulary);
 }
 
 } // namespace paceline::gpu::cuda::kernels

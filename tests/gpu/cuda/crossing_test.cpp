@@ -88,8 +88,11 @@ TEST_CASE("a row that a GPU drew from is judged on the host, and the other way r
   check_crossing("cuda:0", "cuda:0");
 }
 
-TEST_CASE("a row that a GPU drew from is judged on another") {
-  const Gpus gpus(2);
-  if (gpus.there())
-    check_crossing("cuda:0", "cuda:1");
+TEST_CASE("a row that a GPU drew from is judged on another, whether they are linked or not") {
+  for (const bool linked : {true, false}) {
+    CAPTURE(linked);
+    const Gpus gpus(2, linked);
+    if (gpus.there())
+      check_crossing("cuda:0", "cuda:1");
+  }
 }

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::gpu;
@@ -162,23 +163,65 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   CHECK(weight->bytes() >= 4 * 16 * sizeof(float));
 }
 
-TEST_CASE("rows between a GPU and another device lie where both reach them") {
+namespace {
+
+/// Where rows between two devices lie, and what they take of the GPUs' memory.
+struct Between {
+  std::shared_ptr<Device> cpu = open_device("cpu", options()).value();
+  std::shared_ptr<Device> first = open_device("cuda:0", options()).value();
+  std::shared_ptr<Device> same = open_device("cuda:0", options()).value();
+  std::shared_ptr<Device> second = open_device("cuda:1", options()).value();
+
+  /// Of the first and of the second GPU, for a row of 4096 bytes.
+  std::pair<std::size_t, std::size_t> taken(Device& writer, Device& reader) const {
+    const std::size_t before = first->memory().available;
+    const std::size_t also = second->memory().available;
+    const auto buffer = allocate_between(writer, reader, 4096).value();
+    for (const Device* device : {&writer, &reader})
+      if (!device->on_host())
+        CHECK(cuda_emulation::reaches(device->name() == "cuda:1", buffer->data()));
+    return {before - first->memory().available, also - second->memory().available};
+  }
+};
+using Taken = std::pair<std::size_t, std::size_t>;
+
+} // namespace
+
+TEST_CASE("rows between a GPU and the host, or itself, lie where both reach them") {
   const Machine emulated({.devices = 2});
-  const auto cpu = open_device("cpu", options()).value();
-  const auto first = open_device("cuda:0", options()).value();
-  const auto same = open_device("cuda:0", options()).value();
-  const auto second = open_device("cuda:1", options()).value();
-  const std::size_t bytes = 4096;
-  const auto taken = [&](Device& a, Device& b) {
-    const std::size_t before = first->memory().available + second->memory().available;
-    const auto buffer = allocate_between(a, b, bytes).value();
-    return before - first->memory().available - second->memory().available;
-  };
-  CHECK(taken(*first, *same) == bytes);
-  CHECK(taken(*first, *second) == 0);
-  CHECK(taken(*first, *cpu) == 0);
-  CHECK(taken(*cpu, *first) == 0);
-  CHECK(taken(*cpu, *cpu) == 0);
+  const Between rows;
+  CHECK(rows.taken(*rows.first, *rows.same) == Taken(4096, 0));
+  CHECK(rows.taken(*rows.first, *rows.cpu) == Taken(0, 0));
+  CHECK(rows.taken(*rows.cpu, *rows.first) == Taken(0, 0));
+  CHECK(rows.taken(*rows.cpu, *rows.cpu) == Taken(0, 0));
+}
+
+TEST_CASE("rows between two GPUs lie with the reader where the writer reaches them, else pinned") {
+  cuda_emulation::Options machine{.devices = 2};
+  SUBCASE("linked") {
+    const Machine emulated(machine);
+    const Between rows;
+    CHECK(rows.taken(*rows.first, *rows.second) == Taken(0, 4096));
+    CHECK(rows.taken(*rows.second, *rows.first) == Taken(4096, 0));
+    const auto other = rows.second->allocate(64).value();
+    CHECK(!cuda_emulation::reaches(0, other->data())); // The rest is nobody else's.
+    const auto all = allocate_between(*rows.first, *rows.second, rows.second->memory().total);
+    REQUIRE(!all); // Rows count like all other memory.
+    CHECK(all.error().code == ErrorCode::out_of_memory);
+  }
+  SUBCASE("not linked") {
+    machine.peers = false;
+    const Machine emulated(machine);
+    const Between rows;
+    CHECK(rows.taken(*rows.first, *rows.second) == Taken(0, 0));
+  }
+  SUBCASE("linked, and access is refused") {
+    machine.pool_access = false;
+    const Machine emulated(machine);
+    const Between rows;
+    CHECK(rows.taken(*rows.first, *rows.second) == Taken(0, 0));
+    CHECK(rows.taken(*rows.first, *rows.second) == Taken(0, 0)); // Asked again.
+  }
 }
 
 TEST_CASE("a lost GPU gives errors that say so, and the process lives") {

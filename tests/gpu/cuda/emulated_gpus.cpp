@@ -18,8 +18,8 @@ std::vector<std::string> backends() {
   return {"cuda:0"};
 }
 
-Gpus::Gpus(int count) : there_(true) {
-  cuda_emulation::reset({.devices = count});
+Gpus::Gpus(int count, bool linked) : there_(true) {
+  cuda_emulation::reset({.devices = count, .peers = linked});
 }
 
 Gpus::~Gpus() {

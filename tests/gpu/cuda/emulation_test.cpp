@@ -190,6 +190,41 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK(launch(dim3(1), 32, 49152) == cudaSuccess);
 }
 
+TEST_CASE("what is captured runs when its graph is launched, as often as that is") {
+  Gpu gpu;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  gpu.memory[0] = 0;
+  const auto grow = [](float* out) { *out += threadIdx.x == 0 ? 1.0f : 0.0f; };
+  REQUIRE(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  void (*const kernel)(float*) = grow;
+  CHECK(kernels::launch(gpu.stream, dim3(1), 32, 0, kernel, gpu.memory) == cudaSuccess);
+  REQUIRE(cudaStreamEndCapture(gpu.stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&exec, graph) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(gpu.stream) == cudaSuccess);
+  CHECK(gpu.memory[0] == 0);
+  for (int times = 1; times < 3; ++times) {
+    CHECK(cudaGraphLaunch(exec, gpu.stream) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(gpu.stream) == cudaSuccess);
+    CHECK(gpu.memory[0] == float(times));
+  }
+  CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
+TEST_CASE("who waits or allocates while it captures a stream spoils the capture") {
+  for (const bool waits : {true, false}) {
+    Gpu gpu;
+    REQUIRE(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    void* p = nullptr;
+    CHECK((waits ? cudaStreamSynchronize(gpu.stream) : cudaMalloc(&p, 64)) ==
+          cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(gpu.stream, &graph) == cudaErrorStreamCaptureInvalidated);
+    CHECK(cudaStreamSynchronize(gpu.stream) == cudaSuccess);
+  }
+}
+
 TEST_CASE("the matrix instruction multiplies matrices") {
   Gpu gpu;
   std::vector<float> a(16 * 16);

@@ -63,10 +63,13 @@ TEST_CASE("a pair on a GPU and the host, either way round, gives its target's to
   check_pair("cpu:0", "cuda:0");
 }
 
-TEST_CASE("a pair on two GPUs gives its target's tokens") {
-  const Gpus gpus(2);
-  if (gpus.there())
-    check_pair("cuda:1", "cuda:0");
+TEST_CASE("a pair on two GPUs, linked or not, gives its target's tokens") {
+  for (const bool linked : {true, false}) {
+    CAPTURE(linked);
+    const Gpus gpus(2, linked);
+    if (gpus.there())
+      check_pair("cuda:1", "cuda:0");
+  }
 }
 
 TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {

@@ -6,7 +6,8 @@ namespace paceline::gpu::testing {
 /// While it lives there are GPUs to use, if `there`; else the test is counted as skipped.
 class Gpus {
 public:
-  explicit Gpus(int count);
+  /// linked: whether they reach each other's memory.
+  explicit Gpus(int count, bool linked = true);
   ~Gpus();
   Gpus(const Gpus&) = delete;
   Gpus& operator=(const Gpus&) = delete;

@@ -59,6 +59,30 @@ TEST_CASE("steps on a GPU run in the order of their submission, and say how they
   CHECK(bench.lane->name() == "target cuda:0");
 }
 
+TEST_CASE("a profiler sees which step and which piece a lane is at, whatever comes of it") {
+  const Bench bench;
+  (void)cuda_emulation::take_marks();
+  for (const bool fails : {false, true}) {
+    auto step = std::make_shared<TestStep>([&](Operations&) {
+      if (fails)
+        throw std::runtime_error("no luck");
+    });
+    step->what = {Work::Kind::verify, 4, 1, 30};
+    REQUIRE(bench.lane->submit(step));
+    (void)step->wait();
+  }
+  auto last = std::make_shared<TestStep>();
+  REQUIRE(bench.lane->submit(last));
+  (void)last->wait(); // The two before it are over.
+  const std::vector<std::string> step{"target cuda:0: paceline test 0",
+                                      "target cuda:0:  paceline verify 4", "target cuda:0:  end",
+                                      "target cuda:0: end"};
+  const auto marks = cuda_emulation::take_marks();
+  REQUIRE(marks.size() >= 8);
+  CHECK(std::vector(marks.begin(), marks.begin() + 4) == step);
+  CHECK(std::vector(marks.begin() + 4, marks.begin() + 8) == step);
+}
+
 TEST_CASE("a GPU's results are there when the piece has completed") {
   const Bench bench;
   const auto in = bench.device->upload(std::vector<float>(1 << 20, 3.0f)).value();

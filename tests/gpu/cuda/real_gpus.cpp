@@ -57,6 +57,11 @@ bool has_gpus(int count) {
   return false;
 }
 
+/// The first two; a test that is about links runs for those that are there.
+bool are_linked() {
+  return cuda::survey().gpus[0].links[0].peer;
+}
+
 } // namespace
 
 std::vector<std::string> backends() {
@@ -65,7 +70,8 @@ std::vector<std::string> backends() {
   return {};
 }
 
-Gpus::Gpus(int count) : there_(has_gpus(count)) {}
+Gpus::Gpus(int count, bool linked)
+    : there_(has_gpus(count) && (count < 2 || linked == are_linked())) {}
 Gpus::~Gpus() = default;
 
 } // namespace paceline::gpu::testing

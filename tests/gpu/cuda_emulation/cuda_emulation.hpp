@@ -23,7 +23,10 @@ struct Options {
   int driver_version = 13000;                ///< 0: no driver is installed.
   int capability_major = 9;
   int capability_minor = 0;
-  unsigned seed = 1; ///< Of orders of execution; every launch draws its own from it.
+  bool graphs = true;      ///< Whether any can be instantiated.
+  bool peers = true;       ///< Whether GPUs can reach each other's memory,
+  bool pool_access = true; ///< and whether they are granted it.
+  unsigned seed = 1;       ///< Of orders of execution; every launch draws its own from it.
   std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };
 
@@ -36,8 +39,19 @@ void lose(int device);
 /// What a kernel did that the hardware leaves undefined; empty: nothing since the last reset.
 std::string violation();
 
-/// Kernels launched so far, on all devices.
+/// Whether kernels of the device may touch what lies there.
+bool reaches(int device, const void* memory);
+
+/// Kernels launched so far one by one, on all devices.
 std::size_t launches();
+
+/// Graphs made so far, and launched.
+std::size_t graphs_made();
+std::size_t graph_launches();
+
+/// What a profiler was told since this was last called: "THREAD: DOMAIN NAME ROWS" where a range
+/// begins and "THREAD: end" where it ends, a blank more for each range that it is in.
+std::vector<std::string> take_marks();
 
 /// Calls so far that allocated memory, of a device or pinned.
 std::size_t allocations();

@@ -42,6 +42,14 @@ std::size_t launches() {
   return state().launches.load();
 }
 
+std::size_t graphs_made() {
+  return state().graphs_made.load();
+}
+
+std::size_t graph_launches() {
+  return state().graph_launches.load();
+}
+
 std::size_t allocations() {
   return state().allocations.load();
 }
@@ -83,6 +91,9 @@ const char* cudaGetErrorName(cudaError_t error) {
   case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
   case cudaErrorNotReady: return "cudaErrorNotReady";
   case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+  case cudaErrorNotSupported: return "cudaErrorNotSupported";
+  case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+  case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
   }
   return "unrecognized error code";
 }
@@ -175,7 +186,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer;
+  *can = device != peer && state().options.peers;
   return cudaSuccess;
 }
 

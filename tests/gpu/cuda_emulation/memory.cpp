@@ -6,11 +6,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <set>
+#include <utility>
 #include <vector>
+
+using Devices = std::set<int>;
 
 struct CUmemPool_st {
   int device = 0;
+  std::shared_ptr<Devices> granted = std::make_shared<Devices>();
 };
 
 namespace cuda_emulation {
@@ -20,7 +27,8 @@ constexpr std::size_t alignment = 256;
 
 struct Allocation {
   std::size_t bytes;
-  int device; ///< -1: pinned memory of the host.
+  int device;                             ///< -1: pinned memory of the host.
+  std::shared_ptr<const Devices> granted; ///< Others that have access; null: none.
 };
 
 struct Memory {
@@ -38,8 +46,11 @@ std::uintptr_t address(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
-cudaError_t allocate(void** to, std::size_t bytes, int device) {
+cudaError_t allocate(void** to, std::size_t bytes, int device,
+                     std::shared_ptr<const Devices> granted = nullptr) {
   *to = nullptr;
+  if (const cudaError_t error = no_capture())
+    return error;
   if (bytes == 0)
     return cudaSuccess;
   std::size_t total = 0;
@@ -58,11 +69,13 @@ cudaError_t allocate(void** to, std::size_t bytes, int device) {
   std::memset(*to, 0xFF, bytes);
   if (device >= 0)
     m.used[device] += bytes;
-  m.allocations[address(*to)] = {bytes, device};
+  m.allocations[address(*to)] = {bytes, device, std::move(granted)};
   return cudaSuccess;
 }
 
 cudaError_t release(void* p) {
+  if (const cudaError_t error = no_capture())
+    return error;
   if (!p)
     return cudaSuccess;
   Memory& m = memory();
@@ -77,19 +90,24 @@ cudaError_t release(void* p) {
   return cudaSuccess;
 }
 
+/// What an address lies in; null: nothing that was allocated. With the lock.
+const std::pair<const std::uintptr_t, Allocation>* allocation_of(const Memory& m, const void* p) {
+  const auto next = m.allocations.upper_bound(address(p));
+  if (next == m.allocations.begin())
+    return nullptr;
+  const auto& found = *std::prev(next);
+  return address(p) < found.first + found.second.bytes ? &found : nullptr;
+}
+
 enum class Kind { pageable, pinned, device, past_its_end };
 
 Kind kind_of(const void* p, std::size_t bytes) {
   Memory& m = memory();
   const std::lock_guard lock(m.mutex);
-  auto next = m.allocations.upper_bound(address(p));
-  if (next != m.allocations.begin()) {
-    const auto& [first, allocation] = *--next;
-    if (address(p) < first + allocation.bytes) {
-      if (address(p) + bytes > first + allocation.bytes)
-        return Kind::past_its_end;
-      return allocation.device < 0 ? Kind::pinned : Kind::device;
-    }
+  if (const auto* in = allocation_of(m, p)) {
+    if (address(p) + bytes > in->first + in->second.bytes)
+      return Kind::past_its_end;
+    return in->second.device < 0 ? Kind::pinned : Kind::device;
   }
   auto host = m.registered.upper_bound(address(p));
   if (host != m.registered.begin() && address(p) < (--host)->first + host->second)
@@ -113,9 +131,31 @@ bool fits(cudaMemcpyKind kind, Kind to, Kind from) {
 }
 
 } // namespace
+
+bool reaches(int device, const void* p) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  const auto* in = allocation_of(m, p);
+  return !in || in->second.device < 0 || in->second.device == device ||
+         (in->second.granted && in->second.granted->contains(device));
+}
+
 } // namespace cuda_emulation
 
 using namespace cuda_emulation;
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  if (const cudaError_t error = usable())
+    return error;
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  const auto* in = allocation_of(m, p);
+  *attributes = {};
+  if (in)
+    *attributes = {in->second.device < 0 ? cudaMemoryTypeHost : cudaMemoryTypeDevice,
+                   std::max(in->second.device, 0)};
+  return cudaSuccess;
+}
 
 cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   if (const cudaError_t error = usable())
@@ -165,8 +205,17 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* v
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, std::size_t) {
-  return usable();
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
+                                 std::size_t count) {
+  if (const cudaError_t error = usable())
+    return error;
+  if (!state().options.peers || !state().options.pool_access)
+    return remember(cudaErrorInvalidDevice);
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  for (std::size_t i = 0; i < count; ++i)
+    pool->granted->insert(access[i].location.id);
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
@@ -177,7 +226,7 @@ cudaError_t cudaMallocFromPoolAsync(void** to, std::size_t bytes, cudaMemPool_t 
                                     cudaStream_t) {
   if (const cudaError_t error = usable())
     return error;
-  return allocate(to, bytes, pool->device);
+  return allocate(to, bytes, pool->device, pool->granted);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
@@ -226,6 +275,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const Kind source = kind_of(from, bytes);
   if (!fits(kind, target, source))
     return remember(cudaErrorInvalidValue);
+  if (source == Kind::pageable || target == Kind::pageable)
+    if (const cudaError_t error = no_capture())
+      return error;
   if (source == Kind::pageable) { // Read before the call returns.
     std::vector<std::byte> copy(bytes);
     std::memcpy(copy.data(), from, bytes);

@@ -17,7 +17,10 @@ struct State {
   Options options;
   std::vector<bool> lost{false}; ///< By device.
   std::string violation;
-  std::atomic<unsigned> launches{0};
+  std::atomic<std::size_t> launches{0};
+  std::atomic<std::size_t> graphs_made{0};
+  std::atomic<std::size_t> graph_launches{0};
+  std::atomic<unsigned> grids{0}; ///< Run.
   std::atomic<std::size_t> allocations{0};
 };
 State& state();
@@ -29,7 +32,11 @@ cudaError_t remember(cudaError_t error);
 /// cudaSuccess, or why nothing can be done on the current device.
 cudaError_t usable();
 
-/// Puts work behind what is in the stream; null: the device's default one.
+/// cudaSuccess, or what a call gives that this thread may not make while it captures a stream.
+cudaError_t no_capture();
+
+/// Puts work behind what is in the stream, or into what is captured of it; null: the device's
+/// default one.
 void append(cudaStream_t stream, std::function<void()> work);
 int device_of(cudaStream_t stream);
 /// Waits until all that was in the stream is done.

@@ -10,8 +10,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
+
+using Tasks = std::vector<std::function<void()>>;
 
 struct CUstream_st {
   explicit CUstream_st(int on) : device(on), worker([this] { work(); }) {}
@@ -27,6 +32,10 @@ struct CUstream_st {
   void append(std::function<void()> task) {
     {
       const std::lock_guard lock(mutex);
+      if (captured) {
+        captured->push_back(std::move(task));
+        return;
+      }
       queue.push_back(std::move(task));
       ++appended;
     }
@@ -39,6 +48,16 @@ struct CUstream_st {
   void drain() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&, until = appended] { return done >= until; });
+  }
+
+  /// Of its capture, by the thread that captures.
+  void begin_capture() {
+    const std::lock_guard lock(mutex);
+    captured.emplace();
+  }
+  Tasks end_capture() {
+    const std::lock_guard lock(mutex);
+    return *std::exchange(captured, std::nullopt);
   }
 
   const int device;
@@ -63,6 +82,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
+  std::optional<Tasks> captured;
   std::size_t appended = 0;
   std::size_t done = 0;
   bool closing = false;
@@ -78,8 +98,19 @@ struct CUevent_st {
   std::chrono::steady_clock::time_point when;
 };
 
+struct CUgraph_st {
+  Tasks tasks;
+};
+struct CUgraphExec_st {
+  Tasks tasks;
+};
+
 namespace cuda_emulation {
 namespace {
+
+/// The stream that this thread captures, and whether that came to nothing.
+thread_local cudaStream_t capturing = nullptr;
+thread_local bool spoiled = false;
 
 using EventRef = std::shared_ptr<CUevent_st>;
 
@@ -150,6 +181,13 @@ bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
 
 } // namespace
 
+cudaError_t no_capture() {
+  if (!capturing)
+    return cudaSuccess;
+  spoiled = true;
+  return remember(cudaErrorStreamCaptureUnsupported);
+}
+
 void append(cudaStream_t stream, std::function<void()> work) {
   stream_of(stream).append(std::move(work));
 }
@@ -192,22 +230,21 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
     return error;
   if (!valid(config, kernel))
     return remember(cudaErrorInvalidValue);
-  State& s = state();
-  const unsigned number = s.launches.fetch_add(1);
-  const unsigned seed = s.options.seed * 7919u + number;
+  state().launches.fetch_add(1);
   const int device = device_of(config.stream);
-  append(config.stream, [config, seed, device, body = std::move(body)] {
+  append(config.stream, [config, device, body = std::move(body)] {
     if (is_lost(device))
       return;
+    State& s = state();
+    const unsigned seed = s.options.seed * 7919u + s.grids.fetch_add(1);
     const auto violation =
         run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes, seed, body);
     if (!violation)
       return;
     std::fprintf(stderr, "emulated GPU: %s\n", violation->c_str());
-    State& all = state();
-    const std::lock_guard lock(all.mutex);
-    all.violation = *violation;
-    all.lost.at(std::size_t(device)) = true;
+    const std::lock_guard lock(s.mutex);
+    s.violation = *violation;
+    s.lost.at(std::size_t(device)) = true;
   });
   return cudaSuccess;
 }
@@ -246,14 +283,72 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = no_capture())
+    return error;
   drain(stream);
   return state_of(device_of(stream));
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t error = no_capture())
+    return error;
   if (const cudaError_t error = state_of(device_of(stream)))
     return error;
   return stream_of(stream).idle() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (const cudaError_t error = state_of(device_of(stream)))
+    return error;
+  if (!stream || capturing)
+    return remember(cudaErrorStreamCaptureUnsupported);
+  capturing = stream;
+  spoiled = false;
+  stream->begin_capture();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (!stream || capturing != stream)
+    return remember(cudaErrorInvalidValue);
+  capturing = nullptr;
+  Tasks tasks = stream->end_capture();
+  if (spoiled)
+    return remember(cudaErrorStreamCaptureInvalidated);
+  *graph = new CUgraph_st{std::move(tasks)};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (const cudaError_t error = usable())
+    return error;
+  if (!graph)
+    return remember(cudaErrorInvalidValue);
+  if (!state().options.graphs)
+    return remember(cudaErrorNotSupported);
+  *exec = new CUgraphExec_st{graph->tasks};
+  state().graphs_made.fetch_add(1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = state_of(device_of(stream)))
+    return error;
+  state().graph_launches.fetch_add(1);
+  for (const auto& task : exec->tasks)
+    append(stream, task);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

@@ -1,0 +1,74 @@
+#include "gpu/cuda/graphs.hpp"
+
+#include "gpu/limits.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::gpu::cuda {
+namespace {
+
+using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
+
+/// On the stream itself, so that kernels keep its priority. Every kernel was launched before: none
+/// has to be loaded now, which a capture does not suffer. Null where something fails.
+GraphExec capture(cudaStream_t stream, const Recording& recording) {
+  try {
+    PACELINE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cudaGraph_t captured = nullptr;
+    try {
+      recording.issue(stream);
+    } catch (...) { // The stream comes back from capturing in any case.
+      (void)cudaStreamEndCapture(stream, &captured);
+      const Graph dropped(captured);
+      throw;
+    }
+    PACELINE_CUDA_CHECK(cudaStreamEndCapture(stream, &captured));
+    const Graph graph(captured);
+    cudaGraphExec_t made = nullptr;
+    PACELINE_CUDA_CHECK(cudaGraphInstantiate(&made, captured, 0));
+    return GraphExec(made);
+  } catch (const CudaError&) {
+    (void)cudaGetLastError(); // What is not over with this the next call says.
+    return GraphExec();
+  }
+}
+
+} // namespace
+
+bool Graphs::bring_forward(Pieces& from, Pieces& to, const Recording& recording) {
+  const auto found = std::find_if(from.begin(), from.end(),
+                                  [&](const Piece& piece) { return piece.recording == recording; });
+  if (found == from.end())
+    return false;
+  to.splice(to.begin(), from, found);
+  return true;
+}
+
+void Graphs::launch(cudaStream_t stream, Recording& recording) {
+  if (recording.empty())
+    return;
+  if (!bring_forward(again_, again_, recording)) {
+    if (!bring_forward(once_, again_, recording)) {
+      recording.issue(stream);
+      return remember(recording);
+    }
+    again_.front().graph = capture(stream, recording);
+    if (again_.size() > limits::cuda_graphs)
+      again_.pop_back();
+  }
+  if (const GraphExec& graph = again_.front().graph)
+    PACELINE_CUDA_CHECK(cudaGraphLaunch(graph.get(), stream));
+  else
+    recording.issue(stream);
+}
+
+void Graphs::remember(Recording& recording) {
+  if (!recording.comes_again())
+    return;
+  once_.push_front({std::exchange(recording, Recording()), GraphExec()});
+  if (once_.size() > limits::cuda_pieces_seen)
+    once_.pop_back();
+}
+
+} // namespace paceline::gpu::cuda
