@@ -40,7 +40,8 @@ inline constexpr std::size_t cuda_arguments = std::size_t(1) << 20;
 /// Graphs that a lane keeps, of pieces that came more than once; the one that was not launched for
 /// longest goes. One of a model of 32 layers has about 300 kernels.
 inline constexpr std::size_t cuda_graphs = 64;
-/// Pieces that came once, whose calls a lane remembers to know them again. Prompts fill these alone.
+/// Pieces that came once, whose calls a lane remembers to know them again. Prompts fill these
+/// alone.
 inline constexpr std::size_t cuda_pieces_seen = 16;
 
 } // namespace paceline::gpu::limits
