@@ -59,7 +59,7 @@ Pool make_pool_reached_by(int peer, int index) {
   int can = 0;
   PACELINE_CUDA_CHECK(cudaDeviceCanAccessPeer(&can, peer, index));
   if (can == 0)
-    return Pool();
+    return {};
   Pool pool = make_pool(index);
   cudaMemAccessDesc access{};
   access.location.type = cudaMemLocationTypeDevice;
@@ -68,7 +68,7 @@ Pool make_pool_reached_by(int peer, int index) {
   if (cudaMemPoolSetAccess(pool.get(), &access, 1) == cudaSuccess)
     return pool;
   (void)cudaGetLastError(); // As if it could not.
-  return Pool();
+  return {};
 }
 
 double mebibytes(std::size_t bytes) {

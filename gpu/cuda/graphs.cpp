@@ -30,7 +30,7 @@ GraphExec capture(cudaStream_t stream, const Recording& recording) {
     return GraphExec(made);
   } catch (const CudaError&) {
     (void)cudaGetLastError(); // What is not over with this the next call says.
-    return GraphExec();
+    return {};
   }
 }
 

@@ -17,7 +17,7 @@ inline constexpr std::size_t shared_bytes_free = 48 << 10;
 /// A launch. Parameters are compared by ==, which all structs that kernels take have: what fills
 /// them up between their members is nobody's.
 template <class... Parameters>
-class KernelCall final : public Call {
+class KernelCall final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
   using Kernel = void (*)(Parameters...);
 

@@ -12,7 +12,8 @@
 
 namespace paceline::gpu::cuda {
 
-/// One call that enqueues work, and all that it is told.
+/// One call that enqueues work, and all that it is told. Calls own nothing, and nobody destroys
+/// them.
 class Call {
 public:
   explicit Call(const char* name) : name_(name) {}
@@ -30,7 +31,7 @@ private:
 };
 
 /// cudaMemcpyAsync
-class Copy final : public Call {
+class Copy final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
   Copy(const char* name, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind)
       : Call(name), to_(to), from_(from), bytes_(bytes), kind_(kind) {}
@@ -55,7 +56,7 @@ private:
 /// function(stream) of a library's, of which nobody knows what it enqueues: never the same. It may
 /// throw.
 template <class Function>
-class LibraryCall final : public Call {
+class LibraryCall final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
   LibraryCall(const char* name, const Function& function) : Call(name), function_(function) {}
 
@@ -77,7 +78,7 @@ public:
   /// The call as it is kept: until `clear`, whoever has the recording then.
   template <class Made>
   Made& add(const Made& call) {
-    static_assert(std::is_trivially_destructible_v<Made>); // Nobody does it.
+    static_assert(std::is_trivially_destructible_v<Made>);
     Made* kept = new (memory_->allocate(sizeof(Made), alignof(Made))) Made(call);
     calls_.push_back(kept);
     return *kept;

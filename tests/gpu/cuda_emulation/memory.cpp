@@ -26,8 +26,8 @@ namespace {
 constexpr std::size_t alignment = 256;
 
 struct Allocation {
-  std::size_t bytes;
-  int device;                             ///< -1: pinned memory of the host.
+  std::size_t bytes = 0;
+  int device = 0;                         ///< -1: pinned memory of the host.
   std::shared_ptr<const Devices> granted; ///< Others that have access; null: none.
 };
 
