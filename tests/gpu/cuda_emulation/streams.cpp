@@ -14,59 +14,59 @@
 #include <thread>
 
 struct CUstream_st {
-  explicit CUstream_st(int on) : device(on), worker_([this] { work(); }) {}
+  explicit CUstream_st(int on) : device(on), worker([this] { work(); }) {}
   ~CUstream_st() {
     {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
+      const std::lock_guard lock(mutex);
+      closing = true;
     }
-    changed_.notify_all();
-    worker_.join();
+    changed.notify_all();
+    worker.join();
   }
 
   void append(std::function<void()> task) {
     {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(task));
-      ++appended_;
+      const std::lock_guard lock(mutex);
+      queue.push_back(std::move(task));
+      ++appended;
     }
-    changed_.notify_all();
+    changed.notify_all();
   }
   bool idle() {
-    const std::lock_guard lock(mutex_);
-    return done_ == appended_;
+    const std::lock_guard lock(mutex);
+    return done == appended;
   }
   void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&, until = appended_] { return done_ >= until; });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&, until = appended] { return done >= until; });
   }
 
   const int device;
 
 private:
   void work() {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex);
     for (;;) {
-      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-      if (queue_.empty())
+      changed.wait(lock, [this] { return closing || !queue.empty(); });
+      if (queue.empty())
         return;
-      const auto task = std::move(queue_.front());
-      queue_.pop_front();
+      const auto task = std::move(queue.front());
+      queue.pop_front();
       lock.unlock();
       task();
       lock.lock();
-      ++done_;
-      changed_.notify_all();
+      ++done;
+      changed.notify_all();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
-  std::size_t appended_ = 0;
-  std::size_t done_ = 0;
-  bool closing_ = false;
-  std::thread worker_;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  std::size_t appended = 0;
+  std::size_t done = 0;
+  bool closing = false;
+  std::thread worker;
 };
 
 struct CUevent_st {
