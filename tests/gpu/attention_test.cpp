@@ -52,8 +52,8 @@ std::vector<Setting> variants() {
 
 /// Two sequences' queries, keys and values.
 struct Input {
-  Input(Heads h, std::vector<int> lengths_, std::uint64_t seed)
-      : heads(h), lengths(std::move(lengths_)), random(seed), cos(300, h.dim / 2),
+  Input(Heads h, std::vector<int> sequences, std::uint64_t seed)
+      : heads(h), lengths(std::move(sequences)), random(seed), cos(300, h.dim / 2),
         sin(300, h.dim / 2) {
     for (int length : lengths)
       qkv.emplace_back(length, h.columns(), random, 2.0f);
@@ -62,9 +62,8 @@ struct Input {
     for (int p = 0; p < cos.rows; ++p)
       for (int i = 0; i < cos.cols; ++i) {
         const double angle = p * std::pow(10000.0, -double(i) / cos.cols);
-        const auto at = std::size_t(p * cos.cols + i);
-        cos.values[at] = float(std::cos(angle));
-        sin.values[at] = float(std::sin(angle));
+        cos.tensor().row(p)[i] = float(std::cos(angle));
+        sin.tensor().row(p)[i] = float(std::sin(angle));
       }
   }
   Heads heads;
@@ -178,12 +177,14 @@ std::vector<Matrix> attend(Input& input, const Setting& setting) {
 
 // In double precision, from the definition; keys and values rounded as the cache rounds them.
 Matrix exact_attention(const Input& input, int sequence, const Setting& setting) {
-  const auto [query, kv, dim] = input.heads;
+  const int query = input.heads.query;
+  const int kv = input.heads.kv;
+  const int dim = input.heads.dim;
   const DType dtype = setting.dtype;
   const AttentionOptions options = setting.options(dim);
   const Matrix& qkv = input.qkv[std::size_t(sequence)];
   const auto normed = [&](int p, int head, int i) {
-    const float* row = &qkv.values[std::size_t(p * qkv.cols + head * dim)];
+    const float* row = qkv.values.data() + std::ptrdiff_t(p) * qkv.cols + head * dim;
     if (!setting.norms)
       return double(row[i]);
     const auto& weight = head < query ? input.query_norm : input.key_norm;
@@ -223,7 +224,7 @@ Matrix exact_attention(const Input& input, int sequence, const Setting& setting)
         for (int j = 0; j <= p; ++j)
           sum +=
               weight[std::size_t(j)] / total * stored(qkv.at(j, (query + kv + shared) * dim + i));
-        out.values[std::size_t(p * out.cols + h * dim + i)] = float(sum);
+        out.tensor().row(p)[h * dim + i] = float(sum);
       }
     }
   return out;
@@ -354,8 +355,7 @@ TEST_CASE("NaN in a query or value shows in that row's attention and in no other
   for (const std::string& name : backends()) {
     CAPTURE(name);
     Input input({2, 2, 16}, {40, 40}, 4);
-    input.qkv[0].values[std::size_t(10 * input.heads.columns())] =
-        std::numeric_limits<float>::quiet_NaN();
+    input.qkv[0].tensor().row(10)[0] = std::numeric_limits<float>::quiet_NaN();
     Setting setting;
     setting.kernel = name;
     setting.batch = true;
@@ -422,14 +422,14 @@ TEST_CASE("every position that a row sees counts once, and the one asked for is 
   for (const std::string& name : backends())
     for (const Heads& heads : {Heads{3, 1, 48}, Heads{4, 2, 128}, Heads{20, 2, 32}})
       for (const auto& [page_tokens, window] : {std::pair(16, 0), {6, 21}, {32, 70}, {48, 64}}) {
-        CAPTURE(name);
-        CAPTURE(heads.dim);
-        CAPTURE(page_tokens);
-        CAPTURE(window);
         Setting setting;
         setting.kernel = name;
         setting.page_tokens = page_tokens;
         setting.window = window;
+        CAPTURE(name);
+        CAPTURE(heads.dim);
+        CAPTURE(setting.page_tokens);
+        CAPTURE(setting.window);
         setting.rotated = 0;
         setting.chunk = 70;
         setting.batch = true;

@@ -22,10 +22,10 @@ std::vector<std::string> samplers() {
 }
 
 struct Case {
-  const char* what;
-  int vocabulary;
-  float spread;   ///< Of the logits.
-  float step = 0; ///< Logits are multiples of it: ties; 0: as they come.
+  const char* what = "";
+  int vocabulary = 0;
+  float spread = 0; ///< Of the logits.
+  float step = 0;   ///< Logits are multiples of it: ties; 0: as they come.
   float temperature = 1;
   int top_k = 0;
   float top_p = 1;

@@ -266,7 +266,7 @@ TEST_CASE("what is not of the protocol is refused by name") {
   };
   CHECK(refused(""));                                               // no kind
   CHECK(refused("GET / HTTP/1.1"));                                 // no protobuf
-  CHECK(refused("\x92\x03\x00"));                                   // a kind of another version
+  CHECK(refused(std::string("\x92\x03\x00", 3)));                   // a kind of another version
   CHECK(refused("\x12\x05\x08"));                                   // cut
   CHECK(!wire::read_to_server(std::string("\x12\x02\x50\x07", 4))); // a rule that is none
   CHECK(!wire::read_to_server(std::string("\x12\x04\x3a\x02\x40\x01", 6))); // a bias without value

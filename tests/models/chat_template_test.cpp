@@ -150,19 +150,18 @@ TEST_CASE("what a template refuses says why, and where") {
 }
 
 TEST_CASE("templates cannot take more than their bounds") {
+  const auto grow = [](const std::string& first, const std::string& next, int times) {
+    return "{% set ns = namespace(x=" + first + ") %}{% for i in range(" + std::to_string(times) +
+           ") %}{% set ns.x = " + next + " %}{% endfor %}";
+  };
   const std::vector<std::string> greedy{
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
       "{{ 'x' * 1000000000000 }}",
       "{{ range(10000000000) | length }}",
-      "{% set ns = namespace(x='ab') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% "
-      "endfor %}",
-      "{% set ns = namespace(x=[1]) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% "
-      "endfor %}",
-      "{% set ns = namespace(x=[1]) %}{% for i in range(50) %}{% set ns.x = [ns.x, ns.x] %}{% "
-      "endfor "
-      "%}{{ ns.x }}",
-      "{% set ns = namespace(x=[1]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor "
-      "%}",
+      grow("'ab'", "ns.x ~ ns.x", 99),
+      grow("[1]", "ns.x + ns.x", 99),
+      grow("[1]", "[ns.x, ns.x]", 50) + "{{ ns.x }}",
+      grow("[1]", "[ns.x]", 1000),
       "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
       "{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}",
       "{{ " + std::string(5000, '-') + "1 }}",

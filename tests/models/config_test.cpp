@@ -126,8 +126,10 @@ TEST_CASE("an option that says no is as good as none") {
                                    {"num_experts", 0},
                                    {"layer_types", json::array{}},
                                    {"partial_rotary_factor", 1.0},
-                                   {"an_unheard_of_option", 7}})
-    CHECK_MESSAGE(config_with(key, value), key);
+                                   {"an_unheard_of_option", 7}}) {
+    const std::string option = key;
+    CHECK_MESSAGE(config_with(option, value), option);
+  }
 }
 
 TEST_CASE("scalings of positions that lack something or contradict themselves are refused") {
@@ -216,8 +218,9 @@ TEST_CASE("a damaged generation_config.json is an error that names the field") {
         std::pair(R"({"eos_token_id": "x"})", "eos_token_id"),
         std::pair(R"({"eos_token_id": [1, -1]})", "eos_token_id"),
         std::pair("[]", "generation_config.json"), std::pair("{", "generation_config.json")}) {
-    CAPTURE(text);
-    const auto refused = defaults_of(text);
+    const std::string file = text;
+    CAPTURE(file);
+    const auto refused = defaults_of(file);
     REQUIRE(!refused);
     CHECK(refused.error().code == ErrorCode::corrupt);
     CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());

@@ -276,7 +276,7 @@ int overhead(int rounds, const std::string& device) {
     std::array<double, ways> server_seconds{}; // of processor time; the clients' are this thread's
     std::array<double, ways> client_seconds{};
     for (int i = 0; i < rounds; ++i) {
-      const auto seed = std::uint64_t(1000 * i);
+      const std::uint64_t seed = 1000 * std::uint64_t(i);
       for (int k = 0; k < ways; ++k) {
         const int way = (i + k) % ways;
         const double server_before = server.thread_seconds();

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace paceline::testing {
 namespace {
@@ -65,9 +66,9 @@ struct Piece {
 /// A step whose pieces take the time that the plan says: the profile charges a microsecond a row.
 class FaultyStep final : public gpu::Step {
 public:
-  FaultyStep(std::shared_ptr<gpu::Step> step, const FaultySettings& settings,
+  FaultyStep(std::shared_ptr<gpu::Step> step, FaultySettings settings,
              std::shared_ptr<std::mt19937_64> random, std::shared_ptr<Piece> piece)
-      : step_(std::move(step)), settings_(settings), random_(std::move(random)),
+      : step_(std::move(step)), settings_(std::move(settings)), random_(std::move(random)),
         piece_(std::move(piece)) {}
 
   std::string name() const override { return step_->name(); }
@@ -136,9 +137,9 @@ private:
 
 class FaultyLane final : public gpu::Lane {
 public:
-  FaultyLane(std::unique_ptr<gpu::Lane> lane, const FaultySettings& settings,
+  FaultyLane(std::unique_ptr<gpu::Lane> lane, FaultySettings settings,
              std::shared_ptr<std::mt19937_64> random)
-      : lane_(std::move(lane)), settings_(settings), random_(std::move(random)) {}
+      : lane_(std::move(lane)), settings_(std::move(settings)), random_(std::move(random)) {}
   ~FaultyLane() override {
     if (!piece_->running)
       return;

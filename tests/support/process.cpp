@@ -52,7 +52,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
 
 /// Appends what can be read now; closes `file` at its end.
 void take(int& file, std::string& text, std::size_t most) {
-  std::array<char, 4096> chunk;
+  std::array<char, 4096> chunk{};
   const ssize_t count = ::read(file, chunk.data(), std::min(most, chunk.size()));
   if (count > 0)
     text.append(chunk.data(), std::size_t(count));
@@ -92,7 +92,7 @@ public:
   const posix_spawnattr_t* get() const { return &attributes_; }
 
 private:
-  posix_spawnattr_t attributes_;
+  posix_spawnattr_t attributes_{};
 };
 
 } // namespace

@@ -2,10 +2,12 @@
 // played instructions. The rest of its code needs AVX-512 BF16 all the same.
 #include "tests/gpu/amx/played_tiles.hpp"
 
+// NOLINTBEGIN(bugprone-suspicious-include): compiled once more, on purpose.
 #define amx_kernels amx_kernels_of_this_machine
 #include "gpu/cpu/amx.cpp"
 #include "gpu/cpu/amx_attention.cpp"
 #undef amx_kernels
+// NOLINTEND(bugprone-suspicious-include)
 
 #include "gpu/cpu/avx512bf16.hpp"
 

@@ -108,6 +108,7 @@ inline void played_dpbf16ps(int to, int a, int b) {
 
 PACELINE_TARGET_END
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the intrinsics' names.
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_zero
@@ -118,3 +119,4 @@ PACELINE_TARGET_END
 #define _tile_loadd paceline::gpu::testing::played_loadd
 #define _tile_stored paceline::gpu::testing::played_stored
 #define _tile_dpbf16ps paceline::gpu::testing::played_dpbf16ps
+// NOLINTEND(bugprone-reserved-identifier)

@@ -65,9 +65,7 @@ void two_collectives(float* out) {
 }
 
 void wait_crosswise(float*) {
-  if (threadIdx.x < 32)
-    __syncthreads();
-  else if (threadIdx.x < 40)
+  if (threadIdx.x >= 32 && threadIdx.x < 40)
     __syncwarp();
   else
     __syncthreads();
@@ -240,7 +238,7 @@ TEST_CASE("the matrix instruction multiplies matrices") {
     for (int column = 0; column < 8; ++column) {
       float sum = float(row * 8 + column);
       for (int k = 0; k < 16; ++k)
-        sum += a[std::size_t(row * 16 + k)] * b[std::size_t(k * 8 + column)];
+        sum += a.at(row * 16 + k) * b.at(k * 8 + column);
       CHECK(gpu.memory[row * 8 + column] == sum);
     }
 }

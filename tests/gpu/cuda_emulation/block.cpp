@@ -150,7 +150,7 @@ void Machine::shuffle_threads() {
   together_ = random_() % 2 == 0 ? lanes_of_warp : threads();
   for (auto first = order_.begin(); first != order_.end(); first += together_)
     std::shuffle(first, first + together_, random_);
-  const int warps = threads() / together_; // Of one order, turned about.
+  const int warps = std::max(threads() / together_, 1); // Of one order, turned about.
   std::rotate(order_.begin(), order_.begin() + int(random_() % unsigned(warps)) * together_,
               order_.end());
   if (random_() % 2 == 0)
@@ -253,7 +253,8 @@ const std::byte* Machine::exchange_all() {
     w.arrived = 0;
     w.turn = 1 - turn;
     w.worked_out[turn] = false;
-    const auto first = std::size_t(current_->number / lanes_of_warp * lanes_of_warp);
+    const auto number = std::size_t(current_->number);
+    const std::size_t first = number - number % lanes_of_warp;
     for (std::size_t l = 0; l < lanes_of_warp; ++l)
       pool_[first + l]->state = Thread::State::ready;
   }

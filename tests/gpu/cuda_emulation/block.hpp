@@ -20,11 +20,12 @@
 #include <string>
 #include <type_traits>
 
-// Of the fiber that runs.
+// Of the fiber that runs. NOLINTBEGIN(readability-identifier-naming): CUDA's names.
 extern constinit thread_local uint3 threadIdx;
 extern constinit thread_local uint3 blockIdx;
 extern constinit thread_local dim3 blockDim;
 extern constinit thread_local dim3 gridDim;
+// NOLINTEND(readability-identifier-naming)
 
 namespace cuda_emulation {
 
@@ -45,7 +46,7 @@ class Exchanged {
 public:
   explicit Exchanged(const std::byte* values) : values_(values) {}
   T operator[](int lane) const {
-    T value;
+    T value{};
     std::memcpy(&value, values_ + std::size_t(lane) * exchange_bytes, sizeof value);
     return value;
   }

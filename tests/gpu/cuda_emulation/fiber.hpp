@@ -54,16 +54,15 @@ class Fiber {
 public:
   using Function = void (*)(void*);
 
-  Fiber() {
 #if defined(__SANITIZE_THREAD__)
-    tsan_ = __tsan_create_fiber(0);
-#endif
-  }
+  Fiber() : tsan_(__tsan_create_fiber(0)) {}
   ~Fiber() {
-#if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(tsan_);
-#endif
   }
+#else
+  Fiber() = default;
+  ~Fiber() = default;
+#endif
   Fiber(const Fiber&) = delete;
 
   void start(Function function, void* argument) {

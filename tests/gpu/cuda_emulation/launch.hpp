@@ -15,6 +15,7 @@ cudaError_t allow_shared(const void* kernel, int bytes);
 
 } // namespace cuda_emulation
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names.
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
@@ -30,3 +31,4 @@ template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute, int value) {
   return cuda_emulation::allow_shared(reinterpret_cast<const void*>(kernel), value);
 }
+// NOLINTEND(readability-identifier-naming)
