@@ -19,74 +19,74 @@
 using Tasks = std::vector<std::function<void()>>;
 
 struct CUstream_st {
-  explicit CUstream_st(int on) : device(on), worker([this] { work(); }) {}
+  explicit CUstream_st(int on) : device(on), worker_([this] { work(); }) {}
   ~CUstream_st() {
     {
-      const std::lock_guard lock(mutex);
-      closing = true;
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
     }
-    changed.notify_all();
-    worker.join();
+    changed_.notify_all();
+    worker_.join();
   }
 
   void append(std::function<void()> task) {
     {
-      const std::lock_guard lock(mutex);
-      if (captured) {
-        captured->push_back(std::move(task));
+      const std::lock_guard lock(mutex_);
+      if (captured_) {
+        captured_->push_back(std::move(task));
         return;
       }
-      queue.push_back(std::move(task));
-      ++appended;
+      queue_.push_back(std::move(task));
+      ++appended_;
     }
-    changed.notify_all();
+    changed_.notify_all();
   }
   bool idle() {
-    const std::lock_guard lock(mutex);
-    return done == appended;
+    const std::lock_guard lock(mutex_);
+    return done_ == appended_;
   }
   void drain() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&, until = appended] { return done >= until; });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&, until = appended_] { return done_ >= until; });
   }
 
   /// Of its capture, by the thread that captures.
   void begin_capture() {
-    const std::lock_guard lock(mutex);
-    captured.emplace();
+    const std::lock_guard lock(mutex_);
+    captured_.emplace();
   }
   Tasks end_capture() {
-    const std::lock_guard lock(mutex);
-    return *std::exchange(captured, std::nullopt);
+    const std::lock_guard lock(mutex_);
+    return *std::exchange(captured_, std::nullopt);
   }
 
   const int device;
 
 private:
   void work() {
-    std::unique_lock lock(mutex);
+    std::unique_lock lock(mutex_);
     for (;;) {
-      changed.wait(lock, [this] { return closing || !queue.empty(); });
-      if (queue.empty())
+      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+      if (queue_.empty())
         return;
-      const auto task = std::move(queue.front());
-      queue.pop_front();
+      const auto task = std::move(queue_.front());
+      queue_.pop_front();
       lock.unlock();
       task();
       lock.lock();
-      ++done;
-      changed.notify_all();
+      ++done_;
+      changed_.notify_all();
     }
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> queue;
-  std::optional<Tasks> captured;
-  std::size_t appended = 0;
-  std::size_t done = 0;
-  bool closing = false;
-  std::thread worker;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::optional<Tasks> captured_;
+  std::size_t appended_ = 0;
+  std::size_t done_ = 0;
+  bool closing_ = false;
+  std::thread worker_;
 };
 
 struct CUevent_st {
