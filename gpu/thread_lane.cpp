@@ -113,7 +113,7 @@ private:
         how.begin = begin;
       begun = true;
       const Work work = step.work();
-      executor_->run(step);
+      executor_->run(step, work);
       how.end = options_.time->now();
       step.complete(how.end);
       how.busy += how.end - begin;

@@ -19,8 +19,8 @@ public:
   virtual void begin_step(const Step& /*step*/) {} ///< Before all else of a step,
   virtual void end_step() {}                       ///< and when it has retired.
   /// Step::run on every rank; its results are there when this returns. When it throws, nothing of
-  /// the piece is at work any more.
-  virtual void run(Step& step) = 0;
+  /// the piece is at work any more. work: the piece's.
+  virtual void run(Step& step, const Work& work) = 0;
 };
 
 struct ThreadLaneOptions {

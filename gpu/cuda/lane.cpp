@@ -28,10 +28,9 @@ public:
   void begin_step(const Step& step) override { step_.emplace(step.name()); }
   void end_step() override { step_.reset(); }
 
-  void run(Step& step) override {
+  void run(Step& step, const Work& work) override {
     if (context_->lost())
       throw std::runtime_error(context_->lost_error().text());
-    const Work work = step.work();
     const Range piece(to_string(work.kind), work.rows);
     try {
       operations_.begin();
