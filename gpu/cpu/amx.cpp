@@ -44,19 +44,46 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// How many input tiles ahead of the products their operands are asked for.
+/// How many input tiles ahead of the products of few rows their weights are asked for.
 constexpr int prefetch_tiles = 4;
+/// Many rows are multiplied with this many tiles of weights, and chunks of this many input tiles at
+/// most, at a time: with what is asked for ahead they fit the second-level cache (2 MiB).
+constexpr int run_tiles = 12;
+constexpr int chunk_max = 48;
+
+/// Where staged inputs lie: [chunk][pair of row blocks][input tile of the chunk][row block of the
+/// pair][16][32], bf16; an odd last block is alone.
+class Chunks {
+public:
+  Chunks(int rows, const PackedWeight& w)
+      : blocks_((rows + row_block - 1) / row_block), input_tiles_(w.padded_inputs() / tile_inputs),
+        count_((input_tiles_ + chunk_max - 1) / chunk_max),
+        size_((input_tiles_ + count_ - 1) / count_) {}
+
+  int pairs() const { return (blocks_ + 1) / 2; }
+  int count() const { return count_; }
+  int begin(int chunk) const { return std::min(chunk * size_, input_tiles_); }
+  int tiles(int chunk) const { return begin(chunk + 1) - begin(chunk); }
+  /// Row blocks of a pair.
+  int width(int pair) const { return std::min(blocks_ - 2 * pair, 2); }
+  std::size_t offset(int chunk, int pair) const {
+    return std::size_t(begin(chunk) * blocks_ + tiles(chunk) * 2 * pair) * tile_size;
+  }
+  std::size_t bytes() const { return std::size_t(blocks_ * input_tiles_) * tile_size; }
+
+private:
+  int blocks_;
+  int input_tiles_;
+  int count_;
+  int size_;
+};
 
 struct Product {
   Tensor out;
-  const std::byte* staged = nullptr; // [row block][input tile][16][32], bf16
+  const std::byte* staged = nullptr; // As Chunks says.
   const PackedWeight& w;
   bool add = false;
-
-  int input_tiles() const { return w.padded_inputs() / tile_inputs; }
-  const std::byte* inputs(int block) const {
-    return staged + std::size_t(block) * std::size_t(input_tiles()) * tile_size;
-  }
+  int tile_rows = 0; // Of tiles 0 to 5.
 };
 
 // Adds or copies the part of a finished tile that is wanted.
@@ -84,13 +111,13 @@ inline void store_accumulator(int number, float* to, std::size_t stride) {
 
 // An accumulator goes to rows [first_row, first_row + rows) of weight tile `tile`.
 inline void store(int accumulator, const Product& p, int first_row, int rows, int tile) {
-  const bool direct = !p.add && (tile + 1) * tile_outputs <= p.w.outputs();
-  if (direct) {
+  const bool whole = rows == p.tile_rows && (tile + 1) * tile_outputs <= p.w.outputs();
+  if (whole && !p.add) {
     store_accumulator(accumulator, p.out.row(first_row) + tile * tile_outputs,
                       std::size_t(p.out.stride) * sizeof(float));
     return;
   }
-  alignas(64) float sums[16 * tile_outputs];
+  alignas(64) float sums[row_block * tile_outputs];
   store_accumulator(accumulator, sums, tile_row);
   finish(p, sums, first_row, rows, tile);
 }
@@ -100,14 +127,14 @@ void prefetch_tile(const std::byte* tile) {
     _mm_prefetch(reinterpret_cast<const char*>(tile) + line * 64, _MM_HINT_T0);
 }
 
-// One block of up to 16 rows against Count (1 to 4) tiles of weights, side by side.
-// Weights are prefetched `ahead` input tiles early, at the end those of the tiles that follow.
+// Up to 16 rows against Count (1 to 4) tiles of weights, side by side. Weights are prefetched
+// `ahead` input tiles early, at the end those of the tiles that follow.
 template <int Count>
-void narrow(const Product& p, int block, int rows, int tile) {
-  const int input_tiles = p.input_tiles();
+void narrow(const Product& p, int tile) {
+  const int input_tiles = p.w.padded_inputs() / tile_inputs;
   const int ahead = std::min(prefetch_tiles, input_tiles);
   const std::size_t stride = p.w.tile_bytes();
-  const std::byte* in = p.inputs(block);
+  const std::byte* in = p.staged;
   const std::byte* w = p.w.tile(tile);
   const std::byte* next = w + std::size_t(ahead) * tile_size;
   _tile_zero(0);
@@ -141,72 +168,176 @@ void narrow(const Product& p, int block, int rows, int tile) {
     }
   }
   for (int i = 0; i < Count; ++i)
-    store(i, p, block * row_block, rows, tile + i);
-}
-
-// Two blocks of rows against two tiles of weights: every load serves two products.
-void square(const Product& p, int block, int rows_of_second, int tile) {
-  const int input_tiles = p.input_tiles();
-  const std::size_t stride = std::size_t(input_tiles) * tile_size;
-  const std::byte* in = p.inputs(block);
-  const std::byte* w = p.w.tile(tile);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size) {
-    _tile_loadd(4, in, tile_row);
-    _tile_loadd(6, w, tile_row);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, w + stride, tile_row);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, in + stride, tile_row);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  const int first = block * row_block;
-  store(0, p, first, row_block, tile);
-  store(1, p, first, row_block, tile + 1);
-  store(2, p, first + row_block, rows_of_second, tile);
-  store(3, p, first + row_block, rows_of_second, tile + 1);
+    store(i, p, 0, p.out.rows, tile + i);
 }
 
 void few_rows(const Product& p, int first, int last) {
-  const int rows = p.out.rows;
-  configure_tiles(rows);
+  configure_tiles(p.tile_rows);
   for (; first + 4 <= last; first += 4)
-    narrow<4>(p, 0, rows, first);
+    narrow<4>(p, first);
   if (last - first == 3)
-    narrow<3>(p, 0, rows, first);
+    narrow<3>(p, first);
   else if (last - first == 2)
-    narrow<2>(p, 0, rows, first);
+    narrow<2>(p, first);
   else if (last - first == 1)
-    narrow<1>(p, 0, rows, first);
+    narrow<1>(p, first);
 }
 
-// All rows against two tiles of weights at a time, which stay in the cache meanwhile.
-void many_rows(const Product& p, int first, int last) {
-  const int blocks = (p.out.rows + row_block - 1) / row_block;
-  const int rows_of_last = p.out.rows - (blocks - 1) * row_block;
-  const auto rows_of = [&](int block) { return block + 1 == blocks ? rows_of_last : row_block; };
-  for (int tile = first; tile < last; tile += 2) {
-    int block = 0;
-    if (tile + 1 < last) {
-      configure_tiles(row_block, row_block);
-      for (; block + 1 < blocks; block += 2) {
-        if (rows_of(block + 1) != row_block)
-          configure_tiles(row_block, rows_of(block + 1));
-        square(p, block, rows_of(block + 1), tile);
-      }
+// What is asked for while products run: weights, inputs and the lines that results go to.
+struct Ahead {
+  const std::byte* weights = nullptr; // Of two tiles,
+  std::size_t tile_bytes = 0;
+  int weight_lines = 0; // this much of each per step.
+  const std::byte* inputs = nullptr;
+  int input_lines = 0;
+  float* results = nullptr;
+  int stride = 0;
+  int rows = 0; // Per step, as long as there are any.
+  int rows_left = 0;
+
+  void step() {
+    for (int i = 0; i < weight_lines; ++i, weights += line) {
+      fetch(weights);
+      fetch(weights + tile_bytes);
     }
-    for (; block < blocks; ++block) {
-      configure_tiles(rows_of(block));
-      if (tile + 1 < last)
-        narrow<2>(p, block, rows_of(block), tile);
-      else
-        narrow<1>(p, block, rows_of(block), tile);
+    for (int i = 0; i < input_lines; ++i, inputs += line)
+      fetch(inputs);
+    for (int i = std::min(rows, rows_left); i > 0; --i, --rows_left, results += stride) {
+      __builtin_prefetch(results, 1);
+      __builtin_prefetch(results + tile_outputs, 1);
     }
   }
+
+  static constexpr std::size_t line = 64;
+  static void fetch(const std::byte* from) {
+    _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T1);
+  }
+};
+
+// One or two blocks of rows against one or two tiles of weights: every load serves two products.
+// Accumulators: 0 and 1 the first block's, 2 and 3 the second's.
+template <int Blocks, int Tiles>
+void multiply(const std::byte* in, const std::byte* w, std::size_t tile, int steps, Ahead ahead) {
+  for (int k = 0; k < steps; ++k, in += Blocks * tile_size, w += tile_size) {
+    _tile_loadd(4, in, tile_row);
+    _tile_loadd(6, w, tile_row);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (Tiles > 1) {
+      _tile_loadd(7, w + tile, tile_row);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (Blocks > 1) {
+      _tile_loadd(5, in + tile_size, tile_row);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    ahead.step();
+    if constexpr (Blocks > 1 && Tiles > 1)
+      _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+void load_accumulators(const float* sums) {
+  constexpr int accumulator = row_block * tile_outputs;
+  _tile_loadd(0, sums, tile_row);
+  _tile_loadd(1, sums + accumulator, tile_row);
+  _tile_loadd(2, sums + 2 * accumulator, tile_row);
+  _tile_loadd(3, sums + 3 * accumulator, tile_row);
+}
+
+void store_accumulators(float* sums) {
+  constexpr int accumulator = row_block * tile_outputs;
+  _tile_stored(0, sums, tile_row);
+  _tile_stored(1, sums + accumulator, tile_row);
+  _tile_stored(2, sums + 2 * accumulator, tile_row);
+  _tile_stored(3, sums + 3 * accumulator, tile_row);
+}
+
+// All rows against up to run_tiles tiles of weights: chunk by chunk of inputs, and in it pair by
+// pair of row blocks. Sums that are not finished wait in memory, which changes nothing in them.
+class Run {
+public:
+  Run(const Product& p, int first, int last, Scratch& scratch)
+      : p_(p), chunks_(p.out.rows, p.w), first_(first), last_(last),
+        sums_(reinterpret_cast<float*>(
+            scratch.at_least(std::size_t(run_tiles / 2 * chunks_.pairs()) * 4 * tile_size))) {}
+
+  void multiply_all() const {
+    for (int chunk = 0; chunk < chunks_.count(); ++chunk)
+      for (int pair = 0; pair < chunks_.pairs(); ++pair)
+        for (int tile = first_; tile < last_; tile += 2)
+          multiply_panel(chunk, pair, tile);
+  }
+
+private:
+  const std::byte* weights(int tile, int chunk) const {
+    return p_.w.tile(tile) + std::size_t(chunks_.begin(chunk)) * tile_size;
+  }
+
+  /// Two tiles of weights against a pair of row blocks.
+  void multiply_panel(int chunk, int pair, int tile) const {
+    const bool two_tiles = tile + 1 < last_;
+    const auto kernel = chunks_.width(pair) == 2 ? (two_tiles ? multiply<2, 2> : multiply<2, 1>)
+                                                 : (two_tiles ? multiply<1, 2> : multiply<1, 1>);
+    float* sums =
+        sums_ + ((tile - first_) / 2 * chunks_.pairs() + pair) * 4 * row_block * tile_outputs;
+    if (chunk == 0) {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    } else {
+      load_accumulators(sums);
+    }
+    kernel(p_.staged + chunks_.offset(chunk, pair), weights(tile, chunk), p_.w.tile_bytes(),
+           chunks_.tiles(chunk), ahead_of(chunk, pair, tile));
+    if (chunk + 1 < chunks_.count())
+      return store_accumulators(sums);
+    for (int i = 0; i < 4; ++i) {
+      const int row = (2 * pair + i / 2) * row_block;
+      if (row < p_.out.rows && (i % 2 == 0 || two_tiles))
+        store(i, p_, row, std::min(p_.out.rows - row, row_block), tile + i % 2);
+    }
+  }
+
+  /// Each pair asks for a part of the weights that come next, and each panel for a part of the next
+  /// pair's inputs.
+  Ahead ahead_of(int chunk, int pair, int tile) const {
+    const int steps = chunks_.tiles(chunk);
+    const bool last_chunk = chunk + 1 == chunks_.count();
+    Ahead ahead;
+    ahead.weight_lines = parts(tile_lines, chunks_.pairs());
+    ahead.weights = (last_chunk ? weights(tile + run_tiles, 0) : weights(tile, chunk + 1)) +
+                    std::size_t(pair * steps * ahead.weight_lines) * Ahead::line;
+    ahead.tile_bytes = p_.w.tile_bytes();
+    if (pair + 1 < chunks_.pairs()) {
+      ahead.input_lines = parts(2 * tile_lines, parts(last_ - first_, 2));
+      ahead.inputs = p_.staged + chunks_.offset(chunk, pair + 1) +
+                     std::size_t((tile - first_) / 2 * steps * ahead.input_lines) * Ahead::line;
+    }
+    if (last_chunk) {
+      const int row = 2 * pair * row_block;
+      ahead.results = p_.out.row(row) + tile * tile_outputs;
+      ahead.stride = p_.out.stride;
+      ahead.rows_left = std::min(p_.out.rows - row, 2 * row_block);
+      ahead.rows = parts(ahead.rows_left, steps);
+    }
+    return ahead;
+  }
+
+  static constexpr int tile_lines = int(tile_size / Ahead::line);
+  static int parts(int whole, int size) { return (whole + size - 1) / size; }
+
+  const Product& p_;
+  const Chunks chunks_;
+  const int first_;
+  const int last_;
+  float* const sums_; ///< [panel][pair of blocks][accumulator][16][16]
+};
+
+void many_rows(const Product& p, int first, int last, Scratch& scratch) {
+  configure_tiles(p.tile_rows);
+  for (; first < last; first += run_tiles)
+    Run(p, first, std::min(first + run_tiles, last), scratch).multiply_all();
 }
 
 class AmxKernels final : public ProductKernels {
@@ -230,33 +361,37 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    if (w.dtype() != DType::bf16)
-      return portable_.staged_bytes(rows, w);
-    const int blocks = (rows + row_block - 1) / row_block;
-    return std::size_t(blocks) * std::size_t(w.padded_inputs() / tile_inputs) * tile_size;
+    return w.dtype() == DType::bf16 ? Chunks(rows, w).bytes() : portable_.staged_bytes(rows, w);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
     if (w.dtype() != DType::bf16)
       return portable_.stage(staged, in, w, first, last);
-    const std::size_t block_bytes = staged_bytes(row_block, w);
-    for (int r = first; r < last; ++r)
-      stage_row(staged + std::size_t(r / row_block) * block_bytes +
-                    std::size_t(r % row_block) * tile_row,
-                in.row(r), in.cols);
+    const Chunks chunks(in.rows, w);
+    for (int chunk = 0; chunk < chunks.count(); ++chunk) {
+      const int begin = chunks.begin(chunk) * tile_inputs;
+      const int count = std::min(chunks.tiles(chunk) * tile_inputs, in.cols - begin);
+      for (int r = first; r < last; ++r) {
+        const int block = r / row_block;
+        const int width = chunks.width(block / 2);
+        stage_row(staged + chunks.offset(chunk, block / 2) + std::size_t(block % 2) * tile_size +
+                      std::size_t(r % row_block) * tile_row,
+                  in.row(r) + begin, count, width);
+      }
+    }
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add) const override {
+              bool add, Scratch& scratch) const override {
     if (w.dtype() != DType::bf16)
-      return portable_.linear(out, staged, w, first, last, add);
-    const Product product{out, staged, w, add};
+      return portable_.linear(out, staged, w, first, last, add, scratch);
+    const Product product{out, staged, w, add, std::min(out.rows, row_block)};
     written(staged);
     if (out.rows <= row_block)
       few_rows(product, first, last);
     else
-      many_rows(product, first, last);
+      many_rows(product, first, last, scratch);
     _tile_release();
   }
 

@@ -43,21 +43,14 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 
 namespace paceline::gpu::cpu {
 
-/// Tiles 0 to 3 accumulate; 4 (and 5, where two blocks of rows are multiplied together) hold
-/// inputs, the rest what they are multiplied with.
-inline void configure_tiles(int rows, int rows_of_second_block = 0) {
+/// Tiles 0 to 3 accumulate, 4 and 5 hold inputs, all of them `rows` high; 6 and 7 hold what inputs
+/// are multiplied with.
+inline void configure_tiles(int rows) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {
     config.row_bytes[i] = tile_row;
-    config.rows[i] = 16;
+    config.rows[i] = i < 6 ? std::uint8_t(rows) : 16;
   }
-  const bool two = rows_of_second_block > 0;
-  const auto first = std::uint8_t(rows);
-  const auto second = std::uint8_t(two ? rows_of_second_block : rows);
-  config.rows[0] = config.rows[1] = config.rows[4] = first;
-  config.rows[2] = config.rows[3] = second;
-  if (two)
-    config.rows[5] = second;
   written(&config);
   _tile_loadconfig(&config);
 }
@@ -68,8 +61,9 @@ inline __mmask16 first_lanes(int count) {
 }
 
 /// One row of inputs, rounded to bf16, into its place in every input tile; zeros fill up the last.
-inline void stage_row(std::byte* to, const float* in, int inputs) {
-  for (int i = 0; i < inputs; i += tile_inputs, to += tile_size) {
+/// stride: tiles from one of its input tiles to the next.
+inline void stage_row(std::byte* to, const float* in, int inputs, int stride = 1) {
+  for (int i = 0; i < inputs; i += tile_inputs, to += std::size_t(stride) * tile_size) {
     const __m512 low = _mm512_maskz_loadu_ps(first_lanes(inputs - i), in + i);
     const __m512 high = _mm512_maskz_loadu_ps(first_lanes(inputs - i - 16), in + i + 16);
     _mm512_store_si512(to, __m512i(_mm512_cvtne2ps_pbh(high, low)));

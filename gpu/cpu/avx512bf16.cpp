@@ -227,9 +227,9 @@ public:
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add) const override {
+              bool add, Scratch& scratch) const override {
     if (w.dtype() != DType::bf16)
-      return portable_.linear(out, staged, w, first, last, add);
+      return portable_.linear(out, staged, w, first, last, add, scratch);
     const Product product{out, staged, w, add};
     if (out.rows <= row_block)
       few_rows(product, first, last);

@@ -85,7 +85,7 @@ public:
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add) const override {
+              bool add, Scratch& /*scratch*/) const override {
     HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, first, last, add);
   }
 

@@ -59,7 +59,7 @@ public:
   /// out[r][o] = staged[r] * w[o] (or += with `add`) for all rows of out and the outputs of
   /// tiles [first, last).
   virtual void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add) const = 0;
+                      int last, bool add, Scratch& scratch) const = 0;
 
   /// out, in, weight: [cols]; may be in place.
   virtual void rms_norm(float* out, const float* in, const float* weight, int cols,

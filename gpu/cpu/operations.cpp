@@ -127,7 +127,7 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
     if (first == last)
       break;
     if (out.rows > 0)
-      team_.kernels.linear(out, staged, w, first, last, add);
+      team_.kernels.linear(out, staged, w, first, last, add, scratch_);
     if (w.bias())
       add_bias(out, w, first * tile_outputs, std::min(last * tile_outputs, w.outputs()));
   }
@@ -223,7 +223,7 @@ void CpuOperations::attend(Tensor out, Tensor q, Share heads,
     };
     team_.kernels.attend(part(out), part(q),
                          positions.subspan(std::size_t(row), std::size_t(height)), options, kv,
-                         attention_scratch_);
+                         scratch_);
   }
 }
 

@@ -109,7 +109,7 @@ private:
   const int rank_;
   std::size_t products_ = 0; ///< In this region.
   Scratch staged_;
-  Scratch attention_scratch_;
+  Scratch scratch_; ///< The kernels' own.
   std::vector<float> normed_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;

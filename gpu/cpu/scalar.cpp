@@ -80,7 +80,7 @@ public:
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add) const override {
+              bool add, Scratch& /*scratch*/) const override {
     const auto* rows = reinterpret_cast<const float*>(staged);
     for (int tile = first; tile < last; ++tile) {
       const int begin = tile * tile_outputs;
