@@ -12,7 +12,7 @@ namespace {
 constexpr int private_rows_max = row_block;
 // The shortest runs of tiles. Few rows: up to four tiles, which AMX takes together, or so many that
 // waiting for the last of them is short. Many rows: whole panels of two tiles (AMX) or three.
-constexpr std::size_t run_bytes = 128 << 10;
+constexpr std::size_t run_bytes = 64 << 10;
 constexpr int panels_of_many_rows = 12;
 int shortest_run(const PackedWeight& w, int rows) {
   return rows > row_block ? panels_of_many_rows : std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
