@@ -22,6 +22,7 @@ constexpr int product_rows = 512;
 constexpr int product_size = 1024; // Inputs, and outputs.
 constexpr int barriers = 10'000;
 constexpr int repetitions = 5;
+constexpr std::size_t read_piece = 256 << 10;
 
 std::vector<float> some_floats(std::size_t count) {
   std::vector<float> values(count);
@@ -78,11 +79,16 @@ Result<double> barrier_seconds(gpu::Lane& lane) {
   return seconds.map([](const auto& times) { return median(times) / barriers; });
 }
 
-/// The tiles of a weight that a rank reads, as a product divides them.
-std::span<const std::byte> share_of(const gpu::Weight& weight, int rank, int ranks) {
+/// Reads a weight with all who call it, piece by piece as each gets there: memory serves cores
+/// unevenly, and the limit is what it gives all of them.
+std::uint64_t read_together(const gpu::Weight& weight, std::atomic<int>& next) {
   const auto& packed = dynamic_cast<const gpu::cpu::PackedWeight&>(weight);
-  const auto cut = [&](int r) { return int(std::int64_t(packed.tiles()) * r / ranks); };
-  return {packed.tile(cut(rank)), packed.tile(cut(rank + 1))};
+  const int tiles = std::max(1, int(read_piece / packed.tile_bytes()));
+  std::uint64_t sum = 0;
+  for (int first = 0; (first = next.fetch_add(tiles)) < packed.tiles();)
+    sum += gpu::cpu::read_once(
+        {packed.tile(first), packed.tile(std::min(first + tiles, packed.tiles()))});
+  return sum;
 }
 
 } // namespace
@@ -96,11 +102,15 @@ double bytes_of(Weights weights) {
 
 Result<std::vector<double>> time_reads(gpu::Lane& lane, Weights weights, int times) {
   std::atomic<std::uint64_t> sum = 0;
+  std::vector<std::atomic<int>> next(weights.size());
   return time_on(lane, times, [&](gpu::Operations& ops) {
     std::uint64_t own = 0;
-    for (const auto& weight : weights)
-      own += gpu::cpu::read_once(share_of(*weight, ops.rank(), ops.ranks()));
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      own += read_together(*weights[i], next[i]);
     sum += own;
+    ops.barrier();
+    if (ops.rank() == 0)
+      std::fill(next.begin(), next.end(), 0);
     ops.barrier();
   });
 }

@@ -2,6 +2,8 @@
 
 #include "gpu/cpu/highway_targets.hpp"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/probe.cpp"
 #include <hwy/foreach_target.h> // IWYU pragma: keep
@@ -12,27 +14,31 @@
 HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
-// Eight sums, so that no load waits for another; lines are asked for as early as the products do.
+// Four streams side by side, each with two sums, so that no load waits for another; lines are asked
+// for 4 KiB ahead. One stream gives an eighth to a quarter less on Intel's server processors.
 std::uint64_t Read(std::span<const std::byte> bytes) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<std::uint64_t, 8> d;
-  const std::size_t lanes = hn::Lanes(d);
   constexpr std::size_t line = 64 / sizeof(std::uint64_t);
-  constexpr std::size_t ahead = 16384 / sizeof(std::uint64_t);
-  const auto* at = reinterpret_cast<const std::uint64_t*>(bytes.data());
-  const auto* const end = at + bytes.size() / sizeof(std::uint64_t);
+  constexpr std::size_t ahead = 4096 / sizeof(std::uint64_t);
+  const std::size_t half = hn::Lanes(d);
+  const std::size_t step = std::max(2 * half, line);
+  const std::size_t stream = bytes.size() / (4 * step * sizeof(std::uint64_t)) * step;
+  const auto* first = reinterpret_cast<const std::uint64_t*>(bytes.data());
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-  for (; at + 8 * lanes <= end; at += 8 * lanes) {
-    for (std::size_t word = 0; word < 8 * lanes; word += line)
+  const auto add = [&](auto& even, auto& odd, const std::uint64_t* at) {
+    for (std::size_t word = 0; word < step; word += line)
       hwy::Prefetch(at + ahead + word);
-    s0 = hn::Xor(s0, hn::LoadU(d, at));
-    s1 = hn::Xor(s1, hn::LoadU(d, at + lanes));
-    s2 = hn::Xor(s2, hn::LoadU(d, at + 2 * lanes));
-    s3 = hn::Xor(s3, hn::LoadU(d, at + 3 * lanes));
-    s4 = hn::Xor(s4, hn::LoadU(d, at + 4 * lanes));
-    s5 = hn::Xor(s5, hn::LoadU(d, at + 5 * lanes));
-    s6 = hn::Xor(s6, hn::LoadU(d, at + 6 * lanes));
-    s7 = hn::Xor(s7, hn::LoadU(d, at + 7 * lanes));
+    for (std::size_t word = 0; word < step; word += 2 * half) {
+      even = hn::Xor(even, hn::LoadU(d, at + word));
+      odd = hn::Xor(odd, hn::LoadU(d, at + word + half));
+    }
+  };
+  for (const auto* at = first; at != first + stream; at += step) {
+    add(s0, s1, at);
+    add(s2, s3, at + stream);
+    add(s4, s5, at + 2 * stream);
+    add(s6, s7, at + 3 * stream);
   }
   s0 =
       hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)));
