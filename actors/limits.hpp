@@ -46,6 +46,10 @@ inline constexpr std::chrono::nanoseconds draft_patience_max = 10s;
 inline constexpr std::chrono::nanoseconds distrust_pause_min = 50ms;
 inline constexpr std::chrono::nanoseconds distrust_pause_max = 5s;
 
+/// The next batch is armed while this one runs when all of this one is accepted at least this
+/// probably. A wasted one costs two messages, of which neither lane hears.
+inline constexpr double armed_chance_min = 0.1;
+
 /// A step that takes this many times as long as steps did means that its lane stands still (and it
 /// has to take FaultOptions::stall_patience at least): the lane is abandoned.
 inline constexpr int stall_steps = 50;

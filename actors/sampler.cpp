@@ -19,15 +19,18 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
     : self_(self), parts_(std::move(parts)) {}
 
 void Sampler::verify(const Logits& logits) {
-  if (logits.pass->batch.id <= last_batch_)
+  const Batch& batch = logits.pass->batch;
+  if (batch.id <= last_batch_)
     return; // repeated
-  if (logits.pass->batch.wiring > wiring_.version) {
+  if (batch.after && batch.after != last_batch_)
+    return; // armed, and out of turn: it would not stand behind what it waits for
+  if (batch.wiring > wiring_.version) {
     early_ = logits;
     return;
   }
-  last_batch_ = logits.pass->batch.id;
+  last_batch_ = batch.id;
   const int every = parts_.check_draws_every;
-  const bool check = every > 0 && logits.pass->batch.id % std::uint64_t(every) == 0;
+  const bool check = every > 0 && batch.id % std::uint64_t(every) == 0;
   const auto me = caf::actor_cast<SamplerActor>(self_);
   auto step = std::make_shared<VerifyStep>(logits.pass, parts_.vocabulary, check, parts_.telemetry,
                                            [me, inbox = inbox_](Judged judged) {
@@ -35,8 +38,11 @@ void Sampler::verify(const Logits& logits) {
                                                inbox->post(judged.frontiers);
                                              tell(me, std::move(judged.verdicts));
                                            });
-  if (!logits.lane->submit(std::move(step)))
+  const auto before = logits.pass->before; // the lane may let go of it from now on
+  if ((logits.step && !logits.lane->submit(logits.step)) || !logits.lane->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
+  if (before) // last: what goes on is all there
+    before->followed.store(true, std::memory_order_release);
 }
 
 void Sampler::rewire(const Wiring& wiring) {

@@ -288,7 +288,7 @@ void Scheduler::rewire(const Wiring& wiring) {
   const bool target_path_changed = old.target != wiring.target || old.sampler != wiring.sampler ||
                                    old.kv_cache != wiring.kv_cache;
   if (target_path_changed) {
-    flight_.reset();
+    give_up_flight();
     for (const SequenceId id : in_caches()) {
       Sequence& s = *find(id);
       if (s.in_flight) // which may be why the target died
@@ -366,11 +366,25 @@ void Scheduler::check_deadlines() {
   pump();
 }
 
+/// From now on the batch under way is waited for.
+void Scheduler::begin_patience(int rows) {
+  if (const auto patience = step_times_.patience(rows, flight_->prefill)) {
+    flight_->overdue = now() + *patience + 2 * flight_->batch.patience;
+    wake_at(*flight_->overdue);
+  }
+}
+
+void Scheduler::give_up_flight() {
+  flight_.reset();
+  armed_.reset();
+  early_.reset();
+}
+
 /// Its lane stands still. Its successor has another one; what the step in flight may touch is kept
 /// from everybody until it has retired. The sequences are rebuilt when the successor is announced.
 void Scheduler::abandon_target() {
   add(parts_.telemetry->stalls, 1);
-  flight_.reset();
+  give_up_flight();
   if (wiring_.target)
     fail(caf::actor_cast<caf::actor_addr>(wiring_.target));
   wiring_.target = nullptr;

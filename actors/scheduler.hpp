@@ -31,7 +31,9 @@ struct SchedulerParts {
 
 /// One batch is under way at a time. When its verdicts come, the next one is sent from the same
 /// handler: between two target steps stand this actor's few microseconds, no request to the cache
-/// manager and no other actor's answer.
+/// manager and no other actor's answer. Where a full hit is likely enough, the next one is *armed*:
+/// sent at once, as that hit would have it. The target's lane goes on with it the moment the hit is
+/// known, and the verdicts only say that it has.
 class Scheduler {
 public:
   using Handle = messages::SchedulerActor;
@@ -75,6 +77,10 @@ private:
   struct Allowance;
   std::optional<messages::BatchEntry> entry_for(Sequence& s, Allowance& left);
   void plan_next(Sequence& s, const messages::Forking& forking, messages::BatchEntry& entry);
+  void arm();
+  bool others_want_rows() const;
+  std::optional<messages::BatchEntry> entry_behind(const messages::BatchEntry& before,
+                                                   Allowance& left);
   void ensure_pages(Sequence& s);
   bool holds_unseen_pages(const Sequence& s) const;
   bool speculates(const Sequence& s) const;
@@ -83,13 +89,14 @@ private:
 
   // scheduler_verdicts.cpp: what became of it
   void take(const messages::Verdicts& verdicts);
+  struct Flight;
+  void go_on(Flight armed, const messages::Verdicts& verdicts);
   bool apply(const messages::BatchEntry& entry, const messages::Verdict& verdict,
              messages::Commits& commits);
   bool commit(Sequence& s, const messages::Verdict& verdict, messages::Commits& commits);
   void follow_chain(Sequence& s, const messages::BatchEntry& entry,
                     const messages::Verdict& verdict);
   void count(Sequence& s, const messages::BatchEntry& entry, const messages::Verdict& verdict);
-  struct Flight;
   void observe(sampling::RoundObservation round, const Flight& flight, base::Duration draft_time);
   void retire_chain(Sequence& s);
   void distrust_draft();
@@ -98,6 +105,8 @@ private:
   void check_deadlines();
   void wake_at(base::TimePoint when);
   base::Duration draft_patience() const;
+  void begin_patience(int rows);
+  void give_up_flight();
   void abandon_target();
   void watch_draft();
 
@@ -124,6 +133,8 @@ private:
     SpeculationMode mode = SpeculationMode::off;
   };
   std::optional<Flight> flight_;
+  std::optional<Flight> armed_;             ///< Behind it, should its verdicts say so.
+  std::optional<messages::Verdicts> early_; ///< Of what is armed: they overtook those before them.
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   std::optional<base::TimePoint> last_verdict_; ///< Of the batch just before, when nothing idled.
   StepTimes step_times_;                        ///< From batch to verdicts.

@@ -3,6 +3,7 @@
 #include "actors/scheduler.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace paceline::actors {
 
@@ -140,12 +141,10 @@ void Scheduler::send_batch() {
   }
   flight.sent = now();
   flight.prefill = rows > int(flight.batch.entries.size());
-  if (const auto patience = step_times_.patience(rows, flight.prefill))
-    flight.overdue = flight.sent + *patience + 2 * flight.batch.patience;
   flight_ = std::move(flight);
   tell(self_, wiring_.target, flight_->batch);
-  if (flight_->overdue)
-    wake_at(*flight_->overdue);
+  begin_patience(rows);
+  arm();
   for (Sequence* s : order)
     if (s->in_flight)
       ensure_pages(*s);
@@ -195,9 +194,10 @@ std::optional<BatchEntry> Scheduler::entry_for(Sequence& s, Allowance& left) {
 /// judged, in every mode: what was drawn under another plan may not be dropped for a new one, which
 /// may have come from how long its drawing took.
 void Scheduler::plan_next(Sequence& s, const Forking& forking, BatchEntry& entry) {
-  entry.judge_lookahead = s.chain && entry.window < s.budget() - 1;
+  const int budget = s.spec->prompt_tokens + s.spec->max_tokens - entry.length;
+  entry.judge_lookahead = s.chain && entry.window < budget - 1;
   const sampling::Plan plan = plan_for(s);
-  const int window = std::min(plan.window, s.budget() - 2);
+  const int window = std::min(plan.window, budget - 2);
   if (!speculates(s) || window <= 0)
     return;
   entry.next_window = window;
@@ -210,6 +210,71 @@ void Scheduler::plan_next(Sequence& s, const Forking& forking, BatchEntry& entry
   }
   entry.draft_pages = s.draft_pages;
   entry.residence = s.residence;
+}
+
+// ---- the armed batch ----
+
+/// Sends the batch behind the one under way, as it is to be if all of that is accepted. Only with
+/// the very same sequences: a step of others' would keep those waiting that had to be left out.
+void Scheduler::arm() {
+  if (!wiring_.target || others_want_rows())
+    return;
+  Flight next;
+  Allowance left{0, parts_.logit_rows, forking(flight_->batch.entries.size())};
+  double chance = 1;
+  for (const BatchEntry& before : flight_->batch.entries) {
+    chance *= std::pow(policy_.acceptance(), before.window + 1);
+    auto entry = chance < limits::armed_chance_min ? std::nullopt : entry_behind(before, left);
+    if (!entry)
+      return;
+    next.batch.entries.push_back(std::move(*entry));
+  }
+  next.batch.id = ++batches_;
+  next.batch.after = flight_->batch.id;
+  next.batch.wiring = wiring_.version;
+  next.batch.patience = draft_patience();
+  next.draft = wiring_.draft;
+  next.mode = flight_->mode;
+  armed_ = std::move(next);
+  tell(self_, wiring_.target, armed_->batch);
+}
+
+/// Somebody has, or is about to have, something to do in the next step.
+bool Scheduler::others_want_rows() const {
+  return std::ranges::any_of(sequences_, [](const auto& entry) {
+    const Sequence& s = entry.second;
+    return !s.in_flight && s.phase != Sequence::Phase::waiting;
+  });
+}
+
+/// None where a full hit is not to be had, or would leave no room for a whole window.
+std::optional<BatchEntry> Scheduler::entry_behind(const BatchEntry& before, Allowance& left) {
+  Sequence* s = find(before.spec->id);
+  if (!s || s->epoch != before.epoch || s->chain != before.chain || s->length() != before.length ||
+      !before.whole || !before.judge_lookahead || before.next_lookahead == 0)
+    return std::nullopt;
+  BatchEntry entry;
+  entry.spec = s->spec;
+  entry.epoch = mint();
+  entry.log = s->log;
+  entry.assumed = before.window + 1;
+  entry.length = before.length + entry.assumed;
+  entry.cached = entry.length - 1;
+  entry.pages = s->target_pages;
+  entry.chain = s->chain;
+  entry.window = before.next_window;
+  entry.whole = true;
+  plan_next(*s, left.forking, entry);
+  left.logit_rows -= entry.window + 1;
+  const int end = entry.length + entry.window;
+  const int room = std::min(parts_.max_model_len, s->spec->prompt_tokens + s->spec->max_tokens);
+  const int drafted = end + 1 + entry.next_window + entry.next_lookahead; // after another hit
+  const bool fits = left.logit_rows >= 0 && end < room && end <= s->target_pages->capacity() &&
+                    (!s->draft_pages ||
+                     std::min(drafted, room) <= s->draft_pages->capacity()); // a caller's has none
+  if (!fits || !entry.next_chain || !entry.judge_lookahead)
+    return std::nullopt;
+  return entry;
 }
 
 /// The forks that a pass advances are shared by all that run.

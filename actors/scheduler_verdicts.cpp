@@ -11,10 +11,16 @@ namespace paceline::actors {
 using namespace messages;
 
 void Scheduler::take(const Verdicts& verdicts) {
+  if (armed_ && armed_->batch.id == verdicts.batch) {
+    early_ = verdicts;
+    return;
+  }
   if (!flight_ || flight_->batch.id != verdicts.batch)
     return; // a batch that was given up
   const Flight flight = std::move(*flight_);
   flight_.reset();
+  auto armed = std::exchange(armed_, std::nullopt);
+  const auto early = std::exchange(early_, std::nullopt);
   if (verdicts.error) {
     if (verdicts.error->code == ErrorCode::unavailable) // its lane was closed: it is dead
       wiring_.target = nullptr;
@@ -57,10 +63,37 @@ void Scheduler::take(const Verdicts& verdicts) {
   observe(round, flight, draft_time);
   for (const SequenceId id : ended)
     end(id);
+  if (armed)
+    go_on(std::move(*armed), verdicts);
   pump(); // the next batch before the news: the target waits for it
   if (!commits.sequences.empty())
     tell(self_, wiring_.facade, std::move(commits));
   watch_draft();
+  if (early)
+    take(*early);
+}
+
+/// The target's lane has gone on with what was armed, or it never will. Who ended meanwhile, or
+/// lost its pages, has a row in vain: its epoch is another.
+void Scheduler::go_on(Flight armed, const Verdicts& verdicts) {
+  armed.batch.keep([&](std::size_t i) { return verdicts.sequences[i].goes_on; });
+  if (armed.batch.entries.empty())
+    return;
+  add(parts_.telemetry->armed_steps, 1);
+  armed.sent = verdicts.end;
+  flight_ = std::move(armed);
+  begin_patience(int(flight_->batch.entries.size()));
+  std::vector<Sequence*> running;
+  for (const BatchEntry& entry : flight_->batch.entries)
+    if (Sequence* s = find(entry.spec->id);
+        s && s->phase == Sequence::Phase::running && s->epoch < entry.epoch) {
+      s->in_flight = true;
+      s->epoch = entry.epoch;
+      running.push_back(s);
+    }
+  arm();
+  for (Sequence* s : running)
+    ensure_pages(*s);
 }
 
 /// True when the sequence has ended.

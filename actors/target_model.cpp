@@ -19,6 +19,9 @@ TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
 void TargetModel::enqueue(const Batch& batch) {
   if (batch.id <= last_batch_)
     return; // repeated, or overtaken by a later one
+  auto before = batch.after ? last_pass_.lock() : nullptr;
+  if (batch.after && (batch.after != last_batch_ || !before))
+    return; // armed, but what it would go on from is over, or has not come
   if (batch.wiring > wiring_.version) {
     early_ = batch;
     return;
@@ -27,7 +30,11 @@ void TargetModel::enqueue(const Batch& batch) {
   auto pass = std::make_shared<ForwardPass>();
   pass->batch = batch;
   pass->workspace = workspace_;
+  pass->before = std::move(before);
+  last_pass_ = pass;
   auto step = std::make_shared<TargetStep>(parts_.model, parts_.pool, pass, parts_.telemetry);
+  if (batch.after) // behind a verification that the sampler enqueues, and may not have yet
+    return tell(self_, wiring_.sampler, Logits{std::move(pass), lane_, std::move(step)});
   if (!lane_->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
   tell(self_, wiring_.sampler, Logits{std::move(pass), lane_});

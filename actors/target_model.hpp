@@ -23,7 +23,7 @@ struct TargetModelParts {
 
 /// Owns the target lane and lends it to the sampler with each batch's logits. The workspace is
 /// one: passes and their verifications run on the lane in the order they were enqueued, and the
-/// scheduler has one batch under way at a time.
+/// scheduler has one batch under way at a time. An armed one stands on the lane behind it.
 class TargetModel {
 public:
   using Handle = messages::TargetActor;
@@ -42,7 +42,8 @@ private:
   std::shared_ptr<gpu::Lane> lane_;
   messages::Wiring wiring_;
   std::uint64_t last_batch_ = 0;
-  std::optional<messages::Batch> early_; ///< Waits for handles.
+  std::weak_ptr<messages::ForwardPass> last_pass_; ///< Until its steps have retired.
+  std::optional<messages::Batch> early_;           ///< Waits for handles.
 };
 
 } // namespace paceline::actors

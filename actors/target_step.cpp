@@ -1,6 +1,7 @@
 #include "actors/target_step.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::actors {
 
@@ -11,8 +12,13 @@ namespace {
 
 ForwardPass::Rows rows_of(const BatchEntry& entry) {
   ForwardPass::Rows rows;
-  const auto committed = entry.log->first(entry.length);
-  rows.tokens.assign(committed.begin() + entry.cached, committed.end());
+  const auto committed = entry.log->first(entry.logged());
+  for (int i = entry.logged(); i < entry.length; ++i)
+    rows.prefix.push_back(entry.chain->token(i));
+  if (entry.assumed > 0) // but for the last they were the window of the step before
+    rows.tokens = {rows.prefix.back()};
+  else
+    rows.tokens.assign(committed.begin() + entry.cached, committed.end());
   if (entry.chain && entry.window > 0) {
     rows.window = std::clamp(entry.chain->drawn() - entry.length, 0, entry.window);
     for (int i = 0; i < rows.window; ++i)
@@ -33,6 +39,13 @@ TargetStep::TargetStep(std::shared_ptr<const models::Model> model,
     : model_(std::move(model)), pool_(std::move(pool)), pass_(std::move(pass)),
       telemetry_(std::move(telemetry)) {}
 
+/// The verification before this step has retired, so that it is known which.
+void TargetStep::leave_what_goes_on() {
+  const auto before = std::exchange(pass_->before, nullptr);
+  pass_->batch.keep(
+      [&](std::size_t i) { return i < before->rows.size() && before->rows[i].goes_on; });
+}
+
 bool TargetStep::windows_settled() const {
   return std::all_of(pass_->batch.entries.begin(), pass_->batch.entries.end(),
                      [](const BatchEntry& e) {
@@ -42,6 +55,10 @@ bool TargetStep::windows_settled() const {
 
 gpu::Step::Next TargetStep::prepare(base::TimePoint now) {
   if (ran_)
+    return Next::done;
+  if (pass_->before)
+    leave_what_goes_on();
+  if (pass_->batch.entries.empty())
     return Next::done;
   if (!deadline_)
     deadline_ = now + pass_->batch.patience;
@@ -88,6 +105,7 @@ void TargetStep::complete(base::TimePoint now) {
 }
 
 void TargetStep::retire(const gpu::Retirement& how) {
+  pass_->before = nullptr; // where the lane was closed before it got here
   pass_->retirement = how;
 }
 

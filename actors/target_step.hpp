@@ -12,7 +12,8 @@ namespace paceline::actors {
 
 /// Feeds each entry's committed tokens and its window. The window's tokens are read from the chain
 /// when the lane gets here: those that were bound when the batch was made are waited for, within
-/// the batch's patience.
+/// the batch's patience. An armed batch loses the entries that do not go on from the one before; if
+/// none is left, nothing is run.
 class TargetStep final : public gpu::Step {
 public:
   TargetStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
@@ -26,6 +27,7 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
+  void leave_what_goes_on();
   bool windows_settled() const;
   void plan();
 

@@ -73,6 +73,7 @@ Metrics Telemetry::snapshot() const {
   m.window_tokens = window_tokens;
   m.rounds = rounds;
   m.lookahead_hits = lookahead_hits;
+  m.armed_steps = armed_steps;
   m.fork_hits = fork_hits;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;

@@ -1,5 +1,7 @@
 #include "actors/verify_step.hpp"
 
+#include "sampling/stop.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -24,7 +26,7 @@ VerifyStep::VerifyStep(std::shared_ptr<ForwardPass> pass, int vocabulary, bool c
       telemetry_(std::move(telemetry)), done_(std::move(done)) {}
 
 gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
-  if (!pass_->retirement.completed)
+  if (!pass_->retirement.completed || pass_->batch.entries.empty())
     return Next::done;
   if (phase_ == Phase::windows && cases_.empty()) {
     open_cases();
@@ -75,7 +77,8 @@ gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   t.stride = logits.stride;
   t.vocabulary = vocabulary_;
   t.warping = &entry.spec->warping;
-  t.history = {entry.log->first(entry.length), std::size_t(entry.spec->prompt_tokens), {}};
+  t.history = {entry.log->first(entry.logged()), std::size_t(entry.spec->prompt_tokens),
+               rows.prefix};
   t.rule = entry.spec->judged_by();
   t.noise = entry.spec->noise;
   t.position = std::uint32_t(entry.length + row);
@@ -135,7 +138,8 @@ void VerifyStep::plan_lookaheads() {
     Case& c = cases_[i];
     const int position = entry.length + entry.window;
     gpu::VerifyTask t = task(i, entry.window);
-    c.prefix = c.window;
+    c.prefix = pass_->rows[i].prefix;
+    c.prefix.insert(c.prefix.end(), c.window.begin(), c.window.end());
     t.history.prefix = c.prefix;
     if (entry.chain->drawn() > position) {
       c.lookahead = entry.chain->token(position);
@@ -253,10 +257,40 @@ void VerifyStep::hand_over(std::size_t index, Judged& judged) {
   note_guesses(entry, verdict);
   choose_next(entry, verdict);
   verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on
-  if (entry.next_chain && !verdict.failed)
-    judged.frontiers.sequences.push_back({entry.spec, entry.next_epoch, entry.log, entry.length,
-                                          verdict.tokens, verdict.next, entry.draft_pages,
-                                          entry.residence, entry.next_forking});
+  if (!entry.next_chain || verdict.failed)
+    return;
+  std::vector<TokenId> tokens = pass_->rows[index].prefix;
+  tokens.insert(tokens.end(), verdict.tokens.begin(), verdict.tokens.end());
+  judged.frontiers.sequences.push_back({entry.spec, entry.next_epoch, entry.log, entry.logged(),
+                                        std::move(tokens), verdict.next, entry.draft_pages,
+                                        entry.residence, entry.next_forking});
+}
+
+// Looks at counts, at what was judged, and never at a token of the next window.
+bool VerifyStep::may_go_on(std::size_t index) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  const Verdict& verdict = cases_[index].verdict;
+  const int length = entry.length + int(verdict.tokens.size());
+  return entry.whole && verdict.hit == Hit::chain && !verdict.draft_lied &&
+         entry.chain->bound() >= length + entry.next_window;
+}
+
+/// Nobody waits for its next step: it was cancelled or evicted, or has said its last token.
+bool VerifyStep::is_over(std::size_t index) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  const std::vector<TokenId>& tokens = cases_[index].verdict.tokens;
+  return (entry.chain && entry.chain->closed()) ||
+         sampling::cut_at_end(tokens, entry.spec->end_of_text, tokens.size()).end_of_text;
+}
+
+/// All go on that are not over, or none: a step for some would leave the others behind, and read
+/// the weights once more for them.
+void VerifyStep::let_go_on() {
+  for (std::size_t i = 0; i < cases_.size(); ++i)
+    if (!is_over(i) && !may_go_on(i))
+      return;
+  for (std::size_t i = 0; i < cases_.size(); ++i)
+    pass_->rows[i].goes_on = cases_[i].verdict.goes_on = !is_over(i);
 }
 
 gpu::Work VerifyStep::work() const {
@@ -275,11 +309,16 @@ void VerifyStep::retire(const gpu::Retirement& how) {
     verdicts.error =
         why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
   } else {
+    if (pass_->batch.entries.empty())
+      return; // armed, and not needed: the scheduler knows from the verdicts before
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       verdicts.rows += int(pass_->rows[i].tokens.size());
       hand_over(i, judged);
-      verdicts.sequences.push_back(std::move(cases_[i].verdict));
     }
+    if (pass_->followed.load(std::memory_order_acquire))
+      let_go_on();
+    for (Case& c : cases_)
+      verdicts.sequences.push_back(std::move(c.verdict));
   }
   done_(std::move(judged));
 }

@@ -14,7 +14,9 @@ namespace paceline::actors {
 /// Judges windows row by row; then, for sequences whose whole window was accepted, the lookahead's
 /// first token if that position was bound when the pass ended (read once, before anything was
 /// judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns the chains
-/// over to what comes next, and hands both to `done` on the lane's thread.
+/// over to what comes next, decides whether the armed batch behind it runs, and hands verdicts and
+/// frontiers to `done` on the lane's thread. Nothing is judged, and nobody told, where an armed
+/// batch did not run.
 class VerifyStep final : public gpu::Step {
 public:
   using Done = std::function<void(messages::Judged)>;
@@ -35,7 +37,7 @@ private:
   struct Case {
     std::vector<TokenId> window;
     std::vector<const float*> q;
-    std::vector<TokenId> prefix;  ///< Window, once it was accepted whole.
+    std::vector<TokenId> prefix;  ///< What the log may lack, and the window once it was accepted.
     bool bound_lookahead = false; ///< As read when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;
@@ -54,6 +56,9 @@ private:
   static void choose_next(const messages::BatchEntry& entry, messages::Verdict& verdict);
   static void note_guesses(const messages::BatchEntry& entry, messages::Verdict& verdict);
   void hand_over(std::size_t index, messages::Judged& judged);
+  bool may_go_on(std::size_t index) const;
+  bool is_over(std::size_t index) const;
+  void let_go_on();
 
   std::shared_ptr<messages::ForwardPass> pass_;
   int vocabulary_;

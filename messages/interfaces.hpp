@@ -7,6 +7,8 @@
 //   4 sampler   -> scheduler Verdicts
 //   5 scheduler -> facade    Commits
 //   6 draft lane -> scheduler WindowsReady  only when the scheduler waits
+// Armed in advance, 1 and 2 of the next round come with those of this one; behind a full hit the
+// lane then waits for none of 3 to 6.
 #pragma once
 
 #include "messages/batch.hpp"

@@ -110,6 +110,7 @@ struct Metrics {
   std::uint64_t lookahead_hits = 0; ///< Windows that were ready after a full acceptance,
   std::uint64_t fork_hits = 0;      ///< and after a rejection.
   std::uint64_t lookahead_rounds = 0;
+  std::uint64_t armed_steps = 0; ///< Target steps that the lane began without being told.
   std::uint64_t preemptions = 0;
   std::uint64_t restarts = 0;  ///< Parts that died and were started again by the supervisor.
   std::uint64_t rebuilds = 0;  ///< Sequences recomputed from their tokens after a fault.

@@ -1,5 +1,6 @@
 // The sampler alone: a lane that only keeps what is submitted, a mock draft and a mock scheduler.
 #include "actors/sampler.hpp"
+#include "actors/target_step.hpp"
 #include "tests/actors/mail.hpp"
 
 #include <doctest/doctest.h>
@@ -91,6 +92,33 @@ TEST_CASE("the draft's inbox is borrowed once for each draft") {
   Mock<DraftActor> successor{world.simulation};
   world.wire(successor.actor);
   successor.take<Borrow>();
+}
+
+TEST_CASE("an armed pass is enqueued behind the verification before it, or not at all") {
+  World world;
+  world.wire({});
+  const auto armed_behind = [&](const std::shared_ptr<ForwardPass>& before, std::uint64_t id) {
+    auto pass = std::make_shared<ForwardPass>();
+    pass->batch.id = id;
+    pass->batch.after = before->batch.id;
+    pass->before = before;
+    const auto step = std::make_shared<TargetStep>(nullptr, nullptr, pass, nullptr);
+    world.simulation.tell(world.sampler, Logits{pass, world.lane, step});
+    world.simulation.run();
+    return step;
+  };
+  auto first = std::make_shared<ForwardPass>();
+  first->batch.id = 7;
+  armed_behind(first, 8); // before the verification that it would have to stand behind
+  CHECK(world.lane->steps.empty());
+  CHECK_FALSE(first->followed);
+  world.simulation.tell(world.sampler, Logits{first, world.lane});
+  const auto step = armed_behind(first, 8);
+  REQUIRE(world.lane->steps.size() == 3);
+  CHECK(world.lane->steps[0]->name() == "verify");
+  CHECK(world.lane->steps[1] == step);
+  CHECK(world.lane->steps[2]->name() == "verify");
+  CHECK(first->followed);
 }
 
 TEST_CASE("a lane that takes no more work ends the sampler, so that it is started again") {

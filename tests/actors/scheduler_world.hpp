@@ -95,7 +95,19 @@ struct SchedulerWorld {
     simulation.tell(scheduler, messages::Admit{spec, prompt});
   }
 
-  messages::Batch batch() { return target->take<messages::Batch>(); }
+  /// The next batch; an armed one is passed over.
+  messages::Batch batch() {
+    messages::Batch batch = target->take<messages::Batch>();
+    while (batch.after > 0)
+      batch = target->take<messages::Batch>();
+    return batch;
+  }
+  /// The next one, which has to be armed.
+  messages::Batch armed_batch() {
+    const auto batch = target->take<messages::Batch>();
+    CHECK(batch.after > 0);
+    return batch;
+  }
   /// A batch of so many sequences; smaller ones are answered with a token each before it.
   messages::Batch batch_of(std::size_t sequences) {
     messages::Batch batch = this->batch();

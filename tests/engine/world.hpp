@@ -66,6 +66,11 @@ public:
   }
   void cancel(std::uint64_t id) { messages::tell(wiring().facade, messages::Cancel{id}); }
 
+  /// Where no timer is due sooner: so that what is held up until then does not wait for the next.
+  void stop_clock_after(base::Duration delay) {
+    clock_->after(delay, [] {});
+  }
+
   bool step() { return time_.step(); }
   /// Until silence; how many steps that took.
   std::size_t run() { return time_.run(steps_max); }
@@ -79,6 +84,10 @@ public:
     });
   }
   base::TimePoint now() const { return time_.now(); }
+  /// What becomes of each message (messages/virtual_time.hpp).
+  void decide_fates(std::function<messages::Fate(const messages::Arrival&)> decide) {
+    time_.decide_fates(std::move(decide));
+  }
 
   /// Who is who now.
   messages::Wiring wiring() { return *ask<messages::Wiring>(supervisor_, messages::Ping{}); }

@@ -112,6 +112,17 @@ Case adapting_forks() {
   return {"adapting forks", s, 1};
 }
 
+Case armed_steps() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 1);
+  s.acceptance = 0.8;
+  s.warping = warped();
+  s.length = 7;
+  s.together = 1;
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::token, .late_by = 2ms};
+  return {"armed steps", s, 1};
+}
+
 Case coarse_noise() {
   Setting s;
   s.coarse = true;

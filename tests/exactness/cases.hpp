@@ -32,6 +32,9 @@ Case forks();
 /// Forks in batches, few rows for many outcomes; windows, mode and kind of lookahead follow what
 /// rounds have shown; penalties and top-p.
 Case adapting_forks();
+/// Windows of one, one sequence: the target's lane goes on by itself where the next one, which is
+/// late by what it drew, was bound in time; penalties and top-p.
+Case armed_steps();
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
@@ -40,6 +43,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
                           mixed_modes(),     whole_windows(),   forks(),         adapting_forks()};
   if (rule == sampling::Rule::rejection)
     cases.push_back(coarse_noise());
+  cases.push_back(armed_steps());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

@@ -73,6 +73,8 @@ void check_lossless(Rule rule, int requests) {
         CHECK(ended_in_mode > requests / 50);
     if (c.name == forks().name)
       CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
+    if (c.name == armed_steps().name)
+      CHECK(outcome.metrics.armed_steps > std::uint64_t(requests) / 10);
     all += outcome.seen;
     MESSAGE(c.name, ": ", chi_square.cells, " cells, p = ", chi_square.p_value);
   }

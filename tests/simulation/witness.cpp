@@ -22,6 +22,11 @@ enum Witness::Probe : std::size_t {
   draft_failed_too_often,
   given_up_after_rebuilds,
   asked_after_the_end,
+  armed_step,
+  armed_row_wasted,
+  armed_in_vain,
+  verdicts_overtaken,
+  died_in_armed_step,
   probes,
 };
 
@@ -42,6 +47,11 @@ constexpr std::array names{
     "draft left out because it kept failing",
     "request given up after its rebuilds",
     "request after the engine's end",
+    "armed step that ran",
+    "row of an armed step whose sequence had ended",
+    "armed step that nothing went on to",
+    "verdicts that overtook those of the step before",
+    "death of an actor while an armed step runs",
 };
 
 template <class Message>
@@ -84,7 +94,7 @@ void Witness::sees(const Arrival& arrival) {
 void Witness::loses_pages(SequenceId sequence) {
   holding_.erase(sequence);
   rebuilding_.insert(sequence);
-  if (!in_flight_.contains(sequence))
+  if (!step_.in_flight.contains(sequence))
     return;
   reached(released_in_flight);
   if (telemetry_->preemptions > preemptions_)
@@ -93,7 +103,9 @@ void Witness::loses_pages(SequenceId sequence) {
 }
 
 void Witness::dies(std::string_view name) {
-  draft_died_ |= name == "draft" && !speculating_.empty();
+  draft_died_ |= name == "draft" && !step_.speculating.empty();
+  if (step_.after > 0 && !step_.in_flight.empty())
+    reached(died_in_armed_step);
   if (name == "scheduler" && lied_)
     reached(scheduler_died_after_lie);
 }
@@ -120,35 +132,50 @@ void Witness::dies_of(const Arrival& arrival) {
 }
 
 void Witness::sees(const Batch& batch) {
-  if (batch.id <= batch_)
+  if (batch.id <= step_.id)
     return;
-  batch_ = batch.id;
-  in_flight_.clear();
-  speculating_.clear();
+  Step step{batch.id, batch.after, {}, {}};
   for (const BatchEntry& entry : batch.entries) {
-    in_flight_.insert(entry.spec->id);
+    step.in_flight.insert(entry.spec->id);
     if (entry.window > 0)
-      speculating_.insert(entry.spec->id);
+      step.speculating.insert(entry.spec->id);
   }
-  report_.windows_in_flight = std::max(report_.windows_in_flight, int(speculating_.size()));
+  if (batch.after > 0)
+    armed_ = std::move(step);
+  else
+    runs(std::move(step));
+}
+
+void Witness::runs(Step step) {
+  step_ = std::move(step);
+  report_.windows_in_flight = std::max(report_.windows_in_flight, int(step_.speculating.size()));
 }
 
 void Witness::sees(const Verdicts& verdicts) {
-  if (verdicts.batch < batch_)
+  if (verdicts.batch < step_.id)
     reached(lane_woke_too_late);
+  if (armed_ && verdicts.batch == armed_->id)
+    reached(verdicts_overtaken);
   for (const Verdict& verdict : verdicts.sequences) {
     if (verdict.hit != messages::Hit::none && draft_died_)
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
-    if (verdicts.batch == batch_ && holding_.contains(verdict.sequence))
+    if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
       rebuilding_.erase(verdict.sequence);
   }
-  if (verdicts.batch != batch_)
+  if (verdicts.batch != step_.id)
     return;
   draft_died_ = false;
-  in_flight_.clear();
-  speculating_.clear();
+  step_.in_flight.clear();
+  step_.speculating.clear();
+  auto armed = std::exchange(armed_, std::nullopt);
+  if (!armed || armed->after != verdicts.batch)
+    return;
+  if (std::ranges::none_of(verdicts.sequences, &Verdict::goes_on))
+    return reached(armed_in_vain);
+  reached(armed_step);
+  runs(std::move(*armed));
 }
 
 void Witness::ends(SequenceId request, const Finished& end, int output) {
@@ -157,7 +184,9 @@ void Witness::ends(SequenceId request, const Finished& end, int output) {
     reached(given_up_after_rebuilds);
   if (end.error && end.error->message == "the engine has ended")
     reached(asked_after_the_end);
-  if (reason == FinishReason::deadline && in_flight_.contains(request))
+  if (step_.after > 0 && step_.in_flight.contains(request))
+    reached(armed_row_wasted);
+  if (reason == FinishReason::deadline && step_.in_flight.contains(request))
     reached(deadline_before_verdict);
   else if (reason == FinishReason::deadline && output > 0)
     reached(deadline_after_verdict);

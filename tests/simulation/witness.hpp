@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -43,11 +44,19 @@ private:
 
   Report& report_;
   std::shared_ptr<const actors::Telemetry> telemetry_;
-  std::uint64_t batch_ = 0;                    ///< The last.
-  std::set<messages::SequenceId> in_flight_;   ///< In it, until its verdicts come.
-  std::set<messages::SequenceId> speculating_; ///< Of these, with a window.
-  std::set<messages::SequenceId> holding_;     ///< Pages.
-  std::set<messages::SequenceId> rebuilding_;  ///< Lost their pages, and have no new token yet.
+  /// A batch, without its references.
+  struct Step {
+    std::uint64_t id = 0;
+    std::uint64_t after = 0;
+    std::set<messages::SequenceId> in_flight;   ///< In it, until its verdicts come.
+    std::set<messages::SequenceId> speculating; ///< Of these, with a window.
+  };
+  void runs(Step step);
+
+  Step step_;                                 ///< The last.
+  std::optional<Step> armed_;                 ///< Behind it.
+  std::set<messages::SequenceId> holding_;    ///< Pages.
+  std::set<messages::SequenceId> rebuilding_; ///< Lost their pages, and have no new token yet.
   std::uint64_t preemptions_ = 0;
   bool draft_died_ = false; ///< While the batch was under way.
   bool lied_ = false;       ///< The draft, and its end was asked for.
