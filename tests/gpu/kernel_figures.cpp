@@ -1,0 +1,164 @@
+// What single kernels of the CPU's families cost on this machine, on one thread and in turn:
+//   kernel_figures [SECONDS]     (default 1 per line)
+// Products of bf16 weights that come from memory or a far cache; attention over a bf16 cache, a row
+// at a time as in decoding and many as in a prompt. Medians, with quartiles.
+#include "apps/steady_time.hpp"
+#include "base/bf16.hpp"
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::cpu;
+
+namespace {
+
+constexpr std::size_t weight_bytes = std::size_t(128) << 20; ///< More than most caches hold.
+constexpr int tiles_at_a_time = 24;
+constexpr int page_tokens = 16;
+
+std::mt19937 random_bits(1);
+
+std::vector<float> normal_floats(std::size_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  std::generate(values.begin(), values.end(), [&] { return normal(random_bits); });
+  return values;
+}
+
+Tensor tensor(std::vector<float>& values, int rows) {
+  const int cols = int(values.size()) / rows;
+  return {values.data(), rows, cols, cols};
+}
+
+/// Seconds of `once` by every family, in turn.
+std::vector<std::vector<double>> in_turn(const std::vector<const Kernels*>& families,
+                                         double seconds,
+                                         const std::function<void(const Kernels&)>& once) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::vector<double>> times(families.size());
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end || times.back().size() < 3)
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      once(*families[i]); // So that each finds in the caches what it left there.
+      const auto begin = Clock::now();
+      once(*families[i]);
+      times[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+  for (auto& each : times)
+    std::sort(each.begin(), each.end());
+  return times;
+}
+
+double quantile(const std::vector<double>& sorted, double share) {
+  return sorted[std::size_t(share * double(sorted.size() - 1))];
+}
+
+/// multiply_adds: of one call; 0: not told.
+void print(const std::string& what, const std::vector<const Kernels*>& families,
+           const std::vector<std::vector<double>>& times, double multiply_adds) {
+  fmt::print("{}\n", what);
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    const double middle = quantile(times[i], 0.5);
+    fmt::print("  {:<14} {:>9.2f} us  ({:.2f} to {:.2f})", families[i]->name(), middle * 1e6,
+               quantile(times[i], 0.25) * 1e6, quantile(times[i], 0.75) * 1e6);
+    if (multiply_adds > 0)
+      fmt::print("  {:>5.0f} G multiply-adds/s", multiply_adds / middle * 1e-9);
+    fmt::print("\n");
+  }
+}
+
+void peaks(const std::vector<const Kernels*>& families) {
+  constexpr int rounds = 20'000;
+  double count = 0;
+  const auto times =
+      in_turn(families, 0.2, [&](const Kernels& k) { count = k.multiply_adds(rounds); });
+  fmt::print("peak of the product instruction, from registers\n");
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    count = families[i]->multiply_adds(rounds);
+    fmt::print("  {:<14} {:>5.0f} G multiply-adds/s\n", families[i]->name(),
+               count / times[i].front() * 1e-9);
+  }
+}
+
+void products(const std::vector<const Kernels*>& families, double seconds, int rows, int inputs) {
+  const int outputs = int(weight_bytes / sizeof(base::bf16)) / inputs;
+  std::vector<base::bf16> values(std::size_t(outputs) * std::size_t(inputs));
+  std::generate(values.begin(), values.end(),
+                [] { return base::to_bf16(float(random_bits() % 2001) / 1000 - 1); });
+  const HostMatrix host{DType::bf16, values.data(), outputs, inputs};
+  const auto packed = PackedWeight::pack({&host, 1}).value();
+  const auto& weight = dynamic_cast<const PackedWeight&>(*packed);
+  auto in = normal_floats(std::size_t(rows) * std::size_t(inputs));
+  const auto out = allocate_host(std::size_t(rows) * std::size_t(outputs) * sizeof(float)).value();
+  Scratch staged, scratch;
+  int tile = 0;
+  const auto times = in_turn(families, seconds, [&](const Kernels& k) {
+    std::byte* const to = staged.at_least(k.staged_bytes(rows, weight));
+    k.stage(to, tensor(in, rows), weight, 0, rows);
+    k.linear(out->tensor(rows, outputs), to, weight, tile, tile + tiles_at_a_time, false, scratch);
+    tile = (tile + tiles_at_a_time) % (weight.tiles() - tiles_at_a_time);
+  });
+  print(fmt::format("product of {} rows, {} inputs, {} outputs", rows, inputs,
+                    tiles_at_a_time * tile_outputs),
+        families, times, double(rows) * inputs * tiles_at_a_time * tile_outputs);
+}
+
+/// The last `rows` of `context` positions, heads that share keys.
+void attention(const std::vector<const Kernels*>& families, double seconds, int rows, int context,
+               int heads, int dim) {
+  const auto device =
+      open_device("cpu", {1, std::make_shared<apps::SteadyTime>(), nullptr}).value();
+  const std::size_t half = std::size_t(dim) * sizeof(base::bf16);
+  const int pages = (context + page_tokens - 1) / page_tokens;
+  const auto pool = KvPool::create(*device, {page_tokens, 2 * half}, std::size_t(pages)).value();
+  std::vector<PageRef> held;
+  std::vector<std::uint32_t> ids;
+  for (int i = 0; i < pages; ++i)
+    ids.push_back(held.emplace_back(pool->take())->id);
+  const KvHead kv{pool.get(), ids, 0, page_tokens * half, page_tokens, dim, DType::bf16};
+  for (int position = 0; position < context; ++position) {
+    store_key(kv, position, normal_floats(std::size_t(dim)).data());
+    store_value(kv, position, normal_floats(std::size_t(dim)).data());
+  }
+  auto q = normal_floats(std::size_t(rows) * std::size_t(heads * dim));
+  auto out = q;
+  std::vector<std::int32_t> positions(std::size_t(rows), 0);
+  std::iota(positions.begin(), positions.end(), context - rows);
+  const AttentionOptions options{1 / std::sqrt(float(dim)), 0, 0};
+  Scratch scratch;
+  const auto times = in_turn(families, seconds, [&](const Kernels& k) {
+    k.attend(tensor(out, rows), tensor(q, rows), positions, options, kv, scratch);
+  });
+  print(fmt::format("attention of {} rows, {} heads of {}, context {}", rows, heads, dim, context),
+        families, times, 0);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 1;
+  auto families = available_kernels();
+  families.pop_back(); // The oracle.
+  peaks(families);
+  for (const int inputs : {1536, 4096})
+    for (const int rows : {1, 16, 64, 512})
+      products(families, seconds, rows, inputs);
+  attention(families, seconds, 1, 64, 3, 32);
+  for (const int rows : {1, 4, 8})
+    for (const int context : {256, 1024})
+      attention(families, seconds, rows, context, 6, 64);
+  attention(families, seconds, 512, 512, 6, 64);
+  attention(families, seconds, 512, 512, 4, 128);
+}
