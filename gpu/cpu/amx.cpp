@@ -45,7 +45,7 @@ namespace paceline::gpu::cpu {
 namespace {
 
 /// How many input tiles ahead of the products of few rows their weights are asked for.
-constexpr int prefetch_tiles = 4;
+constexpr int prefetch_tiles = 8;
 /// Many rows are multiplied with this many tiles of weights, and chunks of this many input tiles at
 /// most, at a time: with what is asked for ahead they fit the second-level cache (2 MiB).
 constexpr int run_tiles = 12;
