@@ -1,5 +1,7 @@
 #include "sampling/race.hpp"
 
+// SVE's vectors have no size that a struct could hold; its machines have NEON, too.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sampling/race.cpp"
 #include "hwy/foreach_target.h" // compiles this file once per instruction set
