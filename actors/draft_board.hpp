@@ -34,6 +34,12 @@ public:
     return std::exchange(news_, {});
   }
 
+  /// Nothing was posted since `take`.
+  bool quiet() const {
+    const std::lock_guard lock(mutex_);
+    return news_.empty();
+  }
+
   /// After posting: true when no step is on the lane, which the caller must then submit.
   bool enlist() {
     const std::lock_guard lock(mutex_);
@@ -57,7 +63,7 @@ public:
 
 private:
   std::function<void()> failed_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   News news_;
   bool on_lane_ = false;
 };

@@ -5,6 +5,7 @@
 #include "sampling/limits.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::actors {
 
@@ -42,14 +43,43 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftBoard> board)
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
   do {
     absorb(board_->take());
-    choose();
-    if (!pass_.empty()) {
-      plan();
-      begin_ = now;
+    Pass& pass = next_pass(now);
+    choose(pass);
+    if (!pass.parts.empty()) {
+      plan(pass, *workspace_);
       return Next::ready;
     }
   } while (!board_->rest());
   return Next::done;
+}
+
+// What is known by now is waited for: a verdict, a window that is whole, forks to be chosen.
+bool DraftStep::prepare_behind(base::TimePoint now) {
+  const Pass& before = pass(prepared_ - 1);
+  if (!board_->quiet() || before.fork_rows > 0 || !make_room_behind())
+    return false;
+  Pass& behind = next_pass(now);
+  follow(behind, before);
+  if (behind.parts.empty() || (behind.leaves_out && !behind.hurries))
+    return false;
+  plan(behind, before.workspace == workspace_.get() ? *workspace_behind_ : *workspace_);
+  add(parts_.telemetry->passes_behind, 1);
+  return true;
+}
+
+DraftStep::Pass& DraftStep::next_pass(base::TimePoint now) {
+  Pass& made = pass(prepared_);
+  made = {};
+  made.begin = now;
+  return made;
+}
+
+/// False where the device has no memory for it: then each pass waits for the one before it.
+bool DraftStep::make_room_behind() {
+  if (!workspace_behind_)
+    if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
+      workspace_behind_ = std::move(*made);
+  return workspace_behind_ != nullptr;
 }
 
 void DraftStep::absorb(DraftBoard::News news) {
@@ -85,36 +115,37 @@ void DraftStep::absorb(Frontier frontier) {
   s.at.residence->cached.store(s.agreed, std::memory_order_release);
 }
 
-void DraftStep::choose() {
-  pass_.clear();
+void DraftStep::choose(Pass& pass) {
   // A window somebody waits for, or will soon, goes before those that have much to read first.
-  bool hurry = false;
   for (auto& [id, s] : sequences_) {
     const Reach reach = reach_of(s);
-    hurry |= reach.draws >= 0 && reach.draws < s.at.chain->window_end() && !reach.far();
+    pass.hurries |= reach.draws >= 0 && reach.draws < s.at.chain->window_end() && !reach.far();
   }
   int budget = limits::draft_prefill_chunk;
-  for (auto& [id, s] : sequences_)
-    if (const Reach reach = reach_of(s); !(hurry && reach.far()))
-      choose(s, reach, budget);
-  fork_rows_ = 0;
-  if (!hurry)
-    choose_forks();
+  for (auto& [id, s] : sequences_) {
+    const Reach reach = reach_of(s);
+    const bool left_out = pass.hurries && reach.far();
+    pass.leaves_out |= left_out || s.at.forking.rows > 0;
+    if (!left_out)
+      choose(pass, s, reach, budget);
+  }
+  if (!pass.hurries)
+    choose_forks(pass);
 }
 
 /// Only when nobody waits for a window, and for sequences whose own window is whole.
-void DraftStep::choose_forks() {
+void DraftStep::choose_forks(Pass& pass) {
   for (auto& [id, s] : sequences_) {
     const Frontier& at = s.at;
     if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
       continue;
     for (Fork* fork : s.forks.choose(at, int(s.fed.size()), this->context(), *parts_.pool)) {
-      if (fork_rows_ >= parts_.fork_rows)
+      if (pass.fork_rows >= parts_.fork_rows)
         return;
       Part part{&s, fork, {}, fork->fed, fork->chain->next(), {}, nullptr};
       part.tokens.push_back(part.token_at(fork->fed));
-      pass_.push_back(std::move(part));
-      ++fork_rows_;
+      pass.parts.push_back(std::move(part));
+      ++pass.fork_rows;
     }
   }
 }
@@ -127,8 +158,12 @@ int DraftStep::context() const {
   return parts_.model->info().max_model_len;
 }
 
+int DraftStep::context(const Sequence& s) const {
+  return std::min(context(), s.at.pages->capacity());
+}
+
 DraftStep::Reach DraftStep::reach_of(const Sequence& s) const {
-  const int context = std::min(this->context(), s.at.pages->capacity());
+  const int context = this->context(s);
   const int fed = int(s.fed.size());
   const int draws = s.at.chain->next();
   if (draws >= 0 && draws <= context) // the last token is fed again when all are: for its logits
@@ -139,7 +174,7 @@ DraftStep::Reach DraftStep::reach_of(const Sequence& s) const {
   return {std::min(fed, end), end, -1};
 }
 
-void DraftStep::choose(Sequence& s, const Reach& reach, int& budget) {
+void DraftStep::choose(Pass& pass, Sequence& s, const Reach& reach, int& budget) {
   const int missing = reach.end - reach.start;
   const int count = reach.far() ? std::min(missing, budget) : missing;
   if (count == 0)
@@ -149,36 +184,58 @@ void DraftStep::choose(Sequence& s, const Reach& reach, int& budget) {
   Part part{&s, nullptr, {}, reach.start, count == missing ? reach.draws : -1, {}, nullptr};
   for (int i = reach.start; i < reach.start + count; ++i)
     part.tokens.push_back(token_at(s.at, i));
-  pass_.push_back(std::move(part));
+  pass.parts.push_back(std::move(part));
 }
 
-void DraftStep::plan() {
+/// What `choose` would take once the pass before has completed; nothing where that depends on what
+/// it draws.
+void DraftStep::follow(Pass& pass, const Pass& before) const {
+  pass.leaves_out = before.leaves_out;
+  std::size_t next_task = 0;
+  for (const Part& part : before.parts) {
+    if (part.draws < 0 || part.lacks_q())
+      return pass.parts.clear();
+    const gpu::ProposeTask& drawn = before.tasks[next_task++];
+    const int draws = part.chain().next(1);
+    if (draws < 0 || draws > context(*part.sequence))
+      continue;
+    Part further{part.sequence, nullptr, {0}, part.draws, draws, {}, nullptr};
+    further.unseen = drawn.place ? drawn.place : &drawn.token;
+    pass.hurries |= draws < part.chain().window_end();
+    pass.parts.push_back(std::move(further));
+  }
+}
+
+void DraftStep::plan(Pass& pass, models::Workspace& workspace) {
   std::vector<models::SequenceRows> batch;
-  rows_fed_ = 0;
-  copies_.clear();
-  for (Part& part : pass_) {
+  for (Part& part : pass.parts) {
     const Frontier& at = part.sequence->at;
-    if (!part.fork)
+    if (part.fork) {
+      if (const auto copy = std::exchange(part.fork->copy, std::nullopt))
+        pass.copies.push_back(*copy);
+    } else if (!part.unseen) {
       part.sequence->fed.resize(std::size_t(part.start));
-    else if (const auto copy = std::exchange(part.fork->copy, std::nullopt))
-      copies_.push_back(*copy);
+    }
     const int count = int(part.tokens.size());
-    batch.push_back({part.pages(), part.start, part.tokens, part.draws < 0 ? count : count - 1});
-    rows_fed_ += count;
+    batch.push_back({part.pages(), part.start, part.tokens, part.draws < 0 ? count : count - 1,
+                     false, part.unseen});
+    pass.rows += count;
     if (part.draws < 0)
       continue;
     part.chain().bind(part.draws + 1);
     if (at.spec->needs_q())
       part.q = rows_->take();
-    for (int i = at.log_length; i < part.draws; ++i)
+    const int seen = part.unseen ? part.draws - 1 : part.draws;
+    for (int i = at.log_length; i < seen; ++i)
       part.prefix.push_back(part.token_at(i));
   }
-  parts_.model->plan(batch, *parts_.pool, *workspace_);
-  tasks_.clear();
-  const gpu::Tensor logits = workspace_->logits();
-  for (Part& part : pass_)
+  parts_.model->plan(batch, *parts_.pool, workspace);
+  pass.workspace = &workspace;
+  const gpu::Tensor logits = workspace.logits();
+  for (Part& part : pass.parts)
     if (part.draws >= 0)
-      tasks_.push_back(task(part, logits.row(int(tasks_.size()))));
+      pass.tasks.push_back(task(part, logits.row(int(pass.tasks.size()))));
+  ++prepared_;
 }
 
 gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
@@ -190,6 +247,7 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
   task.history = {at.log->first(at.log_length), std::size_t(at.spec->prompt_tokens), part.prefix};
   task.rule = at.spec->judged_by();
   task.noise = at.spec->noise;
+  task.unseen = part.unseen;
   task.position = std::uint32_t(part.draws);
   task.attempt = part.chain().attempt();
   task.guesses_wanted = at.forking.rows > 0;
@@ -199,23 +257,36 @@ gpu::ProposeTask DraftStep::task(Part& part, const float* logits) {
 }
 
 gpu::Work DraftStep::work() const {
+  const Pass& last = pass(prepared_ - 1);
   int context = 0;
-  for (const Part& part : pass_)
+  for (const Part& part : last.parts)
     context = std::max(context, part.start + int(part.tokens.size()));
-  return {gpu::Work::Kind::draft, rows_fed_, int(pass_.size()), context};
+  return {gpu::Work::Kind::draft, last.rows, int(last.parts.size()), context};
 }
 
 void DraftStep::run(gpu::Operations& operations) {
-  if (!copies_.empty())
-    operations.copy_pages(*parts_.pool, copies_);
-  parts_.model->forward(operations, *workspace_);
-  operations.propose(tasks_);
+  Pass& pass = this->pass(completed_ + (this->pass(completed_).has_run ? 1 : 0));
+  if (!pass.copies.empty())
+    operations.copy_pages(*parts_.pool, pass.copies);
+  parts_.model->forward(operations, *pass.workspace);
+  operations.propose(pass.tasks);
+  if (operations.rank() == 0) // all have looked for the pass: an operation ends on all of them
+    pass.has_run = true;
 }
 
 void DraftStep::complete(base::TimePoint now) {
+  Pass& pass = this->pass(completed_++);
+  const base::TimePoint begin = std::max(pass.begin, last_end_);
+  last_end_ = now;
   std::size_t next_task = 0;
-  const auto share = (now - begin_) / std::max<std::int64_t>(1, std::int64_t(tasks_.size()));
-  for (Part& part : pass_) {
+  const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
+  for (Part& part : pass.parts) {
+    const gpu::ProposeTask* drawn = part.draws < 0 ? nullptr : &pass.tasks[next_task++];
+    if (part.unseen) {
+      if (part.chain().drawn() < part.draws) // the pass before drew nothing that could be fed
+        continue;
+      part.tokens = {part.chain().token(part.start)};
+    }
     Sequence& s = *part.sequence;
     if (part.fork) {
       ++part.fork->fed;
@@ -224,29 +295,34 @@ void DraftStep::complete(base::TimePoint now) {
       s.at.residence->cached.store(std::min(int(s.fed.size()), s.at.length()),
                                    std::memory_order_release);
     }
-    if (part.draws < 0)
+    if (!drawn)
       continue;
-    const gpu::ProposeTask& drawn = tasks_[next_task++];
-    Chain& chain = part.chain();
-    chain.add_busy(share);
-    if (drawn.failed || (s.at.spec->needs_q() && !part.q))
-      chain.end_at(part.draws);
-    else
-      chain.put(part.draws, drawn.token, std::move(part.q), drawn.guesses);
+    part.chain().add_busy(share);
+    take_drawn(part, *drawn);
   }
-  add(parts_.telemetry->drafted, tasks_.size());
-  add(parts_.telemetry->forked, fork_rows_);
-  parts_.telemetry->overlap.drafted(begin_, now);
-  if (rows_fed_ <= 2 * int(tasks_.size())) { // a drafting pass, not one of catching up
-    auto& mean =
-        fork_rows_ > 0 ? parts_.telemetry->draft_fork_step_ns : parts_.telemetry->draft_step_ns;
-    const auto old = mean.load(std::memory_order_relaxed);
-    auto took = (now - begin_).count();
-    if (old > 0) // one that stalled says little of the next
-      took = std::min(took, 8 * old);
-    mean.store(old ? old + (took - old) / 8 : took, std::memory_order_relaxed);
-  }
-  pass_.clear();
+  add(parts_.telemetry->drafted, pass.tasks.size());
+  add(parts_.telemetry->forked, pass.fork_rows);
+  parts_.telemetry->overlap.drafted(begin, now);
+  if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
+    note_time(pass, now - begin);
+  pass.parts.clear(); // the pass behind this one wants nothing but its tasks
+}
+
+void DraftStep::take_drawn(Part& part, const gpu::ProposeTask& drawn) {
+  if (drawn.failed || part.lacks_q())
+    part.chain().end_at(part.draws);
+  else
+    part.chain().put(part.draws, drawn.token, std::move(part.q), drawn.guesses);
+}
+
+void DraftStep::note_time(const Pass& pass, base::Duration took) const {
+  auto& mean =
+      pass.fork_rows > 0 ? parts_.telemetry->draft_fork_step_ns : parts_.telemetry->draft_step_ns;
+  const auto old = mean.load(std::memory_order_relaxed);
+  auto ns = took.count();
+  if (old > 0) // one that stalled says little of the next
+    ns = std::min(ns, 8 * old);
+  mean.store(old ? old + (ns - old) / 8 : ns, std::memory_order_relaxed);
 }
 
 // Nobody waits for what an abandoned step left undone.
@@ -258,7 +334,8 @@ void DraftStep::retire(const gpu::Retirement& how) {
     s.forks.end();
   }
   sequences_.clear();
-  pass_.clear();
+  passes_ = {};
+  completed_ = prepared_;
   board_->fail();
 }
 

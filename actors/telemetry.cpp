@@ -63,6 +63,7 @@ Metrics Telemetry::snapshot() const {
   m.generated_tokens = generated_tokens;
   m.drafted = drafted;
   m.forked = forked;
+  m.passes_behind = passes_behind;
   m.judged = judged;
   m.accepted = accepted;
   for (const auto& count : accepted_by_position)

@@ -47,6 +47,7 @@ struct Telemetry {
   std::atomic<std::uint64_t> generated_tokens{0};
   std::atomic<std::uint64_t> drafted{0};
   std::atomic<std::uint64_t> forked{0};
+  std::atomic<std::uint64_t> passes_behind{0};
   std::atomic<std::uint64_t> judged{0};
   std::atomic<std::uint64_t> accepted{0};
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};

@@ -106,6 +106,16 @@ Result<void> Device::prepare_fast_products(std::span<const std::shared_ptr<const
               "leave --prefill out, or use a cuda device");
 }
 
+// Where a token's place is the host's.
+void Operations::embed_drawn(Tensor out, const Weight& table,
+                             std::span<const TokenId* const> places, float scale) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(places.size());
+  for (const TokenId* place : places)
+    tokens.push_back(*place);
+  embed(out, table, tokens, scale);
+}
+
 void Operations::linear_fast(Tensor, Tensor, const Weight&, bool) {
   throw std::logic_error("products that were not prepared");
 }

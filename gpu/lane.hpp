@@ -33,6 +33,11 @@ struct Retirement {
 /// has retired. A step is a series of pieces: the lane calls prepare, then run on every rank, then
 /// complete, until prepare says done; then retire, once. All but run come from one thread at a
 /// time, the lane's own; an exception from any of them retires the step with an error.
+///
+/// A lane whose device has a queue of its own (a GPU's stream) holds one piece ready behind the one
+/// at work, where the step has one: the device then goes from one to the other without the host.
+/// `prepare` is called when nothing is at work, `run` and `complete` once for each piece, in the
+/// order in which pieces were prepared.
 class Step {
 public:
   enum class Next {
@@ -44,6 +49,9 @@ public:
   virtual ~Step() = default;
   virtual std::string name() const = 0; ///< For traces: "verify", "draft".
   virtual Next prepare(base::TimePoint now) = 0;
+  /// Prepares the piece behind the one that was prepared last, whose results nobody has yet. False:
+  /// there is none, or it has to know them; then `prepare` is asked when they are there.
+  virtual bool prepare_behind(base::TimePoint /*now*/) { return false; }
   virtual Work work() const = 0; ///< Of the piece just prepared.
   virtual void run(Operations& operations) = 0;
   virtual void complete(base::TimePoint now) = 0;

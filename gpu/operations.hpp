@@ -115,6 +115,9 @@ struct ProposeTask {
   int vocabulary = 0;            ///< Ids from here on are padding (p = q = 0).
   const sampling::Warping* warping = nullptr;
   sampling::History history;
+  /// Where the history's last token, which `history` lacks, is found when the task runs: `place` of
+  /// a task in the piece before this one (Step::prepare_behind); null: it lacks none.
+  const TokenId* unseen = nullptr;
   sampling::Rule rule = sampling::Rule::rejection;
   sampling::Noise noise;
   std::uint32_t position = 0;
@@ -122,7 +125,10 @@ struct ProposeTask {
   float* q = nullptr; ///< [q_size], where the warped row is left; null: not wanted.
   int q_size = 0;     ///< Of `q`; ids from `vocabulary` on get 0. Less than it: nothing is added.
   bool guesses_wanted = false;
-  TokenId token = 0;         ///< Result.
+  TokenId token = 0; ///< Result.
+  /// Where the piece behind this one finds the token: known once `run` has returned; null: in
+  /// `token`.
+  const TokenId* place = nullptr;
   bool failed = false;       ///< Result: the row was not a distribution (NaN).
   sampling::Guesses guesses; ///< Result, if wanted.
 };
@@ -178,6 +184,10 @@ public:
   /// zeros.
   virtual void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
                      float scale) = 0;
+  /// The same of tokens that the piece before this one draws: row r's is at places[r]
+  /// (ProposeTask::place).
+  virtual void embed_drawn(Tensor out, const Weight& table, std::span<const TokenId* const> places,
+                           float scale);
   /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32. May be in place.
   virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
   /// out[r] += rms_norm(in[r]) (a norm behind a sublayer, before its residual).

@@ -85,6 +85,7 @@ private:
     try {
       run_pieces(step, how);
     } catch (...) {
+      executor_->abandon();
       how.error = current_error();
       how.end = options_.time->now();
     }
@@ -112,15 +113,36 @@ private:
       if (!begun)
         how.begin = begin;
       begun = true;
-      const Work work = step.work();
-      executor_->run(step, work);
+      run_row(step, how, begin);
+    }
+    how.error = Error{ErrorCode::unavailable, "the lane " + options_.name + " was closed", {}};
+  }
+
+  // The piece that was prepared at `begin`, and those that it has behind it. One that stood ready
+  // begins when the one before it ends.
+  void run_row(Step& step, Retirement& how, base::TimePoint begin) {
+    std::deque<Work> under_way;
+    const auto launch = [&] {
+      under_way.push_back(step.work());
+      executor_->launch(step, under_way.back());
+    };
+    launch();
+    while (!under_way.empty()) {
+      if (int(under_way.size()) < executor_->depth() && !closing_ &&
+          step.prepare_behind(options_.time->now())) {
+        launch();
+        continue;
+      }
+      executor_->finish();
       how.end = options_.time->now();
       step.complete(how.end);
       how.busy += how.end - begin;
       if (options_.trace)
-        options_.trace->span(options_.name, step.name(), begin, how.end, trace_args(work));
+        options_.trace->span(options_.name, step.name(), begin, how.end,
+                             trace_args(under_way.front()));
+      under_way.pop_front();
+      begin = how.end;
     }
-    how.error = Error{ErrorCode::unavailable, "the lane " + options_.name + " was closed", {}};
   }
 
   const ThreadLaneOptions options_;

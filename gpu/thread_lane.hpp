@@ -18,9 +18,14 @@ public:
   virtual void enter() = 0;                        ///< Once, before anything else.
   virtual void begin_step(const Step& /*step*/) {} ///< Before all else of a step,
   virtual void end_step() {}                       ///< and when it has retired.
-  /// Step::run on every rank; its results are there when this returns. When it throws, nothing of
-  /// the piece is at work any more. work: the piece's.
-  virtual void run(Step& step, const Work& work) = 0;
+  /// Pieces that may be at work at a time, or stand ready behind the one that is.
+  virtual int depth() const { return 1; }
+  /// Step::run on every rank. work: the piece's.
+  virtual void launch(Step& step, const Work& work) = 0;
+  /// Waits for the piece that was launched first; its results are there when this returns.
+  virtual void finish() {}
+  /// Nothing that was launched is at work when this returns, and nobody asks for its results.
+  virtual void abandon() noexcept {}
 };
 
 struct ThreadLaneOptions {

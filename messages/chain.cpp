@@ -20,8 +20,8 @@ void Chain::begin_fork(int start, int end, int frontier, int fork) {
   attempt_ = std::uint32_t(frontier) | std::uint32_t(fork) << limits::frontier_bits;
 }
 
-int Chain::next() const {
-  const int position = drawn_.load(std::memory_order_relaxed);
+int Chain::next(int under_way) const {
+  const int position = drawn_.load(std::memory_order_relaxed) + under_way;
   if (closed() || position >= std::min(limit(), end_.load(std::memory_order_relaxed)))
     return -1;
   return position;

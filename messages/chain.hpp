@@ -65,7 +65,8 @@ public:
 
   // The draft's side.
   /// The next position to draw, or -1 when there is none now (limit reached, closed or ended).
-  int next() const;
+  /// under_way: positions before it that are being drawn.
+  int next(int under_way = 0) const;
   /// Positions up to `end` (one past) will be drawn next: before the first of them is.
   void bind(int end);
   /// guesses: what is likely to stand there if the token is rejected, the likeliest first.

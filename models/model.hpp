@@ -27,6 +27,9 @@ struct SequenceRows {
   /// By the fast path (Model::prepare_fast_prefill): whole chunks of gpu::fast_chunk tokens from a
   /// multiple of that on, and no logits.
   bool fast = false;
+  /// The only token is the one that the pass before this one draws, and is found here when the pass
+  /// runs (gpu::ProposeTask::place); tokens[0] is not read. All sequences of a pass, or none.
+  const TokenId* drawn = nullptr;
 
   int rows() const { return int(tokens.size()); }
   int logit_rows() const { return int(tokens.size()) - logits_from; }

@@ -244,8 +244,8 @@ private:
     int out = 0;
     for (const SequenceRows& rows : space.batch) {
       for (int i = 0; i < rows.rows(); ++i)
-        std::memcpy(slot(*space.pool, rows, rows.start + i), &rows.tokens[std::size_t(i)],
-                    sizeof(TokenId));
+        std::memcpy(slot(*space.pool, rows, rows.start + i),
+                    rows.drawn ? rows.drawn : &rows.tokens[std::size_t(i)], sizeof(TokenId));
       for (int i = rows.logits_from; i < rows.rows(); ++i) {
         assert(out < logits.rows);
         write_logits(*space.pool, rows, rows.start + i, logits.row(out++));

@@ -46,6 +46,7 @@ public:
 
   // What `plan` laid out.
   std::vector<TokenId> tokens;
+  std::vector<const TokenId*> drawn; ///< Instead of tokens: where the pass before leaves them.
   gpu::RowMap rows;
   int fast = 0;                     ///< Rows at the end that are of the fast path.
   std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
@@ -141,6 +142,7 @@ public:
             Workspace& workspace) const override {
     auto& space = static_cast<TransformerWorkspace&>(workspace);
     space.tokens.clear();
+    space.drawn.clear();
     space.wanted.clear();
     clear(space.rows);
     clear(space.wanted_rows);
@@ -153,6 +155,7 @@ public:
     }
     space.wanted_rows.pages = space.rows.pages;
     space.cache = {&pool, layout(pool.shape().page_tokens), 0};
+    assert(space.drawn.empty() || space.tokens.empty());
     assert(space.rows.rows() <= space.all.residual.rows);
     assert(int(space.wanted.size()) <= space.logit_rows.rows);
   }
@@ -165,7 +168,11 @@ public:
     Stage stage = space.all.first(space.rows.rows());
     stage.fast = space.fast;
     const gpu::RowMap* rows = &space.rows;
-    operations.embed(stage.residual, *weights_.embedding, space.tokens, config_.embedding_scale);
+    const gpu::Weight& table = *weights_.embedding;
+    if (space.drawn.empty())
+      operations.embed(stage.residual, table, space.tokens, config_.embedding_scale);
+    else
+      operations.embed_drawn(stage.residual, table, space.drawn, config_.embedding_scale);
     for (int i = 0; i < config_.layers; ++i) {
       const TransformerBlock& block = weights_.blocks[std::size_t(i)];
       const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
@@ -204,7 +211,11 @@ private:
   void plan_sequence(const SequenceRows& sequence, TransformerWorkspace& space) const {
     const int index = int(space.rows.pages.size());
     space.rows.pages.push_back(sequence.pages);
-    space.tokens.insert(space.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
+    if (sequence.drawn)
+      space.drawn.push_back(sequence.drawn);
+    else
+      space.tokens.insert(space.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
+    assert(!sequence.drawn || sequence.rows() == 1);
     assert(sequence.start + sequence.rows() <= config_.context);
     assert(!sequence.fast ||
            (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&

@@ -15,7 +15,7 @@ public:
     team_.start();
   }
   void enter() override { team_.enter(); }
-  void run(Step& step, const Work&) override { team_.run(step); }
+  void launch(Step& step, const Work&) override { team_.run(step); }
 
 private:
   Team team_;

@@ -103,6 +103,8 @@ private:
   void propose_one(ProposeTask& task);
   void judge_row(VerifyTask& task, Judging::Item& item);
   bool warp_row(VerifyTask& task, int row);
+  /// One behind the other, in prefix_.
+  std::span<const TokenId> joined(std::span<const TokenId> prefix, std::span<const TokenId> tokens);
   TokenLogprob logprob_of(const VerifyTask& task, int row, TokenId token) const;
 
   TeamState& team_;

@@ -19,8 +19,11 @@ void CpuOperations::propose_one(ProposeTask& task) {
     probabilities_.resize(std::max(probabilities_.size(), vocabulary));
     row = probabilities_.data();
   }
-  task.failed = !sampling::warp({task.logits, vocabulary}, task.vocabulary, *task.warping,
-                                task.history, warp_scratch_, {row, vocabulary});
+  sampling::History history = task.history;
+  if (task.unseen)
+    history.prefix = joined(history.prefix, {task.unseen, 1});
+  task.failed = !sampling::warp({task.logits, vocabulary}, task.vocabulary, *task.warping, history,
+                                warp_scratch_, {row, vocabulary});
   if (task.q && task.q_size > task.vocabulary)
     std::fill(task.q + task.vocabulary, task.q + task.q_size, 0.0f);
   if (!task.failed)
@@ -28,7 +31,7 @@ void CpuOperations::propose_one(ProposeTask& task) {
         sampling::propose(task.rule, {row, vocabulary}, task.noise, task.position, task.attempt);
   if (task.guesses_wanted && !task.failed)
     task.guesses =
-        sampling::guess({task.logits, vocabulary}, task.vocabulary, *task.warping, task.history,
+        sampling::guess({task.logits, vocabulary}, task.vocabulary, *task.warping, history,
                         task.rule, task.noise, task.position, task.token, warp_scratch_);
 }
 
@@ -121,18 +124,19 @@ void CpuOperations::judge_row(VerifyTask& task, Judging::Item& item) {
     item.logprob = logprob_of(task, item.row, item.judged.token);
 }
 
+std::span<const TokenId> CpuOperations::joined(std::span<const TokenId> prefix,
+                                               std::span<const TokenId> tokens) {
+  prefix_.assign(prefix.begin(), prefix.end());
+  prefix_.insert(prefix_.end(), tokens.begin(), tokens.end());
+  return prefix_;
+}
+
 // Leaves the warped distribution of `row` in probabilities_.
 bool CpuOperations::warp_row(VerifyTask& task, int row) {
   const auto vocabulary = std::size_t(task.vocabulary);
   const auto judged = task.tokens.first(std::min(std::size_t(row), task.tokens.size()));
   sampling::History history = task.history;
-  if (history.prefix.empty()) {
-    history.prefix = judged;
-  } else {
-    prefix_.assign(history.prefix.begin(), history.prefix.end());
-    prefix_.insert(prefix_.end(), judged.begin(), judged.end());
-    history.prefix = prefix_;
-  }
+  history.prefix = history.prefix.empty() ? judged : joined(history.prefix, judged);
   const float* logits = task.logits + std::size_t(row) * std::size_t(task.stride);
   return sampling::warp({logits, vocabulary}, task.vocabulary, *task.warping, history,
                         warp_scratch_, {probabilities_.data(), vocabulary});

@@ -4,6 +4,7 @@
 #include "gpu/limits.hpp"
 
 #include <bit>
+#include <utility>
 
 namespace paceline::gpu::cuda {
 namespace {
@@ -23,7 +24,7 @@ void Arguments::begin() {
     for (const Block& block : blocks_)
       all += block.host->size();
     const bool first = blocks_.empty();
-    blocks_.clear();
+    outgrown_ = std::exchange(blocks_, {});
     blocks_.push_back(allocate(first ? limits::cuda_arguments : all));
   }
   used_ = 0;

@@ -27,8 +27,8 @@ struct Twin {
 /// Pairs are taken and written; all that a piece takes is copied to the GPU at once, before
 /// whatever is recorded behind the first `take`, when the recording is issued. `fetch` copies a
 /// pair back, in the recording's order. `begin`, when the last piece is done, makes everything free
-/// again. Where a piece needs more than there is, more is allocated and kept: a steady round
-/// allocates nothing.
+/// again; a piece behind that one may still read what it left on the GPU. Where a piece needs more
+/// than there is, more is allocated and kept: a steady round allocates nothing.
 ///
 /// A pair takes a power of two of bytes. So what grows from round to round (page tables, histories)
 /// seldom moves what is taken behind it, and the same operations mostly find the same addresses.
@@ -72,9 +72,10 @@ private:
 
   std::shared_ptr<Context> context_;
   Recording& recording_;
-  std::vector<Block> blocks_; ///< The last one is in use; those before it are of this piece, too.
-  std::size_t used_ = 0;      ///< Of the last block.
-  Copy* sent_ = nullptr;      ///< What was taken of it; null: nothing was.
+  std::vector<Block> blocks_;   ///< The last one is in use; those before it are of this piece, too.
+  std::vector<Block> outgrown_; ///< By the piece before; the one behind it may be at work.
+  std::size_t used_ = 0;        ///< Of the last block.
+  Copy* sent_ = nullptr;        ///< What was taken of it; null: nothing was.
 };
 
 /// Memory of the GPU that kernels of a piece use one after another: grows, never shrinks. What it

@@ -30,10 +30,11 @@ __device__ float weight_value(const PackedWeight& w, int output, int input) {
 }
 
 /// A block for each row.
+/// tokens: of the rows; null: they are at `places`.
 __global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
-                           float scale) {
+                           const std::int32_t* const* places, float scale) {
   const int row = int(blockIdx.x);
-  const std::int32_t token = tokens[row];
+  const std::int32_t token = tokens ? tokens[row] : *places[row];
   const bool known = token >= 0 && token < table.layout.outputs;
   for (int i = int(threadIdx.x); i < out.cols; i += int(blockDim.x))
     out.row(row)[i] = known ? weight_value(table, token, i) * scale : 0.0f;
@@ -129,7 +130,13 @@ dim3 grid_over(int cols, int rows) {
 cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale) {
   return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, tokens,
-                scale);
+                nullptr, scale);
+}
+
+cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& table,
+                        const std::int32_t* const* places, float scale) {
+  return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, nullptr,
+                places, scale);
 }
 
 cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {

@@ -75,6 +75,9 @@ struct PackedWeight {
 /// out[r] = scale * table[tokens[r]]; out: [rows, inputs]; tokens: [rows]. Unknown ids: zeros.
 cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale);
+/// The same; row r's token is at places[r]; places: [rows].
+cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& table,
+                        const std::int32_t* const* places, float scale);
 
 // ---- Rows that meet a product of bf16 ---------------------------------------------------------
 

@@ -3,6 +3,7 @@
 #include "gpu/cuda/marks.hpp"
 #include "gpu/cuda/operations.hpp"
 
+#include <array>
 #include <fmt/format.h>
 #include <optional>
 #include <stdexcept>
@@ -15,8 +16,10 @@ namespace {
 class StreamExecutor final : public Executor {
 public:
   StreamExecutor(std::shared_ptr<Context> context, std::string name, int priority, FastPath fast)
-      : context_(std::move(context)), name_(std::move(name)), stream_(make_stream(priority)),
-        operations_(context_, stream_.get(), std::move(fast)) {}
+      : context_(std::move(context)), name_(std::move(name)),
+        stream_(make_stream(priority)), operations_{CudaOperations(context_, stream_.get(), fast),
+                                                    CudaOperations(context_, stream_.get(), fast)} {
+  }
 
   void enter() override {
     (void)cudaSetDevice(context_->index());          // It fails only where all that follows does.
@@ -28,27 +31,44 @@ public:
   void begin_step(const Step& step) override { step_.emplace(step.name()); }
   void end_step() override { step_.reset(); }
 
-  void run(Step& step, const Work& work) override {
+  int depth() const override { return int(operations_.size()); }
+
+  void launch(Step& step, const Work& work) override {
     if (context_->lost())
       throw std::runtime_error(context_->lost_error().text());
     const Range piece(to_string(work.kind), work.rows);
-    try {
-      operations_.begin();
-      step.run(operations_);
-      operations_.finish();
-    } catch (...) {
-      operations_.abandon();
-      context_->examine();
-      throw;
-    }
+    CudaOperations& operations = turn(launched_);
+    operations.begin();
+    step.run(operations);
+    operations.launch();
+    ++launched_;
+  }
+
+  // When nothing is at work the first have their turn again: the same operations then make the same
+  // pieces, and find their graphs.
+  void finish() override {
+    turn(finished_).finish();
+    if (++finished_ == launched_)
+      finished_ = launched_ = 0;
+  }
+
+  void abandon() noexcept override {
+    for (CudaOperations& operations : operations_)
+      operations.abandon();
+    finished_ = launched_ = 0;
+    context_->examine();
   }
 
 private:
+  CudaOperations& turn(std::size_t piece) { return operations_[piece % operations_.size()]; }
+
   std::shared_ptr<Context> context_;
   std::string name_;
   Stream stream_;
-  CudaOperations operations_;
-  std::optional<Range> step_; ///< That is at work.
+  std::array<CudaOperations, 2> operations_; ///< In turn: each has one piece at a time.
+  std::size_t launched_ = 0;                 ///< Pieces since nothing was at work,
+  std::size_t finished_ = 0;                 ///< and of these.
+  std::optional<Range> step_;                ///< That is at work.
 };
 
 int priority_of(const std::string& role) {

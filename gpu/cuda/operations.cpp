@@ -54,10 +54,13 @@ void CudaOperations::begin() {
   staged_ = {};
 }
 
-// The one wait of a piece.
-void CudaOperations::finish() {
+void CudaOperations::launch() {
   graphs_.launch(stream_, recording_);
   PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
+}
+
+// The one wait of a piece.
+void CudaOperations::finish() {
   Pause pause;
   for (;;) {
     const cudaError_t state = cudaEventQuery(done_.get());
@@ -84,6 +87,14 @@ void CudaOperations::embed(Tensor out, const Weight& table, std::span<const Toke
   staged_ = {};
   const std::int32_t* ids = arguments_.put(tokens);
   PACELINE_CUDA_CHECK(kernels::embed(queue("embed"), out, packed(table), ids, scale));
+}
+
+void CudaOperations::embed_drawn(Tensor out, const Weight& table,
+                                 std::span<const TokenId* const> places, float scale) {
+  assert(out.rows == int(places.size()) && out.cols == table.inputs());
+  staged_ = {};
+  const auto* sent = arguments_.put(places);
+  PACELINE_CUDA_CHECK(kernels::embed_drawn(queue("embed_drawn"), out, packed(table), sent, scale));
 }
 
 // Who makes the rows of a product writes them along as the product wants them.

@@ -24,9 +24,9 @@ public:
 
   /// Before a piece's operations; nothing of an earlier piece is at work.
   void begin();
-  /// Launches the piece, waits for it, then gives tasks their results.
-  void finish();
-  /// Instead of `finish`, when an operation threw: waits, and drops the results.
+  void launch(); ///< Sends the piece to the stream.
+  void finish(); ///< Waits for it, then gives tasks their results.
+  /// Instead of `finish`: waits for all that is in the stream, and drops the results.
   void abandon() noexcept;
 
   int rank() const override { return 0; }
@@ -35,6 +35,8 @@ public:
 
   void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
              float scale) override;
+  void embed_drawn(Tensor out, const Weight& table, std::span<const TokenId* const> places,
+                   float scale) override;
   void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;

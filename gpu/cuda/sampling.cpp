@@ -149,7 +149,10 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
   const auto rows = arguments_.take<kernels::ProposeRow>(tasks.size());
   const auto results = arguments_.take<kernels::ProposeResult>(tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const ProposeTask& task = tasks[i];
+    ProposeTask& task = tasks[i];
+    sent[i].history.judged = sent[i].penalises ? task.unseen : nullptr;
+    sent[i].history.judged_count = sent[i].history.judged ? 1 : 0;
+    task.place = &results.device[i].token;
     rows[i] = {scratch.row(sent[i], task.logits, task.vocabulary, homes[i]),
                rule_of(task.rule),
                noise_of(task.noise),

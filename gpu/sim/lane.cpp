@@ -83,28 +83,49 @@ private:
           retire(true);
           continue;
         }
-        piece_begin_ = now;
-        work_ = step_->work();
         if (!begun_)
           how_.begin = now;
         begun_ = true;
-        const base::Duration latency = jittered(options_.profile.latency(work_));
-        if (latency > base::Duration::zero())
-          return call_after(latency, &LaneState::finish_piece_and_advance);
-        finish_piece();
+        if (begin_piece(now, false))
+          return;
+        finish_pieces();
       } catch (...) {
         fail_step();
       }
     }
   }
 
-  void finish_piece_and_advance() {
+  void finish_pieces_and_advance() {
     try {
-      finish_piece();
+      if (!finish_pieces())
+        return;
     } catch (...) {
       fail_step();
     }
     advance();
+  }
+
+  // The piece that was prepared last. True when it takes time, and a callback will finish it.
+  // behind: it stood ready.
+  bool begin_piece(base::TimePoint now, bool behind) {
+    piece_begin_ = now;
+    work_ = step_->work();
+    const base::Duration latency = jittered(options_.profile.latency(work_, behind));
+    if (latency > base::Duration::zero())
+      call_after(latency, &LaneState::finish_pieces_and_advance);
+    stands_behind_ = options_.profile.queues && step_->prepare_behind(now);
+    return latency > base::Duration::zero();
+  }
+
+  // The piece whose time is over, and those behind it that take none. False when one takes time.
+  bool finish_pieces() {
+    for (;;) {
+      finish_piece();
+      if (!stands_behind_ || closing_)
+        return true;
+      if (begin_piece(how_.end, true))
+        return false;
+    }
   }
 
   void finish_piece() {
@@ -135,6 +156,7 @@ private:
     step_ = std::move(queue_.front());
     queue_.pop_front();
     how_ = {};
+    stands_behind_ = false;
     how_.begin = how_.end = options_.time->now();
     begun_ = false;
     return true;
@@ -179,6 +201,7 @@ private:
   Work work_;
   base::TimePoint piece_begin_;
   bool begun_ = false;
+  bool stands_behind_ = false; ///< A piece that was prepared behind the one at work.
   std::mt19937_64 random_{std::hash<std::string>()(options_.name)}; // the same in every run
 };
 

@@ -71,11 +71,12 @@ base::Duration Curve::at(int rows) const {
   return from + (to - from) * (rows - low) / (high - low);
 }
 
-base::Duration Profile::latency(const Work& work) const {
+base::Duration Profile::latency(const Work& work, bool behind) const {
   if (work.kind == Work::Kind::verify)
     return copy_per_row * work.rows;
   const base::Duration rows = (work.kind == Work::Kind::prefill ? prefill : decode).at(work.rows);
-  return rows + launch + per_context_token * std::int64_t(work.sequences) * work.context;
+  return rows + (behind ? base::Duration() : launch) +
+         per_context_token * std::int64_t(work.sequences) * work.context;
 }
 
 namespace {
@@ -94,6 +95,15 @@ Profile make_profile(std::string name, base::Duration step, base::Duration per_r
 Result<Profile> parse_profile(std::string_view text) {
   if (text.ends_with(".json"))
     return load_profile(std::string(text));
+  constexpr std::string_view queued = "+queue";
+  if (text.ends_with(queued)) {
+    auto profile = parse_profile(text.substr(0, text.size() - queued.size()));
+    if (profile) {
+      profile->name = text;
+      profile->queues = true;
+    }
+    return profile;
+  }
   std::string names;
   for (const KnownProfile& p : known_profiles()) {
     if (text == p.name)
@@ -113,8 +123,8 @@ Result<Profile> parse_profile(std::string_view text) {
   }
   if (!good || !rest.empty())
     return fail(ErrorCode::invalid_argument, fmt::format("unknown simulated device 'sim:{}'", text),
-                fmt::format("use {}a file such as a100.json, or latencies such as 14.1ms or "
-                            "14.1ms+0.2ms/row",
+                fmt::format("use {}a file such as a100.json, or latencies such as 14.1ms, "
+                            "14.1ms+0.2ms/row or 14.1ms+queue",
                             names));
   return make_profile(std::string(text), *step, per_row, per_row);
 }

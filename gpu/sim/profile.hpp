@@ -30,7 +30,8 @@ struct Profile {
   std::string name;
   Curve decode; ///< A pass of so many rows; draft and target alike.
   Curve prefill;
-  base::Duration launch{}; ///< More, of every pass.
+  base::Duration launch{}; ///< More, of every pass that did not stand ready behind another.
+  bool queues = false;     ///< Holds a piece ready behind the one at work, as a GPU's stream does.
   /// More, of every pass: for each sequence and token of the longest context.
   base::Duration per_context_token{};
   /// Judging (Work::Kind::verify) is part of the pass; what goes back to the host costs this much
@@ -38,7 +39,8 @@ struct Profile {
   base::Duration copy_per_row{};
   double jitter = 0; ///< A piece takes from 1 - jitter to 1 + jitter of what is said here.
 
-  base::Duration latency(const Work& work) const;
+  /// behind: the piece stands ready behind another.
+  base::Duration latency(const Work& work, bool behind = false) const;
 };
 
 /// A profile by name (`known_profiles`), from a file ("a100.json"), or latencies: "14.1ms",

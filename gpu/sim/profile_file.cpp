@@ -49,6 +49,12 @@ public:
     }
     return number;
   }
+  bool flag(const json::object& object, const char* key) {
+    const json::value* value = object.if_contains(key);
+    if (value && !value->is_bool())
+      complain(fmt::format("{} is neither true nor false", key));
+    return value && value->is_bool() && value->get_bool();
+  }
   base::Duration milliseconds(const json::object& object, const char* key) {
     return base::Duration(std::llround(number(object, key, longest_ms) * 1e6));
   }
@@ -106,7 +112,8 @@ Result<Profile> load_profile(const std::string& path) {
     return tl::unexpected(object.error());
   for (const auto& [key, value] : *object)
     if (key != "source" && key != "decode" && key != "prefill" && key != "launch_ms" &&
-        key != "context_ms_per_1000" && key != "copy_ms_per_row" && key != "jitter")
+        key != "context_ms_per_1000" && key != "copy_ms_per_row" && key != "jitter" &&
+        key != "queue")
       reader.complain(fmt::format("unknown field {}", std::string_view(key)));
   Profile profile;
   profile.name = path;
@@ -116,6 +123,7 @@ Result<Profile> load_profile(const std::string& path) {
   profile.per_context_token = reader.milliseconds(*object, "context_ms_per_1000") / 1000;
   profile.copy_per_row = reader.milliseconds(*object, "copy_ms_per_row");
   profile.jitter = reader.number(*object, "jitter", 1);
+  profile.queues = reader.flag(*object, "queue");
   if (reader.error())
     return tl::unexpected(*reader.error());
   return profile;

@@ -101,6 +101,8 @@ struct Metrics {
   std::uint64_t generated_tokens = 0;
   std::uint64_t drafted = 0; ///< Tokens, those of forks included:
   std::uint64_t forked = 0;  ///< rows of forks in passes of the draft.
+  std::uint64_t passes_behind =
+      0; ///< Of the draft, ready on its device before the one at work ended.
   std::uint64_t judged = 0;
   std::uint64_t accepted = 0;
   std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.

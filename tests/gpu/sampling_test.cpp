@@ -93,6 +93,66 @@ TEST_CASE("proposing draws what the sampling layer draws, and leaves the row it 
     }
 }
 
+TEST_CASE("what the piece before draws is fed and looked back at before the host has it") {
+  Random random(8);
+  const auto warping = nucleus_with_penalties();
+  const std::vector<TokenId> committed{1, 2, 3, 2};
+  const std::vector<TokenId> prefix{6};
+  const HostWeight host(DType::f32, vocabulary, 20, random);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    const auto table = rig.device->pack({&host.matrix, 1}).value();
+    Rows rows(12, random);
+    Matrix fed(3, 20);
+    std::array<std::array<ProposeTask, 3>, 4> tasks; // [piece][sequence]
+    const auto place = [](const ProposeTask& t) { return t.place ? t.place : &t.token; };
+    std::size_t prepared = 0; // Pieces; they run in the lane's thread, or before the next is.
+    auto step = std::make_shared<TestStep>([&](Operations& ops) {
+      const std::size_t piece = prepared - 1;
+      if (piece > 0) {
+        const std::array places{place(tasks[piece - 1][0]), place(tasks[piece - 1][1]),
+                                place(tasks[piece - 1][2])};
+        ops.embed_drawn(fed.tensor(), *table, places, 2);
+      }
+      ops.propose(tasks[piece]);
+    });
+    const auto prepare = [&] {
+      if (prepared == tasks.size())
+        return false;
+      for (std::size_t s = 0; s < 3; ++s) {
+        ProposeTask& task = tasks[prepared][s];
+        task.logits = rows.row(int(prepared * 3 + s));
+        task.vocabulary = vocabulary;
+        task.warping = &warping;
+        task.history = {committed, 1, prefix};
+        task.noise = {99, std::uint32_t(s)};
+        task.position = 17 + std::uint32_t(prepared);
+        task.unseen = prepared > 0 ? place(tasks[prepared - 1][s]) : nullptr;
+      }
+      ++prepared;
+      return true;
+    };
+    step->prepare_with = [&](base::TimePoint) {
+      return prepare() ? Step::Next::ready : Step::Next::done;
+    };
+    step->prepare_behind_with = prepare;
+    REQUIRE(rig.lane->submit(step));
+    REQUIRE(step->wait().completed);
+    for (std::size_t piece = 0; piece < tasks.size(); ++piece)
+      for (std::size_t s = 0; s < 3; ++s) {
+        std::vector<TokenId> seen = prefix;
+        if (piece > 0)
+          seen.push_back(tasks[piece - 1][s].token);
+        const ProposeTask& task = tasks[piece][s];
+        const auto expected = warped(rows.span(int(piece * 3 + s)), warping, {committed, 1, seen});
+        CHECK(task.token == sampling::propose(task.rule, expected, task.noise, task.position, 0));
+        if (piece + 2 == tasks.size())
+          CHECK(fed.at(int(s), 5) == 2 * host.f32.at(task.token, 5));
+      }
+  }
+}
+
 TEST_CASE("a row with NaN fails its own task and no other") {
   for (const std::string& name : samplers()) {
     CAPTURE(name);

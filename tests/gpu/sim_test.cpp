@@ -134,6 +134,48 @@ TEST_CASE("a profile that says something else is refused by what is wrong") {
   CHECK(sim::parse_profile("/no/such.json").error().code == ErrorCode::not_found);
 }
 
+TEST_CASE("a simulated device with a queue has a piece ready, which costs no launch") {
+  const std::string path = "sim_test_profile.json";
+  std::ofstream(path)
+      << R"({"decode": [[1, 10]], "prefill": [[1, 10]], "launch_ms": 2, "queue": true})";
+  Fixture f;
+  const auto lane = f.lane(path);
+  std::filesystem::remove(path);
+  std::vector<std::pair<char, base::Duration>> log;
+  const auto note = [&](char what) { log.emplace_back(what, f.now()); };
+  const auto step = std::make_shared<TestStep>([&](Operations&) { note('r'); });
+  int left = 3;
+  step->prepare_with = [&](base::TimePoint) {
+    note('p');
+    return left-- > 0 ? Step::Next::ready : Step::Next::done;
+  };
+  step->prepare_behind_with = [&] {
+    note('b');
+    return left == 2 && left-- > 0; // The second stands ready, the third does not.
+  };
+  step->complete_with = [&](base::TimePoint) { note('c'); };
+  REQUIRE(lane->submit(step));
+  f.time->run();
+  CHECK(log == std::vector<std::pair<char, base::Duration>>{{'p', 0ms},
+                                                            {'b', 0ms},
+                                                            {'r', 12ms},
+                                                            {'c', 12ms},
+                                                            {'b', 12ms},
+                                                            {'r', 22ms},
+                                                            {'c', 22ms},
+                                                            {'p', 22ms},
+                                                            {'b', 22ms},
+                                                            {'r', 34ms},
+                                                            {'c', 34ms},
+                                                            {'p', 34ms}});
+  const Retirement how = step->wait();
+  CHECK(how.busy == 34ms);
+  CHECK(sim::parse_profile("14.1ms+0.2ms/row+queue")->queues);
+  CHECK(!sim::parse_profile("14.1ms+0.2ms/row")->queues);
+  CHECK(complaint(R"({"decode": [[1, 1]], "prefill": [[1, 1]], "queue": 1})").find("queue") !=
+        std::string::npos);
+}
+
 TEST_CASE("a simulated piece is prepared at its beginning and completes exactly a latency later") {
   Fixture f;
   const auto lane = f.lane("14.1ms");

@@ -56,6 +56,7 @@ public:
       : body_(std::move(body)) {}
 
   std::function<Next(base::TimePoint)> prepare_with;
+  std::function<bool()> prepare_behind_with;
   std::function<void(const Retirement&)> retire_with;
   std::function<void(base::TimePoint)> complete_with;
   Work what;
@@ -65,6 +66,9 @@ public:
     if (prepare_with)
       return prepare_with(now);
     return pieces_++ == 0 ? Next::ready : Next::done;
+  }
+  bool prepare_behind(base::TimePoint) override {
+    return prepare_behind_with && prepare_behind_with();
   }
   Work work() const override { return what; }
   void run(Operations& operations) override { body_(operations); }

@@ -77,8 +77,13 @@ public:
       throw std::runtime_error("the lane was closed");
     return step_->prepare(now);
   }
+  bool prepare_behind(base::TimePoint now) override {
+    return !piece_->abandoned && step_->prepare_behind(now);
+  }
   gpu::Work work() const override {
     gpu::Work work = step_->work();
+    if (piece_->abandoned) // a piece that stood ready behind the last one; the lane ends before it
+      return work;
     const auto length = work.kind == gpu::Work::Kind::verify ? settings_.step / 50 : pass_length();
     piece_->running = true;
     work.kind = gpu::Work::Kind::decode;
@@ -166,7 +171,7 @@ class FaultyDevice final : public gpu::Device {
 public:
   explicit FaultyDevice(FaultySettings settings)
       : settings_(std::move(settings)), random_(std::make_shared<std::mt19937_64>(settings_.seed)),
-        device_(gpu::open_device("sim:0us+1us/row",
+        device_(gpu::open_device(settings_.queues ? "sim:0us+1us/row+queue" : "sim:0us+1us/row",
                                  {.threads = 1, .time = settings_.time, .trace = nullptr})
                     .value()) {}
 

@@ -21,6 +21,7 @@ struct FaultySettings {
   std::shared_ptr<FaultSource> faults;
   base::Duration step{}; ///< Of a piece, on average; it takes from half to one and a half of it.
   std::uint64_t seed = 0;
+  bool queues = false;                ///< Holds pieces ready behind those at work.
   std::function<void(LaneNews)> news; ///< May be empty.
 };
 

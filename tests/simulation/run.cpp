@@ -180,7 +180,7 @@ void SimulatedRun::Outlet::check(Report& report) const {
 actors::EngineParts SimulatedRun::make_parts() {
   const Workload& w = workload_;
   const auto device = [&](base::Duration step, std::uint64_t salt) {
-    return make_faulty_device({time_, faults_, step, report_.seed * 2 + salt,
+    return make_faulty_device({time_, faults_, step, report_.seed * 2 + salt, w.queues,
                                [this](LaneNews news) { witness_.sees(news); }});
   };
   const auto target_device = device(w.target_step, 0);

@@ -27,6 +27,7 @@ enum Witness::Probe : std::size_t {
   armed_in_vain,
   verdicts_overtaken,
   died_in_armed_step,
+  drafted_behind,
   probes,
 };
 
@@ -52,6 +53,7 @@ constexpr std::array names{
     "armed step that nothing went on to",
     "verdicts that overtook those of the step before",
     "death of an actor while an armed step runs",
+    "verdict after a pass of the draft that stood ready",
 };
 
 template <class Message>
@@ -166,6 +168,9 @@ void Witness::sees(const Verdicts& verdicts) {
   }
   if (verdicts.batch != step_.id)
     return;
+  const std::uint64_t before = std::exchange(passes_behind_, telemetry_->passes_behind.load());
+  if (before < passes_behind_)
+    reached(drafted_behind);
   draft_died_ = false;
   step_.in_flight.clear();
   step_.speculating.clear();

@@ -55,6 +55,7 @@ private:
 
   Step step_;                                 ///< The last.
   std::optional<Step> armed_;                 ///< Behind it.
+  std::uint64_t passes_behind_ = 0;           ///< Of the draft, at the last verdict.
   std::set<messages::SequenceId> holding_;    ///< Pages.
   std::set<messages::SequenceId> rebuilding_; ///< Lost their pages, and have no new token yet.
   std::uint64_t preemptions_ = 0;

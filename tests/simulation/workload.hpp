@@ -38,6 +38,7 @@ struct Workload {
   FaultOptions faults;
   base::Duration target_step{};
   base::Duration draft_step{};
+  bool queues = false; ///< Devices hold pieces ready behind those at work.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;

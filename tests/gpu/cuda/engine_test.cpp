@@ -3,6 +3,7 @@
 #include "tests/gpu/cuda/gpus.hpp"
 
 #include <array>
+#include <string_view>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -17,6 +18,7 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
   constexpr std::array chunks{64, 3};
   constexpr std::array pages{16, 2};
   std::uint64_t accepted = 0;
+  std::uint64_t passes_behind = 0;
   for (std::size_t turn = 0; turn < modes.size(); ++turn) {
     CAPTURE(turn);
     EngineOptions options = on("cuda:0");
@@ -29,8 +31,10 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
     CHECK(tokens_of(answers) == expected);
     for (const Answer& answer : answers)
       accepted += answer.end().speculation.accepted;
+    passes_behind += engine.metrics().passes_behind;
   }
-  CHECK(accepted > 0); // Speculation was at work.
+  CHECK(accepted > 0);      // Speculation was at work,
+  CHECK(passes_behind > 0); // and the draft without the host.
 }
 
 namespace {
@@ -51,6 +55,7 @@ void check_pair(const char* target, const char* draft) {
   CHECK(tokens_of({answer})[0].size() == expected[1].size());
   CHECK(!engine.metrics().draft_left_out);
   CHECK(engine.metrics().restarts == 0);
+  CHECK((engine.metrics().passes_behind > 0) == std::string_view(draft).starts_with("cuda"));
 }
 
 } // namespace

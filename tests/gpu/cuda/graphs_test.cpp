@@ -297,5 +297,5 @@ TEST_CASE("an engine's rounds are graphs once it has seen them") {
   options.window = 3;
   const auto [speculative, rounds, drafted] = second_answer();
   CHECK(drafted > rounds);
-  CHECK(speculative > 2 * (rounds - 1)); // The draft's, too.
+  CHECK(speculative > 2 * (rounds - 1) + drafted / 2); // The draft's, too, one behind another.
 }

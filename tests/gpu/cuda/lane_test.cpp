@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <stdexcept>
 
@@ -57,6 +58,100 @@ TEST_CASE("steps on a GPU run in the order of their submission, and say how they
     CHECK(step->wait().completed);
   CHECK(order == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(bench.lane->name() == "target cuda:0");
+}
+
+namespace {
+
+/// A step of so many pieces that notes what a lane asks of it, each piece behind the one before.
+struct Noting {
+  explicit Noting(int pieces) : left(pieces) {
+    step->prepare_with = [this](base::TimePoint) {
+      log += left > 0 ? "P" : ".";
+      return left-- > 0 ? Step::Next::ready : Step::Next::done;
+    };
+    step->prepare_behind_with = [this] {
+      log += left > 0 ? "B" : "-";
+      return left-- > 0;
+    };
+    step->complete_with = [this](base::TimePoint) {
+      log += "c";
+      if (log == fails_at)
+        throw std::runtime_error("no luck");
+    };
+  }
+
+  int left;
+  std::string log;
+  std::string fails_at; ///< What the log is when a completion throws.
+  std::shared_ptr<TestStep> step = std::make_shared<TestStep>([this](Operations&) { log += "r"; });
+};
+
+} // namespace
+
+TEST_CASE("a GPU has a piece ready behind the one at work, and no more") {
+  const Bench bench;
+  Noting pieces(4);
+  REQUIRE(bench.lane->submit(pieces.step));
+  const Retirement how = pieces.step->wait();
+  CHECK(how.completed);
+  CHECK(pieces.log == "PrBrcBrcBrc-c.");
+  CHECK(how.busy <= how.end - how.begin);
+}
+
+TEST_CASE("what a piece left is there for the one behind it, though its memory grows meanwhile") {
+  const Bench bench;
+  const auto logits = bench.device->upload(std::vector<float>{0, 0, 9, 0}).value();
+  const std::vector<float> numbers{10, 11, 12, 13};
+  const HostMatrix matrix{DType::f32, numbers.data(), 4, 1};
+  const auto table = bench.device->pack({&matrix, 1}).value();
+  const auto fed = bench.device->allocate(sizeof(float)).value();
+  const KvLayout layout{1, 1, 16, 16, DType::bf16};
+  const auto pool = KvPool::create(*bench.device, {16, layout.token_bytes()}, 1).value();
+  const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
+  const std::vector<std::uint32_t> table_of_pages(50'000);
+  const std::vector<RowMap> maps(20, {{0}, {3}, {table_of_pages}});
+  const auto outgrow = [&](Operations& ops) { // More than the first block of arguments holds.
+    for (const RowMap& map : maps)
+      ops.rope_store(qkv->tensor(1, 48), 1, {}, {}, map, {pool.get(), layout, 0});
+  };
+  const sampling::Warping greedy;
+  ProposeTask task;
+  task.logits = logits->tensor(1, 4).data;
+  task.vocabulary = 4;
+  task.warping = &greedy;
+  int prepared = 0;
+  auto step = std::make_shared<TestStep>([&](Operations& ops) {
+    if (prepared == 1)
+      ops.propose({&task, 1});
+    outgrow(ops);
+    if (prepared == 2)
+      ops.embed_drawn(fed->tensor(1, 1), *table, std::array{task.place}, 1);
+  });
+  step->prepare_with = [&](base::TimePoint) {
+    return prepared++ == 0 ? Step::Next::ready : Step::Next::done;
+  };
+  step->prepare_behind_with = [&] { return ++prepared <= 3; };
+  REQUIRE(bench.lane->submit(step));
+  CHECK(step->wait().completed);
+  CHECK(fed->tensor(1, 1).data[0] == 12);
+}
+
+TEST_CASE("a step that throws with a piece ready behind retires when nothing is at work") {
+  const Bench bench;
+  const auto memory = bench.device->allocate(4096).value();
+  const Tensor x = memory->tensor(32, 32);
+  Noting pieces(3);
+  pieces.fails_at = "PrBrc";
+  pieces.step->what = {Work::Kind::draft, 1, 1, 1};
+  auto after = std::make_shared<TestStep>([&](Operations& ops) { ops.soft_cap(x, 1); });
+  REQUIRE(bench.lane->submit(pieces.step));
+  REQUIRE(bench.lane->submit(after));
+  const Retirement how = pieces.step->wait();
+  CHECK(!how.completed);
+  REQUIRE(how.error);
+  CHECK(how.error->message.find("no luck") != std::string::npos);
+  CHECK(pieces.log == "PrBrc");
+  CHECK(after->wait().completed);
 }
 
 TEST_CASE("a profiler sees which step and which piece a lane is at, whatever comes of it") {

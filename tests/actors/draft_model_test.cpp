@@ -1,11 +1,7 @@
-// The target and the draft actor, each alone: a scripted model on a simulated device, and mocks.
+// The draft actor alone.
 #include "actors/draft_model.hpp"
 #include "actors/draft_step.hpp"
-#include "actors/target_model.hpp"
-#include "messages/timekeeper.hpp"
-#include "models/scripted.hpp"
-#include "tests/actors/mail.hpp"
-#include "tests/actors/pools.hpp"
+#include "tests/actors/models_world.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,79 +13,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int vocabulary = 8;
-constexpr int page_tokens = 4;
+constexpr int vocabulary = ModelWorld::vocabulary;
 
-/// A scripted model whose every pass takes 10 ms of virtual time, and pages for it.
-struct World {
-  World()
-      : clock(std::make_shared<ActorTimekeeper>(simulation.system())),
-        device(gpu::open_device("sim:10ms", {.threads = 1, .time = clock, .trace = {}}).value()),
-        model(models::make_scripted(script, device).value()),
-        pool(gpu::KvPool::create(*device, model->kv_shape(page_tokens), 64).value()),
-        reaper(std::make_shared<LaneReaper>(true)) {}
-  ~World() {
-    clock->stop();
-    reaper->close();
-  }
-
-  gpu::PageTableRef pages(int capacity) {
-    std::vector<gpu::PageRef> more;
-    for (int tokens = 0; tokens < capacity; tokens += page_tokens)
-      more.push_back(pool->take());
-    return gpu::PageTable::extend(nullptr, page_tokens, std::move(more));
-  }
-  static SequenceSpecRef greedy(SequenceId id, int prompt_tokens) {
-    auto spec = std::make_shared<SequenceSpec>();
-    spec->id = id;
-    spec->prompt_tokens = prompt_tokens;
-    spec->max_tokens = 100;
-    return spec;
-  }
-  /// The likeliest token after each of the last few.
-  TokenId likeliest(const Tokens& context) const {
-    const auto row = models::scripted_row(script, context);
-    return TokenId(std::max_element(row.begin(), row.end()) - row.begin());
-  }
-
-  models::ScriptedOptions script{.vocabulary = vocabulary, .memory = 2, .seed = 3};
-  std::shared_ptr<Telemetry> telemetry = std::make_shared<Telemetry>();
-  Simulation simulation{0, exact_order};
-  std::shared_ptr<ActorTimekeeper> clock;
-  std::shared_ptr<gpu::Device> device;
-  std::shared_ptr<const models::Model> model;
-  std::shared_ptr<gpu::KvPool> pool;
-  std::shared_ptr<LaneReaper> reaper;
-};
-
-struct TargetWorld : World {
-  TargetWorld() {
-    target = simulation.spawn<TargetModel>(
-        TargetModelParts{model, device, pool, 32, 8, reaper, telemetry});
-    Wiring wiring;
-    wiring.version = 1;
-    wiring.sampler = sampler.actor;
-    simulation.tell(target, wiring);
-  }
-  ~TargetWorld() {
-    simulation.kill(target);
-    simulation.run();
-  }
-  BatchEntry entry(const Tokens& tokens) {
-    BatchEntry entry;
-    entry.spec = greedy(1, int(tokens.size()));
-    entry.log = std::make_shared<TokenLog>(tokens, 100);
-    entry.length = int(tokens.size());
-    entry.pages = pages(32);
-    return entry;
-  }
-
-  Mock<SamplerActor> sampler{simulation};
-  TargetActor target;
-};
-
-struct DraftWorld : World {
-  DraftWorld() {
+struct DraftWorld : ModelWorld {
+  explicit DraftWorld(const std::string& device_name = "sim:10ms") : ModelWorld(device_name) {
     const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, 15, telemetry};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{device,
@@ -124,132 +51,6 @@ struct DraftWorld : World {
 };
 
 } // namespace
-
-// ---- target ----
-
-TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the lane meanwhile") {
-  TargetWorld world;
-  Batch batch;
-  batch.id = 5;
-  batch.entries.push_back(world.entry({1, 2, 3}));
-  batch.entries.push_back(world.entry({4, 5}));
-  const auto begin = world.simulation.now();
-  world.simulation.tell(world.target, batch);
-  const auto logits = world.sampler.take<Logits>();
-  CHECK(world.simulation.now() == begin);
-  CHECK_FALSE(logits.pass->retirement.completed);
-  CHECK(world.simulation.ask<Pong>(world.target, Ping{})); // in the middle of a pass
-  CHECK(world.simulation.now() == begin);
-  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
-  CHECK(world.simulation.now() - begin == 10ms);
-  CHECK(logits.pass->batch.id == 5);
-  REQUIRE(logits.pass->rows.size() == 2);
-  const gpu::Tensor rows = logits.pass->workspace->logits();
-  for (const auto& [index, tokens] : {std::pair{0, Tokens{1, 2, 3}}, std::pair{1, Tokens{4, 5}}}) {
-    const auto& part = logits.pass->rows[std::size_t(index)];
-    CHECK(part.logit_rows == 1);
-    const float* row = rows.row(part.first_logit_row);
-    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) == world.likeliest(tokens));
-  }
-}
-
-TEST_CASE("bound tokens that are not there in time are not part of the pass") {
-  TargetWorld world;
-  Batch batch;
-  batch.id = 1;
-  batch.patience = 50ms;
-  BatchEntry entry = world.entry({1, 2, 3});
-  entry.chain = std::make_shared<Chain>(1);
-  entry.chain->begin(3, 6, 6);
-  entry.chain->bind(6);
-  entry.chain->put(3, 7, nullptr);
-  entry.window = 3;
-  batch.entries.push_back(entry);
-  world.simulation.tell(world.target, batch);
-  const auto logits = world.sampler.take<Logits>();
-  const auto begin = world.simulation.now();
-  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
-  CHECK(world.simulation.now() - begin >= 50ms); // it waited, and no longer than it may
-  CHECK(world.simulation.now() - begin <= 70ms);
-  CHECK(logits.pass->rows[0].window == 1);
-  CHECK(logits.pass->rows[0].tokens == Tokens{1, 2, 3, 7});
-}
-
-namespace {
-
-/// A batch whose sequence has a whole window {4, 5}, and what a full hit would have behind it.
-struct ArmedPair {
-  explicit ArmedPair(TargetWorld& world) {
-    BatchEntry entry = world.entry({1, 2, 3});
-    entry.chain = std::make_shared<Chain>(1);
-    entry.chain->begin(3, 5, 10);
-    entry.chain->bind(8);
-    for (int position = 3; position < 8; ++position)
-      entry.chain->put(position, TokenId(position + 1) % vocabulary, nullptr);
-    entry.window = 2;
-    entry.whole = true;
-    first.id = 1;
-    first.entries.push_back(entry);
-    entry.assumed = 3;
-    entry.length = 6;
-    entry.cached = 5;
-    armed.id = 2;
-    armed.after = 1;
-    armed.entries.push_back(entry);
-  }
-  Batch first;
-  Batch armed;
-};
-
-} // namespace
-
-TEST_CASE("an armed pass feeds what the log does not have yet, for who goes on") {
-  for (const bool goes_on : {true, false}) {
-    CAPTURE(goes_on);
-    TargetWorld world;
-    const ArmedPair pair(world);
-    world.simulation.tell(world.target, pair.first);
-    world.simulation.tell(world.target, pair.armed);
-    const auto first = world.sampler.take<Logits>();
-    const auto armed = world.sampler.take<Logits>();
-    REQUIRE(armed.step); // it is the sampler's to enqueue
-    REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
-    first.pass->rows.at(0).goes_on = goes_on; // the verification's part
-    const auto begin = world.simulation.now();
-    REQUIRE(armed.lane->submit(armed.step));
-    REQUIRE(world.simulation.run_until([&] { return armed.pass->retirement.completed; }));
-    CHECK_FALSE(armed.pass->before);
-    CHECK(world.simulation.now() - begin == (goes_on ? 10ms : 0ms));
-    REQUIRE(armed.pass->batch.entries.size() == std::size_t(goes_on));
-    if (!goes_on)
-      continue;
-    const auto& rows = armed.pass->rows.at(0);
-    CHECK(rows.prefix == Tokens{4, 5, 6});
-    CHECK(rows.tokens == Tokens{6, 7, 0});
-    CHECK(rows.window == 2);
-    CHECK(rows.logit_rows == 3);
-    const float* row = armed.pass->workspace->logits().row(rows.first_logit_row);
-    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) ==
-          world.likeliest({1, 2, 3, 4, 5, 6}));
-  }
-}
-
-TEST_CASE("an armed batch is dropped where the one before has not come, or is over") {
-  TargetWorld world;
-  const ArmedPair pair(world);
-  world.simulation.tell(world.target, pair.armed); // it overtook the one before
-  world.simulation.tell(world.target, pair.first);
-  {
-    const auto first = world.sampler.take<Logits>();
-    CHECK(first.pass->batch.id == 1); // which runs all the same
-    REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
-  }
-  world.simulation.tell(world.target, pair.armed); // nobody has the first pass any more
-  world.simulation.run();
-  CHECK(world.sampler.mail->empty());
-}
-
-// ---- draft ----
 
 TEST_CASE("the draft reads the prompt, writes the window and goes on to the lookahead's end") {
   DraftWorld world;
@@ -343,6 +144,101 @@ TEST_CASE("the draft answers in the middle of a pass, and its inbox outlives it"
   lent->inbox->post(Frontiers{{last}});
   world.simulation.run();
   CHECK(last.chain->drawn() == 3); // lost, as a hint may be
+}
+
+// ---- passes behind ----
+
+namespace {
+
+constexpr const char* queueing = "sim:10ms+queue";
+
+/// What a draft writes after {1, 2, 3}, eight tokens, as `spec` wants them drawn.
+struct Drafted {
+  Tokens tokens;
+  base::Duration took{};
+  std::uint64_t passes_behind = 0;
+};
+Drafted draft_on(const std::string& device, const SequenceSpecRef& spec) {
+  DraftWorld world(device);
+  Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 4, 4);
+  at.spec = spec;
+  const auto begin = world.simulation.now();
+  world.simulation.tell(world.draft, Frontiers{{at}});
+  REQUIRE(world.drawn(*at.chain, 11));
+  Drafted drafted{{}, world.simulation.now() - begin, world.telemetry->passes_behind};
+  for (int position = 3; position < 11; ++position)
+    drafted.tokens.push_back(at.chain->token(position));
+  world.simulation.run();
+  CHECK(at.chain->drawn() == 11);
+  CHECK(at.residence->cached == 3);
+  return drafted;
+}
+
+} // namespace
+
+TEST_CASE("passes behind others draw the tokens of passes that waited") {
+  for (int kind = 0; kind < 3; ++kind) {
+    CAPTURE(kind);
+    auto spec = std::make_shared<SequenceSpec>(*DraftWorld::greedy(1, 3));
+    if (kind > 0) {
+      spec->warping.temperature = 1;
+      spec->noise = {77, 0};
+    }
+    if (kind == 2) { // looks back at tokens that nobody knows yet
+      spec->warping.frequency_penalty = 1.5f;
+      spec->warping.repetition_penalty = 1.4f;
+    }
+    const Drafted behind = draft_on(queueing, spec);
+    const Drafted waited = draft_on("sim:10ms", spec);
+    CHECK(behind.tokens == waited.tokens);
+    CHECK(behind.took == waited.took);
+    CHECK(behind.passes_behind == 7);
+    CHECK(waited.passes_behind == 0);
+  }
+}
+
+TEST_CASE("a verdict takes effect one pass later at most where passes stand behind") {
+  DraftWorld world(queueing);
+  const Frontier first = world.frontier(1, {1, 2, 3}, {1, 1}, 12, 0);
+  world.simulation.tell(world.draft, Frontiers{{first}});
+  REQUIRE(world.drawn(*first.chain, 5));
+  CHECK(first.chain->bound() == 7); // one at work, one behind
+  Frontier second = first;
+  second.tokens = {first.chain->token(3), 6};
+  second.epoch = {1, 2};
+  second.chain = std::make_shared<Chain>(1);
+  second.chain->begin(5, 7, 7);
+  const auto verdict = world.simulation.now();
+  first.chain->close();
+  world.simulation.tell(world.draft, Frontiers{{second}});
+  REQUIRE(world.drawn(*second.chain, 7));
+  CHECK(world.simulation.now() - verdict <= 40ms);
+  world.simulation.run();
+  CHECK(first.chain->drawn() == 7);
+  CHECK(first.chain->bound() == 7);
+  CHECK(second.chain->token(5) == world.likeliest({1, 2, 3, first.chain->token(3), 6}));
+  CHECK(second.chain->token(6) ==
+        world.likeliest({first.chain->token(3), 6, second.chain->token(5)}));
+}
+
+TEST_CASE("no pass stands behind one that reads a prompt, or where another sequence waits for it") {
+  DraftWorld world(queueing);
+  const Tokens prompt(40, 1); // too much for a pass that somebody waits for
+  Frontier reader = world.frontier(1, prompt, {1, 1}, 2, 0);
+  reader.pages = world.pages(48);
+  const Frontier writer = world.frontier(2, {1, 2, 3}, {1, 2}, 3, 8);
+  world.simulation.tell(world.draft, Frontiers{{reader, writer}});
+  REQUIRE(world.drawn(*reader.chain, 42));
+  // Its window first; a token of the lookahead beside the other's prompt, and beside each of its
+  // tokens.
+  CHECK(writer.chain->drawn() <= 3 + 3 + 3);
+  world.simulation.run();
+  CHECK(writer.chain->drawn() == 14);
+  Tokens context = prompt;
+  for (int position = 40; position < 42; ++position) {
+    CHECK(reader.chain->token(position) == world.likeliest(context));
+    context.push_back(reader.chain->token(position));
+  }
 }
 
 // ---- forks ----

@@ -1,0 +1,165 @@
+// The target actor alone, with a mock of the sampler.
+#include "actors/target_model.hpp"
+#include "tests/actors/models_world.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::messages;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int vocabulary = ModelWorld::vocabulary;
+
+struct TargetWorld : ModelWorld {
+  TargetWorld() {
+    target = simulation.spawn<TargetModel>(
+        TargetModelParts{model, device, pool, 32, 8, reaper, telemetry});
+    Wiring wiring;
+    wiring.version = 1;
+    wiring.sampler = sampler.actor;
+    simulation.tell(target, wiring);
+  }
+  ~TargetWorld() {
+    simulation.kill(target);
+    simulation.run();
+  }
+  BatchEntry entry(const Tokens& tokens) {
+    BatchEntry entry;
+    entry.spec = greedy(1, int(tokens.size()));
+    entry.log = std::make_shared<TokenLog>(tokens, 100);
+    entry.length = int(tokens.size());
+    entry.pages = pages(32);
+    return entry;
+  }
+
+  Mock<SamplerActor> sampler{simulation};
+  TargetActor target;
+};
+
+} // namespace
+
+TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the lane meanwhile") {
+  TargetWorld world;
+  Batch batch;
+  batch.id = 5;
+  batch.entries.push_back(world.entry({1, 2, 3}));
+  batch.entries.push_back(world.entry({4, 5}));
+  const auto begin = world.simulation.now();
+  world.simulation.tell(world.target, batch);
+  const auto logits = world.sampler.take<Logits>();
+  CHECK(world.simulation.now() == begin);
+  CHECK_FALSE(logits.pass->retirement.completed);
+  CHECK(world.simulation.ask<Pong>(world.target, Ping{})); // in the middle of a pass
+  CHECK(world.simulation.now() == begin);
+  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
+  CHECK(world.simulation.now() - begin == 10ms);
+  CHECK(logits.pass->batch.id == 5);
+  REQUIRE(logits.pass->rows.size() == 2);
+  const gpu::Tensor rows = logits.pass->workspace->logits();
+  for (const auto& [index, tokens] : {std::pair{0, Tokens{1, 2, 3}}, std::pair{1, Tokens{4, 5}}}) {
+    const auto& part = logits.pass->rows[std::size_t(index)];
+    CHECK(part.logit_rows == 1);
+    const float* row = rows.row(part.first_logit_row);
+    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) == world.likeliest(tokens));
+  }
+}
+
+TEST_CASE("bound tokens that are not there in time are not part of the pass") {
+  TargetWorld world;
+  Batch batch;
+  batch.id = 1;
+  batch.patience = 50ms;
+  BatchEntry entry = world.entry({1, 2, 3});
+  entry.chain = std::make_shared<Chain>(1);
+  entry.chain->begin(3, 6, 6);
+  entry.chain->bind(6);
+  entry.chain->put(3, 7, nullptr);
+  entry.window = 3;
+  batch.entries.push_back(entry);
+  world.simulation.tell(world.target, batch);
+  const auto logits = world.sampler.take<Logits>();
+  const auto begin = world.simulation.now();
+  REQUIRE(world.simulation.run_until([&] { return logits.pass->retirement.completed; }));
+  CHECK(world.simulation.now() - begin >= 50ms); // it waited, and no longer than it may
+  CHECK(world.simulation.now() - begin <= 70ms);
+  CHECK(logits.pass->rows[0].window == 1);
+  CHECK(logits.pass->rows[0].tokens == Tokens{1, 2, 3, 7});
+}
+
+namespace {
+
+/// A batch whose sequence has a whole window {4, 5}, and what a full hit would have behind it.
+struct ArmedPair {
+  explicit ArmedPair(TargetWorld& world) {
+    BatchEntry entry = world.entry({1, 2, 3});
+    entry.chain = std::make_shared<Chain>(1);
+    entry.chain->begin(3, 5, 10);
+    entry.chain->bind(8);
+    for (int position = 3; position < 8; ++position)
+      entry.chain->put(position, TokenId(position + 1) % vocabulary, nullptr);
+    entry.window = 2;
+    entry.whole = true;
+    first.id = 1;
+    first.entries.push_back(entry);
+    entry.assumed = 3;
+    entry.length = 6;
+    entry.cached = 5;
+    armed.id = 2;
+    armed.after = 1;
+    armed.entries.push_back(entry);
+  }
+  Batch first;
+  Batch armed;
+};
+
+} // namespace
+
+TEST_CASE("an armed pass feeds what the log does not have yet, for who goes on") {
+  for (const bool goes_on : {true, false}) {
+    CAPTURE(goes_on);
+    TargetWorld world;
+    const ArmedPair pair(world);
+    world.simulation.tell(world.target, pair.first);
+    world.simulation.tell(world.target, pair.armed);
+    const auto first = world.sampler.take<Logits>();
+    const auto armed = world.sampler.take<Logits>();
+    REQUIRE(armed.step); // it is the sampler's to enqueue
+    REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
+    first.pass->rows.at(0).goes_on = goes_on; // the verification's part
+    const auto begin = world.simulation.now();
+    REQUIRE(armed.lane->submit(armed.step));
+    REQUIRE(world.simulation.run_until([&] { return armed.pass->retirement.completed; }));
+    CHECK_FALSE(armed.pass->before);
+    CHECK(world.simulation.now() - begin == (goes_on ? 10ms : 0ms));
+    REQUIRE(armed.pass->batch.entries.size() == std::size_t(goes_on));
+    if (!goes_on)
+      continue;
+    const auto& rows = armed.pass->rows.at(0);
+    CHECK(rows.prefix == Tokens{4, 5, 6});
+    CHECK(rows.tokens == Tokens{6, 7, 0});
+    CHECK(rows.window == 2);
+    CHECK(rows.logit_rows == 3);
+    const float* row = armed.pass->workspace->logits().row(rows.first_logit_row);
+    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) ==
+          world.likeliest({1, 2, 3, 4, 5, 6}));
+  }
+}
+
+TEST_CASE("an armed batch is dropped where the one before has not come, or is over") {
+  TargetWorld world;
+  const ArmedPair pair(world);
+  world.simulation.tell(world.target, pair.armed); // it overtook the one before
+  world.simulation.tell(world.target, pair.first);
+  {
+    const auto first = world.sampler.take<Logits>();
+    CHECK(first.pass->batch.id == 1); // which runs all the same
+    REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
+  }
+  world.simulation.tell(world.target, pair.armed); // nobody has the first pass any more
+  world.simulation.run();
+  CHECK(world.sampler.mail->empty());
+}
