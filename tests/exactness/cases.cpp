@@ -123,6 +123,17 @@ Case armed_steps() {
   return {"armed steps", s, 1};
 }
 
+Case passes_behind() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 3);
+  s.warping = warped();
+  s.length = 6;
+  s.together = 2;
+  s.queues = true;
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::token, .late_by = 2ms};
+  return {"passes behind", s, 1};
+}
+
 Case coarse_noise() {
   Setting s;
   s.coarse = true;

@@ -35,6 +35,9 @@ Case adapting_forks();
 /// Windows of one, one sequence: the target's lane goes on by itself where the next one, which is
 /// late by what it drew, was bound in time; penalties and top-p.
 Case armed_steps();
+/// Windows of 3: the draft's next token is bound, and drawn, before the one before it is known;
+/// penalties and top-p.
+Case passes_behind();
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
@@ -44,6 +47,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   if (rule == sampling::Rule::rejection)
     cases.push_back(coarse_noise());
   cases.push_back(armed_steps());
+  cases.push_back(passes_behind());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

@@ -75,6 +75,8 @@ void check_lossless(Rule rule, int requests) {
       CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
     if (c.name == armed_steps().name)
       CHECK(outcome.metrics.armed_steps > std::uint64_t(requests) / 10);
+    if (c.name == passes_behind().name)
+      CHECK(outcome.metrics.passes_behind > std::uint64_t(requests));
     all += outcome.seen;
     MESSAGE(c.name, ": ", chi_square.cells, " cells, p = ", chi_square.p_value);
   }

@@ -110,7 +110,8 @@ public:
 private:
   std::shared_ptr<gpu::Device> make_device(const World& coarse) {
     const auto rules = setting_.coarse ? std::make_shared<CoarseRules>(coarse) : nullptr;
-    return make_watched_device({time_, setting_.pace, setting_.seed, probe_, rules});
+    return make_watched_device(
+        {time_, setting_.pace, setting_.seed, probe_, setting_.queues, rules});
   }
 
   std::shared_ptr<gpu::KvPool> make_pool(const models::Model& model, int page_tokens) {

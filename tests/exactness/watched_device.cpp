@@ -91,9 +91,8 @@ private:
       piece_begin_ = now;
       if (piece_ == 0)
         how_.begin = now;
-      operations_.begin_piece(piece_++);
-      step_->run(operations_);
-      return call_after(pacemaker_.length(step_->work(), operations_.drawn()), &LaneState::finish);
+      call_after(run_piece(), &LaneState::finish);
+      return look_behind();
     }
     busy_ = false;
   }
@@ -101,7 +100,22 @@ private:
     how_.end = watch_.time->now();
     how_.busy += how_.end - piece_begin_;
     step_->complete(how_.end);
-    advance();
+    if (!behind_)
+      return advance();
+    piece_begin_ = how_.end;
+    call_after(*std::exchange(behind_, std::nullopt), &LaneState::finish);
+    look_behind();
+  }
+
+  /// The piece that was prepared last; its length.
+  base::Duration run_piece() {
+    operations_.begin_piece(piece_++);
+    step_->run(operations_);
+    return pacemaker_.length(step_->work(), operations_.drawn());
+  }
+  void look_behind() {
+    if (watch_.queues && step_->prepare_behind(watch_.time->now()))
+      behind_ = run_piece();
   }
 
   void note_wait(base::TimePoint now) {
@@ -142,6 +156,7 @@ private:
   int piece_ = 0;
   gpu::Retirement how_;
   base::TimePoint piece_begin_;
+  std::optional<base::Duration> behind_; ///< How long the piece behind the one at work will take.
   std::optional<base::TimePoint> waiting_since_;
 };
 

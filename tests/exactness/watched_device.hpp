@@ -15,11 +15,13 @@ struct Watch {
   Pace pace;
   std::uint64_t seed = 0;
   std::shared_ptr<Probe> probe;
+  bool queues = false;                       ///< Holds a piece ready behind the one at work.
   std::shared_ptr<const CoarseRules> coarse; ///< Null: the CPU's own operations.
 };
 
 /// Its lanes have no threads: all happens in the Timekeeper's callbacks. A piece is prepared and
 /// run when it begins, so that its length can depend on what it drew, and completes when it ends.
+/// One that stands ready behind another is run then, too.
 std::shared_ptr<gpu::Device> make_watched_device(Watch watch);
 
 } // namespace paceline::testing
