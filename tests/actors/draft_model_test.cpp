@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+#include <limits>
+
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
@@ -15,9 +18,15 @@ namespace {
 
 constexpr int vocabulary = ModelWorld::vocabulary;
 
+using ModelRef = std::shared_ptr<const models::Model>;
+
 struct DraftWorld : ModelWorld {
-  explicit DraftWorld(const std::string& device_name = "sim:10ms") : ModelWorld(device_name) {
-    const DraftStep::Parts drafting{model, device, pool, vocabulary, 4, 15, telemetry};
+  /// wrap: makes the draft's model of the scripted one.
+  using Wrap = std::function<ModelRef(ModelRef)>;
+  explicit DraftWorld(
+      const std::string& device_name = "sim:10ms", const Wrap& wrap = [](ModelRef m) { return m; })
+      : ModelWorld(device_name) {
+    const DraftStep::Parts drafting{wrap(model), device, pool, vocabulary, 4, 15, telemetry};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{device,
                         [drafting](std::shared_ptr<DraftBoard> board) {
@@ -219,6 +228,63 @@ TEST_CASE("a verdict takes effect one pass later at most where passes stand behi
   CHECK(second.chain->token(5) == world.likeliest({1, 2, 3, first.chain->token(3), 6}));
   CHECK(second.chain->token(6) ==
         world.likeliest({first.chain->token(3), 6, second.chain->token(5)}));
+}
+
+namespace {
+
+/// Another model whose n-th pass (from 0) gives no distribution.
+class Failing final : public models::Model {
+public:
+  Failing(ModelRef model, int pass) : model_(std::move(model)), pass_(pass) {}
+  const ModelInfo& info() const override { return model_->info(); }
+  int vocabulary() const override { return model_->vocabulary(); }
+  gpu::KvShape kv_shape(int tokens) const override { return model_->kv_shape(tokens); }
+  gpu::Device& device() const override { return model_->device(); }
+  Result<std::unique_ptr<models::Workspace>> make_workspace(int rows, int logits) const override {
+    return model_->make_workspace(rows, logits);
+  }
+  void plan(std::span<const models::SequenceRows> batch, const gpu::KvPool& rows,
+            models::Workspace& workspace) const override {
+    model_->plan(batch, rows, workspace);
+  }
+  void forward(gpu::Operations& operations, models::Workspace& workspace) const override {
+    model_->forward(operations, workspace);
+    if (passes_++ == pass_)
+      workspace.logits().data[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+private:
+  ModelRef model_;
+  int pass_;
+  mutable int passes_ = 0;
+};
+
+} // namespace
+
+TEST_CASE("nothing is put behind a token that could not be drawn") {
+  for (const char* device : {"sim:10ms", queueing}) {
+    CAPTURE(device);
+    DraftWorld world(device,
+                     [](ModelRef model) { return std::make_shared<Failing>(std::move(model), 2); });
+    const Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 6, 0);
+    world.simulation.tell(world.draft, Frontiers{{at}});
+    world.simulation.run();
+    CHECK(at.chain->drawn() == 5);
+    CHECK(at.chain->bound() == 5);
+    CHECK(at.chain->settled(9));
+    Frontier next = at; // all that was drawn was right
+    next.tokens = {at.chain->token(3), at.chain->token(4)};
+    next.epoch = {1, 2};
+    next.chain = std::make_shared<Chain>(1);
+    next.chain->begin(5, 8, 8);
+    world.simulation.tell(world.draft, Frontiers{{next}});
+    REQUIRE(world.drawn(*next.chain, 8));
+    Tokens context{1, 2, 3, at.chain->token(3), at.chain->token(4)};
+    for (int position = 5; position < 8; ++position) {
+      CHECK(next.chain->token(position) == world.likeliest(context));
+      context.push_back(next.chain->token(position));
+    }
+  }
 }
 
 TEST_CASE("no pass stands behind one that reads a prompt, or where another sequence waits for it") {
