@@ -33,7 +33,7 @@ public:
   /// The same, which kernels of another GPU read and write directly; null where that one has no
   /// access to this one's memory.
   Result<std::shared_ptr<Buffer>> allocate_reached_by(int peer, std::size_t bytes);
-  /// Whether this is the GPU's own memory.
+  /// Whether this is the GPU's own memory, in one of these buffers.
   bool holds(const void* memory) const;
   /// Zeroed memory of the host that every GPU reads and writes.
   Result<std::shared_ptr<Buffer>> allocate_pinned(std::size_t bytes);
@@ -63,6 +63,7 @@ private:
   std::size_t limit_ = 0; ///< Bytes that the pool may hand out.
   mutable std::mutex mutex_;
   std::size_t used_ = 0;
+  std::map<const std::byte*, std::size_t> lent_; ///< What buffers hold, and how many bytes.
   Pool pool_;
   /// A pool for each other GPU that was asked for, so that the rest of the memory stays out of its
   /// reach; null: it has no access.
