@@ -111,10 +111,11 @@ private:
     piece_begin_ = now;
     work_ = step_->work();
     const base::Duration latency = jittered(options_.profile.latency(work_, behind));
-    if (latency > base::Duration::zero())
-      call_after(latency, &LaneState::finish_pieces_and_advance);
     stands_behind_ = options_.profile.queues && step_->prepare_behind(now);
-    return latency > base::Duration::zero();
+    if (latency == base::Duration::zero())
+      return false;
+    call_after(latency, &LaneState::finish_pieces_and_advance); // Last: nothing throws any more.
+    return true;
   }
 
   // The piece whose time is over, and those behind it that take none. False when one takes time.

@@ -176,6 +176,21 @@ TEST_CASE("a simulated device with a queue has a piece ready, which costs no lau
         std::string::npos);
 }
 
+TEST_CASE("a simulated step that throws when it is asked for a piece behind retires once") {
+  Fixture f;
+  const auto lane = f.lane("10ms+queue");
+  const auto step = std::make_shared<TestStep>();
+  step->prepare_behind_with = []() -> bool { throw std::runtime_error("no luck"); };
+  const auto next = step_of({Work::Kind::decode, 1, 1, 0});
+  REQUIRE(lane->submit(step));
+  REQUIRE(lane->submit(next));
+  f.time->run();
+  CHECK(step->retired() == 1);
+  CHECK(!step->wait().completed);
+  CHECK(next->retired() == 1);
+  CHECK(next->wait().completed);
+}
+
 TEST_CASE("a simulated piece is prepared at its beginning and completes exactly a latency later") {
   Fixture f;
   const auto lane = f.lane("14.1ms");
