@@ -129,6 +129,12 @@ __device__ inline Span seen_by(const AttentionCall& call, const RowTile& tile) {
   return {call.options.first_seen(position[0]), position[tile.count - 1]};
 }
 
+/// Positions [first, last] that every row of a tile sees; may be none.
+__device__ inline Span seen_by_all(const AttentionCall& call, const RowTile& tile) {
+  const std::int32_t* position = call.rows.position + tile.first;
+  return {call.options.first_seen(position[tile.count - 1]), position[0]};
+}
+
 /// A score as it enters the softmax; -infinity where the query does not see the position.
 __device__ __forceinline__ float seen_score(const Queries& q, int i, int position, float product,
                                             const AttentionOptions& options) {

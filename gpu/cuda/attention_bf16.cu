@@ -22,6 +22,7 @@ struct Bf16Shared {
   alignas(16) std::uint32_t keys[attention_chunk][key_stride];
   alignas(16) std::uint32_t values[attention_chunk / 2][value_stride]; ///< Two positions in a word.
   std::uint32_t queries[queries_max][key_stride];
+  int spoilt; ///< Whether a disputed value of the chunk is not finite.
   std::uint32_t weights[queries_max][chunk_words + pad_words];
   float scores[queries_max][attention_chunk + pad_words];
   Queries q;
@@ -46,7 +47,7 @@ public:
   __device__ explicit Bf16Attention(const AttentionCall& call)
       : call_(call), shared_(ptx::shared_memory<Bf16Shared<dims>>()),
         tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
-        pages_(pages_of(call, tile_)),
+        seen_by_all_(seen_by_all(call, tile_)), pages_(pages_of(call, tile_)),
         kv_head_(int(blockIdx.y) / head_groups(call.heads, call.cache.kv_heads).blocks),
         steps_(staged_steps(call.cache.head_dim)) {}
 
@@ -77,7 +78,10 @@ public:
       weigh();
       ptx::wait_for_copies<1>(); // The values.
       __syncthreads();
-      sum_values();
+      if (disputes(chunk) && spoilt(chunk))
+        sum_values<true>(chunk);
+      else
+        sum_values<false>(chunk);
       __syncthreads(); // Weights and values are read; the next chunk's may come.
     }
     conclude(begin_chunk);
@@ -197,8 +201,74 @@ private:
     }
   }
 
+  /// Seen by some rows of the tile, and not by all. A value there that is not finite must stay with
+  /// those that see it: the others weigh it with 0, and 0 times infinity is NaN.
+  __device__ bool disputed(int position) const {
+    return seen(position) && (position < seen_by_all_.first || position > seen_by_all_.last);
+  }
+  __device__ bool disputes(int chunk) const {
+    const int begin = chunk * attention_chunk;
+    const int end = begin + attention_chunk;
+    return (seen_.first < seen_by_all_.first && begin < seen_by_all_.first) ||
+           (seen_.last > seen_by_all_.last && end > seen_by_all_.last + 1);
+  }
+
+  /// Whether a disputed value of the chunk is not finite. All threads come here, or none.
+  __device__ bool spoilt(int chunk) {
+    if (threadIdx.x == 0)
+      shared_.spoilt = 0;
+    __syncthreads();
+    for (int row = 0; row < attention_chunk / 2; ++row) {
+      const int position = chunk * attention_chunk + 2 * row;
+      if (disputed(position) || disputed(position + 1))
+        for (int d = int(threadIdx.x); d < call_.cache.head_dim; d += attention_threads)
+          if (shared_.values[row][d] != value_word<true>(chunk, row, d))
+            shared_.spoilt = 1;
+    }
+    __syncthreads();
+    return shared_.spoilt != 0;
+  }
+
+  static constexpr std::uint32_t exponent = 0x7F80; ///< Of bf16; all bits: not finite.
+
+  /// A word of values with zeros in place of halves that are asked for and not finite.
+  __device__ static std::uint32_t finite(std::uint32_t word, bool first, bool second) {
+    if (first && (word & exponent) == exponent)
+      word &= 0xFFFF0000u;
+    if (second && (word >> 16 & exponent) == exponent)
+      word &= 0xFFFFu;
+    return word;
+  }
+
+  /// Row `row` of the chunk's values: positions 2 row and 2 row + 1.
+  template <bool careful>
+  __device__ std::uint32_t value_word(int chunk, int row, int d) const {
+    const std::uint32_t word = shared_.values[row][d];
+    if constexpr (!careful)
+      return word;
+    const int position = chunk * attention_chunk + 2 * row;
+    return finite(word, disputed(position), disputed(position + 1));
+  }
+
+  /// What the values that `finite` left out come to for a query that sees them.
+  __device__ float left_out(int chunk, int query, int d) const {
+    float sum = 0;
+    for (int i = 0; i < attention_chunk; ++i) {
+      const int position = chunk * attention_chunk + i;
+      const int shift = i % 2 * 16;
+      const std::uint32_t value = shared_.values[i / 2][d] >> shift & 0xFFFFu;
+      const std::uint32_t weight = shared_.weights[query][i / 2] >> shift & 0xFFFFu;
+      if (disputed(position) && (value & exponent) == exponent &&
+          position >= shared_.q.first_seen[query] && position <= shared_.q.position[query])
+        sum += base::to_float(base::bf16{std::uint16_t(weight)}) *
+               base::to_float(base::bf16{std::uint16_t(value)});
+    }
+    return sum;
+  }
+
   /// Eight dimensions at a time, every warp its own; what they come to joins the sums so far.
-  __device__ void sum_values() {
+  template <bool careful>
+  __device__ void sum_values(int chunk) {
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
 #pragma unroll // The sums stay in registers.
@@ -207,11 +277,12 @@ private:
       if (d >= call_.cache.head_dim)
         continue;
       float part[4] = {};
-      for (int step = 0; step < attention_chunk / step_inputs; ++step) {
-        const std::uint32_t(*values)[Shared::value_stride] = shared_.values + 8 * step;
+      for (int step = 0; step < attention_chunk / step_inputs; ++step)
         ptx::multiply_add(part, operand_a(shared_.weights, step),
-                          {values[t][d + g], values[t + 4][d + g]});
-      }
+                          {value_word<careful>(chunk, 8 * step + t, d + g),
+                           value_word<careful>(chunk, 8 * step + t + 4, d + g)});
+      for (int j = 0; careful && j < 4; ++j)
+        part[j] += left_out(chunk, g + j / 2 * 8, d + 2 * t + j % 2);
       for (int j = 0; j < 4; ++j)
         sums_[i][j] = joined(shared_.q.join[g + j / 2 * 8], sums_[i][j], part[j]);
     }
@@ -233,6 +304,7 @@ private:
   Shared& shared_;
   const RowTile tile_;
   const Span seen_;
+  const Span seen_by_all_;
   const std::uint32_t* pages_;
   const int kv_head_;
   const int steps_; ///< Of 16 dimensions.

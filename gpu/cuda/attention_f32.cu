@@ -45,7 +45,7 @@ public:
       load(chunk, true);
       weigh();
       __syncthreads();
-      sum_values();
+      sum_values(chunk);
       __syncthreads();
     }
     conclude(begin_chunk);
@@ -111,7 +111,9 @@ private:
     }
   }
 
-  __device__ void sum_values() {
+  /// Of what a query sees: a weight of 0 times a value that is not finite would be NaN.
+  __device__ void sum_values(int chunk) {
+    const int begin = chunk * attention_chunk;
 #pragma unroll // The sums stay in registers.
     for (int i = 0; i < sums_of_thread; ++i) {
       const int query = (int(threadIdx.x) + i * attention_threads) / dims;
@@ -119,7 +121,9 @@ private:
       if (d >= dim_)
         continue;
       float part = 0;
-      for (int p = 0; p < attention_chunk; ++p)
+      const int first = shared_.q.first_seen[query] - begin;
+      const int last = shared_.q.position[query] - begin;
+      for (int p = first > 0 ? first : 0; p <= last && p < attention_chunk; ++p)
         part = fmaf(shared_.scores[query][p], shared_.block[p][d], part);
       sums_[i] = joined(shared_.q.join[query], sums_[i], part);
     }

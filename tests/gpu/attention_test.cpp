@@ -454,9 +454,8 @@ TEST_CASE("every position that a row sees counts once, and the one asked for is 
 TEST_CASE("a value that is not finite shows in the rows that see it, and in no other") {
   constexpr int position = 70;
   for (const std::string& name : backends()) {
-    if (is_cuda(name))
-      continue; // There 0 times NaN comes to rows of the same tile.
-    for (const int window : {0, 12})
+    for (const auto& [dtype, window] :
+         {std::pair(DType::bf16, 0), std::pair(DType::bf16, 12), std::pair(DType::f32, 0)})
       for (const float bad : {std::numeric_limits<float>::quiet_NaN(), HUGE_VALF}) {
         CAPTURE(name);
         CAPTURE(window);
@@ -464,6 +463,7 @@ TEST_CASE("a value that is not finite shows in the rows that see it, and in no o
         Input input({4, 2, 32}, {120}, 8);
         Setting setting;
         setting.kernel = name;
+        setting.dtype = dtype;
         setting.window = window;
         const Matrix clean = attend(input, setting)[0];
         input.qkv[0].tensor().row(position)[6 * 32 + 3] = bad; // Of the first kv head.
