@@ -335,6 +335,23 @@ TEST_CASE("attention has the same bits whether a call has many rows or few") {
       }
 }
 
+// Recorded, as in kernels_test.cpp.
+TEST_CASE("portable attention has the same bits with AVX2 and with NEON") {
+  Setting setting;
+  setting.rotated = 0; // Angles are the C library's.
+  for (const std::string& name : fused_kernel_names()) {
+    CAPTURE(name);
+    if (name == "highway-avx3")
+      continue; // Not compared there yet.
+    setting.kernel = name;
+    Input input({6, 2, 32}, {137}, 5);
+    setting.dtype = DType::bf16;
+    CHECK(fingerprint(attend(input, setting)[0]) == 0x753A9A5419FFCFA1u);
+    setting.dtype = DType::f32;
+    CHECK(fingerprint(attend(input, setting)[0]) == 0x882AFE81F5D1BC08u);
+  }
+}
+
 TEST_CASE("the first position's attention is its value, rounded as the cache rounds") {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::string& name : backends()) {

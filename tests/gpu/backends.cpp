@@ -46,6 +46,14 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
+std::vector<std::string> fused_kernel_names() {
+  std::vector<std::string> names = kernel_names();
+  std::erase_if(names, [](const std::string& name) {
+    return name != "highway-avx2" && name != "highway-avx3" && name != "highway-neon";
+  });
+  return names;
+}
+
 bool is_cuda(const std::string& backend) {
   return backend.starts_with("cuda");
 }

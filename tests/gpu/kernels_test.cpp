@@ -325,26 +325,30 @@ TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere e
   }
 }
 
+// Recorded, since no machine has all of these families: another order of sums is another number.
 TEST_CASE("portable kernels have the same bits on every machine with fused multiply-add") {
-  std::vector<std::string> fused;
-  for (const std::string& name : kernel_names())
-    if (name == "highway-avx2" || name == "highway-avx3" || name == "highway-neon")
-      fused.push_back(name);
   Random random(9);
   const HostWeight host(DType::bf16, 100, 70, random);
   Matrix in(3, 70, random);
-  for (std::size_t i = 1; i < fused.size(); ++i) {
-    const Rig a(fused[0], 1);
-    const Rig b(fused[i], 1);
-    const auto weight = a.device->pack({&host.matrix, 1}).value();
-    Matrix from_a = product(a, *weight, in);
-    Matrix from_b = product(b, *weight, in);
-    CHECK(from_a == from_b);
-    Matrix gated_a(3, 50), gated_b(3, 50);
-    for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
-      a.run([&](Operations& ops) { ops.gate(gated_a.tensor(), from_a.tensor(), activation); });
-      b.run([&](Operations& ops) { ops.gate(gated_b.tensor(), from_b.tensor(), activation); });
-      CHECK(gated_a == gated_b);
-    }
+  for (const std::string& name : fused_kernel_names()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    const auto weight = rig.device->pack({&host.matrix, 1}).value();
+    Matrix out = product(rig, *weight, in);
+    CHECK(fingerprint(out) == 0x6C59A1094DB04F50u);
+    Matrix silu(3, 50), gelu(3, 50);
+    rig.run([&](Operations& ops) {
+      ops.gate(silu.tensor(), out.tensor(), Activation::silu);
+      ops.gate(gelu.tensor(), out.tensor(), Activation::gelu_tanh);
+    });
+    CHECK(fingerprint(silu) == 0x43D3AD196D531076u);
+    CHECK(fingerprint(gelu) == 0x421470261A81B30Fu);
+    if (name == "highway-avx3")
+      continue; // What follows was not compared there yet.
+    const std::vector<float> ones(100, 1.0f);
+    rig.run([&](Operations& ops) { ops.rms_norm(out.tensor(), out.tensor(), ones.data(), 1e-5f); });
+    CHECK(fingerprint(out) == 0x7AD5AE13CBE5F00Au);
+    rig.run([&](Operations& ops) { ops.soft_cap(out.tensor(), 5); });
+    CHECK(fingerprint(out) == 0xD154184AD4AB8BA5u);
   }
 }

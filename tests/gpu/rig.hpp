@@ -58,6 +58,14 @@ struct Matrix {
   std::vector<float> values;
 };
 
+/// The bits of all values, as one number (FNV-1a).
+inline std::uint64_t fingerprint(const Matrix& matrix) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const float value : matrix.values)
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3u;
+  return hash;
+}
+
 /// Random weights in a checkpoint's format.
 struct HostWeight {
   HostWeight(DType dtype, int rows, int cols, Random& random)
