@@ -17,11 +17,16 @@ namespace {
 
 /// Registers for sums, the rest being for their operands (AVX2 has 16, the others 32), and rows
 /// of a product that share what is read of the weights.
-constexpr int accumulators = lanes == 8 ? 8 : 16;
-constexpr int rows_together = lanes == 16 ? 8 : 4;
+constexpr int accumulators = lanes == 8 ? 12 : 16;
+constexpr int rows_together = lanes == 16 ? 8 : accumulators / parts;
 
-/// How far ahead of the reading a tile's bytes are asked for.
-constexpr std::size_t prefetch_bytes = 1024;
+/// How far ahead of the reading a tile's bytes are asked for, where rows pass over them once: the
+/// more arithmetic there is between two loads, the less a processor looks ahead by itself.
+constexpr std::size_t prefetch_bytes(int rows) {
+  return rows > 2 ? 4096 : 1024;
+}
+/// Blocks of rows that share the asking for the tiles that come next.
+constexpr int askers_max = 8;
 
 struct Product {
   Tensor out;
@@ -30,9 +35,16 @@ struct Product {
   bool add = false;
 };
 
+/// Bytes that are asked for while a block is computed: at `from` and, `stride` further at each
+/// step, behind it; the same of each of its tiles.
+struct Ahead {
+  const std::byte* from = nullptr;
+  std::size_t stride = 0;
+};
+
 /// Rows x Tiles blocks of 16 outputs, in registers.
 template <class Read, int Rows, int Tiles>
-HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
+HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead) {
   constexpr std::size_t step = 2 * tile_outputs * Read::bytes; // Of two inputs.
   const int inputs = p.w.padded_inputs();
   const float* x = p.rows + std::size_t(row) * std::size_t(inputs);
@@ -41,25 +53,22 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   V16 acc[Rows][Tiles];
   repeat<Rows>([&](auto r)
                    INLINED { repeat<Tiles>([&](auto t) INLINED { acc[r][t] = splat(0); }); });
-  for (int k = 0; k < inputs; k += 2, w += step) {
-    V16 weights[Tiles];
-    const auto accumulate = [&](int input) INLINED {
+  for (int k = 0; k < inputs; k += 2, w += step, ahead.from += ahead.stride) {
+    const auto accumulate = [&](auto t, const V16& weights, int input) INLINED {
       repeat<Rows>([&](auto r) INLINED {
         const V16 in = splat(x[std::size_t(r) * std::size_t(inputs) + std::size_t(input)]);
-        repeat<Tiles>([&](auto t) INLINED { acc[r][t] = mul_add(weights[t], in, acc[r][t]); });
+        acc[r][t] = mul_add(weights, in, acc[r][t]);
       });
     };
     repeat<Tiles>([&](auto t) INLINED {
       const std::byte* at = w + std::size_t(t) * tile_bytes;
       for (std::size_t line = 0; line < step; line += 64)
-        hwy::Prefetch(at + prefetch_bytes + line);
-      weights[t] = Read::even(at, tile_outputs);
+        hwy::Prefetch(ahead.from + std::size_t(t) * tile_bytes + line);
+      accumulate(t, Read::even(at, tile_outputs), k);
     });
-    accumulate(k);
     repeat<Tiles>([&](auto t) INLINED {
-      weights[t] = Read::odd(w + std::size_t(t) * tile_bytes, tile_outputs);
+      accumulate(t, Read::odd(w + std::size_t(t) * tile_bytes, tile_outputs), k + 1);
     });
-    accumulate(k + 1);
   }
   repeat<Rows>([&](auto r) INLINED {
     repeat<Tiles>([&](auto t) INLINED {
@@ -71,31 +80,60 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   });
 }
 
+constexpr int divide_up(int value, int by) {
+  return (value + by - 1) / by;
+}
+
 template <int Rows>
 constexpr int tiles_together = std::clamp(accumulators / (Rows * parts), 1, 4);
 
-/// All rows against tiles [tile, tile + Tiles) while those are in the cache: blocks of Rows, and of
-/// halves of that for the rest.
-template <class Read, int Tiles, int Rows>
-HWY_INLINE void product_rows(const Product& p, int row, int tile) {
-  for (; row + Rows <= p.out.rows; row += Rows)
-    product_block<Read, Rows, Tiles>(p, row, tile);
-  if constexpr (Rows > 1)
-    product_rows<Read, Tiles, Rows / 2>(p, row, tile);
+/// f(a constant that is `value`), which is from 1 to most.
+template <int most, class F>
+HWY_INLINE void with_constant(int value, const F& f) {
+  if constexpr (most > 1) {
+    if (value < most)
+      return with_constant<most - 1>(value, f);
+  }
+  f(std::integral_constant<int, most>());
+}
+
+/// All rows against tiles [tile, tile + Tiles) while those are in the cache: in as few blocks as
+/// may be, of equal sizes. The first passes over what comes from memory; so that the others need
+/// not wait for that, all of them ask for the tiles that come next.
+template <class Read, int Tiles>
+HWY_INLINE void product_rows(const Product& p, int tile) {
+  constexpr std::size_t step = 2 * tile_outputs * Read::bytes;
+  const int blocks = divide_up(p.out.rows, rows_together);
+  const auto askers = std::size_t(std::min(blocks, askers_max));
+  const std::byte* next = p.w.tile(tile + Tiles);
+  int row = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const int rows = divide_up(p.out.rows - row, blocks - block);
+    Ahead ahead{p.w.tile(tile), 0};
+    if (blocks == 1)
+      ahead = {ahead.from + prefetch_bytes(rows), step};
+    else if (block < askers_max)
+      ahead = {next + std::size_t(block) * (p.w.tile_bytes() / askers), step / askers};
+    with_constant<rows_together>(
+        rows, [&](auto count) INLINED { product_block<Read, count, Tiles>(p, row, tile, ahead); });
+    row += rows;
+  }
 }
 
 /// The more rows, the fewer tiles at a time: the registers hold so many sums.
-template <class Read, int Rows = rows_together>
+template <class Read>
 HWY_INLINE void product(const Product& p, int first, int last) {
-  if constexpr (Rows > 1) {
-    if (p.out.rows < Rows)
-      return product<Read, Rows / 2>(p, first, last);
-  }
-  constexpr int together = tiles_together<Rows>;
-  for (; first + together <= last; first += together)
-    product_rows<Read, together, Rows>(p, 0, first);
+  if (p.out.rows == 0)
+    return;
+  const int rows =
+      divide_up(p.out.rows, divide_up(p.out.rows, rows_together)); // Of the first block.
+  with_constant<rows_together>(rows, [&](auto most) INLINED {
+    constexpr int together = tiles_together<most>;
+    for (; first + together <= last; first += together)
+      product_rows<Read, together>(p, first);
+  });
   for (; first < last; ++first)
-    product_rows<Read, 1, Rows>(p, 0, first);
+    product_rows<Read, 1>(p, first);
 }
 
 } // namespace
