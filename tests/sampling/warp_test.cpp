@@ -250,6 +250,35 @@ TEST_CASE("Truncation finds the same tokens in a flat row of a large vocabulary"
   }
 }
 
+// Top-p looks at a sample first: one that is like the row, one that misses all that is likely, and
+// some that take the row for likelier, or for less likely, than it is.
+TEST_CASE("top-p of a large vocabulary keeps the same tokens whatever a sample says") {
+  std::mt19937 random(4);
+  const auto uniform = [&](float from, float to) {
+    return std::uniform_real_distribution<float>(from, to)(random);
+  };
+  for (const std::size_t size : {32'768u, 50'257u})
+    for (const float sampled : {0.0f, -20.0f, 3.0f})
+      for (const int peaks : {0, 3}) {
+        CAPTURE(size);
+        CAPTURE(sampled);
+        CAPTURE(peaks);
+        std::vector<float> logits(size);
+        for (std::size_t i = 0; i < size; ++i)
+          logits[i] = uniform(-4, 1) + (i % (size / 512) == 0 ? sampled : 0.0f);
+        for (int i = 0; i < peaks; ++i)
+          logits[random() % size] =
+              10.0f - float(i); // More, and masses of others would be rounded to little.
+        for (const float top_p : {0.3f, 0.9f, 0.97f}) {
+          Warping w = at(1);
+          w.top_p = top_p;
+          const auto expected = reference_warp(logits, int(size), w, {});
+          const std::vector<float> as_float(expected.p.begin(), expected.p.end());
+          CHECK(support(run(logits, w).p) == support(as_float));
+        }
+      }
+}
+
 TEST_CASE("Padding ids have no probability, whatever their logits") {
   for (float temperature : {0.0f, 1.0f})
     for (float top_p : {1.0f, 0.9f}) {
