@@ -37,10 +37,11 @@ inline constexpr std::size_t cuda_upload_piece = std::size_t(16) << 20;
 /// What the kernels of a piece are told (tokens, page tables, tasks); it grows by this where a
 /// piece has more.
 inline constexpr std::size_t cuda_arguments = std::size_t(1) << 20;
-/// Graphs that a lane keeps, of pieces that came more than once; the one that was not launched for
-/// longest goes. One of a model of 32 layers has about 300 kernels.
+/// Graphs that each of a lane's two sets of operations keeps, of pieces that came more than once;
+/// the one that was not launched for longest goes. One of a model of 32 layers has about 300
+/// kernels.
 inline constexpr std::size_t cuda_graphs = 64;
-/// Pieces that came once, whose calls a lane remembers to know them again. Prompts fill these
+/// Pieces that came once, whose calls such a set remembers to know them again. Prompts fill these
 /// alone.
 inline constexpr std::size_t cuda_pieces_seen = 16;
 
