@@ -98,25 +98,31 @@ HWY_INLINE void with_constant(int value, const F& f) {
 }
 
 /// All rows against tiles [tile, tile + Tiles) while those are in the cache: in as few blocks as
-/// may be, of equal sizes. The first passes over what comes from memory; so that the others need
-/// not wait for that, all of them ask for the tiles that come next.
-template <class Read, int Tiles>
+/// may be, the first of Rows, and of sizes that differ by one at most. The first passes over what
+/// comes from memory; so that the others need not wait for that, all ask for the tiles that come
+/// next.
+template <class Read, int Rows, int Tiles>
 HWY_INLINE void product_rows(const Product& p, int tile) {
   constexpr std::size_t step = 2 * tile_outputs * Read::bytes;
   const int blocks = divide_up(p.out.rows, rows_together);
-  const auto askers = std::size_t(std::min(blocks, askers_max));
-  const std::byte* next = p.w.tile(tile + Tiles);
-  int row = 0;
-  for (int block = 0; block < blocks; ++block) {
-    const int rows = divide_up(p.out.rows - row, blocks - block);
-    Ahead ahead{p.w.tile(tile), 0};
-    if (blocks == 1)
-      ahead = {ahead.from + prefetch_bytes(rows), step};
-    else if (block < askers_max)
-      ahead = {next + std::size_t(block) * (p.w.tile_bytes() / askers), step / askers};
-    with_constant<rows_together>(
-        rows, [&](auto count) INLINED { product_block<Read, count, Tiles>(p, row, tile, ahead); });
-    row += rows;
+  if (blocks == 1)
+    return product_block<Read, Rows, Tiles>(p, 0, tile,
+                                            {p.w.tile(tile) + prefetch_bytes(Rows), step});
+  if constexpr (2 * Rows > rows_together) { // Several blocks are of more than half of what may be.
+    const auto askers = std::size_t(std::min(blocks, askers_max));
+    const std::byte* next = p.w.tile(tile + Tiles);
+    int row = 0;
+    for (int block = 0; block < blocks; ++block) {
+      Ahead ahead{p.w.tile(tile), 0};
+      if (block < askers_max)
+        ahead = {next + std::size_t(block) * (p.w.tile_bytes() / askers), step / askers};
+      const int rows = divide_up(p.out.rows - row, blocks - block);
+      if (rows == Rows)
+        product_block<Read, Rows, Tiles>(p, row, tile, ahead);
+      else
+        product_block<Read, Rows - 1, Tiles>(p, row, tile, ahead);
+      row += rows;
+    }
   }
 }
 
@@ -125,15 +131,14 @@ template <class Read>
 HWY_INLINE void product(const Product& p, int first, int last) {
   if (p.out.rows == 0)
     return;
-  const int rows =
-      divide_up(p.out.rows, divide_up(p.out.rows, rows_together)); // Of the first block.
-  with_constant<rows_together>(rows, [&](auto most) INLINED {
-    constexpr int together = tiles_together<most>;
+  const int blocks = divide_up(p.out.rows, rows_together);
+  with_constant<rows_together>(divide_up(p.out.rows, blocks), [&](auto rows) INLINED {
+    constexpr int together = tiles_together<rows>;
     for (; first + together <= last; first += together)
-      product_rows<Read, together>(p, first);
+      product_rows<Read, rows, together>(p, first);
+    for (; first < last; ++first)
+      product_rows<Read, rows, 1>(p, first);
   });
-  for (; first < last; ++first)
-    product_rows<Read, 1>(p, first);
 }
 
 } // namespace
