@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 namespace paceline::gpu {
@@ -121,26 +122,23 @@ private:
   // The piece that was prepared at `begin`, and those that it has behind it. One that stood ready
   // begins when the one before it ends.
   void run_row(Step& step, Retirement& how, base::TimePoint begin) {
-    std::deque<Work> under_way;
-    const auto launch = [&] {
-      under_way.push_back(step.work());
-      executor_->launch(step, under_way.back());
-    };
-    launch();
-    while (!under_way.empty()) {
-      if (int(under_way.size()) < executor_->depth() && !closing_ &&
-          step.prepare_behind(options_.time->now())) {
-        launch();
-        continue;
+    Work work = step.work();
+    executor_->launch(step, work);
+    for (;;) {
+      std::optional<Work> behind;
+      if (executor_->queues() && !closing_ && step.prepare_behind(options_.time->now())) {
+        behind = step.work();
+        executor_->launch(step, *behind);
       }
       executor_->finish();
       how.end = options_.time->now();
       step.complete(how.end);
       how.busy += how.end - begin;
       if (options_.trace)
-        options_.trace->span(options_.name, step.name(), begin, how.end,
-                             trace_args(under_way.front()));
-      under_way.pop_front();
+        options_.trace->span(options_.name, step.name(), begin, how.end, trace_args(work));
+      if (!behind)
+        return;
+      work = *behind;
       begin = how.end;
     }
   }

@@ -18,8 +18,8 @@ public:
   virtual void enter() = 0;                        ///< Once, before anything else.
   virtual void begin_step(const Step& /*step*/) {} ///< Before all else of a step,
   virtual void end_step() {}                       ///< and when it has retired.
-  /// Pieces that may be at work at a time, or stand ready behind the one that is.
-  virtual int depth() const { return 1; }
+  /// Whether a piece may be launched while the one before it is at work.
+  virtual bool queues() const { return false; }
   /// Step::run on every rank. work: the piece's.
   virtual void launch(Step& step, const Work& work) = 0;
   /// Waits for the piece that was launched first; its results are there when this returns.

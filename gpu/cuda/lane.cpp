@@ -31,7 +31,7 @@ public:
   void begin_step(const Step& step) override { step_.emplace(step.name()); }
   void end_step() override { step_.reset(); }
 
-  int depth() const override { return int(operations_.size()); }
+  bool queues() const override { return true; }
 
   void launch(Step& step, const Work& work) override {
     if (context_->lost())
