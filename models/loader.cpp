@@ -14,7 +14,7 @@ namespace paceline::models {
 namespace {
 
 /// The part of a weight that one linear layer of the checkpoint holds.
-struct Part {
+struct LayerPart {
   std::string name; ///< Of the layer: its tensors are name.weight and name.bias.
   int rows;
   bool bias = false;
@@ -127,12 +127,12 @@ private:
     return b;
   }
 
-  std::shared_ptr<const gpu::Weight> pack(const std::vector<Part>& named, int cols) {
+  std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& named, int cols) {
     Converter convert(dtype_);
     std::vector<gpu::HostMatrix> parts;
     std::vector<std::vector<float>> biases;
     biases.reserve(named.size());
-    for (const Part& part : named) {
+    for (const LayerPart& part : named) {
       const auto matrix = keep(checkpoint_.matrix(part.name + ".weight", part.rows, cols));
       if (!matrix)
         return nullptr;
@@ -143,7 +143,7 @@ private:
       parts.back().bias = bias ? biases.emplace_back(*bias).data() : nullptr;
     }
     auto weight = keep(device_.pack(parts));
-    for (const Part& part : named)
+    for (const LayerPart& part : named)
       checkpoint_.release(part.name + ".weight");
     bytes_ += weight ? (*weight)->bytes() : 0;
     return weight.value_or(nullptr);

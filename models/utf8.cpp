@@ -27,13 +27,13 @@ Lead lead_of(unsigned char byte) {
   return {4, byte == 0xF0 ? 0x90u : 0x80u, byte == 0xF4 ? 0x8Fu : 0xBFu};
 }
 
-struct Part {
+struct Start {
   std::size_t bytes = 0; ///< Of a character, or of the longest start of one that stands here.
   bool whole = false;
   bool may_grow = false; ///< The text ends before it is decided.
 };
 
-Part first_part(std::string_view text) {
+Start first_part(std::string_view text) {
   const Lead lead = lead_of(static_cast<unsigned char>(text[0]));
   if (lead.length == 0)
     return {1, false, false};
@@ -50,7 +50,7 @@ Part first_part(std::string_view text) {
 /// Appends what is decided of `text` to `out`; returns what is not.
 std::string_view convert(std::string_view text, std::string& out) {
   while (!text.empty()) {
-    const Part part = first_part(text);
+    const Start part = first_part(text);
     if (part.may_grow)
       return text;
     out += part.whole ? text.substr(0, part.bytes) : replacement;

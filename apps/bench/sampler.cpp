@@ -9,7 +9,7 @@ namespace paceline::apps {
 namespace {
 
 constexpr int vocabularies[] = {32'768, 151'936, 262'144};
-constexpr int repetitions = 9;
+constexpr int sampler_repetitions = 9;
 constexpr int history_tokens = 512;
 
 struct NamedRule {
@@ -95,7 +95,7 @@ public:
   }
 
   Result<double> seconds_per_row(gpu::Lane& lane) {
-    return time_on(lane, repetitions,
+    return time_on(lane, sampler_repetitions,
                    [&](gpu::Operations& ops) {
                      ops.verify({&verify_, 1});
                    })

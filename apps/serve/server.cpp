@@ -2,13 +2,12 @@
 
 #include "apps/serve/connection.hpp"
 #include "apps/serve/tls.hpp"
+#include "apps/serve/transport.hpp"
 #include "apps/serve/wire_connection.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {
@@ -17,8 +16,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
-
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 std::string name_of(const tcp::endpoint& endpoint) {
   const bool six = endpoint.address().is_v6();

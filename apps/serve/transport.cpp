@@ -2,16 +2,12 @@
 
 #include "apps/limits.hpp"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
-
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 template <int Name>
 using TcpOption = asio::detail::socket_option::integer<IPPROTO_TCP, Name>;

@@ -2,17 +2,22 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/system/error_code.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
 
 namespace paceline::apps::serve {
+
+/// For co_await: an operation ends with its error code first, and throws nothing.
+inline constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 /// An AsyncReadStream and AsyncWriteStream, as Asio and Beast want them.
 class Transport {

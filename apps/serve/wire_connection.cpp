@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {
@@ -16,7 +14,6 @@ namespace asio = boost::asio;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 16384;
 
 Error protocol_error(std::string what) {

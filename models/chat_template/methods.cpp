@@ -183,12 +183,12 @@ Value cycle(Interpreter&, const Value& self, Arguments& arguments) {
   return values[self.loop()->index % values.size()];
 }
 
-struct Named {
+struct NamedMethod {
   std::string_view name;
   Method call; ///< Null: Python has it, but templates may not or hardly use it.
 };
 
-constexpr Named text_methods[] = {
+constexpr NamedMethod text_methods[] = {
     {"strip", stripped<Side::both>},
     {"lstrip", stripped<Side::left>},
     {"rstrip", stripped<Side::right>},
@@ -237,12 +237,12 @@ constexpr Named text_methods[] = {
     {"translate", nullptr},
     {"zfill", nullptr},
 };
-constexpr Named list_methods[] = {
+constexpr NamedMethod list_methods[] = {
     {"count", counted},  {"index", index},     {"append", nullptr}, {"clear", nullptr},
     {"copy", nullptr},   {"extend", nullptr},  {"insert", nullptr}, {"pop", nullptr},
     {"remove", nullptr}, {"reverse", nullptr}, {"sort", nullptr},
 };
-constexpr Named dict_methods[] = {
+constexpr NamedMethod dict_methods[] = {
     {"get", get},
     {"items", members<true, true>},
     {"keys", members<true, false>},
@@ -255,16 +255,16 @@ constexpr Named dict_methods[] = {
     {"setdefault", nullptr},
     {"update", nullptr},
 };
-constexpr Named loop_methods[] = {{"cycle", cycle}};
+constexpr NamedMethod loop_methods[] = {{"cycle", cycle}};
 
 template <std::size_t n>
-const Named* in(const Named (&methods)[n], std::string_view name) {
+const NamedMethod* in(const NamedMethod (&methods)[n], std::string_view name) {
   const auto* end = methods + n;
-  const auto* at = std::find_if(methods, end, [&](const Named& m) { return m.name == name; });
+  const auto* at = std::find_if(methods, end, [&](const NamedMethod& m) { return m.name == name; });
   return at == end ? nullptr : at;
 }
 
-const Named* find_method(const Value& self, std::string_view name) {
+const NamedMethod* find_method(const Value& self, std::string_view name) {
   if (self.text())
     return in(text_methods, name);
   if (self.list())
@@ -282,7 +282,7 @@ bool is_method(const Value& self, std::string_view name) {
 
 Value call_method(Interpreter& at, const Value& self, const std::string& name,
                   Arguments& arguments) {
-  const Named* method = find_method(self, name);
+  const NamedMethod* method = find_method(self, name);
   if (!method || !method->call)
     unsupported(fmt::format("the method '{}' of a value of type {}", name, type_name(self)));
   if (self.text())

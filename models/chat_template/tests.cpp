@@ -44,11 +44,11 @@ bool within(const Value& a, const Value& b, Budget& budget) {
   return contains(b, a, budget);
 }
 
-struct Named {
+struct NamedTest {
   std::string_view name;
   Test holds;
 };
-constexpr Named tests[] = {
+constexpr NamedTest tests[] = {
     {"defined", [](Interpreter&, const Value& v, Arguments&) { return !v.undefined(); }},
     {"undefined", [](Interpreter&, const Value& v, Arguments&) { return v.undefined(); }},
     {"none", [](Interpreter&, const Value& v, Arguments&) { return v.none(); }},
@@ -93,7 +93,7 @@ constexpr Named tests[] = {
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,
                 Arguments& arguments) {
   const auto* test = std::find_if(std::begin(tests), std::end(tests),
-                                  [&](const Named& t) { return t.name == name; });
+                                  [&](const NamedTest& t) { return t.name == name; });
   if (test == std::end(tests))
     unsupported(fmt::format("the test '{}'", name));
   at.budget().spend();

@@ -1,6 +1,7 @@
 // paceline/asio.hpp: every kind of completion token, executors, cancellation.
 #include "paceline/asio.hpp"
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -50,16 +51,9 @@ struct World {
   AsyncEngine service{io.get_executor(), engine};
 };
 
-Request prompt(int tokens) {
-  Request request;
-  request.prompt_tokens = {1, 2, 3};
-  request.max_tokens = tokens;
-  return request;
-}
-
 /// At 10 ms a token it would take most of a minute.
 Request endless() {
-  return prompt(4000);
+  return of_tokens(4000);
 }
 constexpr const char* slow = "sim:10ms";
 
@@ -81,23 +75,23 @@ asio::awaitable<Answer> ask_async(AsyncEngine& service, Request request) {
 TEST_CASE(
     "coroutines, callbacks, futures, deferred and as_tuple give what the engine itself gives") {
   World world;
-  const auto expected = ask(world.engine, prompt(30)).tokens;
-  CHECK(world.run(ask_async(world.service, prompt(30))).tokens == expected);
+  const auto expected = ask(world.engine, of_tokens(30)).tokens;
+  CHECK(world.run(ask_async(world.service, of_tokens(30))).tokens == expected);
 
   std::vector<TokenId> called;
-  world.service.async_complete(prompt(30),
+  world.service.async_complete(of_tokens(30),
                                [&](Result<Completion> answer) { called = answer.value().tokens; });
   world.io.restart();
   world.io.run();
   CHECK(called == expected);
 
-  auto future = world.service.async_complete(prompt(30), asio::use_future);
+  auto future = world.service.async_complete(of_tokens(30), asio::use_future);
   world.io.restart();
   world.io.run();
   CHECK(future.get().value().tokens == expected);
 
   const auto composed = [](AsyncEngine& service) -> asio::awaitable<std::vector<TokenId>> {
-    auto operation = service.async_complete(prompt(30), asio::deferred);
+    auto operation = service.async_complete(of_tokens(30), asio::deferred);
     auto [answer] = co_await std::move(operation)(asio::as_tuple(use_awaitable));
     co_return answer.value().tokens;
   };
@@ -106,7 +100,7 @@ TEST_CASE(
 
 TEST_CASE("what is refused is a value that says how to mend it") {
   World world;
-  Request bad = prompt(3);
+  Request bad = of_tokens(3);
   bad.sampling.top_p = 7.0f;
   auto submitted = world.service.async_submit(bad, asio::use_future);
   auto completed = world.service.async_complete(bad, asio::use_future);
@@ -129,7 +123,7 @@ TEST_CASE("handlers run on their own executors, and never on a thread of the eng
   auto handled = std::make_shared<std::promise<int>>();
   AsyncEngine service(pool.get_executor(), world.engine);
   // No executor: the object's own.
-  service.async_submit(prompt(50), [&, handled](Result<AsyncStream> submitted) {
+  service.async_submit(of_tokens(50), [&, handled](Result<AsyncStream> submitted) {
     CHECK(std::this_thread::get_id() == pool_thread);
     auto stream = std::make_shared<AsyncStream>(std::move(submitted.value()));
     const auto next = [&, handled, stream](auto& self, int events) -> void {
@@ -202,7 +196,7 @@ TEST_CASE("a race against a timer ends the request") {
 TEST_CASE("an end is told before what stands in front of it is read, and to who asks late, too") {
   World world;
   world.run([](AsyncEngine& service) -> asio::awaitable<bool> {
-    auto stream = co_await service.async_submit(prompt(30), use_awaitable);
+    auto stream = co_await service.async_submit(of_tokens(30), use_awaitable);
     for (int i = 0; i < 2; ++i) {
       asio::steady_timer told(service.get_executor(), asio::steady_timer::time_point::max());
       stream->on_end([&told] { told.cancel(); });
@@ -243,5 +237,5 @@ TEST_CASE("a shutdown leaves the executor free, and completes when all has ended
   });
   world.io.run();
   CHECK(order == std::vector<std::string>{"free", "answer", "down"});
-  CHECK(!world.engine.submit(prompt(1)));
+  CHECK(!world.engine.submit(of_tokens(1)));
 }

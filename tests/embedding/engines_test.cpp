@@ -1,5 +1,6 @@
 // Engines as guests: several in one process, and closed while others submit.
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
 
 #include <array>
 #include <atomic>
@@ -23,13 +24,6 @@ EngineOptions small(const std::string& target) {
   return options;
 }
 
-Request prompt(int tokens) {
-  Request request;
-  request.prompt_tokens = {1, 2, 3};
-  request.max_tokens = tokens;
-  return request;
-}
-
 } // namespace
 
 TEST_CASE("several engines live in one process, each with its own models, and go in any order") {
@@ -38,19 +32,19 @@ TEST_CASE("several engines live in one process, each with its own models, and go
   auto a = std::make_unique<Engine>(open_engine(small(first.target())));
   auto b = std::make_unique<Engine>(open_engine(small(second.target())));
   auto c = std::make_unique<Engine>(open_engine(small(first.target())));
-  const auto of_a = ask(*a, prompt(40)).tokens;
-  CHECK(ask(*b, prompt(40)).tokens != of_a);
+  const auto of_a = ask(*a, of_tokens(40)).tokens;
+  CHECK(ask(*b, of_tokens(40)).tokens != of_a);
   a.reset();
-  CHECK(ask(*c, prompt(40)).tokens == of_a);
-  CHECK(ask(*b, prompt(40)).tokens.size() == 40);
+  CHECK(ask(*c, of_tokens(40)).tokens == of_a);
+  CHECK(ask(*b, of_tokens(40)).tokens.size() == 40);
 }
 
 TEST_CASE("an engine may be opened, used and closed by different threads") {
   std::optional<Engine> engine;
   std::thread([&] { engine.emplace(open_engine(small(ScriptedPair().target()))); }).join();
-  CHECK(ask(*engine, prompt(5)).tokens.size() == 5);
+  CHECK(ask(*engine, of_tokens(5)).tokens.size() == 5);
   std::thread([&] { engine->shutdown(); }).join();
-  CHECK(!engine->submit(prompt(5)));
+  CHECK(!engine->submit(of_tokens(5)));
 }
 
 TEST_CASE("an engine touches no signal") {
@@ -87,7 +81,7 @@ TEST_CASE("a shutdown while threads submit ends every request, and refuses the r
   for (int i = 0; i < 4; ++i)
     clients.emplace_back([&] {
       for (;;) {
-        auto stream = engine.submit(prompt(5));
+        auto stream = engine.submit(of_tokens(5));
         if (!stream)
           return; // refused: the engine is going
         int ends = 0;
@@ -102,5 +96,5 @@ TEST_CASE("a shutdown while threads submit ends every request, and refuses the r
   engine.shutdown(std::chrono::seconds(5));
   for (std::thread& client : clients)
     client.join();
-  CHECK(!engine.submit(prompt(1)));
+  CHECK(!engine.submit(of_tokens(1)));
 }

@@ -11,11 +11,11 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr const char* prompt = "def fibonacci(n):";
+constexpr const char* function_head = "def fibonacci(n):";
 
 Request request_of(int tokens, std::uint64_t seed, int choice = 0) {
   Request request;
-  request.prompt = prompt;
+  request.prompt = function_head;
   request.max_tokens = tokens;
   request.sampling.seed = seed;
   request.sampling.choice = choice;
@@ -23,7 +23,7 @@ Request request_of(int tokens, std::uint64_t seed, int choice = 0) {
 }
 
 json::object body_of(int tokens, std::uint64_t seed) {
-  return {{"prompt", prompt}, {"max_tokens", tokens}, {"seed", seed}};
+  return {{"prompt", function_head}, {"max_tokens", tokens}, {"seed", seed}};
 }
 
 struct Streamed {
@@ -182,7 +182,7 @@ TEST_CASE("log-probabilities of output and prompt are the library's, as harnesse
   body["logprobs"] = 2;
   body["echo"] = true;
   const json::object reply = server.post("/v1/completions", body);
-  CHECK(text_of(reply).starts_with(prompt));
+  CHECK(text_of(reply).starts_with(function_head));
   const auto& scores = reply.at("choices").at(0).at("logprobs").as_object();
   const auto& values = scores.at("token_logprobs").as_array();
   const auto& tokens = scores.at("tokens").as_array();
@@ -215,9 +215,9 @@ TEST_CASE("log-probabilities of output and prompt are the library's, as harnesse
   // A prompt is scored without anything being generated.
   body["max_tokens"] = 0;
   const json::object scored = server.post("/v1/completions", body);
-  CHECK(text_of(scored) == prompt);
+  CHECK(text_of(scored) == function_head);
   CHECK(scored.at("choices").at(0).at("logprobs").at("token_logprobs").as_array().size() ==
-        server.engine().tokenize(prompt).size());
+        server.engine().tokenize(function_head).size());
 }
 
 TEST_CASE("a chat's log-probabilities have bytes and the likeliest others") {

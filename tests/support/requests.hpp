@@ -1,4 +1,4 @@
-// Requests whose answers repeat, token for token, whatever happens while they are made.
+// Requests that several tests make.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -10,7 +10,16 @@
 
 namespace paceline::testing {
 
-/// Greedy without a seed; with one, `coupled` with temperature, top-p and penalties.
+/// Of a scripted model, which has no text of its own.
+inline Request of_tokens(int max_tokens) {
+  Request request;
+  request.prompt_tokens = {1, 2, 3};
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+/// Its answer repeats, token for token, whatever happens meanwhile: greedy without a seed; with
+/// one, `coupled` with temperature, top-p and penalties.
 inline Request repeatable(std::string prompt, int max_tokens,
                           std::optional<std::uint64_t> seed = std::nullopt) {
   Request request;
