@@ -43,10 +43,12 @@ private:
   std::shared_ptr<gpu::Lane> lane_; // null once closed
 };
 
-DraftModel::DraftModel(Handle::pointer self, DraftModelParts parts) : parts_(std::move(parts)) {
+DraftModel::DraftModel(Handle::pointer self, DraftModelParts parts,
+                       std::shared_ptr<gpu::Device> target)
+    : parts_(std::move(parts)) {
   auto board = std::make_shared<DraftBoard>(
       [me = caf::actor_cast<caf::actor_addr>(self)] { messages::fail(me); });
-  auto step = parts_.make_step(board);
+  auto step = parts_.make_step(board, std::move(target));
   auto lane = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
   desk_ = std::make_shared<Desk>(std::move(step), std::move(board), std::move(lane));
 }

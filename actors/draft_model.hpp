@@ -15,7 +15,10 @@ namespace paceline::actors {
 struct DraftModelParts {
   std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
   /// What drafts: a DraftStep (a model) or a HostDraftStep (a caller's Drafter), on this board.
-  std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<DraftBoard>)> make_step;
+  /// Its q rows go to `reader`, the target's device.
+  std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<DraftBoard>,
+                                           std::shared_ptr<gpu::Device> reader)>
+      make_step;
   std::shared_ptr<LaneReaper> reaper;
   std::shared_ptr<Telemetry> telemetry;
 };
@@ -30,7 +33,7 @@ public:
 
   /// Throws std::runtime_error when the device gives no lane or no memory (the supervisor sees an
   /// actor that did not start).
-  DraftModel(Handle::pointer self, DraftModelParts parts);
+  DraftModel(Handle::pointer self, DraftModelParts parts, std::shared_ptr<gpu::Device> target);
   ~DraftModel();
   Handle::behavior_type make_behavior();
 

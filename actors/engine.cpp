@@ -218,7 +218,8 @@ std::vector<std::string> Engine::chat_stops() const {
   return chat ? chat->stops() : std::vector<std::string>();
 }
 ModelInfo Engine::target() const {
-  return impl_->opened.target;
+  const Opened& opened = impl_->opened;
+  return opened.parts.telemetry->target_moved ? *opened.reserve : opened.target;
 }
 std::optional<ModelInfo> Engine::draft() const {
   return impl_->opened.draft;
@@ -227,7 +228,9 @@ Metrics Engine::metrics() const {
   const actors::EngineParts& parts = impl_->opened.parts;
   Metrics metrics = parts.telemetry->snapshot();
   // Steps that retire give pages back without a word to the cache manager.
-  std::size_t out = parts.target_pool->ledger().out;
+  std::size_t out = parts.target.pool->ledger().out;
+  if (parts.reserve)
+    out += parts.reserve->pool->ledger().out;
   if (parts.draft_pool)
     out += parts.draft_pool->ledger().out;
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;

@@ -128,10 +128,13 @@ int fork_rows_of(const EngineOptions& o) {
   return forks && ahead ? o.fork_rows : 0;
 }
 
-/// Makes both pools out of one budget.
-Result<void> make_pools(EngineParts& parts, const EngineOptions& o, const Loaded& target,
-                        const std::optional<Loaded>& draft, int max_model_len) {
-  const auto shape_of = [&](const Loaded& loaded) { return loaded.model->kv_shape(o.page_tokens); };
+/// Pages of both pools out of one budget.
+Result<messages::PerPool<std::size_t>> pages_for(const EngineOptions& o, const Loaded& target,
+                                                 const std::optional<Loaded>& draft,
+                                                 int max_model_len) {
+  const auto bytes_of = [&](const Loaded& loaded) {
+    return loaded.model->kv_shape(o.page_tokens).page_bytes();
+  };
   KvDemand demand;
   demand.memory = o.kv_memory_bytes;
   demand.available = target.device->memory().available;
@@ -139,23 +142,15 @@ Result<void> make_pools(EngineParts& parts, const EngineOptions& o, const Loaded
   demand.max_num_seqs = o.max_num_seqs;
   demand.prefill_chunk = o.prefill_chunk;
   demand.page_tokens = o.page_tokens;
-  demand.page_bytes = {shape_of(target).page_bytes(), draft ? shape_of(*draft).page_bytes() : 0};
+  demand.page_bytes = {bytes_of(target), draft ? bytes_of(*draft) : 0};
   demand.attention_window = target.model->window();
   demand.fork_pages = std::size_t(fork_rows_of(o)) * std::size_t(limits::pages_per_fork_row);
-  const auto pages = kv_budget(demand);
-  if (!pages)
-    return tl::unexpected(pages.error());
-  auto made = gpu::KvPool::create(*target.device, shape_of(target), pages->target);
-  if (!made)
-    return tl::unexpected(made.error());
-  parts.target_pool = *made;
-  if (!draft)
-    return {};
-  made = gpu::KvPool::create(*draft->device, shape_of(*draft), pages->draft);
-  if (!made)
-    return tl::unexpected(made.error());
-  parts.draft_pool = *made;
-  return {};
+  return kv_budget(demand);
+}
+
+Result<std::shared_ptr<gpu::KvPool>> make_pool(const EngineOptions& o, const Loaded& loaded,
+                                               std::size_t pages) {
+  return gpu::KvPool::create(*loaded.device, loaded.model->kv_shape(o.page_tokens), pages);
 }
 
 int context_of(const EngineOptions& o, const Loaded& target) {
@@ -192,6 +187,16 @@ int logit_rows_of(const EngineOptions& o, const Loaded& target) {
   return std::clamp(int(memory / row), o.max_num_seqs, most);
 }
 
+/// The target on `device`, ready for how prompts are to be read.
+Result<Loaded> load_target(const EngineOptions& o, const std::string& device, const Time& time,
+                           const TraceRef& trace) {
+  auto target = load(o.target, "target", device, o.threads, o, time, trace);
+  if (target && o.prefill == Prefill::fast)
+    if (auto ready = target->model->prepare_fast_prefill(o.prefill_chunk); !ready)
+      return tl::unexpected(ready.error());
+  return target;
+}
+
 /// The draft, unless there is none.
 Result<std::optional<Loaded>> load_draft(const EngineOptions& o, const Loaded& target,
                                          const Time& time, const TraceRef& trace) {
@@ -220,15 +225,23 @@ SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
   return parts;
 }
 
-DraftModelParts draft_parts(const Loaded& draft, const EngineOptions& o, const EngineParts& parts) {
-  const DraftStep::Parts drafting{
-      draft.model,    draft.device,    parts.draft_pool, parts.sampler.vocabulary,
-      o.max_num_seqs, fork_rows_of(o), parts.telemetry,  parts.target.device};
-  return {draft.device,
-          [drafting](std::shared_ptr<DraftBoard> board) {
-            return std::make_shared<DraftStep>(drafting, std::move(board));
-          },
-          parts.target.reaper, parts.telemetry};
+/// What drafts by `drafting`, for whichever device the target is on.
+template <class Step>
+DraftModelParts draft_parts(const typename Step::Parts& drafting, const EngineParts& parts) {
+  const auto make_step = [drafting](std::shared_ptr<DraftBoard> board,
+                                    std::shared_ptr<gpu::Device> reader) {
+    auto all = drafting;
+    all.reader = std::move(reader);
+    return std::make_shared<Step>(std::move(all), std::move(board));
+  };
+  return {drafting.device, make_step, parts.target.reaper, parts.telemetry};
+}
+
+DraftModelParts model_parts(const Loaded& draft, const EngineOptions& o, const EngineParts& parts) {
+  return draft_parts<DraftStep>({draft.model, draft.device, parts.draft_pool,
+                                 parts.sampler.vocabulary, o.max_num_seqs, fork_rows_of(o),
+                                 parts.telemetry},
+                                parts);
 }
 
 Result<DraftModelParts> drafter_parts(const EngineOptions& o, const EngineParts& parts,
@@ -240,17 +253,39 @@ Result<DraftModelParts> drafter_parts(const EngineOptions& o, const EngineParts&
   if (!(*host)->on_host())
     return fail(ErrorCode::invalid_argument, "a caller's drafter cannot run on " + name,
                 "leave the draft's device out, or give cpu");
-  const HostDraftStep::Parts drafting{o.drafter,
-                                      *host,
-                                      parts.sampler.vocabulary,
-                                      parts.telemetry,
-                                      std::make_shared<std::mutex>(),
-                                      parts.target.device};
-  return DraftModelParts{*host,
-                         [drafting](std::shared_ptr<DraftBoard> board) {
-                           return std::make_shared<HostDraftStep>(drafting, std::move(board));
-                         },
-                         parts.target.reaper, parts.telemetry};
+  return draft_parts<HostDraftStep>(
+      {o.drafter, *host, parts.sampler.vocabulary, parts.telemetry, std::make_shared<std::mutex>()},
+      parts);
+}
+
+/// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
+/// than the first one's.
+Result<void> prepare_reserve(Opened& opened, const EngineOptions& o,
+                             const std::optional<Loaded>& draft, const Time& time,
+                             const TraceRef& trace) {
+  const TargetModelParts& first = opened.parts.target;
+  auto loaded = load_target(o, o.reserve_device, time, trace);
+  if (!loaded)
+    return tl::unexpected(loaded.error());
+  if (loaded->device->name() == first.device->name())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("--reserve-device is {}, where the target is", first.device->name()),
+                "give another device, such as cpu, or leave it out");
+  const auto pages = pages_for(o, *loaded, draft, opened.max_model_len);
+  if (!pages)
+    return tl::unexpected(pages.error());
+  auto pool = make_pool(o, *loaded, std::min(pages->target, first.pool->ledger().total));
+  if (!pool)
+    return tl::unexpected(pool.error());
+  TargetModelParts parts = first;
+  parts.model = loaded->model;
+  parts.device = loaded->device;
+  parts.pool = *pool;
+  opened.parts.reserve = std::move(parts);
+  opened.parts.scheduler.has_reserve = true;
+  opened.reserve = info_of(*loaded, o.target);
+  opened.reserve->prefill = o.prefill;
+  return {};
 }
 
 /// What a checkpoint's folder says of how it is used.
@@ -274,15 +309,12 @@ Result<void> load_manners(Opened& opened, const std::string& name) {
 Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceRef& trace) {
   if (auto checked = check(o); !checked)
     return tl::unexpected(checked.error());
-  auto target = load(o.target, "target", o.device, o.threads, o, time, trace);
+  auto target = load_target(o, o.device, time, trace);
   if (!target)
     return tl::unexpected(target.error());
   if (o.page_tokens % 2 != 0 && !models::is_scripted(o.target)) // keys of bf16 go in pairs
     return fail(ErrorCode::invalid_argument, fmt::format("page_tokens is {}", o.page_tokens),
                 "give an even number");
-  if (o.prefill == Prefill::fast)
-    if (auto ready = target->model->prepare_fast_prefill(o.prefill_chunk); !ready)
-      return tl::unexpected(ready.error());
   auto draft = load_draft(o, *target, time, trace);
   if (!draft)
     return tl::unexpected(draft.error());
@@ -299,21 +331,29 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   parts.telemetry = std::make_shared<Telemetry>();
   parts.telemetry->trace = trace;
   parts.telemetry->time = time;
-  if (auto made = make_pools(parts, o, *target, *draft, opened.max_model_len); !made)
-    return tl::unexpected(made.error());
+  const auto pages = pages_for(o, *target, *draft, opened.max_model_len);
+  if (!pages)
+    return tl::unexpected(pages.error());
+  auto pool = make_pool(o, *target, pages->target);
+  if (!pool)
+    return tl::unexpected(pool.error());
   parts.faults = o.faults;
   parts.facade = {target->tokenizer, o.max_waiting + o.max_num_seqs, parts.telemetry, 0};
   parts.scheduler = scheduler_parts(o, *target, *draft);
   parts.scheduler.telemetry = parts.telemetry;
   const int logit_rows = parts.scheduler.logit_rows;
-  parts.target = {target->model, target->device, parts.target_pool, o.prefill_chunk + logit_rows,
+  parts.target = {target->model, target->device, *pool,          o.prefill_chunk + logit_rows,
                   logit_rows,    opened.reaper,  parts.telemetry};
   parts.sampler.vocabulary = std::min(target->tokenizer->vocabulary(), target->model->vocabulary());
   parts.sampler.telemetry = parts.telemetry;
   if (*draft) {
     opened.draft = info_of(**draft, o.draft);
     parts.facade.draft_context = opened.draft->max_model_len;
-    parts.draft = draft_parts(**draft, o, parts);
+    auto drafts = make_pool(o, **draft, pages->draft);
+    if (!drafts)
+      return tl::unexpected(drafts.error());
+    parts.draft_pool = *drafts;
+    parts.draft = model_parts(**draft, o, parts);
   } else if (o.drafter) {
     auto drafter = drafter_parts(o, parts, time, trace);
     if (!drafter)
@@ -321,6 +361,9 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
     parts.draft = std::move(*drafter);
     parts.sampler.check_draws_every = 0; // a caller's draws cannot be repeated
   }
+  if (!o.reserve_device.empty())
+    if (auto ready = prepare_reserve(opened, o, *draft, time, trace); !ready)
+      return tl::unexpected(ready.error());
   return opened;
 }
 

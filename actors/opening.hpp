@@ -21,6 +21,7 @@ struct Opened {
   /// Or why there is none: who does not chat need not care.
   Result<models::ChatTemplate> chat = models::ChatTemplate::plain("");
   ModelInfo target;
+  std::optional<ModelInfo> reserve; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
   int max_model_len = 0;
 };

@@ -251,7 +251,7 @@ void Scheduler::evict(Sequence& s, bool target_pages_right) {
 
 void Scheduler::rebuild(Sequence& s, const Error* why) {
   add(parts_.telemetry->rebuilds, 1);
-  if (++s.rebuilds > parts_.faults.rebuilds_max) {
+  if (++s.rebuilds > parts_.faults.rebuilds_max && !move_target(why)) {
     Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
                 "see the engine's log for the actor that keeps failing"};
     if (why) {
@@ -262,6 +262,16 @@ void Scheduler::rebuild(Sequence& s, const Error* why) {
     return;
   }
   evict(s, false);
+}
+
+/// Where it can: nothing is sent to the target that fails meanwhile, and whoever takes over from
+/// this actor begins with fresh counts. A step that lacks memory is the request's own affair.
+bool Scheduler::move_target(const Error* why) {
+  if (!parts_.has_reserve || (why && why->code == ErrorCode::out_of_memory))
+    return false;
+  wiring_.target = nullptr;
+  tell(self_, wiring_.supervisor, MoveTarget{});
+  return true;
 }
 
 void Scheduler::end(SequenceId id) {

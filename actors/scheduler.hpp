@@ -27,6 +27,7 @@ struct SchedulerParts {
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
   std::shared_ptr<Telemetry> telemetry;
   FaultOptions faults;
+  bool has_reserve = false; ///< The target can go on elsewhere.
 };
 
 /// One batch is under way at a time. When its verdicts come, the next one is sent from the same
@@ -61,6 +62,7 @@ private:
   void preempt_for(Sequence& needy);
   void evict(Sequence& s, bool target_pages_right);
   void rebuild(Sequence& s, const Error* why = nullptr);
+  bool move_target(const Error* why);
   void end(messages::SequenceId id);
   void give_up(messages::SequenceId id, Error why);
   void rewire(const messages::Wiring& wiring);

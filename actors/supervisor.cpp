@@ -1,6 +1,7 @@
 #include "actors/supervisor.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace paceline::actors {
 
@@ -29,6 +30,7 @@ SupervisorActor::behavior_type Supervisor::make_behavior() {
   return {
       [this](const Ping&) { return wiring_; },
       [this](const LeaveDraftOut&) { leave_draft_out(); },
+      [this](const MoveTarget&) { move_target(); },
       [this](const Wake&) { restart_due(); },
   };
 }
@@ -50,13 +52,13 @@ void Supervisor::start(Child child) {
     break;
   case draft:
     if (parts_.draft)
-      wiring_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft));
+      wiring_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
     break;
   case target: wiring_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
   case sampler: wiring_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
   case kv_cache:
     wiring_.kv_cache =
-        watch(child, spawn<KvCache>(*self_, parts_.target_pool, parts_.draft_pool,
+        watch(child, spawn<KvCache>(*self_, parts_.target.pool, parts_.draft_pool,
                                     parts_.scheduler.attention_window, parts_.telemetry));
     break;
   case children: break;
@@ -84,8 +86,11 @@ void Supervisor::went_down(const caf::down_msg& down) {
     at->restarts = 0;
     at->pause = {};
   }
-  const bool keeps_failing = ++at->restarts > parts_.faults.restarts_max;
-  if (child == facade || (keeps_failing && child != draft)) {
+  const bool told_to = std::exchange(at->leaving, false);
+  const bool keeps_failing = !told_to && ++at->restarts > parts_.faults.restarts_max;
+  if (keeps_failing && child == target && parts_.reserve) {
+    move_target();
+  } else if (child == facade || (keeps_failing && child != draft)) {
     self_->quit(caf::exit_reason::user_shutdown);
     return;
   }
@@ -110,7 +115,35 @@ void Supervisor::leave_draft_out() {
     caf::anon_send_exit(wiring_.draft, caf::exit_reason::user_shutdown);
 }
 
+/// Pages, and the rows that the draft writes for the verification, belong to a device: whoever has
+/// to do with either ends, and all are down before the first of them begins on the other. A draft
+/// whose own device failed as well is left out in its turn.
+void Supervisor::move_target() {
+  if (!parts_.reserve)
+    return;
+  std::fprintf(stderr, "paceline: %s keeps failing: the target goes on on %s\n",
+               parts_.target.device->name().c_str(), parts_.reserve->device->name().c_str());
+  parts_.target = *std::exchange(parts_.reserve, std::nullopt);
+  parts_.scheduler.has_reserve = false;
+  parts_.telemetry->target_moved = true;
+  dismiss(scheduler, caf::actor_cast<caf::actor>(wiring_.scheduler));
+  dismiss(draft, caf::actor_cast<caf::actor>(wiring_.draft));
+  dismiss(target, caf::actor_cast<caf::actor>(wiring_.target));
+  dismiss(kv_cache, caf::actor_cast<caf::actor>(wiring_.kv_cache));
+}
+
+void Supervisor::dismiss(Child child, const caf::actor& actor) {
+  Care& care = care_[child];
+  care.restarts = 0;
+  care.pause = {};
+  care.leaving = bool(care.address);
+  if (care.leaving)
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+}
+
 void Supervisor::restart_due() {
+  if (std::ranges::any_of(care_, &Care::leaving))
+    return; // the last one's own alarm is still to come
   bool any = false;
   for (int child = 0; child < children; ++child) {
     Care& care = care_[std::size_t(child)];

@@ -20,7 +20,7 @@ struct EngineParts {
   SchedulerParts scheduler;
   TargetModelParts target;
   SamplerParts sampler;
-  std::shared_ptr<gpu::KvPool> target_pool;
+  std::optional<TargetModelParts> reserve; ///< On another device: the target when it moves.
   std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
   std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
   std::shared_ptr<Telemetry> telemetry;
@@ -29,8 +29,9 @@ struct EngineParts {
 
 /// A child that went down is started again after a pause that doubles; everybody is told the new
 /// handles. Its count and its pause begin anew once it has run for a while. A draft that keeps
-/// failing, or lied, is left out. Any other child that keeps failing, or the facade going down,
-/// ends the engine: the facade answers every request that is open.
+/// failing, or lied, is left out. A target that keeps failing moves to its reserve, if it has one.
+/// Any other child that keeps failing, or the facade going down, ends the engine: the facade
+/// answers every request that is open.
 class Supervisor {
 public:
   using Handle = messages::SupervisorActor;
@@ -48,12 +49,15 @@ private:
     int restarts = 0; ///< Since it last ran for long.
     base::Duration pause{};
     std::optional<base::TimePoint> due; ///< Down; to be started then.
+    bool leaving = false; ///< Was told to go; until all such are down nobody is started.
   };
 
   void start(Child child);
   void went_down(const caf::down_msg& down);
   void restart_due();
   void leave_draft_out();
+  void move_target();
+  void dismiss(Child child, const caf::actor& actor);
   void announce();
   template <class Actor>
   Actor watch(Child child, Actor actor);

@@ -82,6 +82,7 @@ Metrics Telemetry::snapshot() const {
   m.rebuilds = rebuilds;
   m.stalls = stalls;
   m.draft_left_out = draft_left_out;
+  m.target_moved = target_moved;
   m.messages = messages;
   m.decode_round_seconds = double(decode_round_ns) * 1e-9;
   m.decode_lane_seconds = double(decode_lane_ns) * 1e-9;

@@ -135,6 +135,9 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.add_option("--device", engine.device, "cpu, cpu:0-3, cuda:0 or sim:PROFILE")
       ->capture_default_str()
       ->type_name("DEVICE");
+  app.add_option("--reserve-device", engine.reserve_device,
+                 "Holds the target's weights, too, and goes on when --device keeps failing")
+      ->type_name("DEVICE");
   app.add_option("-t,--threads", engine.threads, "Threads of the target; 0: the physical cores")
       ->capture_default_str()
       ->check(whole_number(0, gpu::limits::lane_threads_max))
@@ -219,7 +222,8 @@ CLI::Option* add_json_option(CLI::App& app, bool& json) {
 
 bool simulated(const EngineOptions& engine) {
   const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
-  return is_sim(engine.device) && (engine.draft_device.empty() || is_sim(engine.draft_device));
+  const auto may_be = [&](const std::string& device) { return device.empty() || is_sim(device); };
+  return is_sim(engine.device) && may_be(engine.draft_device) && may_be(engine.reserve_device);
 }
 
 } // namespace paceline::apps

@@ -18,7 +18,7 @@ struct PromptSource {
   std::optional<std::string> file;
 };
 
-/// -m, --device, -t, --dtype, -c, --kv-memory
+/// -m, --device, --reserve-device, -t, --dtype, -c, --kv-memory
 void add_model_options(CLI::App& app, EngineOptions& engine);
 /// -d, --draft-device, --max-num-seqs, --prefill, --prefill-chunk, --speculation, --window,
 /// --lookahead, --verify

@@ -96,12 +96,17 @@ using KvCacheActor = Interface<
 /// The draft was caught lying, and is not to be used again.
 struct LeaveDraftOut {};
 
+/// The target's steps keep failing: it goes on where it has a reserve.
+struct MoveTarget {};
+
 /// Starts all others, watches them, and starts them again.
 using SupervisorActor = Interface<
     /// The handles now; answered once everything runs.
     caf::result<Wiring>(Ping),
     /// Ends the draft for good.
     caf::result<void>(LeaveDraftOut),
+    /// Begins anew with the target on its reserve, unless it is there already.
+    caf::result<void>(MoveTarget),
     /// A back-off has passed.
     caf::result<void>(Wake)>;
 
@@ -143,6 +148,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvRelease)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvPublish)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReset)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::LeaveDraftOut)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::MoveTarget)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wiring)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)

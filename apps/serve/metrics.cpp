@@ -125,6 +125,8 @@ void add_actors(Page& page, const Metrics& m) {
                double(m.rounds));
   page.counter("paceline_actor_restarts_total", "Actors restarted by the supervisor.",
                double(m.restarts));
+  page.gauge("paceline_target_moved", "1 once the target goes on on its reserve, else 0.",
+             m.target_moved);
   page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));
   page.gauge("paceline_kv_pages", "Pages of the KV cache.", double(m.kv_pages_total));
   page.gauge("paceline_kv_pages_used", "Those that requests hold.", double(m.kv_pages_used));

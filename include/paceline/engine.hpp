@@ -31,11 +31,13 @@ struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
   std::chrono::milliseconds restart_pause{1};
   std::chrono::milliseconds restart_pause_max{2000};
-  /// Restarts of one part. One more, and a draft is left out; any other part ends the engine.
+  /// Restarts of one part. One more, and a draft is left out, a target moves to its reserve; any
+  /// other part ends the engine.
   int restarts_max = 100;
   /// A part that ran this long has nothing to answer for: pause and count begin anew.
   std::chrono::milliseconds restarts_forgotten{60'000};
-  /// Times a request is recomputed without a new token before it fails as `unavailable`.
+  /// Times a request is recomputed without a new token before the target moves to its reserve or,
+  /// without one, the request fails as `unavailable`.
   int rebuilds_max = 5;
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
   /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
@@ -50,7 +52,10 @@ struct EngineOptions {
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
   std::string draft_device;   ///< Empty: chosen for `device`.
-  int threads = 0;            ///< Of the target's CPU lane; 0: the physical cores.
+  /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
+  /// are there from the start. Empty: nowhere, and requests end with an error.
+  std::string reserve_device;
+  int threads = 0; ///< Of the target's CPU lane; 0: the physical cores.
   NumberFormat dtype = NumberFormat::automatic;
 
   int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
@@ -118,6 +123,7 @@ struct Metrics {
   std::uint64_t rebuilds = 0;  ///< Sequences recomputed from their tokens after a fault.
   std::uint64_t stalls = 0;    ///< Lanes that stood still and were abandoned.
   bool draft_left_out = false; ///< It kept failing, or lied: requests decode plainly from then on.
+  bool target_moved = false;   ///< Its device kept failing: it goes on on the reserve.
   std::uint64_t messages = 0;  ///< Messages between actors, lane completions included.
   double target_busy_seconds = 0;
   double draft_busy_seconds = 0;
@@ -156,7 +162,7 @@ public:
   /// Texts that end an answer where the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
 
-  ModelInfo target() const;
+  ModelInfo target() const; ///< Where it is now.
   std::optional<ModelInfo> draft() const;
   Metrics metrics() const;
 

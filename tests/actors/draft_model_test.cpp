@@ -28,11 +28,13 @@ struct DraftWorld : ModelWorld {
       : ModelWorld(device_name) {
     const DraftStep::Parts drafting{wrap(model), device, pool, vocabulary, 4, 15, telemetry};
     draft = simulation.spawn<DraftModel>(
-        DraftModelParts{device,
-                        [drafting](std::shared_ptr<DraftBoard> board) {
-                          return std::make_shared<DraftStep>(drafting, std::move(board));
-                        },
-                        reaper, telemetry});
+        DraftModelParts{
+            device,
+            [drafting](std::shared_ptr<DraftBoard> board, const std::shared_ptr<gpu::Device>&) {
+              return std::make_shared<DraftStep>(drafting, std::move(board));
+            },
+            reaper, telemetry},
+        device);
   }
   ~DraftWorld() {
     simulation.kill(draft);

@@ -395,6 +395,39 @@ TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progre
   }
 }
 
+TEST_CASE("where steps keep failing the target moves to its reserve, and nobody is given up") {
+  SchedulerParts parts = plain();
+  parts.has_reserve = true;
+  World world(parts);
+  world.admit(1, {1, 2, 3}, 1000);
+  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+    CHECK(world.supervisor.mail->empty());
+    Verdicts failed;
+    failed.batch = world.batch().id;
+    failed.error = Error{ErrorCode::internal, "the device is lost", ""};
+    world.simulation.tell(world.scheduler, failed);
+    world.simulation.run_until(
+        [&] { return !world.target->mail->empty() || !world.supervisor.mail->empty(); });
+  }
+  world.supervisor.take<MoveTarget>();
+  CHECK(world.facade.mail->empty());
+  CHECK(world.target->mail->empty()); // nothing more is sent to who fails
+}
+
+TEST_CASE("a request whose steps lack memory is given up, reserve or not") {
+  SchedulerParts parts = plain();
+  parts.has_reserve = true;
+  parts.faults.rebuilds_max = 0;
+  World world(parts);
+  world.admit(1, {1, 2, 3}, 1000);
+  Verdicts failed;
+  failed.batch = world.batch().id;
+  failed.error = Error{ErrorCode::out_of_memory, "a step ran out of memory", ""};
+  world.simulation.tell(world.scheduler, failed);
+  CHECK(world.facade.take<Failed>().sequence == 1);
+  CHECK(world.supervisor.mail->empty());
+}
+
 TEST_CASE("a row that is no distribution fails its request only") {
   World world(plain());
   world.admit(1, {1});

@@ -24,7 +24,13 @@ TEST_CASE("devices that do not exist are named") {
     CAPTURE(device);
     check_complaint(generate_with({"--device", device}), 2, {device});
     check_complaint(generate_with({"--draft-device", device}), 2, {device});
+    check_complaint(generate_with({"--reserve-device", device}), 2, {device});
   }
+}
+
+TEST_CASE("a reserve where the target is already is none") {
+  check_complaint(generate_with({"--device", "cpu:0", "--reserve-device", "cpu:0"}), 2,
+                  {"--reserve-device", "cpu:0"});
 }
 
 TEST_CASE("a core that does not exist is named, and those that do") {

@@ -137,6 +137,38 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
   CHECK_FALSE(late->answer.end().error->hint.empty());
 }
 
+TEST_CASE(
+    "a target that keeps dying moves to its reserve, and ends the engine if it dies there, too") {
+  EngineOptions options = options_with(2);
+  options.reserve_device = "sim:5ms+0.1ms/row";
+  EngineWorld world(options);
+  const auto open = world.submit(request_of(200));
+  const auto die = [&] {
+    const auto target = world.wiring().target;
+    world.kill(target);
+    while (world.wiring().target == target)
+      REQUIRE(world.step());
+  };
+  die();
+  die();
+  CHECK_FALSE(world.metrics().target_moved);
+  const auto draft = world.wiring().draft;
+  die();
+  CHECK(world.metrics().target_moved);
+  CHECK(world.wiring().draft != draft); // which had written for the other device
+  REQUIRE(world.run_until_ended({open}));
+  CHECK(open->answer.tokens == plain_tokens(200));
+  CHECK(open->answer.end().speculation.drafted > 0);
+  CHECK(answer(world).tokens == plain_tokens(40));
+  die();
+  die();
+  world.kill(world.wiring().target);
+  world.run();
+  const auto late = world.submit(request_of(10));
+  world.run();
+  CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
+}
+
 TEST_CASE("the round after the draft's death takes no longer than a plain one") {
   constexpr base::Duration plain = 10ms; // simulated(): a pass of one row
   std::size_t seen = 0;

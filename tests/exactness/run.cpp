@@ -150,10 +150,14 @@ private:
     parts.scheduler.telemetry = telemetry_;
     parts.scheduler.faults = faults();
     parts.faults = faults();
-    parts.target_pool = make_pool(*target, setting_.page_tokens);
     parts.draft_pool = make_pool(*draft, setting_.page_tokens);
-    parts.target = {target,     device,  parts.target_pool, setting_.prefill_chunk + logit_rows,
-                    logit_rows, reaper_, telemetry_};
+    parts.target = {target,
+                    device,
+                    make_pool(*target, setting_.page_tokens),
+                    setting_.prefill_chunk + logit_rows,
+                    logit_rows,
+                    reaper_,
+                    telemetry_};
     parts.sampler = {vocabulary, 1, telemetry_};
     const actors::DraftStep::Parts drafting{draft,
                                             device,
@@ -162,7 +166,8 @@ private:
                                             setting_.together,
                                             setting_.policy.fork_rows,
                                             telemetry_};
-    const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
+    const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board,
+                                      const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<actors::DraftStep>(drafting, std::move(board));
     };
     parts.draft = actors::DraftModelParts{device, make_step, reaper_, telemetry_};

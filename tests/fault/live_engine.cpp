@@ -72,10 +72,10 @@ void LiveEngine::start_unsupervised() {
     known_.facade = messages::spawn<actors::Facade>(system, p.facade);
     known_.scheduler = messages::spawn<actors::Scheduler>(system, p.scheduler);
     if (p.draft)
-      known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft);
+      known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device);
     known_.target = messages::spawn<actors::TargetModel>(system, p.target);
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
-    known_.kv_cache = messages::spawn<actors::KvCache>(system, p.target_pool, p.draft_pool,
+    known_.kv_cache = messages::spawn<actors::KvCache>(system, p.target.pool, p.draft_pool,
                                                        p.scheduler.attention_window, p.telemetry);
     messages::tell(known_.target, known_);
     messages::tell(known_.sampler, known_);

@@ -15,18 +15,26 @@ TEST_CASE("metrics have vLLM's names, and count what happened") {
   server.await_idle();
   const HttpReply reply = server.ask("GET", "/metrics");
   CHECK(reply.headers.at("content-type").starts_with("text/plain; version=0.0.4"));
-  for (const char* family :
-       {"vllm:time_to_first_token_seconds histogram", "vllm:inter_token_latency_seconds histogram",
-        "vllm:e2e_request_latency_seconds histogram", "vllm:request_queue_time_seconds histogram",
-        "vllm:num_requests_running gauge", "vllm:num_requests_waiting gauge",
-        "vllm:kv_cache_usage_perc gauge", "vllm:num_preemptions_total counter",
-        "vllm:prompt_tokens_total counter", "vllm:generation_tokens_total counter",
-        "vllm:request_success_total counter", "vllm:spec_decode_num_drafts_total counter",
-        "vllm:spec_decode_num_draft_tokens_total counter",
-        "vllm:spec_decode_num_accepted_tokens_total counter",
-        "vllm:spec_decode_num_accepted_tokens_per_pos_total counter",
-        "paceline_lane_busy_seconds_total counter", "paceline_actor_restarts_total counter",
-        "paceline_discarded_tokens_total counter", "paceline_lookahead_hits_total counter"}) {
+  for (const char* family : {"vllm:time_to_first_token_seconds histogram",
+                             "vllm:inter_token_latency_seconds histogram",
+                             "vllm:e2e_request_latency_seconds histogram",
+                             "vllm:request_queue_time_seconds histogram",
+                             "vllm:num_requests_running gauge",
+                             "vllm:num_requests_waiting gauge",
+                             "vllm:kv_cache_usage_perc gauge",
+                             "vllm:num_preemptions_total counter",
+                             "vllm:prompt_tokens_total counter",
+                             "vllm:generation_tokens_total counter",
+                             "vllm:request_success_total counter",
+                             "vllm:spec_decode_num_drafts_total counter",
+                             "vllm:spec_decode_num_draft_tokens_total counter",
+                             "vllm:spec_decode_num_accepted_tokens_total counter",
+                             "vllm:spec_decode_num_accepted_tokens_per_pos_total counter",
+                             "paceline_lane_busy_seconds_total counter",
+                             "paceline_actor_restarts_total counter",
+                             "paceline_target_moved gauge",
+                             "paceline_discarded_tokens_total counter",
+                             "paceline_lookahead_hits_total counter"}) {
     CAPTURE(family);
     CHECK(reply.body.find(std::string("# TYPE ") + family + "\n") != std::string::npos);
   }

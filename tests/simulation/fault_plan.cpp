@@ -30,6 +30,7 @@ constexpr std::array rates{
     Rate{{"stalled", &FaultPlan::stalled}, 0.002, 0.03},
     Rate{{"stuck", &FaultPlan::stuck}, 0.002, 0.02},
     Rate{{"failing", &FaultPlan::failing}, 0.005, 0.05},
+    Rate{{"lost", &FaultPlan::lost}, 0.005, 0.05},
     Rate{{"refused_memory", &FaultPlan::refused_memory}, 0.1, 0.5},
     Rate{{"lying_token", &FaultPlan::lying_token}, 0.005, 0.1},
     Rate{{"absurd_token", &FaultPlan::absurd_token}, 0.005, 0.1},

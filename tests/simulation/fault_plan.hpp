@@ -28,6 +28,7 @@ struct FaultPlan {
   double stalled = 0; ///< A piece takes minutes, and then wakes.
   double stuck = 0;   ///< A piece takes days.
   double failing = 0; ///< A piece throws.
+  double lost = 0;    ///< It throws, and so does whatever comes after it on that device.
 
   // Devices and models.
   double refused_memory = 0;

@@ -57,6 +57,8 @@ private:
 
 /// A lane's piece under way, and the lane itself once its owner has let go.
 struct Piece {
+  explicit Piece(std::shared_ptr<bool> gone) : lost(std::move(gone)) {}
+  std::shared_ptr<bool> lost; ///< The device is.
   bool running = false;
   bool stands_still = false;
   bool abandoned = false;
@@ -91,8 +93,11 @@ public:
     return work;
   }
   void run(gpu::Operations& operations) override {
-    if (settings_.faults->strikes(&FaultPlan::failing))
+    *piece_->lost |= settings_.mortal && settings_.faults->strikes(&FaultPlan::lost);
+    if (*piece_->lost)
       throw std::runtime_error("injected: the device is lost");
+    if (settings_.faults->strikes(&FaultPlan::failing))
+      throw std::runtime_error("injected: a step fails");
     LyingOperations lying(operations, *settings_.faults);
     step_->run(lying);
   }
@@ -143,8 +148,9 @@ private:
 class FaultyLane final : public gpu::Lane {
 public:
   FaultyLane(std::unique_ptr<gpu::Lane> lane, FaultySettings settings,
-             std::shared_ptr<std::mt19937_64> random)
-      : lane_(std::move(lane)), settings_(std::move(settings)), random_(std::move(random)) {}
+             std::shared_ptr<std::mt19937_64> random, std::shared_ptr<bool> lost)
+      : lane_(std::move(lane)), settings_(std::move(settings)), random_(std::move(random)),
+        piece_(std::make_shared<Piece>(std::move(lost))) {}
   ~FaultyLane() override {
     if (!piece_->running)
       return;
@@ -164,7 +170,7 @@ private:
   std::unique_ptr<gpu::Lane> lane_;
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
-  std::shared_ptr<Piece> piece_ = std::make_shared<Piece>();
+  std::shared_ptr<Piece> piece_;
 };
 
 class FaultyDevice final : public gpu::Device {
@@ -190,15 +196,18 @@ public:
     return device_->upload(values);
   }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
+    if (*lost_)
+      return fail(ErrorCode::unavailable, "injected: the device is lost");
     auto lane = device_->open_lane(std::move(role));
     if (!lane)
       return lane;
-    return std::make_unique<FaultyLane>(std::move(*lane), settings_, random_);
+    return std::make_unique<FaultyLane>(std::move(*lane), settings_, random_, lost_);
   }
 
 private:
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
+  std::shared_ptr<bool> lost_ = std::make_shared<bool>(false);
   std::shared_ptr<gpu::Device> device_;
 };
 

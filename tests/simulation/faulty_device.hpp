@@ -22,6 +22,7 @@ struct FaultySettings {
   base::Duration step{}; ///< Of a piece, on average; it takes from half to one and a half of it.
   std::uint64_t seed = 0;
   bool queues = false;                ///< Holds pieces ready behind those at work.
+  bool mortal = false;                ///< May be lost for good.
   std::function<void(LaneNews)> news; ///< May be empty.
 };
 

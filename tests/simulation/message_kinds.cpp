@@ -32,6 +32,7 @@ constexpr std::array kinds{
     kind<Failed>("Failed", true),
     kind<Borrow>("Borrow", true),
     kind<LeaveDraftOut>("LeaveDraftOut", true),
+    kind<MoveTarget>("MoveTarget", true),
     kind<Submit>("Submit", false),
     kind<Admit>("Admit", false),
     kind<Abandon>("Abandon", false),

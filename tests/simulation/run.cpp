@@ -105,6 +105,7 @@ private:
   std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
   std::shared_ptr<const models::Tokenizer> tokenizer_;
   std::shared_ptr<gpu::KvPool> target_pool_;
+  std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
   std::shared_ptr<gpu::KvPool> draft_pool_;
   std::vector<Outlet> outlets_;
   std::size_t ended_ = 0;
@@ -179,11 +180,11 @@ void SimulatedRun::Outlet::check(Report& report) const {
 
 actors::EngineParts SimulatedRun::make_parts() {
   const Workload& w = workload_;
-  const auto device = [&](base::Duration step, std::uint64_t salt) {
-    return make_faulty_device({time_, faults_, step, report_.seed * 2 + salt, w.queues,
+  const auto device = [&](base::Duration step, std::uint64_t salt, bool mortal = false) {
+    return make_faulty_device({time_, faults_, step, report_.seed * 3 + salt, w.queues, mortal,
                                [this](LaneNews news) { witness_.sees(news); }});
   };
-  const auto target_device = device(w.target_step, 0);
+  const auto target_device = device(w.target_step, 0, w.reserve);
   const auto draft_device = device(w.draft_step, 1);
   const auto target = models::make_scripted(w.target, target_device).value();
   const auto draft = models::make_scripted(w.draft(), draft_device).value();
@@ -211,15 +212,27 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.telemetry = telemetry_;
   parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
-  parts.target_pool = pool(*target, target_pool_);
   parts.draft_pool = pool(*draft, draft_pool_);
-  parts.target = {target,     target_device, parts.target_pool, w.prefill_chunk + logit_rows,
-                  logit_rows, reaper_,       telemetry_};
+  const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
+                                const std::shared_ptr<gpu::Device>& on,
+                                std::shared_ptr<gpu::KvPool>& kept) {
+    return actors::TargetModelParts{
+        model,      on,      pool(*model, kept), w.prefill_chunk + logit_rows,
+        logit_rows, reaper_, telemetry_};
+  };
+  parts.target = target_parts(target, target_device, target_pool_);
+  if (w.reserve) {
+    const auto other = device(w.target_step, 2);
+    parts.reserve =
+        target_parts(models::make_scripted(w.target, other).value(), other, reserve_pool_);
+    parts.scheduler.has_reserve = true;
+  }
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
   const actors::DraftStep::Parts drafting{
       draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
       w.max_num_seqs, policy.fork_rows, telemetry_};
-  const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board) {
+  const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board,
+                                    const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<actors::DraftStep>(drafting, std::move(board));
   };
   parts.draft = actors::DraftModelParts{draft_device, make_step, reaper_, telemetry_};
@@ -370,8 +383,9 @@ void SimulatedRun::close() {
     ++report_.steps;
   if (const auto alive = system_.system().registry().running(); alive != 0)
     fail(fmt::format("{} actors are alive after shutdown", alive));
-  for (const auto& [name, pool] : {std::pair{"target", target_pool_}, {"draft", draft_pool_}})
-    if (pool->ledger().out != 0)
+  for (const auto& [name, pool] :
+       {std::pair{"target", target_pool_}, {"draft", draft_pool_}, {"reserve", reserve_pool_}})
+    if (pool && pool->ledger().out != 0)
       fail(fmt::format("{} pages of the {} are held after shutdown", pool->ledger().out, name));
 }
 

@@ -37,6 +37,21 @@ TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plai
   CHECK(median(campaign.faults_each) >= 1);
 }
 
+TEST_CASE("a target's device that is lost for good costs no request where there is a reserve") {
+  FaultPlan plan;
+  plan.lost = 0.05;
+  plan.faults_max = 1;
+  int moved = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    const Report report = simulate(seed, plan);
+    CHECK_FALSE(report.failed());
+    CHECK(report.ends.count("unavailable") == 0);
+    moved += report.probes.count("target moved to its reserve");
+  }
+  CHECK(moved >= 5);
+}
+
 TEST_CASE("rejection keeps the target's distribution while actors die") {
   const auto all = rejection_under_kills(effort(40'000));
   for (const Fit& fit : all) {

@@ -28,6 +28,7 @@ enum Witness::Probe : std::size_t {
   verdicts_overtaken,
   died_in_armed_step,
   drafted_behind,
+  target_moved,
   probes,
 };
 
@@ -54,6 +55,7 @@ constexpr std::array names{
     "verdicts that overtook those of the step before",
     "death of an actor while an armed step runs",
     "verdict after a pass of the draft that stood ready",
+    "target moved to its reserve",
 };
 
 template <class Message>
@@ -125,6 +127,8 @@ void Witness::sees(LaneNews news) {
 void Witness::settles() {
   if (telemetry_->draft_left_out && !lied_)
     reached(draft_failed_too_often);
+  if (telemetry_->target_moved)
+    reached(target_moved);
 }
 
 void Witness::dies_of(const Arrival& arrival) {

@@ -136,6 +136,7 @@ Workload draw_workload(std::uint64_t seed) {
   for (int i = 0; i < jobs; ++i)
     w.jobs.push_back(draw_job(draw, std::uint64_t(i) + 1, common));
   w.queues = draw.chance(0.5);
+  w.reserve = draw.chance(0.5);
   return w;
 }
 

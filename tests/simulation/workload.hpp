@@ -38,7 +38,8 @@ struct Workload {
   FaultOptions faults;
   base::Duration target_step{};
   base::Duration draft_step{};
-  bool queues = false; ///< Devices hold pieces ready behind those at work.
+  bool queues = false;  ///< Devices hold pieces ready behind those at work.
+  bool reserve = false; ///< The target's device may be lost for good; it has another.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;

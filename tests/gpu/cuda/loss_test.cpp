@@ -31,6 +31,37 @@ TEST_CASE("when the target's GPU is lost requests end with a clear error, and th
   CHECK(ask(other, requests()[0]).tokens.size() == 5);
 }
 
+TEST_CASE("when the target's GPU is lost it goes on on its reserve, with the same tokens") {
+  const auto expected = [] {
+    const Gpus gpus(1);
+    return plain(small_on("cuda:0"));
+  }();
+  for (const char* draft : {"cuda:0", "cuda:1", "cpu:0"}) {
+    CAPTURE(draft);
+    const Gpus gpus(2);
+    EngineOptions options = small_on("cuda:0", draft);
+    options.reserve_device = "cuda:1";
+    options.speculation = SpeculationMode::overlap;
+    options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
+    options.faults.restarts_max = 3;
+    Engine engine = open_engine(options);
+    CHECK(engine.target().device == "cuda:0");
+    Stream stream = submit(engine, requests()[0]);
+    Answer answer;
+    answer.add(*stream.next());
+    cuda_emulation::lose(0);
+    while (auto event = stream.next())
+      answer.add(std::move(*event));
+    CHECK(answer.end().reason == FinishReason::length);
+    CHECK(answer.tokens == expected[0]);
+    CHECK(tokens_of(ask_all(engine, requests())) == expected);
+    CHECK(engine.metrics().target_moved);
+    CHECK(engine.target().device == "cuda:1");
+    if (std::string_view(draft) != "cuda:0") // that one is gone, too
+      CHECK_FALSE(engine.metrics().draft_left_out);
+  }
+}
+
 TEST_CASE("when the draft's GPU is lost the target goes on alone, with the same tokens") {
   const Gpus gpus(1);
   const auto expected = plain(small_on("cpu:0"));
