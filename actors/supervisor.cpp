@@ -100,7 +100,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
     if (keeps_failing)
       leave_draft_out();
     if (!parts_.draft)
-      return;
+      return restart_due(); // those who had to wait for it
   }
   at->pause = std::clamp<base::Duration>(at->pause * 2, parts_.faults.restart_pause,
                                          parts_.faults.restart_pause_max);

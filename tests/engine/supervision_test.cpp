@@ -26,6 +26,12 @@ EngineOptions options_with(int restarts_max) {
   return options;
 }
 
+EngineOptions options_with_reserve() {
+  EngineOptions options = options_with(2);
+  options.reserve_device = "sim:5ms+0.1ms/row";
+  return options;
+}
+
 std::vector<TokenId> plain_tokens(int max_tokens) {
   EngineOptions options = simulated();
   options.speculation = SpeculationMode::off;
@@ -50,6 +56,14 @@ void let_pass(EngineWorld& world, std::chrono::milliseconds time) {
   world.run();
   REQUIRE(recorder->ended());
   REQUIRE(world.now() >= until);
+}
+
+/// At its next message.
+void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time) {
+  world.decide_fates([name, time, done = false](const messages::Arrival& arrival) mutable {
+    const bool now = arrival.name == name && !std::exchange(done, true);
+    return now ? messages::Fate{messages::Fate::Kind::hold_up, time} : messages::Fate{};
+  });
 }
 
 void kill_draft(EngineWorld& world) {
@@ -139,9 +153,7 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
 
 TEST_CASE(
     "a target that keeps dying moves to its reserve, and ends the engine if it dies there, too") {
-  EngineOptions options = options_with(2);
-  options.reserve_device = "sim:5ms+0.1ms/row";
-  EngineWorld world(options);
+  EngineWorld world(options_with_reserve());
   const auto open = world.submit(request_of(200));
   const auto die = [&] {
     const auto target = world.wiring().target;
@@ -167,6 +179,32 @@ TEST_CASE(
   const auto late = world.submit(request_of(10));
   world.run();
   CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
+}
+
+TEST_CASE("nobody begins on the reserve before all others have let go") {
+  EngineWorld world(options_with_reserve());
+  const messages::Wiring before = world.wiring();
+  hold_up_once(world, "kv_cache", 100ms);
+  messages::tell(before.kv_cache, messages::Ping{});
+  messages::tell(before.supervisor, messages::MoveTarget{});
+  const base::TimePoint half = world.now() + 50ms;
+  world.stop_clock_after(50ms);
+  REQUIRE(world.run_until([&] { return world.now() >= half; }));
+  CHECK(world.wiring().target == before.target);
+  CHECK(answer(world).tokens == plain_tokens(40));
+  CHECK(world.wiring().target != before.target);
+}
+
+TEST_CASE("a draft that is left out while the target moves keeps nobody waiting") {
+  EngineWorld world(options_with_reserve());
+  const messages::Wiring before = world.wiring();
+  hold_up_once(world, "draft", 100ms); // until all others are down, and their pauses over
+  messages::tell(before.draft, messages::Ping{});
+  messages::tell(before.supervisor, messages::LeaveDraftOut{});
+  messages::tell(before.supervisor, messages::MoveTarget{});
+  CHECK(answer(world).tokens == plain_tokens(40));
+  CHECK(world.metrics().target_moved);
+  CHECK_FALSE(world.wiring().draft);
 }
 
 TEST_CASE("the round after the draft's death takes no longer than a plain one") {
