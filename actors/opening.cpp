@@ -282,7 +282,6 @@ Result<void> prepare_reserve(Opened& opened, const EngineOptions& o,
   parts.device = loaded->device;
   parts.pool = *pool;
   opened.parts.reserve = std::move(parts);
-  opened.parts.scheduler.has_reserve = true;
   opened.reserve = info_of(*loaded, o.target);
   opened.reserve->prefill = o.prefill;
   return {};

@@ -27,7 +27,7 @@ struct SchedulerParts {
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
   std::shared_ptr<Telemetry> telemetry;
   FaultOptions faults;
-  bool has_reserve = false; ///< The target can go on elsewhere.
+  bool has_reserve = false; ///< The target can go on elsewhere; the supervisor knows.
 };
 
 /// One batch is under way at a time. When its verdicts come, the next one is sent from the same

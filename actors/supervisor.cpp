@@ -47,6 +47,7 @@ void Supervisor::start(Child child) {
   switch (child) {
   case facade: wiring_.facade = watch(child, spawn<Facade>(*self_, parts_.facade)); break;
   case scheduler:
+    parts_.scheduler.has_reserve = parts_.reserve.has_value();
     wiring_.scheduler = watch(child, spawn<Scheduler>(*self_, parts_.scheduler));
     ++parts_.scheduler.incarnation;
     break;
@@ -124,7 +125,6 @@ void Supervisor::move_target() {
   std::fprintf(stderr, "paceline: %s keeps failing: the target goes on on %s\n",
                parts_.target.device->name().c_str(), parts_.reserve->device->name().c_str());
   parts_.target = *std::exchange(parts_.reserve, std::nullopt);
-  parts_.scheduler.has_reserve = false;
   parts_.telemetry->target_moved = true;
   dismiss(scheduler, caf::actor_cast<caf::actor>(wiring_.scheduler));
   dismiss(draft, caf::actor_cast<caf::actor>(wiring_.draft));
@@ -143,7 +143,7 @@ void Supervisor::dismiss(Child child, const caf::actor& actor) {
 
 void Supervisor::restart_due() {
   if (std::ranges::any_of(care_, &Care::leaving))
-    return; // the last one's own alarm is still to come
+    return; // whoever is the last of them comes here, too
   bool any = false;
   for (int child = 0; child < children; ++child) {
     Care& care = care_[std::size_t(child)];

@@ -225,7 +225,6 @@ actors::EngineParts SimulatedRun::make_parts() {
     const auto other = device(w.target_step, 2);
     parts.reserve =
         target_parts(models::make_scripted(w.target, other).value(), other, reserve_pool_);
-    parts.scheduler.has_reserve = true;
   }
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
   const actors::DraftStep::Parts drafting{
