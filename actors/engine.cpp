@@ -75,11 +75,11 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) 
 Result<void> Engine::Impl::start() {
   apart_from_caller(
       [this] { supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts); });
-  const auto wiring =
-      runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, std::chrono::seconds(30));
-  if (!wiring)
+  const auto handles = runtime_->ask<messages::ActorHandles>(supervisor_, messages::Ping{},
+                                                             std::chrono::seconds(30));
+  if (!handles)
     return fail(ErrorCode::internal, "the engine's actors did not start");
-  core_ = std::make_shared<EngineCore>(wiring->facade);
+  core_ = std::make_shared<EngineCore>(handles->facade);
   return {};
 }
 
@@ -140,7 +140,7 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   if (!checked)
     return tl::unexpected(checked.error());
   const std::uint64_t id = ++requests_;
-  auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+  auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
   spec->id = id;
   checked->spec = std::move(spec);
   std::function<bool(const std::function<bool()>&)> advance;

@@ -1,7 +1,7 @@
 // The engine facade actor: guards the requests.
 #pragma once
 
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
 #include "models/tokenizer.hpp"
 #include "sampling/stop.hpp"
@@ -17,7 +17,7 @@ namespace paceline::actors {
 struct FacadeParts {
   std::shared_ptr<const models::Tokenizer> tokenizer;
   int max_open = 0; ///< Requests waiting or running; more are refused.
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<base::Telemetry> telemetry;
   int draft_context = 0; ///< Tokens that the draft model can read; 0: there is none.
 };
 
@@ -35,8 +35,8 @@ public:
 private:
   struct Record {
     explicit Record(const models::Tokenizer& tokenizer) : text(tokenizer) {}
-    messages::SequenceSpecRef spec;
-    std::shared_ptr<messages::EventSink> sink;
+    speculation::SequenceSpecRef spec;
+    std::shared_ptr<base::EventSink> sink;
     std::vector<TokenId> tokens; ///< Prompt, then the committed output.
     models::Detokenizer text;    ///< Has seen the prompt: the output goes on where it ends.
     sampling::StopMatcher stops;
@@ -46,19 +46,19 @@ private:
     std::optional<base::TimePoint> first_token;
     base::TimePoint last_token;
     std::optional<base::TimePoint> deadline;
-    OverlapMeter::Sums lanes_before;
+    base::OverlapMeter::Sums lanes_before;
     SpeculationStats speculation;
     int cached_tokens = 0;
 
     int output() const { return int(tokens.size()) - spec->prompt_tokens; }
   };
-  using Records = std::map<messages::SequenceId, Record>;
+  using Records = std::map<speculation::SequenceId, Record>;
 
   void submit(const messages::Submit& request);
-  void take(const messages::Committed& news);
+  void take(const scheduling::Committed& news);
   /// Appends one token; the stop string it completed, if any.
   std::optional<std::string> append(Record& record, TokenId token, Delta& delta);
-  void finish(messages::SequenceId id, FinishReason reason, std::optional<Error> error = {},
+  void finish(speculation::SequenceId id, FinishReason reason, std::optional<Error> error = {},
               std::string stop_match = {}, Delta last = {});
   Finished summary(const Record& record, FinishReason reason) const;
   void drain(base::Duration limit);
@@ -69,7 +69,7 @@ private:
   Handle::pointer self_;
   FacadeParts parts_;
   messages::SchedulerActor scheduler_;
-  std::uint64_t wiring_version_ = 0;
+  std::uint64_t handles_version_ = 0;
   Records records_;
   bool draining_ = false;
   std::optional<base::TimePoint> drain_deadline_;

@@ -1,12 +1,13 @@
 #include "actors/opening.hpp"
 
-#include "actors/draft_step.hpp"
-#include "actors/host_drafter.hpp"
-#include "actors/kv_budget.hpp"
 #include "actors/limits.hpp"
+#include "execution/draft_step.hpp"
+#include "execution/drafter_step.hpp"
 #include "gpu/limits.hpp"
 #include "models/scripted.hpp"
 #include "sampling/limits.hpp"
+#include "scheduling/kv_budget.hpp"
+#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -61,7 +62,7 @@ Result<void> check(const EngineOptions& o) {
   for (const auto& result :
        {check_range("--max-num-seqs", o.max_num_seqs, 1, limits::max_num_seqs_max),
         check_range("--max-waiting", o.max_waiting, 0, limits::max_waiting_max),
-        check_range("--fork-rows", o.fork_rows, 0, limits::fork_rows_max),
+        check_range("--fork-rows", o.fork_rows, 0, speculation::limits::fork_rows_max),
         check_range("--page-tokens", o.page_tokens, 1, 1024),
         check_range("--prefill-chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
         check_range("--threads", o.threads, 0, gpu::limits::lane_threads_max),
@@ -129,13 +130,13 @@ int fork_rows_of(const EngineOptions& o) {
 }
 
 /// Pages of both pools out of one budget.
-Result<messages::PerPool<std::size_t>> pages_for(const EngineOptions& o, const Loaded& target,
-                                                 const std::optional<Loaded>& draft,
-                                                 int max_model_len) {
+Result<scheduling::PerPool<std::size_t>> pages_for(const EngineOptions& o, const Loaded& target,
+                                                   const std::optional<Loaded>& draft,
+                                                   int max_model_len) {
   const auto bytes_of = [&](const Loaded& loaded) {
     return loaded.model->kv_shape(o.page_tokens).page_bytes();
   };
-  KvDemand demand;
+  scheduling::KvDemand demand;
   demand.memory = o.kv_memory_bytes;
   demand.available = target.device->memory().available;
   demand.max_model_len = max_model_len;
@@ -144,8 +145,9 @@ Result<messages::PerPool<std::size_t>> pages_for(const EngineOptions& o, const L
   demand.page_tokens = o.page_tokens;
   demand.page_bytes = {bytes_of(target), draft ? bytes_of(*draft) : 0};
   demand.attention_window = target.model->window();
-  demand.fork_pages = std::size_t(fork_rows_of(o)) * std::size_t(limits::pages_per_fork_row);
-  return kv_budget(demand);
+  demand.fork_pages =
+      std::size_t(fork_rows_of(o)) * std::size_t(speculation::limits::pages_per_fork_row);
+  return scheduling::kv_budget(demand);
 }
 
 Result<std::shared_ptr<gpu::KvPool>> make_pool(const EngineOptions& o, const Loaded& loaded,
@@ -164,9 +166,9 @@ Lookahead chain_at_most(Lookahead lookahead) {
   return lookahead == Lookahead::none ? lookahead : Lookahead::chain;
 }
 
-sampling::PolicyOptions policy_of(const EngineOptions& o, const Loaded& target,
-                                  const std::optional<Loaded>& draft) {
-  sampling::PolicyOptions policy;
+speculation::PolicyOptions policy_of(const EngineOptions& o, const Loaded& target,
+                                     const std::optional<Loaded>& draft) {
+  speculation::PolicyOptions policy;
   policy.mode = draft || o.drafter ? o.speculation : SpeculationMode::off;
   policy.window = o.window;
   policy.lookahead = draft ? o.lookahead : chain_at_most(o.lookahead);
@@ -228,7 +230,7 @@ SchedulerParts scheduler_parts(const EngineOptions& o, const Loaded& target,
 /// What drafts by `drafting`, for whichever device the target is on.
 template <class Step>
 DraftModelParts draft_parts(const typename Step::Parts& drafting, const EngineParts& parts) {
-  const auto make_step = [drafting](std::shared_ptr<DraftBoard> board,
+  const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> board,
                                     std::shared_ptr<gpu::Device> reader) {
     auto all = drafting;
     all.reader = std::move(reader);
@@ -238,10 +240,10 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
 }
 
 DraftModelParts model_parts(const Loaded& draft, const EngineOptions& o, const EngineParts& parts) {
-  return draft_parts<DraftStep>({draft.model, draft.device, parts.draft_pool,
-                                 parts.sampler.vocabulary, o.max_num_seqs, fork_rows_of(o),
-                                 parts.telemetry},
-                                parts);
+  return draft_parts<execution::DraftStep>({draft.model, draft.device, parts.draft_pool,
+                                            parts.sampler.vocabulary, o.max_num_seqs,
+                                            fork_rows_of(o), parts.telemetry},
+                                           parts);
 }
 
 Result<DraftModelParts> drafter_parts(const EngineOptions& o, const EngineParts& parts,
@@ -253,7 +255,7 @@ Result<DraftModelParts> drafter_parts(const EngineOptions& o, const EngineParts&
   if (!(*host)->on_host())
     return fail(ErrorCode::invalid_argument, "a caller's drafter cannot run on " + name,
                 "leave the draft's device out, or give cpu");
-  return draft_parts<HostDraftStep>(
+  return draft_parts<execution::DrafterStep>(
       {o.drafter, *host, parts.sampler.vocabulary, parts.telemetry, std::make_shared<std::mutex>()},
       parts);
 }
@@ -325,9 +327,9 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   opened.target = info_of(*target, o.target);
   opened.target.prefill = o.prefill;
   opened.max_model_len = context_of(o, *target);
-  opened.reaper = std::make_shared<LaneReaper>(o.virtual_time);
+  opened.reaper = std::make_shared<execution::LaneCloser>(o.virtual_time);
   EngineParts& parts = opened.parts;
-  parts.telemetry = std::make_shared<Telemetry>();
+  parts.telemetry = std::make_shared<base::Telemetry>();
   parts.telemetry->trace = trace;
   parts.telemetry->time = time;
   const auto pages = pages_for(o, *target, *draft, opened.max_model_len);

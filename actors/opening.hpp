@@ -15,7 +15,7 @@ namespace paceline::actors {
 /// All that `Engine::open` prepares before the first actor starts.
 struct Opened {
   EngineParts parts;
-  std::shared_ptr<LaneReaper> reaper; ///< Of all lanes.
+  std::shared_ptr<execution::LaneCloser> reaper; ///< Of all lanes.
   std::shared_ptr<const models::Tokenizer> tokenizer;
   models::GenerationDefaults defaults;
   /// Or why there is none: who does not chat need not care.

@@ -106,7 +106,7 @@ Result<messages::Submit> check_request(const Request& request, const Opened& eng
     if (!result)
       return tl::unexpected(result.error());
 
-  auto spec = std::make_shared<messages::SequenceSpec>();
+  auto spec = std::make_shared<speculation::SequenceSpec>();
   spec->prompt_tokens = int(prompt->size());
   spec->max_tokens = std::min(request.max_tokens.value_or(room), room);
   if (!request.ignore_eos)

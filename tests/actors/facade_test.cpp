@@ -2,20 +2,23 @@
 #include "actors/facade.hpp"
 #include "models/scripted.hpp"
 #include "tests/actors/mail.hpp"
-#include "tests/actors/pools.hpp"
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/pools.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::execution;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct Caller final : EventSink {
+struct Caller final : base::EventSink {
   void deliver(Event event) override { answer.add(std::move(event)); }
   bool ended() const { return !answer.ends.empty(); }
   Answer answer;
@@ -48,14 +51,14 @@ struct World {
                  std::shared_ptr<const models::Tokenizer> tokenizer =
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
-        FacadeParts{std::move(tokenizer), max_open, std::make_shared<Telemetry>(), 0});
+        FacadeParts{std::move(tokenizer), max_open, std::make_shared<base::Telemetry>(), 0});
     wire(scheduler.actor);
   }
   void wire(const SchedulerActor& to) {
-    Wiring wiring;
-    wiring.version = ++wirings;
-    wiring.scheduler = to;
-    simulation.tell(facade, wiring);
+    ActorHandles handles;
+    handles.version = ++versions;
+    handles.scheduler = to;
+    simulation.tell(facade, handles);
   }
 
   std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
@@ -87,7 +90,7 @@ struct World {
   Simulation simulation{0, exact_order};
   Mock<SchedulerActor> scheduler{simulation};
   FacadeActor facade;
-  std::uint64_t wirings = 0;
+  std::uint64_t versions = 0;
 };
 
 } // namespace

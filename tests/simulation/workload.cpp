@@ -57,7 +57,7 @@ Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
     job.prompt.assign(common.begin(), common.begin() + draw.between(1, int(common.size())));
   for (int more = draw.between(1, 12); more > 0; --more)
     job.prompt.push_back(draw.between(0, vocabulary - 1));
-  messages::SequenceSpec& spec = job.spec;
+  speculation::SequenceSpec& spec = job.spec;
   spec.id = id;
   spec.prompt_tokens = int(job.prompt.size());
   spec.max_tokens = draw.between(20, 60);

@@ -12,7 +12,7 @@ namespace paceline::testing {
 
 /// One request, and what its caller does.
 struct Job {
-  messages::SequenceSpec spec;
+  speculation::SequenceSpec spec;
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
   base::Duration arrival{};
