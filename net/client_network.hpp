@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/stream.hpp"
-#include "messages/wire/client_link.hpp"
-#include "messages/wire/client_replay.hpp"
+#include "net/client_link.hpp"
+#include "net/client_replay.hpp"
 #include "paceline/client.hpp"
 
 #include <atomic>
@@ -32,7 +32,7 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
-  using Number = wire::RequestNumber;
+  using Number = net::RequestNumber;
   struct One {
     Request request;
     int retries = 0;
@@ -40,7 +40,7 @@ private:
     std::shared_ptr<Stream::Impl> sink{}; ///< From then on.
     Number number = 0;                    ///< On this connection; 0: waits for one.
     std::uint64_t place = 0;              ///< Where its frame ends in what the connection sends.
-    wire::Replay replay{};
+    net::Replay replay{};
     Clock::time_point submitted = Clock::now();
     bool repeats = false;   ///< It may be asked for again: its answer is remembered.
     bool cancelled = false; ///< By its caller, who waits for an end no more than the server does.
@@ -55,14 +55,14 @@ private:
   void lost(const Error& why);
   void give_up(const Error& why);
   void send(std::uint64_t id, One& one);
-  void send(const wire::ToServer& message);
+  void send(const net::ToServer& message);
   Result<std::string> frame_of(Number number, const One& one) const;
 
-  void take(wire::ToClient message);
+  void take(net::ToClient message);
   void accepted(Number number);
   void refused(Number number, Error error);
   void happened(Number number, Event event);
-  void pong(const wire::Pong& pong);
+  void pong(const net::Pong& pong);
   void finish(Requests::iterator at, FinishReason reason, std::optional<Error> error);
   void cancel_here(std::uint64_t id);
   Requests::iterator find(Number number);
@@ -74,7 +74,7 @@ private:
   std::atomic<std::uint64_t> operations_{0};
   std::mt19937_64 chance_{std::random_device{}()};
 
-  std::shared_ptr<wire::ClientLink> link_;
+  std::shared_ptr<net::ClientLink> link_;
   std::uint64_t frame_bytes_max_ = 0;
   std::optional<ServerInfo> server_; ///< While there is a connection.
   bool maintained_ = false;          ///< `maintain` runs.

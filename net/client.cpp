@@ -1,6 +1,6 @@
 #include "paceline/client.hpp"
 
-#include "messages/wire/client_network.hpp"
+#include "net/client_network.hpp"
 
 namespace paceline {
 

@@ -1,6 +1,6 @@
-#include "messages/wire/client_network.hpp"
+#include "net/client_network.hpp"
 
-#include "messages/wire/codec.hpp"
+#include "net/codec.hpp"
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -53,7 +53,7 @@ void Client::Network::health(std::uint64_t id, Done<ServerHealth> done) {
     if (!self->server_)
       return done(fail(ErrorCode::unavailable, "there is no connection", "connect first"));
     self->asking_.emplace(id, std::move(done));
-    self->send(wire::Ping{id});
+    self->send(net::Ping{id});
   });
 }
 
@@ -105,7 +105,7 @@ void Client::Network::want_connection() {
 }
 
 asio::awaitable<Result<ServerInfo>> Client::Network::attempt() {
-  link_ = std::make_shared<wire::ClientLink>(io_, options_);
+  link_ = std::make_shared<net::ClientLink>(io_, options_);
   auto welcome = co_await link_->open();
   if (!welcome)
     co_return tl::unexpected(std::move(welcome.error()));
@@ -130,7 +130,7 @@ asio::awaitable<void> Client::Network::maintain() {
       connected();
       const auto link = link_;
       const Error why =
-          co_await link->run([this](wire::ToClient message) { take(std::move(message)); });
+          co_await link->run([this](net::ToClient message) { take(std::move(message)); });
       server_.reset();
       lost(closed_ ? closed_here : why);
       if (link->served())
@@ -205,14 +205,14 @@ void Client::Network::lost(const Error& why) {
   }
 }
 
-void Client::Network::send(const wire::ToServer& message) {
+void Client::Network::send(const net::ToServer& message) {
   std::string frame;
-  wire::append(frame, message);
+  net::append(frame, message);
   link_->send(frame);
 }
 
 Result<std::string> Client::Network::frame_of(Number number, const One& one) const {
-  wire::Submit submit{number, one.request};
+  net::Submit submit{number, one.request};
   if (auto& deadline = submit.request.deadline) {
     *deadline -=
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - one.submitted);
@@ -220,7 +220,7 @@ Result<std::string> Client::Network::frame_of(Number number, const One& one) con
       deadline = std::chrono::milliseconds(1); // the server tells how it ends
   }
   std::string frame;
-  wire::append(frame, submit);
+  net::append(frame, submit);
   constexpr std::size_t length_bytes = 5;
   if (frame.size() > frame_bytes_max_ + length_bytes)
     return fail(
@@ -241,14 +241,14 @@ void Client::Network::send(std::uint64_t id, One& one) {
 
 // --- what the server says
 
-void Client::Network::take(wire::ToClient message) {
-  if (const auto* yes = std::get_if<wire::Accepted>(&message))
+void Client::Network::take(net::ToClient message) {
+  if (const auto* yes = std::get_if<net::Accepted>(&message))
     accepted(yes->number);
-  else if (auto* no = std::get_if<wire::Failure>(&message))
+  else if (auto* no = std::get_if<net::Failure>(&message))
     refused(no->number, std::move(no->error));
-  else if (auto* news = std::get_if<wire::Happened>(&message))
+  else if (auto* news = std::get_if<net::Happened>(&message))
     happened(news->number, std::move(news->event));
-  else if (const auto* answer = std::get_if<wire::Pong>(&message))
+  else if (const auto* answer = std::get_if<net::Pong>(&message))
     pong(*answer);
   // Draining: what was accepted goes on; what is submitted from now on the server refuses.
 }
@@ -282,14 +282,14 @@ void Client::Network::happened(Number number, Event event) {
     return;
   One& one = at->second;
   if (one.repeats && !one.cancelled && !one.replay.pass(event)) {
-    send(wire::Cancel{number});
+    send(net::Cancel{number});
     return finish(at, FinishReason::error,
                   Error{ErrorCode::unavailable,
                         "after the connection was lost the server answers something else",
                         "the server or its settings changed: ask again from the beginning"});
   }
   const bool last = std::holds_alternative<Finished>(event);
-  if (one.sink && !wire::Replay::empty(event))
+  if (one.sink && !net::Replay::empty(event))
     one.sink->deliver(std::move(event));
   if (last) {
     operation_of_.erase(number);
@@ -297,7 +297,7 @@ void Client::Network::happened(Number number, Event event) {
   }
 }
 
-void Client::Network::pong(const wire::Pong& pong) {
+void Client::Network::pong(const net::Pong& pong) {
   const auto at = asking_.find(pong.number);
   if (at == asking_.end())
     return; // an answer to what keeps the connection alive
@@ -336,7 +336,7 @@ void Client::Network::cancel_here(std::uint64_t id) {
     if (one.number == 0)
       return finish(request, FinishReason::cancelled, std::nullopt);
     if (!std::exchange(one.cancelled, true))
-      send(wire::Cancel{one.number});
+      send(net::Cancel{one.number});
     if (one.done) // not accepted yet: it ends here, and what the server says of it is thrown away
       std::exchange(one.done, nullptr)(tl::unexpected(cancelled_here));
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-namespace paceline::wire {
+namespace paceline::net {
 
 /// A client's number of a request; 0 is none.
 using RequestNumber = std::uint64_t;
@@ -70,4 +70,4 @@ struct Happened {
 using ToServer = std::variant<Hello, Submit, Cancel, Ping>;
 using ToClient = std::variant<Welcome, Accepted, Failure, Happened, Pong, Draining>;
 
-} // namespace paceline::wire
+} // namespace paceline::net

@@ -1,7 +1,7 @@
-#include "messages/wire/client_link.hpp"
+#include "net/client_link.hpp"
 
-#include "messages/wire/codec.hpp"
-#include "messages/wire/limits.hpp"
+#include "net/codec.hpp"
+#include "net/limits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
-namespace paceline::wire {
+namespace paceline::net {
 namespace asio = boost::asio;
 namespace {
 
@@ -238,4 +238,4 @@ asio::awaitable<void> ClientLink::ping() {
   }
 }
 
-} // namespace paceline::wire
+} // namespace paceline::net

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace paceline::wire {
+namespace paceline::net {
 
 /// Of one request whose answer repeats itself.
 class Replay {
@@ -29,4 +29,4 @@ private:
   std::size_t again_bytes_ = 0; ///< and bytes of text.
 };
 
-} // namespace paceline::wire
+} // namespace paceline::net

@@ -1,8 +1,8 @@
-#include "messages/wire/framing.hpp"
+#include "net/framing.hpp"
 
 #include <fmt/format.h>
 
-namespace paceline::wire {
+namespace paceline::net {
 namespace {
 
 constexpr unsigned group_bits = 7;
@@ -48,4 +48,4 @@ Result<std::optional<std::string_view>> FrameReader::next() {
   return std::optional<std::string_view>();
 }
 
-} // namespace paceline::wire
+} // namespace paceline::net

@@ -1,8 +1,8 @@
-#include "messages/wire/client_replay.hpp"
+#include "net/client_replay.hpp"
 
 #include <algorithm>
 
-namespace paceline::wire {
+namespace paceline::net {
 namespace {
 
 template <class T>
@@ -54,4 +54,4 @@ bool Replay::empty(const Event& event) {
   return scores && scores->tokens.empty();
 }
 
-} // namespace paceline::wire
+} // namespace paceline::net

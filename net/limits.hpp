@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace paceline::wire::limits {
+namespace paceline::net::limits {
 
 /// Versions of the protocol that this build speaks; a client of others is refused.
 inline constexpr std::uint32_t version_min = 1;
@@ -16,4 +16,4 @@ inline constexpr std::size_t frame_bytes_max = std::size_t(1) << 30;
 /// A frame that a client takes; a larger one ends the connection. A server's bound is --max-body.
 inline constexpr std::size_t client_frame_bytes = std::size_t(256) << 20;
 
-} // namespace paceline::wire::limits
+} // namespace paceline::net::limits

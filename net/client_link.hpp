@@ -1,8 +1,8 @@
 // A client's connection to a server: bytes in order, frames, pings, and why it ended.
 #pragma once
 
-#include "messages/wire/frames.hpp"
-#include "messages/wire/framing.hpp"
+#include "net/frames.hpp"
+#include "net/framing.hpp"
 #include "paceline/client.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-namespace paceline::wire {
+namespace paceline::net {
 
 /// Threads: the client's own. Used once: open, then run.
 class ClientLink {
@@ -75,4 +75,4 @@ private:
   bool served_ = false;
 };
 
-} // namespace paceline::wire
+} // namespace paceline::net

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace paceline::wire {
+namespace paceline::net {
 
 /// Appends a message with its length before it.
 void append_frame(std::string& stream, std::string_view message);
@@ -33,4 +33,4 @@ private:
   std::size_t begin_ = 0; ///< Of what has not been taken.
 };
 
-} // namespace paceline::wire
+} // namespace paceline::net

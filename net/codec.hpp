@@ -1,13 +1,13 @@
 // Frames to bytes and back; the only code that sees protobuf.
 #pragma once
 
-#include "messages/wire/frames.hpp"
+#include "net/frames.hpp"
 #include "paceline/error.hpp"
 
 #include <string>
 #include <string_view>
 
-namespace paceline::wire {
+namespace paceline::net {
 
 /// Appends a whole frame, its length included.
 void append(std::string& stream, const ToServer& message);
@@ -18,4 +18,4 @@ void append(std::string& stream, const ToClient& message);
 Result<ToServer> read_to_server(std::string_view frame);
 Result<ToClient> read_to_client(std::string_view frame);
 
-} // namespace paceline::wire
+} // namespace paceline::net

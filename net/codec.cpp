@@ -1,14 +1,15 @@
-#include "messages/wire/codec.hpp"
+#include "net/codec.hpp"
 
-#include "messages/wire/framing.hpp"
-#include "messages/wire/paceline.pb.h"
+#include "net/framing.hpp"
+#include "net/paceline.pb.h"
 
 #include <algorithm>
 #include <array>
 #include <type_traits>
 #include <utility>
 
-namespace paceline::wire {
+namespace paceline::net {
+namespace schema = paceline::wire::schema; // the protocol's package, as it was published
 namespace {
 
 constexpr std::array codes{
@@ -401,7 +402,7 @@ ToClient read(const schema::ToClient& from) {
 tl::unexpected<Error> malformed(const char* what) {
   return fail(ErrorCode::invalid_argument,
               std::string("a frame is not of Paceline's protocol (") + what + ")",
-              "speak messages/wire/paceline.proto, or connect to the right port");
+              "speak paceline.proto, or connect to the right port");
 }
 
 template <class Schema>
@@ -439,4 +440,4 @@ Result<ToClient> read_to_client(std::string_view frame) {
   return read_frame<schema::ToClient>(frame);
 }
 
-} // namespace paceline::wire
+} // namespace paceline::net

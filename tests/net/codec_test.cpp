@@ -1,7 +1,7 @@
 // The protocol over TCP: what is written is read again, and what is not of it is refused.
-#include "messages/wire/codec.hpp"
-#include "messages/wire/framing.hpp"
-#include "messages/wire/limits.hpp"
+#include "net/codec.hpp"
+#include "net/framing.hpp"
+#include "net/limits.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 /// Frames in a stream, read in pieces of so many bytes.
 std::vector<std::string> frames_of(const std::string& stream, std::size_t piece) {
-  wire::FrameReader reader(1 << 20);
+  net::FrameReader reader(1 << 20);
   std::vector<std::string> frames;
   for (std::size_t at = 0; at < stream.size(); at += piece) {
     reader.feed(std::string_view(stream).substr(at, piece));
@@ -31,7 +31,7 @@ std::vector<std::string> frames_of(const std::string& stream, std::size_t piece)
 template <class T, class Message>
 T again(const Message& message, Result<Message> (*read)(std::string_view)) {
   std::string stream;
-  wire::append(stream, message);
+  net::append(stream, message);
   const auto frames = frames_of(stream, 3);
   REQUIRE(frames.size() == 1);
   auto back = read(frames.front());
@@ -42,15 +42,15 @@ T again(const Message& message, Result<Message> (*read)(std::string_view)) {
 
 template <class T>
 T to_server(const T& message) {
-  return again<T, wire::ToServer>(message, wire::read_to_server);
+  return again<T, net::ToServer>(message, net::read_to_server);
 }
 template <class T>
 T to_client(const T& message) {
-  return again<T, wire::ToClient>(message, wire::read_to_client);
+  return again<T, net::ToClient>(message, net::read_to_client);
 }
 template <class T>
 T event_again(const T& event) {
-  const auto back = to_client(wire::Happened{7, event});
+  const auto back = to_client(net::Happened{7, event});
   CHECK(back.number == 7);
   REQUIRE(std::holds_alternative<T>(back.event));
   return std::get<T>(back.event);
@@ -131,7 +131,7 @@ const std::vector<TokenLogprob> scores{
 
 TEST_CASE("requests come back as they were, with everything and with nothing set") {
   for (const Request& request : {full_request(), Request()}) {
-    const auto back = to_server(wire::Submit{3, request});
+    const auto back = to_server(net::Submit{3, request});
     CHECK(back.number == 3);
     check_same(back.request, request);
   }
@@ -193,14 +193,14 @@ TEST_CASE("ends come back as they were") {
 
 TEST_CASE("every code, reason, mode and rule has a number of its own") {
   for (int i = 0; i <= int(ErrorCode::internal); ++i)
-    CHECK(int(to_client(wire::Failure{1, {ErrorCode(i), "", ""}}).error.code) == i);
+    CHECK(int(to_client(net::Failure{1, {ErrorCode(i), "", ""}}).error.code) == i);
   for (int i = 0; i <= int(FinishReason::error); ++i) {
     Finished end;
     end.reason = FinishReason(i);
     CHECK(int(event_again(end).reason) == i);
   }
   for (int i = 0; i <= int(SpeculationMode::automatic); ++i) {
-    wire::Submit submit{1, {}};
+    net::Submit submit{1, {}};
     submit.request.speculation = SpeculationMode(i);
     submit.request.verify = VerifyRule(i); // as many
     const auto back = to_server(submit).request;
@@ -210,26 +210,26 @@ TEST_CASE("every code, reason, mode and rule has a number of its own") {
 }
 
 TEST_CASE("the rest comes back too") {
-  const auto hello = to_server(wire::Hello{1, 3, "key", "me"});
+  const auto hello = to_server(net::Hello{1, 3, "key", "me"});
   CHECK(hello.version_min == 1);
   CHECK(hello.version_max == 3);
   CHECK(hello.api_key == "key");
   CHECK(hello.client == "me");
-  CHECK(to_server(wire::Cancel{~0ULL}).number == ~0ULL);
-  CHECK(to_server(wire::Ping{8}).number == 8);
-  const auto welcome = to_client(wire::Welcome{1, "server", "model", 75s, 1 << 24, true});
+  CHECK(to_server(net::Cancel{~0ULL}).number == ~0ULL);
+  CHECK(to_server(net::Ping{8}).number == 8);
+  const auto welcome = to_client(net::Welcome{1, "server", "model", 75s, 1 << 24, true});
   CHECK(welcome.version == 1);
   CHECK(welcome.server == "server");
   CHECK(welcome.model == "model");
   CHECK((welcome.idle == 75s));
   CHECK(welcome.frame_bytes_max == 1 << 24);
   CHECK(welcome.ready);
-  CHECK(to_client(wire::Accepted{4}).number == 4);
-  const auto pong = to_client(wire::Pong{5, false, true});
+  CHECK(to_client(net::Accepted{4}).number == 4);
+  const auto pong = to_client(net::Pong{5, false, true});
   CHECK(pong.number == 5);
   CHECK(!pong.ready);
   CHECK(pong.healthy);
-  to_client(wire::Draining{});
+  to_client(net::Draining{});
 }
 
 TEST_CASE("a stream is taken apart wherever it is cut") {
@@ -237,7 +237,7 @@ TEST_CASE("a stream is taken apart wherever it is cut") {
   std::vector<std::string> expected;
   for (const std::size_t size : {0, 1, 127, 128, 300, 20'000}) {
     expected.emplace_back(size, char('a' + size % 26));
-    wire::append_frame(stream, expected.back());
+    net::append_frame(stream, expected.back());
   }
   for (const std::size_t piece : {1, 2, 7, 129, 4096, 1 << 20})
     CHECK((frames_of(stream, piece) == expected));
@@ -246,13 +246,13 @@ TEST_CASE("a stream is taken apart wherever it is cut") {
 TEST_CASE("a frame beyond the limit is refused when its length is known") {
   for (const std::string& begin : {std::string("\xe9\x07"), std::string("\xff\xff\xff\xff\xff\xff"),
                                    std::string("\x80\x80\x80\x80\x80\x00", 6)}) {
-    wire::FrameReader reader(1000);
+    net::FrameReader reader(1000);
     reader.feed(begin);
     const auto frame = reader.next();
     REQUIRE(!frame);
     CHECK((frame.error().code == ErrorCode::invalid_argument));
   }
-  wire::FrameReader reader(1000);
+  net::FrameReader reader(1000);
   reader.feed("\xe8\x07"); // 1000
   CHECK(reader.next().has_value());
   CHECK(reader.amid());
@@ -260,15 +260,15 @@ TEST_CASE("a frame beyond the limit is refused when its length is known") {
 
 TEST_CASE("what is not of the protocol is refused by name") {
   const auto refused = [](const std::string& frame) {
-    const auto server = wire::read_to_server(frame);
-    const auto client = wire::read_to_client(frame);
+    const auto server = net::read_to_server(frame);
+    const auto client = net::read_to_client(frame);
     return !server && !client && server.error().text().find("paceline.proto") != std::string::npos;
   };
   CHECK(refused(""));                                               // no kind
   CHECK(refused("GET / HTTP/1.1"));                                 // no protobuf
   CHECK(refused(std::string("\x92\x03\x00", 3)));                   // a kind of another version
   CHECK(refused("\x12\x05\x08"));                                   // cut
-  CHECK(!wire::read_to_server(std::string("\x12\x02\x50\x07", 4))); // a rule that is none
-  CHECK(!wire::read_to_server(std::string("\x12\x04\x3a\x02\x40\x01", 6))); // a bias without value
-  CHECK(!wire::read_to_client(std::string("\x22\x03\x1a\x01\x03", 5)));     // a source
+  CHECK(!net::read_to_server(std::string("\x12\x02\x50\x07", 4))); // a rule that is none
+  CHECK(!net::read_to_server(std::string("\x12\x04\x3a\x02\x40\x01", 6))); // a bias without value
+  CHECK(!net::read_to_client(std::string("\x22\x03\x1a\x01\x03", 5)));     // a source
 }
