@@ -209,7 +209,7 @@ Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  return impl_->opened.chat.and_then([&](const models::ChatTemplate& chat) {
+  return impl_->opened.chat.and_then([&](const text::ChatTemplate& chat) {
     return chat.render(messages, add_generation_prompt, local);
   });
 }

@@ -5,7 +5,8 @@
 #include "actors/kv_budget.hpp"
 #include "actors/limits.hpp"
 #include "gpu/limits.hpp"
-#include "models/scripted.hpp"
+#include "models/checkpoint/folder.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ using TraceRef = std::shared_ptr<base::Trace>;
 struct Loaded {
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
 };
 
 Result<void> check_range(const char* option, int value, int low, int high) {
@@ -85,8 +86,7 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
   auto path = models::resolve_model_path(name, role);
   if (!path)
     return tl::unexpected(path.error());
-  auto tokenizer = models::is_scripted(*path) ? models::make_scripted_tokenizer(*path)
-                                              : models::Tokenizer::load(*path);
+  auto tokenizer = models::load_tokenizer(*path);
   if (!tokenizer)
     return tl::unexpected(tokenizer.error());
   loaded.tokenizer = *tokenizer;
@@ -205,7 +205,7 @@ Result<std::optional<Loaded>> load_draft(const EngineOptions& o, const Loaded& t
   auto loaded = load(o.draft, "draft", draft_device(o, *target.device), 0, o, time, trace);
   if (!loaded)
     return tl::unexpected(loaded.error());
-  if (auto same = models::check_same_vocabulary(*target.tokenizer, *loaded->tokenizer); !same)
+  if (auto same = text::check_same_vocabulary(*target.tokenizer, *loaded->tokenizer); !same)
     return tl::unexpected(same.error());
   return *loaded;
 }
@@ -293,7 +293,7 @@ Result<void> load_manners(Opened& opened, const std::string& name) {
   if (!path)
     return {};
   const auto special = opened.tokenizer->encode("", true);
-  opened.chat = models::ChatTemplate::load(*path, opened.tokenizer->decode(special, true));
+  opened.chat = models::load_chat_template(*path, opened.tokenizer->decode(special, true));
   if (models::is_scripted(*path))
     return {};
   auto defaults = models::load_generation_defaults(*path);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
-#include "models/chat_template.hpp"
 #include "models/config.hpp"
-#include "models/tokenizer.hpp"
 #include "paceline/engine.hpp"
+#include "text/chat_template.hpp"
+#include "text/tokenizer.hpp"
 
 #include <memory>
 #include <optional>
@@ -16,10 +16,10 @@ namespace paceline::actors {
 struct Opened {
   EngineParts parts;
   std::shared_ptr<LaneReaper> reaper; ///< Of all lanes.
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   models::GenerationDefaults defaults;
   /// Or why there is none: who does not chat need not care.
-  Result<models::ChatTemplate> chat = models::ChatTemplate::plain("");
+  Result<text::ChatTemplate> chat = text::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> reserve; ///< The target where it can move to.
   std::optional<ModelInfo> draft;

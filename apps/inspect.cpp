@@ -4,10 +4,11 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/operations.hpp"
-#include "models/checkpoint.hpp"
+#include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/tensor_files.hpp"
 #include "models/config.hpp"
 #include "models/model.hpp"
-#include "models/tokenizer.hpp"
+#include "text/tokenizer.hpp"
 
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ struct Checkpoint {
   std::string folder;
   models::ModelConfig config;
   models::GenerationDefaults defaults;
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
   std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.
@@ -67,7 +68,7 @@ std::string part_of(std::string_view tensor) {
 }
 
 Result<void> add_tensors(Checkpoint& checkpoint) {
-  const auto opened = models::Checkpoint::open(checkpoint.folder);
+  const auto opened = models::TensorFiles::open(checkpoint.folder);
   if (!opened)
     return tl::unexpected(opened.error());
   std::set<std::string> dtypes;
@@ -97,15 +98,14 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
       assign(c.folder, models::resolve_model_path(name, role))
           .and_then([&] { return assign(c.config, models::load_config(c.folder)); })
           .and_then([&] { return assign(c.defaults, models::load_generation_defaults(c.folder)); })
-          .and_then([&] { return assign(c.tokenizer, models::Tokenizer::load(c.folder)); })
+          .and_then([&] { return assign(c.tokenizer, models::load_tokenizer(c.folder)); })
           .and_then([&] { return add_tensors(c); });
   if (!read)
     return tl::unexpected(read.error());
   return c;
 }
 
-boost::json::object pieces_json(const models::Tokenizer& tokenizer,
-                                const std::vector<TokenId>& ids) {
+boost::json::object pieces_json(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   boost::json::object pieces;
   for (const TokenId id : ids)
     pieces[std::to_string(id)] = tokenizer.piece(id);
@@ -185,7 +185,7 @@ struct Pair {
 
 Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
   const auto context = std::uint64_t(target.config.context);
-  return {models::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
+  return {text::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
           target.weight_bytes() + draft.weight_bytes() +
               context * (target.kv_bytes_per_token() + draft.kv_bytes_per_token()),
           draft.config.context < target.config.context ? draft.config.context : 0};

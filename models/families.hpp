@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models/config.hpp"
-#include "models/files.hpp"
+#include "text/json.hpp"
 
 namespace paceline::models {
 
@@ -22,11 +22,11 @@ struct Family {
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   /// Reads what only this family's config.json holds, after everything else; null: nothing.
-  void (*read)(JsonFields&, ModelConfig&) = nullptr;
+  void (*read)(text::JsonFields&, ModelConfig&) = nullptr;
 };
 
 /// Null when the architecture is not known.
-const Family* find_family(JsonFields& fields);
+const Family* find_family(text::JsonFields& fields);
 /// "LlamaForCausalLM, ..."
 std::string known_architectures();
 

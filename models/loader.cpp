@@ -1,9 +1,10 @@
 // From a checkpoint folder to packed weights.
 #include "base/bf16.hpp"
-#include "models/checkpoint.hpp"
+#include "models/checkpoint/tensor_files.hpp"
 #include "models/limits.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "models/transformer.hpp"
+#include "text/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -55,14 +56,14 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored, const st
   if (stored == gpu::DType::f16)
     return stored;
   return fail(ErrorCode::unsupported,
-              fmt::format("{} holds {} weights, which f16 cannot hold", shown_path(folder),
+              fmt::format("{} holds {} weights, which f16 cannot hold", text::shown_path(folder),
                           gpu::to_string(stored)),
               "use --dtype auto, bf16 or f32");
 }
 
 class Loader {
 public:
-  Loader(Checkpoint checkpoint, ModelConfig config, gpu::DType dtype, gpu::Device& device,
+  Loader(TensorFiles checkpoint, ModelConfig config, gpu::DType dtype, gpu::Device& device,
          const ProgressCallback& progress)
       : checkpoint_(std::move(checkpoint)), config_(std::move(config)), dtype_(dtype),
         device_(device), progress_(progress) {}
@@ -208,7 +209,7 @@ private:
       progress_("weights", done);
   }
 
-  Checkpoint checkpoint_;
+  TensorFiles checkpoint_;
   ModelConfig config_;
   gpu::DType dtype_;
   gpu::Device& device_;
@@ -226,7 +227,7 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   if (!config)
     return tl::unexpected(config.error());
   config->context = std::min(config->context, options.max_positions);
-  auto checkpoint = Checkpoint::open(folder);
+  auto checkpoint = TensorFiles::open(folder);
   if (!checkpoint)
     return tl::unexpected(checkpoint.error());
   const auto dtype = choose_dtype(options.dtype, checkpoint->dtype(), folder);

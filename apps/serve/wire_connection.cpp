@@ -192,11 +192,11 @@ asio::awaitable<void> WireConnection::greet() {
   greeted_ = true;
   reader_.set_limit(frame_bytes_max());
   tell(net::Welcome{.version = std::min(hello->version_max, net::limits::version_max),
-                     .server = "paceline/" PACELINE_VERSION,
-                     .model = service_->settings().model_names.front(),
-                     .idle = service_->settings().idle_timeout,
-                     .frame_bytes_max = frame_bytes_max(),
-                     .ready = service_->state() == Service::State::ready});
+                    .server = "paceline/" PACELINE_VERSION,
+                    .model = service_->settings().model_names.front(),
+                    .idle = service_->settings().idle_timeout,
+                    .frame_bytes_max = frame_bytes_max(),
+                    .ready = service_->state() == Service::State::ready});
   if (service_->state() == Service::State::draining)
     tell(net::Draining{});
 }

@@ -4,7 +4,7 @@
 #include "actors/lane_reaper.hpp"
 #include "actors/telemetry.hpp"
 #include "messages/timekeeper.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
 #include "tests/actors/pools.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "actors/telemetry.hpp"
 #include "messages/sequence.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "sampling/policy.hpp"
 #include "tests/exactness/coarse_rules.hpp"
 #include "tests/exactness/pace.hpp"

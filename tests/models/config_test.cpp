@@ -1,4 +1,4 @@
-#include "models/checkpoint.hpp"
+#include "models/checkpoint/tensor_files.hpp"
 #include "models/config.hpp"
 #include "models/model.hpp"
 #include "tests/models/reference_checkpoint.hpp"
@@ -340,7 +340,7 @@ TEST_CASE("config.json and the index with any bytes changed are read or refused,
             char(random() % 2 ? random() : "{}[]\",:0-e9"[random() % 11]);
       folder.write(name, damaged);
       refused +=
-          !load_config(folder.path()).has_value() || !Checkpoint::open(folder.path()).has_value();
+          !load_config(folder.path()).has_value() || !TensorFiles::open(folder.path()).has_value();
     }
     folder.write(name, whole);
   }

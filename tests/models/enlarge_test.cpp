@@ -1,7 +1,7 @@
 // A model enlarged for measurements: of the size asked for, and of the same distribution.
 #include "models/config.hpp"
-#include "models/enlarge.hpp"
 #include "models/model.hpp"
+#include "models/synthetic/enlarge.hpp"
 #include "tests/models/support.hpp"
 
 #include <cmath>

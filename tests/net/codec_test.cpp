@@ -264,10 +264,10 @@ TEST_CASE("what is not of the protocol is refused by name") {
     const auto client = net::read_to_client(frame);
     return !server && !client && server.error().text().find("paceline.proto") != std::string::npos;
   };
-  CHECK(refused(""));                                               // no kind
-  CHECK(refused("GET / HTTP/1.1"));                                 // no protobuf
-  CHECK(refused(std::string("\x92\x03\x00", 3)));                   // a kind of another version
-  CHECK(refused("\x12\x05\x08"));                                   // cut
+  CHECK(refused(""));                                              // no kind
+  CHECK(refused("GET / HTTP/1.1"));                                // no protobuf
+  CHECK(refused(std::string("\x92\x03\x00", 3)));                  // a kind of another version
+  CHECK(refused("\x12\x05\x08"));                                  // cut
   CHECK(!net::read_to_server(std::string("\x12\x02\x50\x07", 4))); // a rule that is none
   CHECK(!net::read_to_server(std::string("\x12\x04\x3a\x02\x40\x01", 6))); // a bias without value
   CHECK(!net::read_to_client(std::string("\x22\x03\x1a\x01\x03", 5)));     // a source

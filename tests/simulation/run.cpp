@@ -103,7 +103,7 @@ private:
   std::shared_ptr<FaultSource> faults_;
   std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
   std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
-  std::shared_ptr<const models::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<gpu::KvPool> target_pool_;
   std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
   std::shared_ptr<gpu::KvPool> draft_pool_;
