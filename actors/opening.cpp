@@ -5,8 +5,7 @@
 #include "actors/kv_budget.hpp"
 #include "actors/limits.hpp"
 #include "gpu/limits.hpp"
-#include "models/checkpoint/folder.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/checkpoint/source.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
@@ -21,6 +20,7 @@ using TraceRef = std::shared_ptr<base::Trace>;
 
 /// A model on its device.
 struct Loaded {
+  std::shared_ptr<const models::CheckpointSource> source;
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -83,10 +83,11 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
   if (!opened)
     return tl::unexpected(opened.error());
   loaded.device = *opened;
-  auto path = models::resolve_model_path(name, role);
-  if (!path)
-    return tl::unexpected(path.error());
-  auto tokenizer = models::load_tokenizer(*path);
+  auto source = models::open_checkpoint(name, role);
+  if (!source)
+    return tl::unexpected(source.error());
+  loaded.source = *source;
+  auto tokenizer = loaded.source->tokenizer();
   if (!tokenizer)
     return tl::unexpected(tokenizer.error());
   loaded.tokenizer = *tokenizer;
@@ -95,7 +96,7 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
   how.progress = o.progress;
   if (o.max_model_len > 0)
     how.max_positions = o.max_model_len;
-  auto model = models::load_model(*path, loaded.device, how);
+  auto model = loaded.source->load(loaded.device, how);
   if (!model)
     return tl::unexpected(model.error());
   loaded.model = *model;
@@ -288,15 +289,10 @@ Result<void> prepare_reserve(Opened& opened, const EngineOptions& o,
 }
 
 /// What a checkpoint's folder says of how it is used.
-Result<void> load_manners(Opened& opened, const std::string& name) {
-  const auto path = models::resolve_model_path(name, "target");
-  if (!path)
-    return {};
+Result<void> load_manners(Opened& opened, const models::CheckpointSource& source) {
   const auto special = opened.tokenizer->encode("", true);
-  opened.chat = models::load_chat_template(*path, opened.tokenizer->decode(special, true));
-  if (models::is_scripted(*path))
-    return {};
-  auto defaults = models::load_generation_defaults(*path);
+  opened.chat = source.chat_template(opened.tokenizer->decode(special, true));
+  auto defaults = source.generation_defaults();
   if (!defaults)
     return tl::unexpected(defaults.error());
   opened.defaults = *defaults;
@@ -311,16 +307,16 @@ Result<Opened> open_parts(const EngineOptions& o, const Time& time, const TraceR
   auto target = load_target(o, o.device, time, trace);
   if (!target)
     return tl::unexpected(target.error());
-  if (o.page_tokens % 2 != 0 && !models::is_scripted(o.target)) // keys of bf16 go in pairs
+  if (const int step = target->model->page_tokens_multiple(); o.page_tokens % step != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("page_tokens is {}", o.page_tokens),
-                "give an even number");
+                fmt::format("give a multiple of {}", step));
   auto draft = load_draft(o, *target, time, trace);
   if (!draft)
     return tl::unexpected(draft.error());
 
   Opened opened;
   opened.tokenizer = target->tokenizer;
-  if (auto loaded = load_manners(opened, o.target); !loaded)
+  if (auto loaded = load_manners(opened, *target->source); !loaded)
     return tl::unexpected(loaded.error());
   opened.target = info_of(*target, o.target);
   opened.target.prefill = o.prefill;

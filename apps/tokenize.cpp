@@ -3,8 +3,7 @@
 #include "apps/input.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
-#include "models/checkpoint/folder.hpp"
-#include "models/model.hpp"
+#include "models/checkpoint/source.hpp"
 #include "text/tokenizer.hpp"
 
 #include <algorithm>
@@ -82,7 +81,9 @@ Result<int> print_lines(const text::Tokenizer& tokenizer, std::string_view input
 }
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& model) {
-  return models::resolve_model_path(model, "target").and_then(models::load_tokenizer);
+  return models::open_checkpoint(model, "target").and_then([](const auto& source) {
+    return source->tokenizer();
+  });
 }
 
 Result<int> run(const Options& options) {

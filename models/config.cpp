@@ -1,6 +1,5 @@
 #include "models/config.hpp"
 
-#include "models/checkpoint/files.hpp"
 #include "models/families.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
@@ -8,6 +7,7 @@
 #include "text/limits.hpp"
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -113,17 +113,13 @@ int ModelConfig::window() const {
   return widest;
 }
 
-Result<ModelConfig> load_config(const std::string& folder) {
-  const auto object = read_json_object(folder + "/config.json");
-  if (!object)
-    return tl::unexpected(object.error());
-  text::JsonFields fields(text::shown_path(folder + "/config.json"), *object);
+Result<ModelConfig> read_config(const std::string& where, const json::object& object) {
+  text::JsonFields fields(where, object);
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());
   ModelConfig c;
   c.architecture = family->architecture;
-  c.tensors = family->tensors;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;
   read_shape(fields, *family, c);

@@ -4,8 +4,10 @@
 #include "models/rope.hpp"
 #include "text/json.hpp"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <cassert>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -173,6 +175,14 @@ const Family* find_family(text::JsonFields& fields) {
                            text::shown(list ? json::serialize(*list) : "of model_type " + type)),
                "use a checkpoint of one of " + known_architectures());
   return nullptr;
+}
+
+const BlockTensors& block_tensors(const std::string& architecture) {
+  const auto at = std::find_if(std::begin(families), std::end(families), [&](const Family& family) {
+    return architecture == family.architecture;
+  });
+  assert(at != std::end(families));
+  return at->tensors;
 }
 
 std::string known_architectures() {

@@ -1,20 +1,27 @@
-// What a checkpoint folder says besides its tensors.
+// A checkpoint as the Hugging Face hub has it: a folder of JSON files and safetensors.
 #pragma once
 
-#include "text/chat_template.hpp"
-#include "text/tokenizer.hpp"
-
-#include <memory>
-#include <string>
+#include "models/checkpoint/source.hpp"
 
 namespace paceline::models {
 
-/// `folder`/tokenizer.json. "scripted:..." names its own (synthetic/scripted.hpp).
-Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& folder);
+class FolderSource final : public CheckpointSource {
+public:
+  explicit FolderSource(std::string folder) : CheckpointSource(std::move(folder)) {}
 
-/// A folder's chat_template.jinja, chat_template.json, or what its tokenizer_config.json says.
-/// With none of them: the plain format, which puts `opening` before the text.
-Result<text::ChatTemplate> load_chat_template(const std::string& folder,
-                                              const std::string& opening);
+  /// config.json.
+  Result<ModelConfig> config() const override;
+  /// model.safetensors, or the shards that model.safetensors.index.json names.
+  Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const override;
+  /// tokenizer.json.
+  Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
+  /// chat_template.jinja, chat_template.json, or what tokenizer_config.json says.
+  Result<text::ChatTemplate> chat_template(const std::string& opening) const override;
+  /// generation_config.json, or config.json's ids where it is absent.
+  Result<GenerationDefaults> generation_defaults() const override;
+
+private:
+  std::string file(const char* name) const { return location() + "/" + name; }
+};
 
 } // namespace paceline::models

@@ -1,7 +1,7 @@
-// Where models are found: folders, the built-in pair, and the local Hugging Face cache.
+#include "models/checkpoint/paths.hpp"
+
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/installed.hpp"
-#include "models/model.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
 

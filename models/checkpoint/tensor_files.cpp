@@ -1,7 +1,6 @@
 #include "models/checkpoint/tensor_files.hpp"
 
-#include "base/bf16.hpp"
-
+#include "models/checkpoint/widen.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 
@@ -19,26 +18,7 @@ namespace {
 constexpr const char* incomplete_hint =
     "config.json and the weights do not belong together; download the checkpoint again";
 
-template <class T>
-std::vector<float> widen_as(const void* source, std::size_t n) {
-  std::vector<float> out(n);
-  const T* in = static_cast<const T*>(source);
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = base::to_float(in[i]);
-  return out;
-}
-
 } // namespace
-
-std::vector<float> widen(gpu::DType dtype, const void* source, std::size_t n) {
-  switch (dtype) {
-  case gpu::DType::bf16: return widen_as<base::bf16>(source, n);
-  case gpu::DType::f16: return widen_as<base::f16>(source, n);
-  case gpu::DType::f32: break;
-  }
-  const auto* in = static_cast<const float*>(source);
-  return {in, in + n};
-}
 
 Result<TensorFiles> TensorFiles::open(const std::string& folder) {
   TensorFiles checkpoint(folder);

@@ -64,7 +64,4 @@ private:
   std::uint64_t parameters_ = 0;
 };
 
-/// n numbers of `dtype` as f32. source: aligned to its dtype.
-std::vector<float> widen(gpu::DType dtype, const void* source, std::size_t n);
-
 } // namespace paceline::models

@@ -2,6 +2,7 @@
 
 #include "base/bf16.hpp"
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/folder.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/config.hpp"
 #include "text/json.hpp"
@@ -269,7 +270,7 @@ Result<Shape> enlarged_shape(const Shape& base, std::uint64_t parameters) {
 
 Result<void> enlarge_checkpoint(const std::string& source, const std::string& target,
                                 std::uint64_t parameters, const ProgressCallback& progress) {
-  const auto config = load_config(source);
+  const auto config = FolderSource(source).config();
   if (!config)
     return tl::unexpected(config.error());
   auto checkpoint = TensorFiles::open(source);

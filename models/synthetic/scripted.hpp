@@ -2,7 +2,7 @@
 // statistical tests, and the model of runs that only measure the runtime.
 #pragma once
 
-#include "models/model.hpp"
+#include "models/checkpoint/source.hpp"
 #include "text/tokenizer.hpp"
 
 #include <span>
@@ -36,6 +36,9 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 /// as wrong output. Runs on devices whose memory the host can read (cpu, sim).
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
+
+/// What "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
+Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name);
 
 /// Its tokenizer: token 17 reads " 17".
 Result<std::shared_ptr<const text::Tokenizer>> make_scripted_tokenizer(std::string_view name);

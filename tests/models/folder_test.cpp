@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 using namespace paceline;
-using models::load_chat_template;
+using models::FolderSource;
 using models::test::TemporaryFolder;
 
 namespace {
@@ -22,15 +22,16 @@ std::string rendered(const Result<text::ChatTemplate>& chat, bool prompt = true)
 
 TEST_CASE("a checkpoint's template is found where transformers looks for it") {
   TemporaryFolder folder;
-  CHECK(rendered(load_chat_template(folder.path(), "<s>")) == "<s>User: Hello\n\nAssistant:");
+  CHECK(rendered(FolderSource(folder.path()).chat_template("<s>")) ==
+        "<s>User: Hello\n\nAssistant:");
   folder.write("tokenizer_config.json",
                R"({"bos_token": {"content": "<b>"}, "eos_token": "</s>", "pad_token": null,
                    "chat_template": "{{ bos_token }}{{ pad_token }}{{ messages[0].content }}{{ eos_token }}"})");
-  CHECK(rendered(load_chat_template(folder.path(), "<s>")) == "<b>Hello</s>");
+  CHECK(rendered(FolderSource(folder.path()).chat_template("<s>")) == "<b>Hello</s>");
   folder.write("chat_template.json", R"({"chat_template": "json {{ bos_token }}"})");
-  CHECK(rendered(load_chat_template(folder.path(), "")) == "json <b>");
+  CHECK(rendered(FolderSource(folder.path()).chat_template("")) == "json <b>");
   folder.write("chat_template.jinja", "jinja {{ bos_token }}\n");
-  CHECK(rendered(load_chat_template(folder.path(), "")) == "jinja <b>");
+  CHECK(rendered(FolderSource(folder.path()).chat_template("")) == "jinja <b>");
 }
 
 TEST_CASE("of several templates the default one is for conversations") {
@@ -38,7 +39,7 @@ TEST_CASE("of several templates the default one is for conversations") {
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "tools"},
                                      {"name": "default", "template": "mine"}]})");
-  CHECK(rendered(load_chat_template(folder.path(), "")) == "mine");
+  CHECK(rendered(FolderSource(folder.path()).chat_template("")) == "mine");
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
-  CHECK(load_chat_template(folder.path(), "").error().code == ErrorCode::corrupt);
+  CHECK(FolderSource(folder.path()).chat_template("").error().code == ErrorCode::corrupt);
 }

@@ -28,7 +28,7 @@ int main(int count, char** arguments) {
     std::cerr << "usage: tokenizer_speed MODEL_FOLDER FILE...\n";
     return 2;
   }
-  const auto tokenizer = paceline::models::load_tokenizer(arguments[1]);
+  const auto tokenizer = paceline::models::FolderSource(arguments[1]).tokenizer();
   if (!tokenizer) {
     std::cerr << "paceline: " << tokenizer.error().text() << '\n';
     return 2;

@@ -1,8 +1,7 @@
 // Sampling defaults and end-of-text ids of a checkpoint.
 #include "models/checkpoint/files.hpp"
-#include "models/config.hpp"
+#include "models/checkpoint/folder.hpp"
 #include "models/limits.hpp"
-#include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
 
@@ -57,14 +56,11 @@ void read_warping(text::JsonFields& fields, sampling::Warping& w) {
 
 } // namespace
 
-Result<GenerationDefaults> load_generation_defaults(const std::string& folder) {
+Result<GenerationDefaults> FolderSource::generation_defaults() const {
   GenerationDefaults out;
-  if (is_scripted(folder))
-    return out;
   std::error_code ignored;
-  for (const std::string name : {"generation_config.json", "config.json"}) {
-    const std::string path = (std::filesystem::path(folder) / name).string();
-    const bool first = name == "generation_config.json";
+  for (const bool first : {true, false}) {
+    const std::string path = file(first ? "generation_config.json" : "config.json");
     if ((first && !std::filesystem::exists(path, ignored)) || !out.end_of_text.empty())
       continue;
     const auto object = read_json_object(path);
