@@ -4,7 +4,7 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/operations.hpp"
-#include "models/checkpoint/source.hpp"
+#include "models/sources.hpp"
 #include "text/tokenizer.hpp"
 
 #include <boost/json/array.hpp>

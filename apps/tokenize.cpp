@@ -3,7 +3,7 @@
 #include "apps/input.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
-#include "models/checkpoint/source.hpp"
+#include "models/sources.hpp"
 #include "text/tokenizer.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/terminal.hpp"
-#include "models/checkpoint/paths.hpp"
+#include "models/sources.hpp"
 #include "models/synthetic/enlarge.hpp"
 
 #include <charconv>

@@ -3,7 +3,7 @@
 #include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
-#include "models/checkpoint/source.hpp"
+#include "models/sources.hpp"
 
 #include <algorithm>
 #include <array>

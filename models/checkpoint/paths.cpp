@@ -2,7 +2,6 @@
 
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/installed.hpp"
-#include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
 
 #include <cstdlib>
@@ -44,7 +43,8 @@ Result<std::string> demo_model(const std::string& role) {
   return fail(ErrorCode::not_found,
               fmt::format("the built-in {} model is not installed{}", role,
                           folder ? " in " + folder->string() : ""),
-              "name a model with --model and --draft-model, or set PACELINE_DEMO_MODELS");
+              "name a model with EngineOptions::target and EngineOptions::draft, or set "
+              "PACELINE_DEMO_MODELS");
 }
 
 /// "org/name" as the hub allows it.
@@ -91,10 +91,10 @@ std::optional<fs::path> snapshot_of(const std::string& id) {
 
 } // namespace
 
-Result<std::string> resolve_model_path(const std::string& name, const std::string& role) {
+Result<std::string> find_checkpoint(const std::string& name, const std::string& role) {
   if (name == "demo") // before folders: ./demo is one that has this name
     return demo_model(role);
-  if (is_scripted(name) || is_folder(name))
+  if (is_folder(name))
     return name;
   std::error_code ignored;
   if (fs::exists(name, ignored))

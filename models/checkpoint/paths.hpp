@@ -1,4 +1,4 @@
-// Where models are found.
+// Where checkpoints are found: folders, the built-in pair, and the local Hugging Face cache.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -7,9 +7,8 @@
 
 namespace paceline::models {
 
-/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives
-/// itself; "org/name" is looked up in the local Hugging Face cache; "scripted:..." is its own
-/// place.
-Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
+/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives itself;
+/// "org/name" is looked up in the local Hugging Face cache.
+Result<std::string> find_checkpoint(const std::string& name, const std::string& role);
 
 } // namespace paceline::models

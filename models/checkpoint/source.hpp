@@ -40,10 +40,4 @@ private:
   std::string location_;
 };
 
-/// What `name` and `role` lead to (paths.hpp).
-Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
-                                                                const std::string& role);
-/// What is at a location that resolve_model_path gave.
-Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string& location);
-
 } // namespace paceline::models

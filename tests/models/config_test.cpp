@@ -1,6 +1,6 @@
 #include "models/checkpoint/folder.hpp"
-#include "models/checkpoint/paths.hpp"
 #include "models/checkpoint/tensor_files.hpp"
+#include "models/sources.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
 #include <boost/json.hpp>

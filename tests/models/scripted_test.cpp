@@ -1,3 +1,4 @@
+#include "models/sources.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "tests/models/support.hpp"
 

@@ -1,8 +1,8 @@
 // The demo pair on devices of a test's choice, small enough for one that is emulated.
 #pragma once
 
-#include "models/checkpoint/paths.hpp"
 #include "models/model.hpp"
+#include "models/sources.hpp"
 #include "paceline/engine.hpp"
 #include "tests/support/engine_fixture.hpp"
 
