@@ -59,7 +59,7 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
   return fail(ErrorCode::unsupported,
               fmt::format("{} holds {} weights, which f16 cannot hold", text::shown_path(location),
                           gpu::to_string(stored)),
-              "use --dtype auto, bf16 or f32");
+              "use EngineOptions::dtype = auto, bf16 or f32");
 }
 
 class Loader {
@@ -186,7 +186,7 @@ private:
       error_ =
           Error{ErrorCode::out_of_memory,
                 fmt::format("{} positions take too large a table of rotations", config_.context),
-                "lower --max-model-len"};
+                "lower EngineOptions::max_model_len"};
       return {};
     }
     std::vector<float> cos;

@@ -64,7 +64,7 @@ public:
   /// on lanes that are opened from now on.
   virtual Result<void> prepare_fast_prefill(int /*rows*/) const {
     return fail(ErrorCode::unsupported, "this model has no fast path for prompts",
-                "leave --prefill out");
+                "leave EngineOptions::prefill out");
   }
 
   virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,

@@ -1,5 +1,6 @@
 #include "apps/serve/wire_requests.hpp"
 
+#include "apps/field_names.hpp"
 #include "apps/serve/progress.hpp"
 #include "net/codec.hpp"
 #include "paceline/asio.hpp"
@@ -113,7 +114,7 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
     co_return refusal(service_, asked.number, std::move(wrong.error()));
   auto stream = service_.engine().submit(request);
   if (!stream)
-    co_return refusal(service_, asked.number, std::move(stream.error()));
+    co_return refusal(service_, asked.number, with_request_fields(stream.error()));
   auto one = std::make_unique<One>(service_, asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived);
   one->stream.on_end([kept = std::weak_ptr(shared_)] {
@@ -186,7 +187,8 @@ void WireRequests::written() {
   shared_->over.clear();
 }
 
-/// Counts and logs; and an end that the client did not ask for is told as what it is.
+/// Counts and logs; and an end that the client did not ask for is told as what it is, in the names
+/// that it knows.
 void WireRequests::note(One& one, Event& event) {
   one.progress.note(service_, event, one.arrived);
   auto* end = std::get_if<Finished>(&event);
@@ -196,6 +198,8 @@ void WireRequests::note(One& one, Event& event) {
     end->reason = FinishReason::error;
     end->error = not_now(Service::State::draining);
   }
+  if (end->error)
+    end->error = with_request_fields(*end->error);
   const std::chrono::duration<double, std::milli> took = Clock::now() - one.arrived;
   service_.log().info("request", {{"id", one.number},
                                   {"peer", peer_},
