@@ -2,17 +2,19 @@
 #pragma once
 
 #include <boost/json/parse.hpp>
-#include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace paceline::testing {
 
+/// Throws where there is none.
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  REQUIRE_MESSAGE(in, path.string());
+  if (!in)
+    throw std::runtime_error("cannot read " + path.string());
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
