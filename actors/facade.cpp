@@ -64,7 +64,7 @@ void Facade::submit(const Submit& request) {
     refused.seed = request.spec->noise.seed;
     refused.error = draining_ ? Error{ErrorCode::unavailable, "the engine is shutting down", ""}
                               : Error{ErrorCode::overloaded, "the admission queue is full",
-                                      "try again in a second, or raise --max-waiting"};
+                                      "try again in a second, or raise EngineOptions::max_waiting"};
     request.sink->deliver(std::move(refused));
     return;
   }

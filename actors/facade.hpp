@@ -3,8 +3,9 @@
 
 #include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
-#include "models/tokenizer.hpp"
 #include "sampling/stop.hpp"
+#include "text/tokenizer.hpp"
+#include "text/utf8.hpp"
 
 #include <map>
 #include <memory>
@@ -15,7 +16,7 @@
 namespace paceline::actors {
 
 struct FacadeParts {
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   int max_open = 0; ///< Requests waiting or running; more are refused.
   std::shared_ptr<base::Telemetry> telemetry;
   int draft_context = 0; ///< Tokens that the draft model can read; 0: there is none.
@@ -34,13 +35,13 @@ public:
 
 private:
   struct Record {
-    explicit Record(const models::Tokenizer& tokenizer) : text(tokenizer) {}
+    explicit Record(const text::Tokenizer& tokenizer) : text(tokenizer) {}
     speculation::SequenceSpecRef spec;
     std::shared_ptr<base::EventSink> sink;
     std::vector<TokenId> tokens; ///< Prompt, then the committed output.
-    models::Detokenizer text;    ///< Has seen the prompt: the output goes on where it ends.
+    text::Detokenizer text;      ///< Has seen the prompt: the output goes on where it ends.
     sampling::StopMatcher stops;
-    models::Utf8Stream utf8;
+    text::Utf8Stream utf8;
     base::TimePoint submitted;
     std::optional<base::TimePoint> started;
     std::optional<base::TimePoint> first_token;

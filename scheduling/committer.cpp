@@ -15,7 +15,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     turn.act(
         Failed{s.spec->id,
                {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
-                "check the checkpoint, or run it with --dtype f32"}});
+                "check the checkpoint, or run it with EngineOptions::dtype = f32"}});
     return true;
   }
   s.cached = verdict.cached;

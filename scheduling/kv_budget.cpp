@@ -41,7 +41,9 @@ Result<PerPool<std::size_t>> kv_budget(const KvDemand& d) {
     return fail(ErrorCode::out_of_memory,
                 fmt::format("a KV cache of {} bytes does not hold one sequence of {} tokens",
                             budget, d.max_model_len),
-                fmt::format("give --kv-memory at least {}, or lower --max-model-len", least));
+                fmt::format("give EngineOptions::kv_memory_bytes at least {}, or lower "
+                            "EngineOptions::max_model_len",
+                            least));
   const std::size_t forks = d.fork_pages * d.page_bytes.draft;
   const bool with_forks = budget >= least + forks;
   const std::size_t whole = pages_of(d.max_model_len, d); // what the prefix cache may keep of one

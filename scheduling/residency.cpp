@@ -86,7 +86,7 @@ void Residency::ask_again(Turn& turn, Sequence& s) {
   if (runs_alone(s) && ++s.refusals > limits::reservation_tries_max)
     fail(turn, s.spec->id,
          {ErrorCode::out_of_memory, "the KV cache stayed full",
-          "raise --kv-memory or lower --max-num-seqs"});
+          "raise EngineOptions::kv_memory_bytes or lower EngineOptions::max_num_seqs"});
   else
     alarms_.wake_at(turn, turn.now + limits::reservation_pause);
 }

@@ -1,6 +1,6 @@
 // The facade alone: a mock scheduler on one side, callers' streams on the other.
 #include "actors/facade.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/pools.hpp"
@@ -25,7 +25,7 @@ struct Caller final : base::EventSink {
 };
 
 /// Leaves out one blank where a text begins, as SentencePiece's decoders do.
-class Opening final : public models::Tokenizer {
+class Opening final : public text::Tokenizer {
 public:
   std::vector<TokenId> encode(std::string_view text, bool special) const override {
     return words_->encode(text, special);
@@ -42,13 +42,13 @@ public:
   std::vector<TokenId> special_ids() const override { return {}; }
 
 private:
-  std::shared_ptr<const models::Tokenizer> words_ =
+  std::shared_ptr<const text::Tokenizer> words_ =
       models::make_scripted_tokenizer("scripted:vocabulary=32").value();
 };
 
 struct World {
   explicit World(int max_open = 8,
-                 std::shared_ptr<const models::Tokenizer> tokenizer =
+                 std::shared_ptr<const text::Tokenizer> tokenizer =
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
         FacadeParts{std::move(tokenizer), max_open, std::make_shared<base::Telemetry>(), 0});

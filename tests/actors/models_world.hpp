@@ -4,7 +4,7 @@
 #include "base/telemetry.hpp"
 #include "execution/lane_closer.hpp"
 #include "messages/timekeeper.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
 #include "tests/support/pools.hpp"
 

@@ -30,7 +30,7 @@ public:
   explicit EngineWorld(const EngineOptions& options, std::uint64_t seed = 0,
                        messages::VirtualTimeOptions order = any_order)
       : time_(seed, order), clock_(std::make_shared<messages::ActorTimekeeper>(time_.system())) {
-    auto opened = actors::open_parts(options, clock_, nullptr);
+    auto opened = actors::open_context(options, clock_, nullptr);
     if (!opened)
       FAIL(opened.error().text());
     opened_ = std::move(*opened);
@@ -118,7 +118,7 @@ public:
   }
 
   const actors::EngineParts& parts() const { return opened_.parts; }
-  actors::Opened& opened() { return opened_; }
+  actors::EngineContext& opened() { return opened_; }
   Metrics metrics() {
     if (const auto cache = handles().kv_cache)
       ask<messages::Pong>(cache, messages::Ping{}); // counts its pages anew
@@ -130,7 +130,7 @@ private:
 
   messages::VirtualSystem time_;
   std::shared_ptr<messages::ActorTimekeeper> clock_;
-  actors::Opened opened_;
+  actors::EngineContext opened_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_; ///< There is only one, also once it is dead.
   std::uint64_t requests_ = 0;

@@ -166,9 +166,9 @@ private:
                                                setting_.together,
                                                setting_.policy.fork_rows,
                                                telemetry_};
-    const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> board,
+    const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
-      return std::make_shared<execution::DraftStep>(drafting, std::move(board));
+      return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
     };
     parts.draft = actors::DraftModelParts{device, make_step, reaper_, telemetry_};
     return parts;

@@ -46,7 +46,7 @@ const char* to_string(Part part) {
 
 LiveEngine::LiveEngine(const EngineOptions& options, bool supervised)
     : runtime_(std::make_unique<actors::Runtime>(std::nullopt)) {
-  auto opened = actors::open_parts(options, runtime_->time(), nullptr);
+  auto opened = actors::open_context(options, runtime_->time(), nullptr);
   if (!opened)
     throw std::runtime_error(opened.error().text());
   opened_ = std::move(*opened);

@@ -64,7 +64,7 @@ private:
   void start_unsupervised();
 
   std::unique_ptr<actors::Runtime> runtime_;
-  actors::Opened opened_;
+  actors::EngineContext opened_;
   messages::SupervisorActor supervisor_;
   messages::ActorHandles known_; ///< Unsupervised, for ever; else the facade is what counts.
   std::uint64_t requests_ = 0;

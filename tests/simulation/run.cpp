@@ -103,7 +103,7 @@ private:
   std::shared_ptr<FaultSource> faults_;
   std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
   std::shared_ptr<execution::LaneCloser> reaper_ = std::make_shared<execution::LaneCloser>(true);
-  std::shared_ptr<const models::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<gpu::KvPool> target_pool_;
   std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
   std::shared_ptr<gpu::KvPool> draft_pool_;
@@ -230,9 +230,9 @@ actors::EngineParts SimulatedRun::make_parts() {
   const execution::DraftStep::Parts drafting{
       draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
       w.max_num_seqs, policy.fork_rows, telemetry_};
-  const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> board,
+  const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                     const std::shared_ptr<gpu::Device>&) {
-    return std::make_shared<execution::DraftStep>(drafting, std::move(board));
+    return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
   };
   parts.draft = actors::DraftModelParts{draft_device, make_step, reaper_, telemetry_};
   return parts;

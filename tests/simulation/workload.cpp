@@ -140,7 +140,7 @@ Workload draw_workload(std::uint64_t seed) {
   return w;
 }
 
-Expected expected_of(const Workload& workload, const Job& job, const models::Tokenizer& tokenizer) {
+Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer) {
   Expected expected;
   std::vector<TokenId> tokens = job.prompt;
   sampling::StopMatcher stops(job.stop);
