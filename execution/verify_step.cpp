@@ -205,18 +205,18 @@ void VerifyStep::take_lookaheads() {
   phase_ = Phase::done;
 }
 
-/// The draft hears of it from this thread.
-void VerifyStep::hand_over(std::size_t index, Judged& judged) {
+/// What goes on behind the verdict; the draft hears of it from this thread.
+scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const BatchEntry& entry = pass_->batch.entries[index];
   Verdict& verdict = cases_[index].verdict;
   if (!entry.round.judges)
-    return;
+    return {};
   verdict.had_lookahead = entry.round.whole && cases_[index].bound_lookahead;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
   verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on
   if (!entry.next.chain || verdict.failed)
-    return;
+    return resolved;
   std::vector<TokenId> tokens = pass_->rows[index].prefix;
   tokens.insert(tokens.end(), verdict.tokens.begin(), verdict.tokens.end());
   judged.frontiers.sequences.push_back({.spec = entry.spec,
@@ -228,6 +228,7 @@ void VerifyStep::hand_over(std::size_t index, Judged& judged) {
                                         .pages = entry.next.pages,
                                         .residency = entry.next.residency,
                                         .forking = entry.next.forking});
+  return resolved;
 }
 
 gpu::Work VerifyStep::work() const {
@@ -248,13 +249,14 @@ void VerifyStep::retire(const gpu::Retirement& how) {
   } else {
     if (pass_->batch.entries.empty())
       return; // pre-enqueued, and not needed: the scheduler knows from the verdicts before
+    std::vector<scheduling::Resolution> resolved;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       verdicts.rows += int(pass_->rows[i].tokens.size());
-      hand_over(i, judged);
+      resolved.push_back(hand_over(i, judged));
       verdicts.sequences.push_back(std::move(cases_[i].verdict));
     }
     if (pass_->followed.load(std::memory_order_acquire))
-      scheduling::let_go_on(pass_->batch.entries, verdicts.sequences);
+      scheduling::let_go_on(pass_->batch.entries, resolved, verdicts.sequences);
     for (std::size_t i = 0; i < cases_.size(); ++i)
       pass_->rows[i].goes_on = verdicts.sequences[i].goes_on;
   }

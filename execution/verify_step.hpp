@@ -4,7 +4,7 @@
 #include "base/telemetry.hpp"
 #include "execution/forward_pass.hpp"
 #include "gpu/lane.hpp"
-#include "scheduling/batch.hpp"
+#include "scheduling/round.hpp"
 
 #include <functional>
 #include <memory>
@@ -60,7 +60,7 @@ private:
   void take_windows();
   void take_lookaheads();
   void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
-  void hand_over(std::size_t index, Judged& judged);
+  scheduling::Resolution hand_over(std::size_t index, Judged& judged);
 
   std::shared_ptr<ForwardPass> pass_;
   int vocabulary_;

@@ -51,7 +51,8 @@ Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
   const bool misses = judged && verdict.hit != Hit::chain && !verdict.failed;
   if (misses && judged->fork(length - 1, verdict.tokens.back()))
     verdict.hit = Hit::fork;
-  const Resolution resolved = resolve(entry, verdict);
+  Resolution resolved = resolve(entry, verdict);
+  resolved.over = is_over(entry, verdict); // before a miss closes the chain
   if (misses) {
     judged->close();
     verdict.forked = judged->drop_forks(all_positions, resolved.chain.get());
@@ -77,13 +78,14 @@ void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   verdict.guess_rank = guesses.rank(verdict.tokens.back());
 }
 
-void let_go_on(std::span<const BatchEntry> entries, std::span<Verdict> verdicts) {
-  assert(entries.size() == verdicts.size());
+void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
+               std::span<Verdict> verdicts) {
+  assert(entries.size() == verdicts.size() && entries.size() == resolved.size());
   for (std::size_t i = 0; i < entries.size(); ++i)
-    if (!is_over(entries[i], verdicts[i]) && !may_go_on(entries[i], verdicts[i]))
+    if (!resolved[i].over && !may_go_on(entries[i], verdicts[i]))
       return;
   for (std::size_t i = 0; i < entries.size(); ++i)
-    verdicts[i].goes_on = !is_over(entries[i], verdicts[i]);
+    verdicts[i].goes_on = !resolved[i].over;
 }
 
 } // namespace paceline::scheduling

@@ -16,6 +16,9 @@ struct Resolution {
   /// How far it may be drafted, one past the last position.
   int window_end = 0;
   int limit = 0;
+  /// Nobody waits for the sequence's next step: it was cancelled or evicted, or has said its last
+  /// token. Known to the lane only (turn_over).
+  bool over = false;
 };
 
 /// A pure function of the entry and the verdict's tokens and hit.
@@ -34,6 +37,8 @@ void note_guesses(const BatchEntry& entry, Verdict& verdict);
 /// Lets the pre-enqueued batch behind this one run (Verdict::goes_on) for all entries that are not
 /// over, or for none: a step for some would leave the others behind, and read the weights once more
 /// for them. Looks at counts, at what was judged, and never at a token of the next window.
-void let_go_on(std::span<const BatchEntry> entries, std::span<Verdict> verdicts);
+/// resolved: what turn_over gave for each.
+void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
+               std::span<Verdict> verdicts);
 
 } // namespace paceline::scheduling
