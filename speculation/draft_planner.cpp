@@ -23,13 +23,13 @@ bool DraftPlanner::Reach::far() const {
 void DraftPlanner::take(std::vector<Frontier> news) {
   for (Frontier& frontier : news)
     if (!frontier.residency->over.load(std::memory_order_acquire))
-      take(std::move(frontier));
+      take_one(std::move(frontier));
   std::erase_if(sequences_, [](const auto& entry) {
     return entry.second.at.residency->over.load(std::memory_order_acquire);
   });
 }
 
-void DraftPlanner::take(Frontier frontier) {
+void DraftPlanner::take_one(Frontier frontier) {
   DraftSequence& s = sequences_[frontier.spec->id];
   const bool new_residency = !s.at.residency || s.at.residency->epoch < frontier.residency->epoch;
   if (!new_residency &&

@@ -85,7 +85,7 @@ private:
     int draws = -1;
     bool far() const; ///< Too much for the pass that draws: it catches up first.
   };
-  void take(Frontier frontier);
+  void take_one(Frontier frontier);
   int context(const DraftSequence& s) const;
   Reach reach_of(const DraftSequence& s) const;
   static void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget);
