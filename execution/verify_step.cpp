@@ -31,8 +31,10 @@ gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
     if (!lookaheads_settled() && now < deadline_)
       return Next::waiting;
     plan_lookaheads();
-    telemetry_->overlap.target_began(now);
     ran_ = true;
+    if (tasks_.empty())
+      return Next::done;
+    telemetry_->overlap.target_began(now);
     return Next::ready;
   }
   return Next::done;
@@ -47,14 +49,13 @@ void VerifyStep::open_cases() {
     c.window.assign(rows.tokens.end() - rows.window, rows.tokens.end());
     for (int k = 0; k < rows.window; ++k)
       c.q.push_back(entry.spec->needs_q() ? entry.round.chain->q(entry.length + k) : nullptr);
-    c.bound_lookahead = entry.round.judge_lookahead && entry.round.chain &&
-                        rows.window == entry.round.window &&
-                        entry.round.chain->bound() > entry.length + entry.round.window;
+    const bool judges_behind = entry.round.judge_lookahead || rows.window < entry.round.window;
+    c.bound_behind = judges_behind && entry.round.chain &&
+                     entry.round.chain->bound() > entry.length + rows.window;
     c.verdict.sequence = entry.spec->id;
     c.verdict.epoch = entry.epoch;
     c.verdict.cached = entry.length;
     c.verdict.window = rows.window;
-    c.verdict.draft_late = rows.window < entry.round.window;
     cases_.push_back(std::move(c));
   }
 }
@@ -89,7 +90,7 @@ void VerifyStep::plan_windows() {
     gpu::VerifyTask t = task(i, 0);
     t.tokens = c.window;
     t.q = c.q;
-    t.follow = !c.bound_lookahead;
+    t.follow = !c.bound_behind;
     judged_rows_ += int(c.window.size()) + 1;
     tasks_.push_back(std::move(t));
     owners_.push_back(i);
@@ -117,34 +118,59 @@ void VerifyStep::plan_scores() {
   }
 }
 
+/// The position behind the rows that were judged: the lookahead's first, or the window's own where
+/// not all of it was there.
+int VerifyStep::position_behind(std::size_t index) const {
+  return pass_->batch.entries[index].length + int(cases_[index].window.size());
+}
+
 bool VerifyStep::lookaheads_settled() const {
-  return std::all_of(owners_.begin(), owners_.end(), [this](std::size_t i) {
-    const BatchEntry& entry = pass_->batch.entries[i];
-    return entry.round.chain->settled(entry.length + entry.round.window + 1);
+  return std::ranges::all_of(owners_, [this](std::size_t i) {
+    return pass_->batch.entries[i].round.chain->settled(position_behind(i) + 1);
   });
 }
 
 void VerifyStep::plan_lookaheads() {
   tasks_.clear();
+  std::vector<std::size_t> judged;
   for (const std::size_t i : owners_) {
-    const BatchEntry& entry = pass_->batch.entries[i];
-    Case& c = cases_[i];
-    const int position = entry.length + entry.round.window;
-    gpu::VerifyTask t = task(i, entry.round.window);
-    c.prefix = pass_->rows[i].prefix;
-    c.prefix.insert(c.prefix.end(), c.window.begin(), c.window.end());
-    t.history.prefix = c.prefix;
-    if (entry.round.chain->drawn() > position) {
-      c.lookahead = entry.round.chain->token(position);
-      c.lookahead_q = entry.spec->needs_q() ? entry.round.chain->q(position) : nullptr;
-      t.tokens = {&c.lookahead, 1};
-      t.q = {&c.lookahead_q, 1};
-      t.follow = false;
-    } else { // bound, but not there in time: as for a dead draft
-      c.verdict.draft_late = true;
+    if (!pass_->batch.entries[i].round.chain->settled(position_behind(i) + 1)) {
+      postpone(i);
+      continue;
     }
-    tasks_.push_back(std::move(t));
+    tasks_.push_back(lookahead_task(i));
+    judged.push_back(i);
   }
+  owners_ = std::move(judged);
+}
+
+/// The position behind is judged by the row behind; where the chain has ended before it, that row
+/// draws a token.
+gpu::VerifyTask VerifyStep::lookahead_task(std::size_t index) {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  Case& c = cases_[index];
+  const int position = position_behind(index);
+  gpu::VerifyTask t = task(index, int(c.window.size()));
+  c.prefix = pass_->rows[index].prefix;
+  c.prefix.insert(c.prefix.end(), c.window.begin(), c.window.end());
+  t.history.prefix = c.prefix;
+  if (entry.round.chain->drawn() > position) {
+    c.lookahead = entry.round.chain->token(position);
+    c.lookahead_q = entry.spec->needs_q() ? entry.round.chain->q(position) : nullptr;
+    t.tokens = {&c.lookahead, 1};
+    t.q = {&c.lookahead_q, 1};
+    t.follow = false;
+  }
+  return t;
+}
+
+/// A bound token is not there in time: nothing may stand in its place, or how long its draw takes
+/// would decide whether it is judged. The verdict ends before it, and a later step judges it.
+void VerifyStep::postpone(std::size_t index) {
+  Verdict& verdict = cases_[index].verdict;
+  verdict.draft_late = true;
+  verdict.hit = Hit::chain;
+  verdict.cached = position_behind(index) - 1; // the last token is fed again, for its logits
 }
 
 void VerifyStep::run(gpu::Operations& operations) {
@@ -211,7 +237,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   Verdict& verdict = cases_[index].verdict;
   if (!entry.round.judges)
     return {};
-  verdict.had_lookahead = entry.round.whole && cases_[index].bound_lookahead;
+  verdict.had_lookahead =
+      entry.round.whole && cases_[index].bound_behind && !verdict.draft_late;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
   verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on

@@ -45,7 +45,7 @@ private:
     std::vector<TokenId> window;
     std::vector<const float*> q;
     std::vector<TokenId> prefix;  ///< What the log may lack, and the window once it was accepted.
-    bool bound_lookahead = false; ///< As read when the pass ended.
+    bool bound_behind = false; ///< The position behind them is, as read when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;
     scheduling::Verdict verdict;
@@ -54,6 +54,9 @@ private:
   void open_cases();
   void plan_windows();
   void plan_lookaheads();
+  int position_behind(std::size_t index) const;
+  gpu::VerifyTask lookahead_task(std::size_t index);
+  void postpone(std::size_t index);
   bool lookaheads_settled() const;
   gpu::VerifyTask task(std::size_t index, int row) const;
   void plan_scores();

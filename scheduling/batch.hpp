@@ -112,7 +112,9 @@ struct Verdict {
   std::vector<TokenSource> sources;
   std::vector<TokenLogprob> logprobs;
   std::vector<TokenLogprob> prompt_logprobs; ///< Of the prompt tokens fed in this step.
-  bool draft_late = false;                   ///< A bound token did not come in time.
+  /// A bound token did not come in time. `tokens` end before it (there may be none), and the chain
+  /// goes on: it is judged by a later step.
+  bool draft_late = false;
   bool inconsistent_draw = false;            ///< A token was not the draw of the q shown.
   bool failed = false;                       ///< The target's row was not a distribution.
 };

@@ -14,6 +14,7 @@ struct BatchBuilder::Allowance {
   int prefill_rows = 0;
   int logit_rows = 0;
   Forking forking; ///< Each one's, but for the window.
+  base::TimePoint now{};
 };
 
 BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
@@ -24,7 +25,7 @@ BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, 
 std::vector<Sequence*> BatchBuilder::order() const {
   std::vector<Sequence*> order;
   for (auto& [id, s] : sequences_)
-    if (s.running() && !s.in_flight)
+    if (s.running() && !s.in_flight && !s.held_up())
       order.push_back(&s);
   std::ranges::sort(order, {},
                     [](const Sequence* s) { return std::pair(!s->decoding(), s->arrival); });
@@ -42,6 +43,7 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
     if (!entry)
       continue;
     s->in_flight = true;
+    drafting_.release(*s, turn.now);
     s->epoch = entry->epoch;
     if (entry->round.chain || entry->next.chain)
       made.mode = drafting_.plan_for(*s).mode;
@@ -84,7 +86,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   if (entry.round.judges) {
     entry.round = round_of(s, left.logit_rows);
     left.logit_rows -= entry.round.window;
-    entry.next = drafting_.plan_next(s, entry.length, left.forking);
+    entry.next = drafting_.plan_next(s, entry.length, left.forking, turn.now);
   }
   return entry;
 }
@@ -106,11 +108,13 @@ Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
 
 // ---- the batch behind one in flight ----
 
-std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& before) {
+std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& before,
+                                                        base::TimePoint now) {
   if (others_want_rows())
     return std::nullopt;
   InFlightBatch made;
-  Allowance left{0, config_.logit_rows, drafting_.share_of_forks(before.batch.entries.size())};
+  Allowance left{0, config_.logit_rows,
+                 drafting_.share_of_forks(before.batch.entries.size()), now};
   double chance = 1;
   for (const BatchEntry& entry : before.batch.entries) {
     chance *= std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
@@ -155,7 +159,7 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   entry.round.whole = true;
   const int budget = s.spec->prompt_tokens + s.spec->max_tokens - entry.length;
   entry.round.judge_lookahead = entry.round.window < budget - 1;
-  entry.next = drafting_.plan_next(s, entry.length, left.forking);
+  entry.next = drafting_.plan_next(s, entry.length, left.forking, left.now);
   left.logit_rows -= entry.round.window + 1;
   if (left.logit_rows < 0 || !has_pages_behind(s, entry) || !entry.next.chain ||
       !entry.round.judge_lookahead)

@@ -25,7 +25,7 @@ public:
   /// The batch behind one that is in flight, as it is to be if all of that is accepted. Only with
   /// the very same sequences: a step of others' would keep those waiting that had to be left out.
   /// None where a full hit is not likely enough, or somebody else wants rows.
-  std::optional<InFlightBatch> build_behind(const InFlightBatch& before);
+  std::optional<InFlightBatch> build_behind(const InFlightBatch& before, base::TimePoint now);
 
 private:
   struct Allowance;

@@ -23,6 +23,10 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
                            verdict.prompt_logprobs.end());
   if (!entry.round.judges)
     return s.spec->max_tokens == 0 && entry.length == s.length() && commit(s, verdict, commits);
+  if (verdict.tokens.empty()) { // all of it waits for a bound token that is late
+    follow_chain(turn, s, entry, verdict);
+    return false;
+  }
   count(s, verdict);
   throttle(s, entry, verdict);
   const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
@@ -87,7 +91,7 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
   s.lookahead_until = verdict.hit == Hit::none ? 0 : std::max(resolved.length, s.chain->bound());
   s.window = resolved.window;
   if (verdict.draft_late)
-    drafting_.was_late(turn.now);
+    drafting_.was_late(s, turn.now);
   if (verdict.inconsistent_draw) {
     drafting_.retire_chain(s);
     drafting_.disable(turn);

@@ -12,6 +12,10 @@ void DraftBackOff::late(base::TimePoint now) {
   until_ = now + pause_;
 }
 
+void DraftBackOff::cost(base::Duration held_up, base::TimePoint now) {
+  idle_until_ = std::max(idle_until_, now + limits::draft_idle_factor * held_up);
+}
+
 bool DraftWatch::stands_still(bool owes, std::uint64_t written, base::Duration step,
                               base::TimePoint now) {
   if (!owes || written != written_ || least_ <= base::Duration::zero()) {

@@ -10,15 +10,21 @@
 namespace paceline::scheduling {
 
 /// After the draft was late nobody waits for it for a while, which doubles each time until it is on
-/// time again.
+/// time again. And where a token was bound, so that its sequence had to wait, nothing is drafted for
+/// a while that is long beside that.
 class DraftBackOff {
 public:
   void late(base::TimePoint now);
+  /// Somebody was held up for so long.
+  void cost(base::Duration held_up, base::TimePoint now);
   void on_time() { pause_ = {}; }
-  bool over(base::TimePoint now) const { return now >= until_; }
+  /// It may be waited for; it may be given something to do.
+  bool waits(base::TimePoint now) const { return now >= until_; }
+  bool drafts(base::TimePoint now) const { return now >= idle_until_; }
 
 private:
   base::TimePoint until_{};
+  base::TimePoint idle_until_{};
   base::Duration pause_{};
 };
 

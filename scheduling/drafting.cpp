@@ -16,8 +16,8 @@ Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMin
 
 // ---- what is drafted ----
 
-bool Drafting::speculates(const Sequence& s) const {
-  return enabled_ && draft_ != 0 && s.spec->max_tokens > 0 && s.throttle.speculate() &&
+bool Drafting::speculates(const Sequence& s, base::TimePoint now) const {
+  return enabled_ && draft_ != 0 && back_off_.drafts(now) && s.spec->max_tokens > 0 && s.throttle.speculate() &&
          plan_for(s).mode != SpeculationMode::off;
 }
 
@@ -45,12 +45,13 @@ Forking Drafting::share_of_forks(std::size_t sequences) const {
   return {rows / int(sequences), 0, policy_.odds()};
 }
 
-NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& forking) {
+NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& forking,
+                              base::TimePoint now) {
   const int budget = s.spec->prompt_tokens + s.spec->max_tokens - length;
   const Plan plan = plan_for(s);
   NextDraft next;
   next.window = std::min(plan.window, budget - 2);
-  if (!speculates(s) || next.window <= 0)
+  if (!speculates(s, now) || next.window <= 0)
     return {};
   next.lookahead = plan.lookahead;
   next.epoch = epochs_.next();
@@ -81,8 +82,8 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
 // ---- waiting for windows ----
 
 bool Drafting::should_wait(const Sequence& s, base::TimePoint now) const {
-  if (!s.chain || s.window == 0 || s.in_flight || !back_off_.over(now) || s.chain->closed() ||
-      s.window_settled())
+  if (!s.chain || s.window == 0 || s.in_flight || !back_off_.waits(now) || s.chain->closed() ||
+      s.late || s.window_settled())
     return false;
   const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
   if (plan_for(s).mode == SpeculationMode::sync && fixed)
@@ -103,12 +104,11 @@ bool Drafting::wait_for_windows(Turn& turn) {
   return true;
 }
 
-bool Drafting::windows_ready(std::uint64_t ticket) {
+void Drafting::windows_ready(std::uint64_t ticket) {
   if (!wait_ || wait_->ticket != ticket)
-    return false;
+    return;
   back_off_.on_time();
   stop_waiting();
-  return true;
 }
 
 std::optional<base::TimePoint> Drafting::wait_ends() const {
@@ -122,7 +122,31 @@ void Drafting::end_late_wait(base::TimePoint now) {
   stop_waiting();
   for (auto& [id, s] : sequences_)
     if (s.chain && !s.in_flight && !s.window_settled())
-      retire_chain(s);
+      s.late = now;
+}
+
+void Drafting::was_late(Sequence& s, base::TimePoint now) {
+  back_off_.late(now);
+  s.late = now;
+}
+
+void Drafting::release(Sequence& s, base::TimePoint now) {
+  if (s.late)
+    back_off_.cost(now - *s.late, now);
+  s.late.reset();
+  s.awaited = false;
+}
+
+bool Drafting::await_held_up(Turn& turn) {
+  bool any = false;
+  for (auto& [id, s] : sequences_) {
+    if (!s.running() || s.in_flight || !s.held_up())
+      continue;
+    any = true;
+    if (!std::exchange(s.awaited, true))
+      turn.act(AwaitWindows{++tickets_, {{s.chain, s.chain->bound()}}});
+  }
+  return any;
 }
 
 base::Duration Drafting::step() const {
@@ -150,11 +174,15 @@ void Drafting::retire_chain(Sequence& s, const Chain* successor) {
   s.stats.forked += forked;
   s.chain = nullptr;
   s.window = 0;
+  s.late.reset();
+  s.awaited = false;
 }
 
-void Drafting::retire_all_chains() {
-  for (auto& [id, s] : sequences_)
+void Drafting::retire_all_chains(base::TimePoint now) {
+  for (auto& [id, s] : sequences_) {
+    release(s, now);
     retire_chain(s);
+  }
 }
 
 void Drafting::disable(Turn& turn) {

@@ -24,14 +24,14 @@ public:
   std::uint64_t draft() const { return draft_; }
 
   // What is drafted.
-  bool speculates(const Sequence& s) const;
+  bool speculates(const Sequence& s, base::TimePoint now) const;
   /// The engine's plan, bent by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
   /// What each of so many sequences may spend on forks, which share the rows of a pass.
   Forking share_of_forks(std::size_t sequences) const;
   /// What the draft does after the verdict of a step that ends at `length`, decided before it is
   /// known; no chain where nothing is drafted.
-  NextDraft plan_next(const Sequence& s, int length, const Forking& forking);
+  NextDraft plan_next(const Sequence& s, int length, const Forking& forking, base::TimePoint now);
   /// What has it read the committed tokens, and draw nothing yet.
   speculation::Frontier reading(const Sequence& s);
   const speculation::SpeculationPolicy& policy() const { return policy_; }
@@ -42,12 +42,13 @@ public:
   /// none.
   bool wait_for_windows(Turn& turn);
   bool waiting() const { return wait_.has_value(); }
-  /// The windows of that wait are there. False: it was over before.
-  bool windows_ready(std::uint64_t ticket);
+  /// The windows of that wait are there.
+  void windows_ready(std::uint64_t ticket);
   void stop_waiting() { wait_.reset(); }
   /// When the present wait is given up.
   std::optional<base::TimePoint> wait_ends() const;
-  /// Gives it up if it has lasted too long: what the draft left undone is not waited for again.
+  /// Gives it up if it has lasted too long: what is bound by now holds its sequence up, and the
+  /// others go on.
   void end_late_wait(base::TimePoint now);
   /// How long a bound token, or a window, is waited for before the draft counts as late.
   base::Duration timeout() const;
@@ -55,8 +56,14 @@ public:
   // What becomes of it.
   /// Nobody will go on with the sequence's chain. successor: a fork of it that goes on.
   void retire_chain(Sequence& s, const Chain* successor = nullptr);
-  void retire_all_chains();
-  void was_late(base::TimePoint now) { back_off_.late(now); }
+  void retire_all_chains(base::TimePoint now);
+  /// A bound token of this sequence's was waited for in vain. The sequence is held up until it is
+  /// there, or its draft is dead; others go on.
+  void was_late(Sequence& s, base::TimePoint now);
+  /// Has those that are held up told of, once each. False: there are none.
+  bool await_held_up(Turn& turn);
+  /// It goes on.
+  void release(Sequence& s, base::TimePoint now);
   /// It drew a token that its q and the key do not give: it is not used again.
   void disable(Turn& turn);
   /// Ends a draft that stands still. One that is late is done without; only this one has to go.

@@ -75,7 +75,7 @@ void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.residency = std::make_shared<speculation::CacheResidency>();
   s.residency->epoch = epochs_.next();
   s.residency->cached_at_grant = grant.cached_draft;
-  if (drafting_.speculates(s)) // the draft reads the prompt while the target does
+  if (drafting_.speculates(s, turn.now)) // the draft reads the prompt while the target does
     turn.act(speculation::Frontiers{{drafting_.reading(s)}});
 }
 

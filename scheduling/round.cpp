@@ -19,10 +19,10 @@ ChainRef chain_behind(const BatchEntry& entry, const Verdict& verdict, int lengt
   return entry.next.chain;
 }
 
-/// A full hit whose next window is bound as a whole.
+/// A full hit whose next window is bound as a whole, and no token of it late.
 bool may_go_on(const BatchEntry& entry, const Verdict& verdict) {
   const int length = entry.length + int(verdict.tokens.size());
-  return entry.round.whole && verdict.hit == Hit::chain && !verdict.inconsistent_draw &&
+  return entry.round.whole && verdict.hit == Hit::chain && !verdict.draft_late && !verdict.inconsistent_draw &&
          entry.round.chain->bound() >= length + entry.next.window;
 }
 

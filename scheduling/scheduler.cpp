@@ -90,8 +90,8 @@ Scheduler::Actions Scheduler::judged(const Verdicts& verdicts, base::TimePoint n
 
 Scheduler::Actions Scheduler::windows_ready(std::uint64_t ticket, base::TimePoint now) {
   Turn turn{now, {}};
-  if (drafting_.windows_ready(ticket))
-    schedule(turn);
+  drafting_.windows_ready(ticket);
+  schedule(turn);
   return std::move(turn.actions);
 }
 
@@ -106,7 +106,7 @@ Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint 
   if (old.target != peers.target || old.sampler != peers.sampler || old.kv_cache != peers.kv_cache)
     target_path_lost(turn);
   else if (old.draft != peers.draft)
-    drafting_.retire_all_chains(); // their writer is gone; the next verdict begins others
+    drafting_.retire_all_chains(turn.now); // their writer is gone; the next verdict begins others
   residency_.retry();
   drafting_.stop_waiting();
   schedule(turn);
@@ -120,6 +120,7 @@ Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
   if (!in_flight_.empty() && in_flight_.front().overdue && now >= *in_flight_.front().overdue)
     abandon_target(turn);
   residency_.retry();
+  drafting_.watch(turn);
   if (const auto ends = drafting_.wait_ends())
     alarms_.wake_at(turn, *ends);
   else if (!in_flight_.empty() && in_flight_.front().overdue)
@@ -133,6 +134,8 @@ Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
 void Scheduler::schedule(Turn& turn) {
   if (peers_.version > 0)
     residency_.admit_next(turn);
+  if (drafting_.await_held_up(turn)) // or until their draft counts as dead
+    alarms_.wake_at(turn, turn.now + drafting_.timeout());
   if (!in_flight_.empty() || drafting_.waiting())
     return;
   if (drafting_.wait_for_windows(turn))
@@ -168,7 +171,7 @@ void Scheduler::send_batch(Turn& turn) {
 void Scheduler::send_behind(Turn& turn) {
   if (peers_.target == 0)
     return;
-  auto made = builder_.build_behind(in_flight_.back());
+  auto made = builder_.build_behind(in_flight_.back(), turn.now);
   if (!made)
     return;
   made->batch.id = ++batches_;
@@ -199,7 +202,7 @@ void Scheduler::take_front(Turn& turn) {
   const std::vector<SequenceId> ended = take_verdicts(turn, flight, verdicts, commits);
   step_times_.observe(verdicts.rows, flight.prefill, turn.now - flight.sent);
   if (flight.draft != peers_.draft) // whoever was to write what goes on now is gone
-    drafting_.retire_all_chains();
+    drafting_.retire_all_chains(turn.now);
   drafting_.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
   for (const SequenceId id : ended)
     residency_.end(turn, id);

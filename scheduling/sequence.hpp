@@ -40,6 +40,8 @@ struct Sequence {
   int window = 0;          ///< K of the chain's next window.
   int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
   speculation::SequenceThrottle throttle;
+  std::optional<base::TimePoint> late; ///< A bound token was waited for in vain, until then.
+  bool awaited = false;                ///< And whoever waits for it is told when it is there.
 
   // Its step in flight.
   bool in_flight = false;
@@ -65,6 +67,8 @@ struct Sequence {
   int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
   /// The current window is all there, or as much of it as will ever be.
   bool window_settled() const { return chain->settled(length() + window); }
+  /// No step can judge a token that is bound and not there, and none may do without it.
+  bool held_up() const { return late && chain && !chain->settled(chain->bound()); }
   bool decoding() const { return length() - cached <= 1; }
   /// Its next rows are of the fast path.
   bool reads_fast() const { return cached < path.fast; }

@@ -243,7 +243,7 @@ TEST_CASE("a drafter that proposes less than it was asked for is not taken for l
   }
 }
 
-TEST_CASE("a drafter that is slow costs a little waiting, then none") {
+TEST_CASE("a drafter that is slow is waited for until it counts as dead, and then left alone") {
   for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = with_drafter(repeat_history);
@@ -253,6 +253,6 @@ TEST_CASE("a drafter that is slow costs a little waiting, then none") {
     Engine engine = open_engine(options);
     const Answer answer = ask(engine, request);
     CHECK(answer.tokens == plain_tokens(options, request));
-    CHECK(answer.end().timing.total_seconds < 4); // 200 steps of 10 ms, and patience
+    CHECK(answer.end().timing.total_seconds < 15); // 200 steps of 10 ms, and the stall deadline
   }
 }

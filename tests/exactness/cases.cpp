@@ -134,6 +134,26 @@ Case passes_behind() {
   return {"passes behind", s, 1};
 }
 
+Case windows_beyond_patience() {
+  Setting s;
+  s.policy = policy(SpeculationMode::sync, 1);
+  s.together = 1;
+  s.gives_up = false;
+  s.pace = {.target = 2ms, .draft = 500us, .malice = Malice::token, .late_by = 11s};
+  return {"windows beyond patience", s, 1};
+}
+
+Case lookaheads_beyond_patience() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 2);
+  s.policy.lookahead = Lookahead::fork;
+  s.policy.fork_rows = 6;
+  s.together = 1;
+  s.gives_up = false;
+  s.pace = {.target = 2ms, .draft = 500us, .malice = Malice::token, .late_by = 11s};
+  return {"lookaheads beyond patience", s, 1};
+}
+
 Case coarse_noise() {
   Setting s;
   s.coarse = true;

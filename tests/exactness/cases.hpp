@@ -38,6 +38,11 @@ Case armed_steps();
 /// Windows of 3: the draft's next token is bound, and drawn, before the one before it is known;
 /// penalties and top-p.
 Case passes_behind();
+/// Windows of one that are waited for; one that is late by what it drew comes later than anybody
+/// waits for it.
+Case windows_beyond_patience();
+/// The same of lookaheads, forks and windows of two.
+Case lookaheads_beyond_patience();
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
@@ -48,6 +53,8 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
     cases.push_back(coarse_noise());
   cases.push_back(armed_steps());
   cases.push_back(passes_behind());
+  cases.push_back(windows_beyond_patience());
+  cases.push_back(lookaheads_beyond_patience());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

@@ -122,6 +122,8 @@ private:
   /// Who is killed all the time is started again, and rebuilt, all the time.
   FaultOptions faults() const {
     FaultOptions faults;
+    if (!setting_.gives_up)
+      faults.stall_patience = {};
     if (setting_.killed_every.count() > 0) {
       faults.restarts_max = faults.rebuilds_max = std::numeric_limits<int>::max();
       faults.restart_pause_max = faults.restart_pause;

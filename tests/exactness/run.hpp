@@ -39,6 +39,7 @@ struct Setting {
   /// Actors are killed at moments that have nothing to do with what is drawn, this often on
   /// average; 0: never.
   base::Duration killed_every{};
+  bool gives_up = true; ///< A lane that is late for long counts as dead.
   messages::VirtualTimeOptions order{
       .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
   int requests = 1000;

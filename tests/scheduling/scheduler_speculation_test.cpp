@@ -7,6 +7,7 @@ using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
 using World = SchedulerWorld;
+using namespace std::chrono_literals;
 
 TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on with it") {
   World world(drafting(SpeculationMode::overlap, 2));
@@ -81,8 +82,72 @@ TEST_CASE("a window that comes too late is not waited for beyond the draft's pat
   Batch batch = world.batch();
   CHECK(world.now - begin == scheduling::limits::draft_timeout_min);
   CHECK(batch.entries[0].round.window == 0);
-  CHECK(batch.entries[0].round.chain == nullptr); // it is not waited for again
-  CHECK(chain->closed());
+  CHECK(batch.entries[0].round.judge_lookahead); // what is bound by the time the pass ends
+}
+
+TEST_CASE("what is there of a window that comes too late is judged") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const ChainRef chain = world.begin_drafting(6, 6, 4);
+  const Batch batch = world.batch();
+  CHECK(world.now.time_since_epoch() == scheduling::limits::draft_timeout_min);
+  CHECK(batch.entries[0].round.chain == chain);
+  CHECK(batch.entries[0].round.window == 2);
+}
+
+TEST_CASE("a sequence whose bound token is late is held up until that is there, and nobody else") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const ChainRef chain = world.begin_drafting(6, 6, 4);
+  chain->bind(5);
+  world.commits();
+  world.admit(2, {1, 2});
+  for (int step = 0; step < 3; ++step) {
+    const Batch batch = world.batch();
+    REQUIRE(batch.entries.size() == 1);
+    CHECK(batch.entries[0].spec->id == 2);
+    if (const ChainRef& next = batch.entries[0].next.chain)
+      next->begin(batch.entries[0].length + 1, 0, 0);
+    world.decode(batch, {7});
+    world.commits();
+  }
+  chain->put(4, 5, nullptr);
+  const Batch batch = world.batch_of(2);
+  CHECK(batch.entries[0].spec->id == 1);
+  CHECK(batch.entries[0].round.window == 3); // every one that was bound
+}
+
+TEST_CASE("a step that a bound token was too late for changes nothing, and is made again") {
+  World world(drafting(SpeculationMode::overlap, 1));
+  const ChainRef chain = world.begin_drafting(3, 5, 2);
+  world.commits();
+  const Batch batch = world.batch();
+  chain->bind(3);
+  Verdict late = World::verdict(batch.entries[0], {});
+  late.cached = batch.entries[0].length - 1;
+  late.draft_late = true;
+  late.hit = Hit::chain;
+  world.answer(batch, {late});
+  world.run_until([&] { return world.now.time_since_epoch() > 100ms; });
+  CHECK(world.target.empty());
+  CHECK(world.facade.empty());
+  chain->put(2, 5, nullptr);
+  const Batch again = world.batch();
+  CHECK(again.entries[0].length == batch.entries[0].length);
+  CHECK(again.entries[0].feed.cached == batch.entries[0].feed.cached);
+  CHECK(again.entries[0].round.chain == chain);
+  CHECK(again.entries[0].round.window == 1);
+}
+
+TEST_CASE("a draft that owes a bound token for too long is ended") {
+  SchedulerConfig config = drafting(SpeculationMode::sync, 4);
+  World world(config);
+  const ChainRef chain = world.begin_drafting(6, 6, 4);
+  chain->bind(5);
+  world.commits();
+  world.run_until([&] { return world.draft_ended; });
+  CHECK(world.draft_ended);
+  CHECK(world.now.time_since_epoch() >= config.faults.stall_patience);
+  world.announce(false);
+  CHECK(world.batch().entries.at(0).round.chain == nullptr);
 }
 
 TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
