@@ -2,6 +2,7 @@
 
 #include "base/bf16.hpp"
 
+#include "models/lacking.hpp"
 #include "models/limits.hpp"
 
 #include <boost/json/object.hpp>
@@ -46,6 +47,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   const std::string index = single + ".index.json";
   const bool sharded =
       !std::filesystem::exists(single, ignored) && std::filesystem::exists(index, ignored);
+  if (!sharded)
+    if (auto own = check_not_foreign(folder, "model.safetensors"); !own)
+      return tl::unexpected(own.error());
   if (auto ok = sharded ? checkpoint.add_shards(index) : checkpoint.add_file(single); !ok)
     return tl::unexpected(ok.error());
   return checkpoint;

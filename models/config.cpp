@@ -2,6 +2,7 @@
 
 #include "models/families.hpp"
 #include "models/files.hpp"
+#include "models/lacking.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
 
@@ -23,7 +24,6 @@ constexpr const char* changing_options[] = {
     "attn_logit_softcapping",
     "attn_temperature_tuning",
     "clip_qkv",
-    "compression_config",
     "embedding_multiplier",
     "final_logit_softcapping",
     "layer_types",
@@ -38,7 +38,6 @@ constexpr const char* changing_options[] = {
     "num_local_experts",
     "parallel_attn",
     "qk_layernorm",
-    "quantization_config",
     "query_pre_attn_scalar",
     "residual_multiplier",
     "rope_local_base_freq",
@@ -58,6 +57,29 @@ void refuse_other_options(JsonFields& fields, const ModelConfig& c) {
       fields.wrong(ErrorCode::unsupported,
                    fmt::format("{} is not known for {}", key, c.architecture),
                    "use a checkpoint without it; results would be wrong");
+}
+
+/// What a quantisation's method is called by those who use it.
+std::string method_of(const json::object& quantisation) {
+  const json::value* method = quantisation.if_contains("quant_method");
+  if (!method || !method->is_string())
+    return quantisation.contains("load_in_4bit") ? "bitsandbytes" : "a method it does not name";
+  const std::string_view name = method->get_string();
+  return name == "gptq" ? "GPTQ" : name == "awq" ? "AWQ" : shown(name);
+}
+
+/// Quantised weights are other numbers under other names.
+void refuse_quantised(JsonFields& fields) {
+  for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
+    const json::value* value = fields.find(key);
+    if (!value || says_no(*value))
+      continue;
+    const json::object* object = value->if_object();
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{}: weights quantised by {} are not read", key,
+                             method_of(object ? *object : json::object())),
+                 "load the original, whose weights are BF16, F16 or F32");
+  }
 }
 
 void read_activation(JsonFields& fields, const Family& family, ModelConfig& c) {
@@ -112,13 +134,16 @@ int ModelConfig::window() const {
 }
 
 Result<ModelConfig> load_config(const std::string& folder) {
-  const auto object = read_json_object(folder + "/config.json");
+  const auto object = check_not_foreign(folder, "config.json").and_then([&] {
+    return read_json_object(folder + "/config.json");
+  });
   if (!object)
     return tl::unexpected(object.error());
   JsonFields fields(shown_path(folder + "/config.json"), *object);
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());
+  refuse_quantised(fields);
   ModelConfig c;
   c.architecture = family->architecture;
   c.tensors = family->tensors;

@@ -19,6 +19,12 @@ namespace {
 
 constexpr const char* damaged_hint = "the file is damaged or no checkpoint's; download it again";
 
+/// What stands in for a large file where only git has been there.
+bool is_lfs_pointer(std::span<const std::byte> bytes) {
+  constexpr std::string_view start = "version https://git-lfs.github.com/spec/";
+  return bytes.size() >= start.size() && std::memcmp(bytes.data(), start.data(), start.size()) == 0;
+}
+
 /// Closes a descriptor at the end of a scope.
 struct Descriptor {
   int number = -1;
@@ -78,7 +84,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (at == MAP_FAILED)
     return cannot("check the free address space");
-  return MappedFile(path, {static_cast<const std::byte*>(at), size});
+  MappedFile mapped(path, {static_cast<const std::byte*>(at), size});
+  if (is_lfs_pointer(mapped.bytes()))
+    return fail(ErrorCode::invalid_argument,
+                shown_path(path) + " is a pointer of git-lfs, not the file itself",
+                "fetch the files: run git lfs pull in the folder, or hf download");
+  return mapped;
 }
 
 void release_pages(std::span<const std::byte> part) {

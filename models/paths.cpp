@@ -96,6 +96,9 @@ Result<std::string> resolve_model_path(const std::string& name, const std::strin
   if (is_scripted(name) || is_folder(name))
     return name;
   std::error_code ignored;
+  if (fs::exists(name, ignored) && name.ends_with(".gguf"))
+    return fail(ErrorCode::unsupported, shown_path(name) + " is a GGUF file, which is not read",
+                "give the folder of the checkpoint that it was made from");
   if (fs::exists(name, ignored))
     return fail(ErrorCode::invalid_argument, shown_path(name) + " is a file, not a model folder",
                 "give the folder that holds config.json and model.safetensors");
@@ -106,7 +109,7 @@ Result<std::string> resolve_model_path(const std::string& name, const std::strin
     return snapshot->string();
   return fail(ErrorCode::not_found,
               name + " is neither a folder nor in the local Hugging Face cache",
-              "download it: huggingface-cli download " + name);
+              "download it: hf download " + name);
 }
 
 } // namespace paceline::models

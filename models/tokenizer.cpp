@@ -1,6 +1,7 @@
 #include "models/tokenizer.hpp"
 
 #include "models/files.hpp"
+#include "models/lacking.hpp"
 #include "models/scripted.hpp"
 #include "models/tokenizer/pipeline.hpp"
 
@@ -13,8 +14,10 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& fold
   if (is_scripted(folder))
     return make_scripted_tokenizer(folder);
   const std::string path = folder + "/tokenizer.json";
-  return read_json_object(path).and_then(
-      [&](const boost::json::object& root) { return Pipeline::read(shown_path(path), root); });
+  return check_not_foreign(folder, "tokenizer.json")
+      .and_then([&] { return read_json_object(path); })
+      .and_then(
+          [&](const boost::json::object& root) { return Pipeline::read(shown_path(path), root); });
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool keep_special) const {

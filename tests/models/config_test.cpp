@@ -106,7 +106,8 @@ TEST_CASE("an option that would change results is refused by name") {
       {"use_qk_norm", true},
       {"sliding_window", 4096},
       {"partial_rotary_factor", 0.5},
-      {"quantization_config", json::object{}}};
+      {"quantization_config", json::object{}},
+      {"quantization", json::object{{"bits", 4}}}};
   for (const auto& [name, value] : cases) {
     const auto& key = name;
     CAPTURE(key);
@@ -117,6 +118,21 @@ TEST_CASE("an option that would change results is refused by name") {
                                                         ? "GPT2LMHeadModel"
                                                         : key) != std::string::npos;
     CHECK_MESSAGE(named, refused.error().text());
+  }
+}
+
+TEST_CASE("a quantised checkpoint is called what its method is called") {
+  for (const auto& [fields, name] :
+       {std::pair{R"({"quant_method": "gptq", "bits": 4})", "quantised by GPTQ"},
+        {R"({"quant_method": "awq"})", "quantised by AWQ"},
+        {R"({"quant_method": "bitsandbytes"})", "quantised by bitsandbytes"},
+        {R"({"load_in_8bit": false, "load_in_4bit": true})", "quantised by bitsandbytes"},
+        {R"({"quant_method": "fp8"})", "quantised by fp8"},
+        {R"({"bits": 4})", "quantised by a method it does not name"}}) {
+    const auto refused = config_with("quantization_config", json::parse(fields));
+    REQUIRE(!refused);
+    CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());
+    CHECK(refused.error().hint.find("load the original") == 0);
   }
 }
 
@@ -261,7 +277,7 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
     return refused.error().hint;
   };
   for (const char* id : {"org/name", "org/half", "org/astray"})
-    CHECK(hint(id) == std::string("download it: huggingface-cli download ") + id);
+    CHECK(hint(id) == std::string("download it: hf download ") + id);
   for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
     CHECK(hint(path).find("download") == std::string::npos);
   CHECK(hint(cache.path() + "/file.gguf").find("folder") != std::string::npos);
