@@ -6,6 +6,7 @@
 #include "gpu/operations.hpp"
 #include "models/checkpoint.hpp"
 #include "models/config.hpp"
+#include "models/families.hpp"
 #include "models/model.hpp"
 #include "models/tokenizer.hpp"
 
@@ -25,6 +26,7 @@ struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
   bool devices = false;
+  bool families = false;
   bool json = false;
 };
 
@@ -230,9 +232,23 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
   return options.json ? print_json(object) : print_text(text);
 }
 
+Result<int> show_families(bool as_json) {
+  boost::json::array list;
+  std::string text;
+  for (const models::Family& family : models::known_families()) {
+    list.push_back({{"architecture", family.architecture},
+                    {"model_type", family.model_type},
+                    {"models", family.models}});
+    text += fmt::format("{:<20} {}\n", family.architecture, family.models);
+  }
+  return as_json ? print_json({{"families", std::move(list)}}) : print_text(text);
+}
+
 Result<int> run(const Options& options) {
   if (options.devices)
     return show_devices(options.json);
+  if (options.families)
+    return show_families(options.json);
   if (options.draft || options.model != "demo")
     return show_checkpoints(options, options.draft);
   return show_checkpoints(options, "demo");
@@ -254,7 +270,10 @@ Command add_inspect(CLI::App& program) {
       ->type_name("DIR");
   app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
       ->type_name("DIR");
-  app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  auto* devices =
+      app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  app->add_flag("--families", options->families, "Show the families of models that are known")
+      ->excludes(devices);
   add_json_option(*app, options->json);
   app->footer(footer);
   return {app, [options](Interrupt&) { return run(*options); }};

@@ -110,16 +110,26 @@ constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernor
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
 
 const Family families[] = {
-    {.architecture = "LlamaForCausalLM", .model_type = "llama"}, // and TinyLlama, SmolLM 2
-    {.architecture = "MistralForCausalLM", .model_type = "mistral", .read = read_mistral},
-    {.architecture = "Qwen2ForCausalLM", .model_type = "qwen2", .read = read_qwen2},
+    {.architecture = "LlamaForCausalLM",
+     .model_type = "llama",
+     .models = "Llama 2 and 3, TinyLlama, SmolLM 2"},
+    {.architecture = "MistralForCausalLM",
+     .model_type = "mistral",
+     .models = "Mistral 7B",
+     .read = read_mistral},
+    {.architecture = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .models = "Qwen 2 and 2.5",
+     .read = read_qwen2},
     {.architecture = "Qwen3ForCausalLM",
      .model_type = "qwen3",
+     .models = "Qwen 3",
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
+     .models = "Gemma 2",
      .tensors = gemma_tensors,
      .norms_plus_one = true,
      .tied_embedding = true,
@@ -129,6 +139,7 @@ const Family families[] = {
      .read = read_gemma2},
     {.architecture = "Gemma3ForCausalLM",
      .model_type = "gemma3_text",
+     .models = "Gemma 3 (text)",
      .tensors = gemma_tensors,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
@@ -140,21 +151,32 @@ const Family families[] = {
      .read = read_gemma3},
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",
+     .models = "Phi 3",
      .tensors = {.fused = true},
      .norm_epsilon = 1e-5,
      .partial_rotary = true,
      .read = read_phi3},
     {.architecture = "SmolLM3ForCausalLM",
      .model_type = "smollm3",
+     .models = "SmolLM 3",
      .tied_embedding = true,
      .rope_theta = 2'000'000,
      .read = read_smollm3},
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",
+     .models = "OLMo 2",
      .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
      .qk_norm = QkNorm::full_width,
      .norm_epsilon = 1e-5},
 };
+
+/// "LlamaForCausalLM, ..."
+std::string architectures() {
+  std::vector<std::string_view> names;
+  for (const Family& family : families)
+    names.emplace_back(family.architecture);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 } // namespace
 
@@ -170,15 +192,12 @@ const Family* find_family(JsonFields& fields) {
   fields.wrong(ErrorCode::unsupported,
                fmt::format("architecture {} is not known",
                            shown(list ? json::serialize(*list) : "of model_type " + type)),
-               "use a checkpoint of one of " + known_architectures());
+               "use a checkpoint of one of " + architectures());
   return nullptr;
 }
 
-std::string known_architectures() {
-  std::vector<std::string_view> names;
-  for (const Family& family : families)
-    names.emplace_back(family.architecture);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::span<const Family> known_families() {
+  return families;
 }
 
 } // namespace paceline::models

@@ -4,6 +4,8 @@
 #include "models/config.hpp"
 #include "models/files.hpp"
 
+#include <span>
+
 namespace paceline::models {
 
 /// What a family has that config.json does not say, or says in its own way. The fields beside
@@ -11,6 +13,7 @@ namespace paceline::models {
 struct Family {
   const char* architecture = ""; ///< config.json's "architectures"
   const char* model_type = "";   ///< and its "model_type", where the former is missing.
+  const char* models = "";       ///< Whose it is, for people.
   BlockTensors tensors = {};
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;
@@ -27,7 +30,6 @@ struct Family {
 
 /// Null when the architecture is not known.
 const Family* find_family(JsonFields& fields);
-/// "LlamaForCausalLM, ..."
-std::string known_architectures();
+std::span<const Family> known_families();
 
 } // namespace paceline::models
