@@ -270,8 +270,7 @@ Command add_inspect(CLI::App& program) {
       ->type_name("DIR");
   app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
       ->type_name("DIR");
-  auto* devices =
-      app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
   app->add_flag("--families", options->families, "Show the families of models that are known")
       ->excludes(devices);
   add_json_option(*app, options->json);

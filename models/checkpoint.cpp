@@ -175,6 +175,17 @@ void Checkpoint::release(std::string_view name) {
   copies_.clear();
 }
 
+bool Checkpoint::same(std::string_view a, std::string_view b) const {
+  const auto first = tensors_.find(a);
+  const auto second = tensors_.find(b);
+  if (first == tensors_.end() || second == tensors_.end())
+    return false;
+  const TensorEntry& x = first->second.entry;
+  const TensorEntry& y = second->second.entry;
+  return x.dtype == y.dtype && x.shape == y.shape &&
+         std::memcmp(x.bytes.data(), y.bytes.data(), x.bytes.size()) == 0;
+}
+
 void Checkpoint::ignore(std::string_view name) {
   if (const auto at = tensors_.find(name); at != tensors_.end())
     at->second.taken = true;

@@ -158,7 +158,7 @@ Result<ModelConfig> load_config(const std::string& folder) {
   c.attention_scale = 1 / std::sqrt(float(c.head_dim));
   c.attention.resize(std::size_t(c.layers));
   read_activation(fields, *family, c);
-  c.ropes.push_back(read_rope(fields, c, family->rope_theta, family->partial_rotary));
+  c.ropes.push_back(read_rope(fields, c, family->rope));
   if (family->read)
     family->read(fields, c);
   refuse_other_options(fields, c);

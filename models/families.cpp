@@ -83,24 +83,24 @@ float read_cap(JsonFields& fields, const char* key, double absent) {
   return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
 }
 
-void read_gemma(JsonFields& fields, ModelConfig& c, double attention_cap, double logit_cap,
-                std::int64_t pattern) {
+void read_gemma(JsonFields& fields, ModelConfig& c, double logit_cap, std::int64_t pattern) {
   const double scalar = fields.number("query_pre_attn_scalar", 1e-3, 1e6, 256);
   c.attention_scale = float(1 / std::sqrt(scalar));
   c.embedding_scale = std::sqrt(float(c.hidden));
-  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", attention_cap);
   c.logit_soft_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
   const int window = window_of(fields, 4096);
   set_windows(fields, c, window, [&](int layer) { return (layer + 1) % pattern != 0; });
 }
 
 void read_gemma2(JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 50, 30, 2);
+  read_gemma(fields, c, 30, 2);
+  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", 50);
 }
 
-/// Layers with a window turn by a base of their own, and never by a scaled one.
+/// Layers with a window turn by a base of their own. A cap of attention is refused: files may name
+/// one, but the reference leaves it out.
 void read_gemma3(JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 0, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
+  read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
   c.ropes.push_back(read_local_rope(fields, c));
   for (LayerConfig& layer : c.attention)
     layer.rope = layer.window > 0 ? 1 : 0;
@@ -144,7 +144,7 @@ const Family families[] = {
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .tied_embedding = true,
-     .rope_theta = 1'000'000,
+     .rope = {.theta = 1'000'000, .by_layer_type = true},
      .head_dim = 256,
      .activation_key = "hidden_activation",
      .activation = "gelu_pytorch_tanh",
@@ -154,13 +154,13 @@ const Family families[] = {
      .models = "Phi 3",
      .tensors = {.fused = true},
      .norm_epsilon = 1e-5,
-     .partial_rotary = true,
+     .rope = {.partial = true, .scaled = false},
      .read = read_phi3},
     {.architecture = "SmolLM3ForCausalLM",
      .model_type = "smollm3",
      .models = "SmolLM 3",
      .tied_embedding = true,
-     .rope_theta = 2'000'000,
+     .rope = {.theta = 2'000'000},
      .read = read_smollm3},
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",

@@ -3,6 +3,7 @@
 
 #include "models/config.hpp"
 #include "models/files.hpp"
+#include "models/rope.hpp"
 
 #include <span>
 
@@ -19,9 +20,8 @@ struct Family {
   bool norms_plus_one = false;
   bool tied_embedding = false; ///< Defaults of what config.json may leave out.
   double norm_epsilon = 1e-6;
-  double rope_theta = 10'000;
-  int head_dim = 0;            ///< 0: hidden size / heads
-  bool partial_rotary = false; ///< Whether partial_rotary_factor is heeded.
+  RopeRules rope = {};
+  int head_dim = 0; ///< 0: hidden size / heads
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   /// Reads what only this family's config.json holds, after everything else; null: nothing.

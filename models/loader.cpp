@@ -60,6 +60,9 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored, const st
               "use --dtype auto, bf16 or f32");
 }
 
+const std::string embedding_name = "model.embed_tokens";
+const std::string head_name = "lm_head";
+
 class Loader {
 public:
   Loader(Checkpoint checkpoint, ModelConfig config, gpu::DType dtype, gpu::Device& device,
@@ -71,10 +74,7 @@ public:
   Result<TransformerWeights> load() {
     const ModelConfig& c = config_;
     TransformerWeights w;
-    w.embedding = pack({{"model.embed_tokens", c.vocabulary}}, c.hidden);
-    if (c.tied_embedding)
-      checkpoint_.ignore("lm_head.weight");
-    w.head = c.tied_embedding ? w.embedding : pack({{"lm_head", c.vocabulary}}, c.hidden);
+    load_tables(w);
     for (int i = 0; i < c.layers && !error_; ++i) {
       report(double(i + 1) / double(c.layers + 1));
       w.blocks.push_back(block(fmt::format("model.layers.{}.", i)));
@@ -94,6 +94,24 @@ public:
   std::uint64_t parameters() const { return checkpoint_.parameters(); }
 
 private:
+  /// Tied tables are one: whichever the file has. Where it has both, and they differ, its
+  /// config.json is wrong, and they are not tied.
+  void load_tables(TransformerWeights& w) {
+    const ModelConfig& c = config_;
+    const bool has_head = checkpoint_.has(head_name + ".weight");
+    const bool only_head =
+        c.tied_embedding && has_head && !checkpoint_.has(embedding_name + ".weight");
+    const bool tied =
+        c.tied_embedding && (only_head || !has_head ||
+                             checkpoint_.same(embedding_name + ".weight", head_name + ".weight"));
+    w.embedding = pack({{only_head ? head_name : embedding_name, c.vocabulary}}, c.hidden);
+    w.head = tied ? w.embedding : pack({{head_name, c.vocabulary}}, c.hidden);
+    if (!tied)
+      return;
+    checkpoint_.ignore(head_name + ".weight");
+    checkpoint_.release(head_name + ".weight");
+  }
+
   TransformerBlock block(const std::string& prefix) {
     const ModelConfig& c = config_;
     const BlockTensors& names = c.tensors;

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <tuple>
 #include <utility>
 
 using namespace paceline;
@@ -170,6 +171,38 @@ TEST_CASE("scalings of positions that lack something or contradict themselves ar
                                                {"factor", 4},
                                                {"original_max_position_embeddings", 1024}});
   CHECK(yarn->context == 4096); // YaRN lengthens what config.json says
+}
+
+TEST_CASE("what a family's reference refuses, or reads in another way than it stands, is refused") {
+  const auto linear = [](json::object more) {
+    more["rope_type"] = "linear";
+    more["factor"] = 4;
+    return more;
+  };
+  const json::object whole{{"full_attention", linear({})}};
+  const std::tuple<const char*, const char*, json::value> cases[] = {
+      {"Phi 3", "rope_scaling", linear({})},
+      {"Phi 3", "rope_scaling", json::object{{"type", "yarn"}, {"factor", 4}}},
+      {"Phi 3", "rope_parameters", linear({{"rope_theta", 5e5}})},
+      {"Gemma 3", "attn_logit_softcapping", 50},
+      {"Gemma 3", "rope_parameters", whole}, // beside rope_scaling
+      {"Gemma 3, new spelling", "rope_parameters", linear({})},
+      {"Gemma 3, new spelling", "rope_parameters", json::object{{"rope_theta", 5e5}}},
+      {"Qwen 3", "rope_parameters", whole},
+      {"Qwen 3", "rope_scaling", whole}};
+  for (const auto& [name, key, value] : cases) {
+    json::object config = test::reference_case(name).at("config").as_object();
+    config[key] = value;
+    const test::TemporaryFolder folder;
+    folder.write("config.json", json::serialize(config));
+    const auto refused = load_config(folder.path());
+    CAPTURE(std::string(name) + ": " + json::serialize(value));
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::unsupported);
+    const bool named = refused.error().message.find("rope_") != std::string::npos ||
+                       refused.error().message.find(key) != std::string::npos;
+    CHECK_MESSAGE(named, refused.error().text());
+  }
 }
 
 TEST_CASE("a value out of range or of another type is an error that names the field") {

@@ -82,8 +82,8 @@ TEST_CASE("a pointer of git-lfs is not taken for the file") {
   test::link_all(test::demo("draft"), folder);
   for (const char* name : {"tokenizer.json", "model.safetensors"})
     folder.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
-  for (const Error& error : {Tokenizer::load(folder.path()).error(),
-                             Checkpoint::open(folder.path()).error()}) {
+  for (const Error& error :
+       {Tokenizer::load(folder.path()).error(), Checkpoint::open(folder.path()).error()}) {
     CHECK(error.message.find("pointer of git-lfs") != std::string::npos);
     CHECK(error.hint.find("git lfs pull") != std::string::npos);
   }
