@@ -132,6 +132,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
           {"max_model_len", c.config.context},
           {"sliding_window", c.config.window()},
           {"vocabulary", c.config.vocabulary},
+          {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
           {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
           {"end_of_text", ids_json(c.defaults.end_of_text)}};
 }
@@ -158,6 +159,12 @@ std::string context_text(const models::ModelConfig& m) {
          (m.window() > 0 ? fmt::format(", of which each sees {}", m.window()) : "");
 }
 
+std::string vocabulary_text(const Checkpoint& c) {
+  const int known = c.tokenizer->vocabulary();
+  return fmt::format("{} ids, of which the tokenizer has {}", c.config.vocabulary, known) +
+         (known < c.config.vocabulary ? "; no other is ever drawn" : "");
+}
+
 std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   const models::ModelConfig& m = c.config;
   std::string parts;
@@ -166,15 +173,14 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
-                     "  context          {}\n  vocabulary       {} ids, {} known to the tokenizer\n"
+                     "  context          {}\n  vocabulary       {}\n"
                      "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
                      role, c.name, c.folder, m.architecture, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     m.ffn, context_text(m), m.vocabulary, c.tokenizer->vocabulary(),
-                     special_text(c), fmt::join(c.defaults.end_of_text, ", "),
-                     sampling_text(c.defaults.warping), human_bytes(c.weight_bytes()), parts,
-                     human_bytes(c.kv_bytes_per_token()),
+                     m.ffn, context_text(m), vocabulary_text(c), special_text(c),
+                     fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
+                     human_bytes(c.weight_bytes()), parts, human_bytes(c.kv_bytes_per_token()),
                      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
 
