@@ -33,6 +33,38 @@ constexpr std::array later_than_unicode_9 = std::to_array<Range>({
     {0x1E4EC, 0x1E4EF}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 });
 
+/// Numbers that utf8proc does not know as such, which is Unicode 15's; from the same script.
+constexpr std::array later_numbers = std::to_array<Range>({
+    {0x10D40, 0x10D49},
+    {0x116D0, 0x116E3},
+    {0x11BF0, 0x11BF9},
+    {0x11DE0, 0x11DE9},
+    {0x16130, 0x16139},
+    {0x16D70, 0x16D79},
+    {0x16FF4, 0x16FF6},
+    {0x1CCF0, 0x1CCF9},
+    {0x1E5F1, 0x1E5FA},
+});
+
+struct Capitals {
+  char32_t first;
+  char32_t last;
+  char32_t small; ///< Of the first; those of the others follow it.
+};
+/// The same of capitals.
+constexpr std::array later_capitals = std::to_array<Capitals>({
+    {0x1C89, 0x1C89, 0x1C8A},
+    {0xA7CB, 0xA7CB, 0x264},
+    {0xA7CC, 0xA7CC, 0xA7CD},
+    {0xA7CE, 0xA7CE, 0xA7CF},
+    {0xA7D2, 0xA7D2, 0xA7D3},
+    {0xA7D4, 0xA7D4, 0xA7D5},
+    {0xA7DA, 0xA7DA, 0xA7DB},
+    {0xA7DC, 0xA7DC, 0x19B},
+    {0x10D50, 0x10D65, 0x10D70},
+    {0x16EA0, 0x16EB8, 0x16EBB},
+});
+
 struct StandIn {
   char32_t first;
   char32_t last;
@@ -150,10 +182,12 @@ bool is_white_space(char32_t point) {
 bool is_numeric(char32_t point) {
   const auto category = utf8proc_category(utf8proc_int32_t(point));
   return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||
-         category == UTF8PROC_CATEGORY_NO;
+         category == UTF8PROC_CATEGORY_NO || range_of(later_numbers, point);
 }
 
 bool is_word(char32_t point) {
+  if (const StandIn* later = range_of(later_than_unicode_14, point))
+    point = later->like;
   const auto category = utf8proc_category(utf8proc_int32_t(point));
   if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL)
     return true; // letters, marks, decimal and letter numbers
@@ -194,6 +228,8 @@ std::string lower_case(std::string_view text) {
     text.remove_prefix(c.size);
     if (c.point == capital_i_with_dot)
       out += "i\u0307";
+    else if (const Capitals* later = range_of(later_capitals, c.point))
+      append_character(later->small + (c.point - later->first), out);
     else
       append_character(char32_t(utf8proc_tolower(utf8proc_int32_t(c.point))), out);
   }

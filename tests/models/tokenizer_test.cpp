@@ -1,6 +1,7 @@
 #include "models/tokenizer.hpp"
 #include "models/tokenizer/bpe.hpp"
 #include "models/tokenizer/pre_tokenizer.hpp"
+#include "models/tokenizer/unicode.hpp"
 #include "tests/models/support.hpp"
 
 #include <boost/json.hpp>
@@ -71,6 +72,17 @@ TEST_CASE("special tokens are known by name and left out of decoded text") {
     CHECK(tokenizer->bytes(id, true) == "");
     CHECK(tokenizer->piece(id) == "");
   }
+}
+
+TEST_CASE(
+    "characters later than the libraries' tables are numbers, words and capitals all the same") {
+  CHECK(is_numeric(0x10D43));
+  CHECK(is_numeric(0x11DE9));
+  CHECK_FALSE(is_numeric(0x10D4A));
+  CHECK(is_word(0x10D4A));
+  CHECK(is_word(0x897));
+  CHECK_FALSE(is_word(0x1FAE8));
+  CHECK(lower_case("A\ua7cb\U00010d65\u1c89") == "a\u0264\U00010d85\u1c8a");
 }
 
 TEST_CASE("a text falls into an expression's matches and what lies between them") {
