@@ -236,22 +236,43 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
+namespace {
+
+/// Which blocks of 256 characters have any that needs a stand-in: few do.
+constexpr auto later_blocks = [] {
+  std::array<bool, 0x110000 / 256> out{};
+  for (const StandIn& range : later_than_unicode_14)
+    for (char32_t block = range.first / 256; block <= range.last / 256; ++block)
+      out[block] = true;
+  return out;
+}();
+
+/// The block of a character of three or four bytes.
+std::size_t block_of(const char* character, bool of_four) {
+  const auto bits = [&](int i) { return static_cast<unsigned char>(character[i]) & 0x3Fu; };
+  return of_four ? (bits(0) & 7) << 10 | bits(1) << 4 | bits(2) >> 2
+                 : (bits(0) & 15) << 4 | bits(1) >> 2;
+}
+
+} // namespace
+
 std::optional<std::string> for_unicode_14(std::string_view text) {
   std::optional<std::string> out;
   for (std::size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0xE0) { // none is of one byte or two
-      ++at;
-      continue;
+    const auto lead = static_cast<unsigned char>(text[at]);
+    const std::size_t size = lead < 0xE0 ? 1 : lead < 0xF0 ? 3 : 4; // none is of two bytes
+    if (size > 1 && later_blocks[block_of(&text[at], size == 4)]) {
+      const StandIn* range =
+          range_of(later_than_unicode_14, first_character(text.substr(at)).point);
+      if (range) {
+        std::string like;
+        append_character(range->like, like);
+        if (!out)
+          out = text;
+        out->replace(at, size, like);
+      }
     }
-    const Character c = first_character(text.substr(at));
-    if (const StandIn* range = range_of(later_than_unicode_14, c.point)) {
-      std::string like;
-      append_character(range->like, like);
-      if (!out)
-        out = text;
-      out->replace(at, c.size, like);
-    }
-    at += c.size;
+    at += size;
   }
   return out;
 }
