@@ -169,6 +169,12 @@ Result<std::vector<float>> Checkpoint::vector(std::string_view name, int size) {
   return widen((*entry)->dtype, aligned(**entry), std::size_t(size));
 }
 
+void Checkpoint::read_ahead(std::string_view prefix) const {
+  for (auto at = tensors_.lower_bound(prefix);
+       at != tensors_.end() && at->first.starts_with(prefix); ++at)
+    models::read_ahead(at->second.entry.bytes);
+}
+
 void Checkpoint::release(std::string_view name) {
   if (const auto at = tensors_.find(name); at != tensors_.end())
     release_pages(at->second.entry.bytes);

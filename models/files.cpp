@@ -92,6 +92,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return mapped;
 }
 
+void read_ahead(std::span<const std::byte> part) {
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_WILLNEED);
+}
+
 void release_pages(std::span<const std::byte> part) {
   const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(part.data());

@@ -60,6 +60,9 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored, const st
               "use --dtype auto, bf16 or f32");
 }
 
+std::string prefix_of(int layer) {
+  return fmt::format("model.layers.{}.", layer);
+}
 const std::string embedding_name = "model.embed_tokens";
 const std::string head_name = "lm_head";
 
@@ -74,10 +77,13 @@ public:
   Result<TransformerWeights> load() {
     const ModelConfig& c = config_;
     TransformerWeights w;
+    for (const std::string& first : {embedding_name, head_name, prefix_of(0)})
+      checkpoint_.read_ahead(first);
     load_tables(w);
     for (int i = 0; i < c.layers && !error_; ++i) {
       report(double(i + 1) / double(c.layers + 1));
-      w.blocks.push_back(block(fmt::format("model.layers.{}.", i)));
+      checkpoint_.read_ahead(prefix_of(i + 1));
+      w.blocks.push_back(block(prefix_of(i)));
     }
     w.final_norm = norm("model.norm.weight", c.hidden);
     for (const RopeConfig& rope : c.ropes)
