@@ -76,8 +76,8 @@ void refuse_quantised(JsonFields& fields) {
       continue;
     const json::object* object = value->if_object();
     fields.wrong(ErrorCode::unsupported,
-                 fmt::format("{}: weights quantised by {} are not read", key,
-                             method_of(object ? *object : json::object())),
+                 fmt::format("this is a checkpoint quantised by {} ({}), which is not read",
+                             method_of(object ? *object : json::object()), key),
                  "load the original, whose weights are BF16, F16 or F32");
   }
 }
