@@ -33,20 +33,21 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
   w.logit_bias = asked.logit_bias;
   constexpr double tiny = 1e-6;
   for (const auto& result :
-       {in_range("temperature", double(w.temperature), 0, 100),
-        in_range("top_k", w.top_k, 0, 1 << 30), in_range("top_p", double(w.top_p), tiny, 1),
-        in_range("min_p", double(w.min_p), 0, 1),
-        in_range("repetition_penalty", double(w.repetition_penalty), tiny, 100),
-        in_range("presence_penalty", double(w.presence_penalty), -2, 2),
-        in_range("frequency_penalty", double(w.frequency_penalty), -2, 2)})
+       {in_range("Sampling::temperature", double(w.temperature), 0, 100),
+        in_range("Sampling::top_k", w.top_k, 0, 1 << 30),
+        in_range("Sampling::top_p", double(w.top_p), tiny, 1),
+        in_range("Sampling::min_p", double(w.min_p), 0, 1),
+        in_range("Sampling::repetition_penalty", double(w.repetition_penalty), tiny, 100),
+        in_range("Sampling::presence_penalty", double(w.presence_penalty), -2, 2),
+        in_range("Sampling::frequency_penalty", double(w.frequency_penalty), -2, 2)})
     if (!result)
       return tl::unexpected(result.error());
   if (w.logit_bias.size() > std::size_t(bounds::logit_bias_max))
-    return bad(fmt::format("logit_bias has {} entries", w.logit_bias.size()),
+    return bad(fmt::format("Sampling::logit_bias has {} entries", w.logit_bias.size()),
                fmt::format("give at most {}", bounds::logit_bias_max));
   for (const auto& [token, bias] : w.logit_bias)
     if (token < 0 || token >= vocabulary || std::isnan(bias))
-      return bad(fmt::format("logit_bias names token {}", token),
+      return bad(fmt::format("Sampling::logit_bias names token {}", token),
                  fmt::format("ids go from 0 to {}", vocabulary - 1));
   return w;
 }
@@ -62,7 +63,7 @@ Result<void> check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
-Result<std::vector<TokenId>> prompt_of(const Request& request, const Opened& engine,
+Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineContext& engine,
                                        int vocabulary) {
   std::vector<TokenId> tokens = request.prompt_tokens;
   if (request.prompt.size() > limits::prompt_bytes_max)
@@ -81,13 +82,14 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const Opened& eng
   const int longest = engine.max_model_len - (request.max_tokens == 0 ? 0 : 1);
   if (int(tokens.size()) > longest)
     return bad(fmt::format("the prompt has {} tokens", tokens.size()),
-               fmt::format("the context takes {}: shorten it or raise --max-model-len", longest));
+               fmt::format("the context takes {}: shorten it or raise EngineOptions::max_model_len",
+                           longest));
   return tokens;
 }
 
 } // namespace
 
-Result<messages::Submit> check_request(const Request& request, const Opened& engine,
+Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
                                        std::uint64_t drawn_seed) {
   const int vocabulary = engine.parts.sampler.vocabulary;
   auto prompt = prompt_of(request, engine, vocabulary);
@@ -99,14 +101,14 @@ Result<messages::Submit> check_request(const Request& request, const Opened& eng
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
        {check_stops(request.stop),
-        in_range("max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
-        in_range("window", request.window.value_or(1), 1, bounds::window_max),
-        in_range("choice", request.sampling.choice, 0, limits::choice_max),
-        in_range("top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
+        in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
+        in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
+        in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
+        in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
 
-  auto spec = std::make_shared<messages::SequenceSpec>();
+  auto spec = std::make_shared<speculation::SequenceSpec>();
   spec->prompt_tokens = int(prompt->size());
   spec->max_tokens = std::min(request.max_tokens.value_or(room), room);
   if (!request.ignore_eos)

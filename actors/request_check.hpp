@@ -10,7 +10,7 @@
 namespace paceline::actors {
 
 /// The request as the facade takes it, without id and sink. drawn_seed: used when none was given.
-Result<messages::Submit> check_request(const Request& request, const Opened& engine,
+Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
                                        std::uint64_t drawn_seed);
 
 } // namespace paceline::actors

@@ -1,6 +1,7 @@
 #include "models/rope.hpp"
 
 #include "models/limits.hpp"
+#include "text/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ constexpr double theta_max = 1e12;
 
 /// One rotation's fields, wherever they stand.
 struct Rope {
-  JsonFields& fields;
+  text::JsonFields& fields;
   double theta;
   int dims;       ///< That are rotated; even.
   double trained; ///< Positions of the training, before they were scaled.
@@ -54,7 +55,7 @@ RopeConfig llama3(Rope rope) {
 
 /// YaRN (Peng et al. 2023): a ramp over the pairs, and attention a little sharper.
 RopeConfig yarn(Rope rope, int& context) {
-  JsonFields& fields = rope.fields;
+  text::JsonFields& fields = rope.fields;
   const double factor = rope.factor();
   const double fast = fields.number("beta_fast", 1e-3, 1e6, 32);
   const double slow = fields.number("beta_slow", 1e-3, 1e6, 1);
@@ -103,24 +104,24 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
                           "the cache holds",
                       "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   else if (type != "default" && type != "linear")
-    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + shown(type) + " is not known",
+    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + text::shown(type) + " is not known",
                       "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
 /// The positions of the training. What stands outside a rotation's object goes before what it says
 /// itself, unless there are several.
-double trained_positions(JsonFields& fields, JsonFields& inner, const ModelConfig& config,
-                         const RopeRules& rules) {
+double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
+                         const ModelConfig& config, const RopeRules& rules) {
   constexpr const char* key = "original_max_position_embeddings";
   const auto own = inner.integer(key, 1, limits::context_max, config.context);
   return double(rules.by_layer_type ? own : fields.integer(key, 1, limits::context_max, own));
 }
 
 /// A rotation from the object that describes it.
-RopeConfig read_object(JsonFields& fields, const std::string& key, const json::object& object,
+RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
                        ModelConfig& config, double theta, const RopeRules& rules) {
-  JsonFields inner(fields.where() + ": " + key, object);
+  text::JsonFields inner(fields.where() + ": " + key, object);
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
   const double rotated =
       inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
@@ -147,8 +148,8 @@ const json::object* object_in(const json::object& object, std::string_view key) 
 
 /// What is said of layers that see all positions, where this family says it; null: it is said in
 /// a form that belongs to other families, or in two places.
-const json::object* whole_of(JsonFields& fields, std::string_view key, const json::object& object,
-                             const RopeRules& rules) {
+const json::object* whole_of(text::JsonFields& fields, std::string_view key,
+                             const json::object& object, const RopeRules& rules) {
   const json::object* by_type = object_in(object, "full_attention");
   if (rules.by_layer_type && key == "rope_parameters" && !object.empty())
     return by_type;
@@ -158,7 +159,7 @@ const json::object* whole_of(JsonFields& fields, std::string_view key, const jso
 
 } // namespace
 
-RopeConfig read_rope(JsonFields& fields, ModelConfig& config, const RopeRules& rules) {
+RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRules& rules) {
   const double theta = fields.number("rope_theta", theta_min, theta_max, rules.theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json::value* value = fields.find(key);
@@ -178,7 +179,7 @@ RopeConfig read_rope(JsonFields& fields, ModelConfig& config, const RopeRules& r
   return read_object(fields, "rope_theta", {}, config, theta, rules);
 }
 
-RopeConfig read_local_rope(JsonFields& fields, ModelConfig& config) {
+RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {
   const double theta = fields.number("rope_local_base_freq", theta_min, theta_max, 10'000);
   const json::value* value = fields.find("rope_parameters");
   const json::object* local =

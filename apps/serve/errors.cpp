@@ -1,5 +1,7 @@
 #include "apps/serve/errors.hpp"
 
+#include "apps/field_names.hpp"
+
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -37,7 +39,7 @@ boost::json::value or_null(const std::string& text) {
 } // namespace
 
 ApiError api_error(const Error& error) {
-  ApiError told{.status = status_of(error.code), .message = error.text()};
+  ApiError told{.status = status_of(error.code), .message = with_request_fields(error).text()};
   told.code = to_string(error.code);
   if (told.status == 429 || told.status == 503)
     told.retry_after_seconds = 1;

@@ -1,8 +1,6 @@
-#include "models/checkpoint.hpp"
-#include "models/config.hpp"
-#include "models/lacking.hpp"
-#include "models/model.hpp"
-#include "models/tokenizer.hpp"
+#include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/tensor_files.hpp"
+#include "models/sources.hpp"
 #include "tests/models/support.hpp"
 
 #include <doctest/doctest.h>
@@ -21,9 +19,9 @@ Error error_of(const std::string& file, const std::vector<std::string>& names) {
     REQUIRE(!result);
     return result.error();
   };
-  return file == "config.json"      ? error(load_config(folder.path()))
-         : file == "tokenizer.json" ? error(Tokenizer::load(folder.path()))
-                                    : error(Checkpoint::open(folder.path()));
+  return file == "config.json"      ? error(FolderSource(folder.path()).config())
+         : file == "tokenizer.json" ? error(FolderSource(folder.path()).tokenizer())
+                                    : error(TensorFiles::open(folder.path()));
 }
 
 } // namespace
@@ -72,9 +70,9 @@ TEST_CASE("what is read is read, whatever stands beside it") {
   test::link_all(test::demo("draft"), folder);
   for (const char* name : {"a.gguf", "pytorch_model.bin", "tokenizer.model", "params.json"})
     folder.write(name, "{}");
-  CHECK(load_config(folder.path()));
-  CHECK(Tokenizer::load(folder.path()));
-  CHECK(Checkpoint::open(folder.path()));
+  CHECK(FolderSource(folder.path()).config());
+  CHECK(FolderSource(folder.path()).tokenizer());
+  CHECK(TensorFiles::open(folder.path()));
 }
 
 TEST_CASE("a pointer of git-lfs is not taken for the file") {
@@ -82,8 +80,8 @@ TEST_CASE("a pointer of git-lfs is not taken for the file") {
   test::link_all(test::demo("draft"), folder);
   for (const char* name : {"tokenizer.json", "model.safetensors"})
     folder.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
-  for (const Error& error :
-       {Tokenizer::load(folder.path()).error(), Checkpoint::open(folder.path()).error()}) {
+  for (const Error& error : {FolderSource(folder.path()).tokenizer().error(),
+                             TensorFiles::open(folder.path()).error()}) {
     CHECK(error.message.find("pointer of git-lfs") != std::string::npos);
     CHECK(error.hint.find("git lfs pull") != std::string::npos);
   }

@@ -1,4 +1,4 @@
-"""Prints tables of models/tokenizer/unicode.cpp, in which the reference and utf8proc differ: characters that only utf8proc
+"""Prints tables of text/tokenizer/unicode.cpp, in which the reference and utf8proc differ: characters that only utf8proc
 normalises, later numbers, and later capitals with their small letters.
 
 Usage: ./dev reference unicode_ranges

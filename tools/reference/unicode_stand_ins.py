@@ -1,4 +1,4 @@
-"""Prints the second table of models/tokenizer/unicode.cpp: characters later than PCRE2's tables, each with an older one like it.
+"""Prints the second table of text/tokenizer/unicode.cpp: characters later than PCRE2's tables, each with an older one like it.
 
 Usage: ./dev reference unicode_stand_ins
 

@@ -1,0 +1,220 @@
+// What the draft's lane does next: no model, no device, tokens that the test makes up.
+#include "speculation/draft_planner.hpp"
+
+#include "speculation/limits.hpp"
+#include "tests/support/pools.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::speculation;
+using namespace paceline::testing;
+
+namespace {
+
+constexpr int page_tokens = 4;
+
+struct PlannerWorld {
+  explicit PlannerWorld(int context = 1000, int fork_rows = 8)
+      : planner({context, fork_rows}, pool) {}
+
+  /// A sequence that stands behind `tokens`, and whose window has two positions.
+  Frontier frontier(SequenceId id, const Tokens& tokens, int window = 2, int lookahead = 3) {
+    auto spec = std::make_shared<SequenceSpec>();
+    spec->id = id;
+    spec->prompt_tokens = 1;
+    Frontier at;
+    at.spec = spec;
+    at.epoch = {1, ++epochs};
+    at.log = std::make_shared<TokenLog>(tokens, tokens.size());
+    at.log_length = int(tokens.size());
+    at.chain = std::make_shared<Chain>(id);
+    const int length = at.length();
+    at.chain->begin(length, length + window, length + window + lookahead);
+    std::vector<gpu::PageRef> pages;
+    for (int i = 0; i < 64; ++i)
+      pages.push_back(std::make_shared<gpu::Page>());
+    at.pages = gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
+    at.residency = std::make_shared<CacheResidency>();
+    at.residency->epoch = at.epoch;
+    return at;
+  }
+  /// The pass is computed: it draws `token` everywhere.
+  static void compute(DraftPass& pass, TokenId token = 5, const sampling::Guesses& guesses = {}) {
+    for (DraftRows& rows : pass.parts) {
+      DraftPlanner::begins(rows);
+      if (rows.draws >= 0)
+        rows.chain().bind(rows.draws + 1);
+      if (rows.pending())
+        rows.tokens = {rows.chain().token(rows.start)};
+      DraftPlanner::fed(rows);
+      if (rows.draws >= 0)
+        rows.chain().put(rows.draws, token, nullptr, guesses);
+    }
+  }
+
+  std::shared_ptr<gpu::KvPool> pool = make_pool(64, page_tokens);
+  std::uint64_t epochs = 0;
+  DraftPlanner planner;
+};
+
+} // namespace
+
+TEST_CASE("a sequence is read, and then drawn token by token as far as its chain reaches") {
+  PlannerWorld world;
+  const Frontier at = world.frontier(1, {1, 2, 3});
+  world.planner.take({at});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].start == 0);
+  CHECK(pass.parts[0].tokens == Tokens{1, 2, 3});
+  CHECK(pass.parts[0].draws == 3);
+  CHECK(pass.hurries);
+  PlannerWorld::compute(pass);
+  CHECK(at.residency->cached == 3);
+  for (int position = 4; position < 8; ++position) {
+    pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].tokens == Tokens{5});
+    CHECK(pass.parts[0].draws == position);
+    CHECK(pass.hurries == (position == 4)); // the rest is lookahead
+    PlannerWorld::compute(pass);
+  }
+  CHECK(world.planner.plan().parts.empty());
+}
+
+TEST_CASE("after a rejection what was fed in vain is fed anew, and nothing before it") {
+  PlannerWorld world;
+  const Frontier first = world.frontier(1, {1, 2, 3});
+  world.planner.take({first});
+  for (int i = 0; i < 3; ++i) {
+    DraftPass pass = world.planner.plan();
+    PlannerWorld::compute(pass);
+  }
+  first.chain->close();
+  Frontier next = world.frontier(1, {1, 2, 3, 5, 9}); // the second token drafted was rejected
+  next.residency = first.residency;
+  world.planner.take({next});
+  const DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].start == 4);
+  CHECK(pass.parts[0].tokens == Tokens{9});
+  CHECK(pass.parts[0].draws == 5);
+}
+
+TEST_CASE("an older frontier than the one known changes nothing") {
+  PlannerWorld world;
+  const Frontier older = world.frontier(1, {1, 2});
+  Frontier newer = world.frontier(1, {1, 2, 3});
+  newer.residency = older.residency;
+  world.planner.take({newer});
+  world.planner.take({older});
+  CHECK(world.planner.plan().parts.at(0).draws == 3);
+}
+
+TEST_CASE("a window that is waited for goes before those who have much to read") {
+  PlannerWorld world;
+  const Frontier reader = world.frontier(1, Tokens(200, 3));
+  const Frontier writer = world.frontier(2, {1, 2, 3});
+  world.planner.take({reader, writer});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].sequence->at.spec->id == 2);
+  CHECK(pass.leaves_out);
+  PlannerWorld::compute(pass);
+  pass = world.planner.plan();
+  CHECK(pass.parts.at(0).sequence->at.spec->id == 2);
+  PlannerWorld::compute(pass);
+  pass = world.planner.plan(); // its window is whole
+  CHECK(pass.parts.size() == 2);
+  CHECK(pass.parts[0].tokens.size() == 200);
+}
+
+TEST_CASE("what a pass reads of prompts is bounded over all sequences") {
+  PlannerWorld world;
+  world.planner.take({world.frontier(1, Tokens(220, 3)), world.frontier(2, Tokens(220, 4))});
+  const DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 2);
+  CHECK(pass.parts[0].tokens.size() == 220);
+  CHECK(int(pass.parts[1].tokens.size()) == speculation::limits::draft_prefill_chunk - 220);
+  CHECK(pass.parts[0].draws == 220);
+  CHECK(pass.parts[1].draws == -1);
+}
+
+TEST_CASE("nothing is drawn that the draft's context has no room for") {
+  PlannerWorld world(4);
+  const Frontier at = world.frontier(1, {1, 2, 3});
+  world.planner.take({at});
+  for (DraftPass pass = world.planner.plan(); !pass.parts.empty(); pass = world.planner.plan())
+    PlannerWorld::compute(pass);
+  CHECK(at.chain->drawn() == 5); // the last one is not fed
+  CHECK(at.chain->settled(8));
+}
+
+TEST_CASE("a sequence whose residency is over is forgotten") {
+  PlannerWorld world;
+  const Frontier at = world.frontier(1, {1, 2, 3});
+  world.planner.take({at});
+  at.residency->over = true;
+  world.planner.take({});
+  CHECK(world.planner.plan().parts.empty());
+  world.planner.take({at}); // a hint that was late
+  CHECK(world.planner.plan().parts.empty());
+}
+
+TEST_CASE("the pass behind feeds what the one before draws, and stays behind who waits") {
+  PlannerWorld world;
+  world.planner.take({world.frontier(1, {1, 2, 3})});
+  DraftPass pass = world.planner.plan();
+  pass.parts[0].chain().bind(4);
+  const DraftPass behind = world.planner.plan_behind(pass);
+  REQUIRE(behind.parts.size() == 1);
+  CHECK(behind.parts[0].pending());
+  CHECK(behind.parts[0].follows == 0);
+  CHECK(behind.parts[0].start == 3);
+  CHECK(behind.parts[0].draws == 4);
+  CHECK(behind.hurries);
+  pass.leaves_out = true;
+  pass.parts[0].chain().extend(4, 9); // now it would be lookahead
+  CHECK(world.planner.plan_behind(pass).parts.empty());
+}
+
+TEST_CASE("forks are written for the likeliest rejections, behind a window that is whole") {
+  PlannerWorld world(1000, 2);
+  Frontier at = world.frontier(1, {1, 2, 3});
+  at.forking.rows = 2;
+  at.forking.window = 2;
+  world.planner.take({at});
+  sampling::Guesses guesses;
+  guesses.count = 2;
+  guesses.tokens = {7, 8};
+  for (int i = 0; i < 2; ++i) {
+    DraftPass pass = world.planner.plan();
+    CHECK(pass.fork_rows == 0);
+    PlannerWorld::compute(pass, 5, guesses);
+  }
+  const DraftPass pass = world.planner.plan();
+  CHECK(pass.fork_rows == 2);
+  REQUIRE(pass.parts.size() == 3);
+  const DraftRows& fork = pass.parts[1];
+  REQUIRE(fork.fork);
+  CHECK(fork.fork->position == 3);
+  CHECK(fork.tokens == Tokens{7});
+  CHECK(fork.draws == 4);
+  CHECK(at.chain->fork(3, 7) == fork.fork->chain);
+}
+
+TEST_CASE("what is abandoned is waited for by nobody") {
+  PlannerWorld world;
+  const Frontier at = world.frontier(1, {1, 2, 3});
+  world.planner.take({at});
+  DraftPass pass = world.planner.plan();
+  pass.parts[0].chain().bind(4);
+  world.planner.abandon();
+  CHECK(at.chain->settled(8));
+  CHECK(at.chain->bound() == 3);
+  CHECK(world.planner.plan().parts.empty());
+}
