@@ -4,6 +4,7 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/operations.hpp"
+#include "models/families.hpp"
 #include "models/sources.hpp"
 #include "text/tokenizer.hpp"
 
@@ -23,6 +24,7 @@ struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
   bool devices = false;
+  bool families = false;
   bool json = false;
 };
 
@@ -125,6 +127,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
           {"max_model_len", c.config.context},
           {"sliding_window", c.config.window()},
           {"vocabulary", c.config.vocabulary},
+          {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
           {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
           {"end_of_text", ids_json(c.defaults.end_of_text)}};
 }
@@ -151,6 +154,12 @@ std::string context_text(const models::ModelConfig& m) {
          (m.window() > 0 ? fmt::format(", of which each sees {}", m.window()) : "");
 }
 
+std::string vocabulary_text(const Checkpoint& c) {
+  const int known = c.tokenizer->vocabulary();
+  return fmt::format("{} ids, of which the tokenizer has {}", c.config.vocabulary, known) +
+         (known < c.config.vocabulary ? "; no other is ever drawn" : "");
+}
+
 std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   const models::ModelConfig& m = c.config;
   std::string parts;
@@ -159,15 +168,14 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
-                     "  context          {}\n  vocabulary       {} ids, {} known to the tokenizer\n"
+                     "  context          {}\n  vocabulary       {}\n"
                      "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
                      role, c.name, c.folder, m.architecture, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     m.ffn, context_text(m), m.vocabulary, c.tokenizer->vocabulary(),
-                     special_text(c), fmt::join(c.defaults.end_of_text, ", "),
-                     sampling_text(c.defaults.warping), human_bytes(c.weight_bytes()), parts,
-                     human_bytes(c.kv_bytes_per_token()),
+                     m.ffn, context_text(m), vocabulary_text(c), special_text(c),
+                     fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
+                     human_bytes(c.weight_bytes()), parts, human_bytes(c.kv_bytes_per_token()),
                      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
 
@@ -225,9 +233,23 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
   return options.json ? print_json(object) : print_text(text);
 }
 
+Result<int> show_families(bool as_json) {
+  boost::json::array list;
+  std::string text;
+  for (const models::Family& family : models::known_families()) {
+    list.push_back({{"architecture", family.architecture},
+                    {"model_type", family.model_type},
+                    {"models", family.models}});
+    text += fmt::format("{:<20} {}\n", family.architecture, family.models);
+  }
+  return as_json ? print_json({{"families", std::move(list)}}) : print_text(text);
+}
+
 Result<int> run(const Options& options) {
   if (options.devices)
     return show_devices(options.json);
+  if (options.families)
+    return show_families(options.json);
   if (options.draft || options.model != "demo")
     return show_checkpoints(options, options.draft);
   return show_checkpoints(options, "demo");
@@ -249,7 +271,9 @@ Command add_inspect(CLI::App& program) {
       ->type_name("DIR");
   app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
       ->type_name("DIR");
-  app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  app->add_flag("--families", options->families, "Show the families of models that are known")
+      ->excludes(devices);
   add_json_option(*app, options->json);
   app->footer(footer);
   return {app, [options](Interrupt&) { return run(*options); }};

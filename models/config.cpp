@@ -25,7 +25,6 @@ constexpr const char* changing_options[] = {
     "attn_logit_softcapping",
     "attn_temperature_tuning",
     "clip_qkv",
-    "compression_config",
     "embedding_multiplier",
     "final_logit_softcapping",
     "layer_types",
@@ -40,7 +39,6 @@ constexpr const char* changing_options[] = {
     "num_local_experts",
     "parallel_attn",
     "qk_layernorm",
-    "quantization_config",
     "query_pre_attn_scalar",
     "residual_multiplier",
     "rope_local_base_freq",
@@ -60,6 +58,29 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
       fields.wrong(ErrorCode::unsupported,
                    fmt::format("{} is not known for {}", key, c.architecture),
                    "use a checkpoint without it; results would be wrong");
+}
+
+/// What a quantisation's method is called by those who use it.
+std::string method_of(const json::object& quantisation) {
+  const json::value* method = quantisation.if_contains("quant_method");
+  if (!method || !method->is_string())
+    return quantisation.contains("load_in_4bit") ? "bitsandbytes" : "a method it does not name";
+  const std::string_view name = method->get_string();
+  return name == "gptq" ? "GPTQ" : name == "awq" ? "AWQ" : text::shown(name);
+}
+
+/// Quantised weights are other numbers under other names.
+void refuse_quantised(text::JsonFields& fields) {
+  for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
+    const json::value* value = fields.find(key);
+    if (!value || says_no(*value))
+      continue;
+    const json::object* object = value->if_object();
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("this is a checkpoint quantised by {} ({}), which is not read",
+                             method_of(object ? *object : json::object()), key),
+                 "load the original, whose weights are BF16, F16 or F32");
+  }
 }
 
 void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
@@ -118,6 +139,7 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());
+  refuse_quantised(fields);
   ModelConfig c;
   c.architecture = family->architecture;
   c.qk_norm = family->qk_norm;
@@ -131,7 +153,7 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   c.attention_scale = 1 / std::sqrt(float(c.head_dim));
   c.attention.resize(std::size_t(c.layers));
   read_activation(fields, *family, c);
-  c.ropes.push_back(read_rope(fields, c, family->rope_theta, family->partial_rotary));
+  c.ropes.push_back(read_rope(fields, c, family->rope));
   if (family->read)
     family->read(fields, c);
   refuse_other_options(fields, c);

@@ -86,24 +86,24 @@ float read_cap(text::JsonFields& fields, const char* key, double absent) {
   return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
 }
 
-void read_gemma(text::JsonFields& fields, ModelConfig& c, double attention_cap, double logit_cap,
-                std::int64_t pattern) {
+void read_gemma(text::JsonFields& fields, ModelConfig& c, double logit_cap, std::int64_t pattern) {
   const double scalar = fields.number("query_pre_attn_scalar", 1e-3, 1e6, 256);
   c.attention_scale = float(1 / std::sqrt(scalar));
   c.embedding_scale = std::sqrt(float(c.hidden));
-  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", attention_cap);
   c.logit_soft_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
   const int window = window_of(fields, 4096);
   set_windows(fields, c, window, [&](int layer) { return (layer + 1) % pattern != 0; });
 }
 
 void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 50, 30, 2);
+  read_gemma(fields, c, 30, 2);
+  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", 50);
 }
 
-/// Layers with a window turn by a base of their own, and never by a scaled one.
+/// Layers with a window turn by a base of their own. A cap of attention is refused: files may name
+/// one, but the reference leaves it out.
 void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 0, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
+  read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
   c.ropes.push_back(read_local_rope(fields, c));
   for (LayerConfig& layer : c.attention)
     layer.rope = layer.window > 0 ? 1 : 0;
@@ -113,16 +113,26 @@ constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernor
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
 
 const Family families[] = {
-    {.architecture = "LlamaForCausalLM", .model_type = "llama"}, // and TinyLlama, SmolLM 2
-    {.architecture = "MistralForCausalLM", .model_type = "mistral", .read = read_mistral},
-    {.architecture = "Qwen2ForCausalLM", .model_type = "qwen2", .read = read_qwen2},
+    {.architecture = "LlamaForCausalLM",
+     .model_type = "llama",
+     .models = "Llama 2 and 3, TinyLlama, SmolLM 2"},
+    {.architecture = "MistralForCausalLM",
+     .model_type = "mistral",
+     .models = "Mistral 7B",
+     .read = read_mistral},
+    {.architecture = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .models = "Qwen 2 and 2.5",
+     .read = read_qwen2},
     {.architecture = "Qwen3ForCausalLM",
      .model_type = "qwen3",
+     .models = "Qwen 3",
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
+     .models = "Gemma 2",
      .tensors = gemma_tensors,
      .norms_plus_one = true,
      .tied_embedding = true,
@@ -132,32 +142,44 @@ const Family families[] = {
      .read = read_gemma2},
     {.architecture = "Gemma3ForCausalLM",
      .model_type = "gemma3_text",
+     .models = "Gemma 3 (text)",
      .tensors = gemma_tensors,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .tied_embedding = true,
-     .rope_theta = 1'000'000,
+     .rope = {.theta = 1'000'000, .by_layer_type = true},
      .head_dim = 256,
      .activation_key = "hidden_activation",
      .activation = "gelu_pytorch_tanh",
      .read = read_gemma3},
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",
+     .models = "Phi 3",
      .tensors = {.fused = true},
      .norm_epsilon = 1e-5,
-     .partial_rotary = true,
+     .rope = {.partial = true, .scaled = false},
      .read = read_phi3},
     {.architecture = "SmolLM3ForCausalLM",
      .model_type = "smollm3",
+     .models = "SmolLM 3",
      .tied_embedding = true,
-     .rope_theta = 2'000'000,
+     .rope = {.theta = 2'000'000},
      .read = read_smollm3},
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",
+     .models = "OLMo 2",
      .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
      .qk_norm = QkNorm::full_width,
      .norm_epsilon = 1e-5},
 };
+
+/// "LlamaForCausalLM, ..."
+std::string architectures() {
+  std::vector<std::string_view> names;
+  for (const Family& family : families)
+    names.emplace_back(family.architecture);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 } // namespace
 
@@ -173,7 +195,7 @@ const Family* find_family(text::JsonFields& fields) {
   fields.wrong(ErrorCode::unsupported,
                fmt::format("architecture {} is not known",
                            text::shown(list ? json::serialize(*list) : "of model_type " + type)),
-               "use a checkpoint of one of " + known_architectures());
+               "use a checkpoint of one of " + architectures());
   return nullptr;
 }
 
@@ -185,11 +207,8 @@ const BlockTensors& block_tensors(const std::string& architecture) {
   return at->tensors;
 }
 
-std::string known_architectures() {
-  std::vector<std::string_view> names;
-  for (const Family& family : families)
-    names.emplace_back(family.architecture);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::span<const Family> known_families() {
+  return families;
 }
 
 } // namespace paceline::models

@@ -2,7 +2,10 @@
 #pragma once
 
 #include "models/config.hpp"
+#include "models/rope.hpp"
 #include "text/json.hpp"
+
+#include <span>
 
 namespace paceline::models {
 
@@ -20,14 +23,14 @@ struct BlockTensors {
 struct Family {
   const char* architecture = ""; ///< config.json's "architectures"
   const char* model_type = "";   ///< and its "model_type", where the former is missing.
+  const char* models = "";       ///< Whose it is, for people.
   BlockTensors tensors = {};
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;
   bool tied_embedding = false; ///< Defaults of what config.json may leave out.
   double norm_epsilon = 1e-6;
-  double rope_theta = 10'000;
-  int head_dim = 0;            ///< 0: hidden size / heads
-  bool partial_rotary = false; ///< Whether partial_rotary_factor is heeded.
+  RopeRules rope = {};
+  int head_dim = 0; ///< 0: hidden size / heads
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   /// Reads what only this family's config.json holds, after everything else; null: nothing.
@@ -38,7 +41,6 @@ struct Family {
 const Family* find_family(text::JsonFields& fields);
 /// Of an architecture that is known.
 const BlockTensors& block_tensors(const std::string& architecture);
-/// "LlamaForCausalLM, ..."
-std::string known_architectures();
+std::span<const Family> known_families();
 
 } // namespace paceline::models

@@ -73,12 +73,12 @@ public:
   Result<TransformerWeights> load() {
     const ModelConfig& c = config_;
     TransformerWeights w;
-    w.embedding = pack({{{TensorRole::embedding}, c.vocabulary}}, c.hidden);
-    if (c.tied_embedding)
-      tensors_->ignore({TensorRole::head});
-    w.head = c.tied_embedding ? w.embedding : pack({{{TensorRole::head}, c.vocabulary}}, c.hidden);
+    tensors_->read_ahead_tables();
+    tensors_->read_ahead_block(0);
+    load_tables(w);
     for (int i = 0; i < c.layers && !error_; ++i) {
       report(double(i + 1) / double(c.layers + 1));
+      tensors_->read_ahead_block(i + 1);
       w.blocks.push_back(block(i));
     }
     w.final_norm = norm({TensorRole::final_norm}, c.hidden);
@@ -96,6 +96,24 @@ public:
   std::uint64_t parameters() const { return tensors_->parameters(); }
 
 private:
+  /// Tied tables are one: whichever the file has. Where it has both, and they differ, its
+  /// config.json is wrong, and they are not tied.
+  void load_tables(TransformerWeights& w) {
+    constexpr TensorKey embedding{TensorRole::embedding};
+    constexpr TensorKey head{TensorRole::head};
+    const ModelConfig& c = config_;
+    const bool has_head = tensors_->has(head.role);
+    const bool only_head = c.tied_embedding && has_head && !tensors_->has(embedding.role);
+    const bool tied =
+        c.tied_embedding && (only_head || !has_head || tensors_->same(embedding, head));
+    w.embedding = pack({{only_head ? head : embedding, c.vocabulary}}, c.hidden);
+    w.head = tied ? w.embedding : pack({{head, c.vocabulary}}, c.hidden);
+    if (!tied)
+      return;
+    tensors_->ignore(head);
+    tensors_->release(head);
+  }
+
   TransformerBlock block(int i) {
     const ModelConfig& c = config_;
     const auto queries = c.heads * c.head_dim;

@@ -19,16 +19,12 @@ constexpr double theta_max = 1e12;
 struct Rope {
   text::JsonFields& fields;
   double theta;
-  int dims; ///< That are rotated; even.
-  int context;
+  int dims;       ///< That are rotated; even.
+  double trained; ///< Positions of the training, before they were scaled.
 
   /// The frequency of pair i, unscaled.
   double frequency(int i) const { return std::pow(theta, -2.0 * i / dims); }
   double factor() { return fields.number("factor", 1e-3, 1e6); }
-  double trained() {
-    return double(
-        fields.integer("original_max_position_embeddings", 1, limits::context_max, context));
-  }
 };
 
 /// frequency(i) for every pair.
@@ -45,13 +41,12 @@ RopeConfig llama3(Rope rope) {
   const double factor = rope.factor();
   const double low = rope.fields.number("low_freq_factor", 1e-3, 1e6);
   const double high = rope.fields.number("high_freq_factor", 1e-3, 1e6);
-  const double trained = rope.trained();
   if (high <= low)
     rope.fields.wrong(ErrorCode::corrupt, "high_freq_factor is not above low_freq_factor", "");
   return {for_pairs(rope,
                     [&](int i) {
                       const double frequency = rope.frequency(i);
-                      const double waves = trained * frequency / (2 * std::numbers::pi);
+                      const double waves = rope.trained * frequency / (2 * std::numbers::pi);
                       const double share = std::clamp((waves - low) / (high - low), 0.0, 1.0);
                       return frequency * (share + (1 - share) / factor);
                     }),
@@ -66,7 +61,6 @@ RopeConfig yarn(Rope rope, int& context) {
   const double slow = fields.number("beta_slow", 1e-3, 1e6, 1);
   const double mscale = fields.number("mscale", 0, 1e3, 0);
   const double mscale_all = fields.number("mscale_all_dim", 0, 1e3, 0);
-  const double trained = rope.trained();
   const auto sharpness = [&](double scale) {
     return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1;
   };
@@ -75,7 +69,7 @@ RopeConfig yarn(Rope rope, int& context) {
   const double sharper = fields.number("attention_factor", 1e-3, 1e3, usual);
   // The pair that turns so often over the trained context.
   const auto pair_of = [&](double turns) {
-    return rope.dims * std::log(trained / (turns * 2 * std::numbers::pi)) /
+    return rope.dims * std::log(rope.trained / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
   };
   double low = pair_of(fast);
@@ -88,7 +82,7 @@ RopeConfig yarn(Rope rope, int& context) {
   high = std::min(high, rope.dims - 1.0);
   if (low == high)
     high += 0.001;
-  context = int(std::clamp(trained * factor, double(context), double(limits::context_max)));
+  context = int(std::clamp(rope.trained * factor, double(context), double(limits::context_max)));
   return {for_pairs(rope,
                     [&](int i) {
                       const double slowed = std::clamp((i - low) / (high - low), 0.0, 1.0);
@@ -115,19 +109,33 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
+/// The positions of the training. What stands outside a rotation's object goes before what it says
+/// itself, unless there are several.
+double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
+                         const ModelConfig& config, const RopeRules& rules) {
+  constexpr const char* key = "original_max_position_embeddings";
+  const auto own = inner.integer(key, 1, limits::context_max, config.context);
+  return double(rules.by_layer_type ? own : fields.integer(key, 1, limits::context_max, own));
+}
+
 /// A rotation from the object that describes it.
 RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
-                       ModelConfig& config, double theta, bool partial) {
+                       ModelConfig& config, double theta, const RopeRules& rules) {
   text::JsonFields inner(fields.where() + ": " + key, object);
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
   const double rotated =
       inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
   const std::string type = inner.string("rope_type", inner.string("type", "default"));
-  if (rotated != 1 && !partial)
+  if (rotated != 1 && !rules.partial)
     inner.wrong(ErrorCode::unsupported,
                 "partial_rotary_factor is not known for " + config.architecture, "");
-  RopeConfig out = rotation({inner, theta, int(config.head_dim * rotated) / 2 * 2, config.context},
+  const int dims = int(config.head_dim * rotated) / 2 * 2;
+  RopeConfig out = rotation({inner, theta, dims, trained_positions(fields, inner, config, rules)},
                             type, config.context);
+  if (type != "default" && !rules.scaled)
+    inner.wrong(ErrorCode::unsupported,
+                "rope_type " + type + " is not known for " + config.architecture,
+                "use a checkpoint whose rope_type is default");
   if (inner.error())
     fields.fail(*inner.error());
   return out;
@@ -138,21 +146,37 @@ const json::object* object_in(const json::object& object, std::string_view key) 
   return value ? value->if_object() : nullptr;
 }
 
+/// What is said of layers that see all positions, where this family says it; null: it is said in
+/// a form that belongs to other families, or in two places.
+const json::object* whole_of(text::JsonFields& fields, std::string_view key,
+                             const json::object& object, const RopeRules& rules) {
+  const json::object* by_type = object_in(object, "full_attention");
+  if (rules.by_layer_type && key == "rope_parameters" && !object.empty())
+    return by_type;
+  const bool twice = rules.by_layer_type && key == "rope_scaling" && fields.find("rope_parameters");
+  return by_type || twice ? nullptr : &object;
+}
+
 } // namespace
 
-RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, double theta, bool partial) {
-  theta = fields.number("rope_theta", theta_min, theta_max, theta);
+RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRules& rules) {
+  const double theta = fields.number("rope_theta", theta_min, theta_max, rules.theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json::value* value = fields.find(key);
-    if (value && value->is_object()) {
-      const json::object& all = value->get_object();
-      const json::object* whole = object_in(all, "full_attention");
-      return read_object(fields, key, whole ? *whole : all, config, theta, partial);
-    }
-    if (value)
+    const json::object* object = value ? value->if_object() : nullptr;
+    const json::object* whole = object ? whole_of(fields, key, *object, rules) : nullptr;
+    if (whole)
+      return read_object(fields, key, *whole, config, theta, rules);
+    if (object)
+      fields.wrong(ErrorCode::unsupported,
+                   fmt::format("{} is not known for {} as it stands", key, config.architecture),
+                   rules.by_layer_type
+                       ? "give full_attention and sliding_attention in rope_parameters"
+                       : "give one object for all layers");
+    else if (value)
       fields.wrong(ErrorCode::corrupt, fmt::format("{} is not an object", key), "");
   }
-  return read_object(fields, "rope_theta", {}, config, theta, partial);
+  return read_object(fields, "rope_theta", {}, config, theta, rules);
 }
 
 RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {
@@ -161,7 +185,7 @@ RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {
   const json::object* local =
       value && value->is_object() ? object_in(value->get_object(), "sliding_attention") : nullptr;
   return read_object(fields, "rope_parameters", local ? *local : json::object(), config, theta,
-                     false);
+                     {.by_layer_type = true});
 }
 
 } // namespace paceline::models

@@ -31,12 +31,35 @@ void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row,
     std::memcpy(to + element(dtype, i, output), row + std::size_t(i) * sizeof(Bits), sizeof(Bits));
 }
 
-// The same for a whole tile, written from its start to its end. Unit: what stays together, an
-// element or a pair.
+using Four [[gnu::vector_size(16)]] = std::uint32_t;
+
+// Four rows of four units, as columns.
+void transpose_four(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
+  Four in[4];
+  for (std::size_t r = 0; r < 4; ++r)
+    std::memcpy(&in[r], rows + r * row_bytes, sizeof(Four));
+  const Four low_01 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
+  const Four high_01 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
+  const Four low_23 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
+  const Four high_23 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+  const Four out[] = {__builtin_shufflevector(low_01, low_23, 0, 1, 4, 5),
+                      __builtin_shufflevector(low_01, low_23, 2, 3, 6, 7),
+                      __builtin_shufflevector(high_01, high_23, 0, 1, 4, 5),
+                      __builtin_shufflevector(high_01, high_23, 2, 3, 6, 7)};
+  for (std::size_t i = 0; i < 4; ++i)
+    std::memcpy(tile + i * tile_outputs * sizeof(std::uint32_t), &out[i], sizeof(Four));
+}
+
+// A whole tile, written from its start to its end. Unit: what stays together, an element or a pair.
 template <class Unit>
 void transpose(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
   const std::size_t units = row_bytes / sizeof(Unit);
-  for (std::size_t i = 0; i < units; ++i)
+  std::size_t i = 0;
+  if constexpr (sizeof(Unit) == 4)
+    for (; i + 4 <= units; i += 4, tile += 4 * tile_outputs * sizeof(Unit))
+      for (std::size_t o = 0; o < tile_outputs; o += 4)
+        transpose_four(tile + o * sizeof(Unit), rows + o * row_bytes + i * sizeof(Unit), row_bytes);
+  for (; i < units; ++i)
     for (std::size_t o = 0; o < tile_outputs; ++o, tile += sizeof(Unit))
       std::memcpy(tile, rows + o * row_bytes + i * sizeof(Unit), sizeof(Unit));
 }

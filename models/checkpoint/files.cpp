@@ -17,6 +17,11 @@ using text::shown_path;
 
 namespace {
 
+/// What stands in for a large file where only git has been there.
+bool is_lfs_pointer(std::string_view text) {
+  return text.starts_with("version https://git-lfs.github.com/spec/");
+}
+
 /// Closes a descriptor at the end of a scope.
 struct Descriptor {
   int number = -1;
@@ -65,7 +70,18 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (at == MAP_FAILED)
     return cannot("check the free address space");
-  return MappedFile(path, {static_cast<const std::byte*>(at), size});
+  MappedFile mapped(path, {static_cast<const std::byte*>(at), size});
+  if (is_lfs_pointer(mapped.text()))
+    return fail(ErrorCode::invalid_argument,
+                shown_path(path) + " is a pointer of git-lfs, not the file itself",
+                "fetch the files: run git lfs pull in the folder, or hf download");
+  return mapped;
+}
+
+void read_ahead(std::span<const std::byte> part) {
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_WILLNEED);
 }
 
 void release_pages(std::span<const std::byte> part) {

@@ -31,6 +31,9 @@ private:
   std::span<const std::byte> bytes_;
 };
 
+/// Begins to read a part of a mapped file that will soon be wanted, and does not wait for it.
+void read_ahead(std::span<const std::byte> part);
+
 /// Lets the whole pages within a part of a mapped file leave memory; what is read again is read
 /// from the file again.
 void release_pages(std::span<const std::byte> part);

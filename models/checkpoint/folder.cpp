@@ -2,6 +2,7 @@
 
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
+#include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
 #include "text/json.hpp"
 
@@ -11,8 +12,10 @@ using text::shown_path;
 
 Result<ModelConfig> FolderSource::config() const {
   const std::string path = file("config.json");
-  return read_json_object(path).and_then(
-      [&](const boost::json::object& object) { return read_config(shown_path(path), object); });
+  return check_not_foreign(location(), "config.json")
+      .and_then([&] { return read_json_object(path); })
+      .and_then(
+          [&](const boost::json::object& object) { return read_config(shown_path(path), object); });
 }
 
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {
@@ -25,9 +28,11 @@ Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& c
 
 Result<std::shared_ptr<const text::Tokenizer>> FolderSource::tokenizer() const {
   const std::string path = file("tokenizer.json");
-  return MappedFile::open(path).and_then([&](const MappedFile& file) {
-    return text::Tokenizer::parse(shown_path(path), file.text());
-  });
+  return check_not_foreign(location(), "tokenizer.json")
+      .and_then([&] { return MappedFile::open(path); })
+      .and_then([&](const MappedFile& file) {
+        return text::Tokenizer::parse(shown_path(path), file.text());
+      });
 }
 
 } // namespace paceline::models

@@ -20,6 +20,11 @@ ModelPart part_of(std::string_view name) {
   return has("mlp") ? ModelPart::feed_forward : ModelPart::other;
 }
 
+/// What the names of a block's tensors begin with.
+std::string prefix_of(int block) {
+  return fmt::format("model.layers.{}.", block);
+}
+
 } // namespace
 
 /// Stored copies of the rotary frequencies change nothing: they are computed from config.json.
@@ -43,8 +48,19 @@ bool FolderTensors::has(TensorRole role) const {
   case TensorRole::attention_post_norm:
   case TensorRole::ffn_norm:
   case TensorRole::ffn_post_norm: return *name_in_block(role) != '\0';
+  case TensorRole::embedding:
+  case TensorRole::head: return files_.has(name_of({role}) + ".weight");
   default: return true;
   }
+}
+
+void FolderTensors::read_ahead_tables() const {
+  for (const TensorRole table : {TensorRole::embedding, TensorRole::head})
+    files_.read_ahead(name_of({table}) + ".");
+}
+
+void FolderTensors::read_ahead_block(int block) const {
+  files_.read_ahead(prefix_of(block));
 }
 
 std::string FolderTensors::name_of(TensorKey key) const {
@@ -52,7 +68,7 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::embedding: return "model.embed_tokens";
   case TensorRole::head: return "lm_head";
   case TensorRole::final_norm: return "model.norm";
-  default: return fmt::format("model.layers.{}.{}", key.block, name_in_block(key.role));
+  default: return prefix_of(key.block) + name_in_block(key.role);
   }
 }
 

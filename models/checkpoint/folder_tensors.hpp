@@ -24,6 +24,11 @@ public:
   Result<std::vector<float>> norm(TensorKey key, int size) override {
     return files_.vector(name_of(key) + ".weight", size);
   }
+  bool same(TensorKey a, TensorKey b) const override {
+    return files_.same(name_of(a) + ".weight", name_of(b) + ".weight");
+  }
+  void read_ahead_tables() const override;
+  void read_ahead_block(int block) const override;
   void release(TensorKey key) override { files_.release(name_of(key) + ".weight"); }
   void ignore(TensorKey key) override { files_.ignore(name_of(key) + ".weight"); }
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }

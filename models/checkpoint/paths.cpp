@@ -97,6 +97,10 @@ Result<std::string> find_checkpoint(const std::string& name, const std::string& 
   if (is_folder(name))
     return name;
   std::error_code ignored;
+  if (fs::exists(name, ignored) && name.ends_with(".gguf"))
+    return fail(ErrorCode::unsupported,
+                text::shown_path(name) + " is a GGUF file, which is not read",
+                "give the folder of the checkpoint that it was made from");
   if (fs::exists(name, ignored))
     return fail(ErrorCode::invalid_argument,
                 text::shown_path(name) + " is a file, not a model folder",
@@ -108,7 +112,7 @@ Result<std::string> find_checkpoint(const std::string& name, const std::string& 
     return snapshot->string();
   return fail(ErrorCode::not_found,
               name + " is neither a folder nor in the local Hugging Face cache",
-              "download it: huggingface-cli download " + name);
+              "download it: hf download " + name);
 }
 
 } // namespace paceline::models

@@ -153,7 +153,9 @@ struct Complaint {
                                    ErrorCode code = ErrorCode::corrupt) const {
     const std::string of = tensor.empty() ? "" : "tensor " + text::shown(tensor) + " ";
     return fail(code, text::shown_path(path) + ": " + of + std::move(what),
-                code == ErrorCode::corrupt ? damaged_hint : "use a checkpoint of BF16, F16 or F32");
+                code == ErrorCode::corrupt
+                    ? damaged_hint
+                    : "use a checkpoint of BF16, F16 or F32: of quantised weights the original");
   }
 };
 

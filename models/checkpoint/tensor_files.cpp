@@ -1,5 +1,6 @@
 #include "models/checkpoint/tensor_files.hpp"
 
+#include "models/checkpoint/lacking.hpp"
 #include "models/checkpoint/widen.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
@@ -27,6 +28,9 @@ Result<TensorFiles> TensorFiles::open(const std::string& folder) {
   const std::string index = single + ".index.json";
   const bool sharded =
       !std::filesystem::exists(single, ignored) && std::filesystem::exists(index, ignored);
+  if (!sharded)
+    if (auto own = check_not_foreign(folder, "model.safetensors"); !own)
+      return tl::unexpected(own.error());
   if (auto ok = sharded ? checkpoint.add_shards(index) : checkpoint.add_file(single); !ok)
     return tl::unexpected(ok.error());
   return checkpoint;
@@ -148,10 +152,27 @@ Result<std::vector<float>> TensorFiles::vector(std::string_view name, int size) 
   return widen((*entry)->dtype, aligned(**entry), std::size_t(size));
 }
 
+void TensorFiles::read_ahead(std::string_view prefix) const {
+  for (auto at = tensors_.lower_bound(prefix);
+       at != tensors_.end() && at->first.starts_with(prefix); ++at)
+    models::read_ahead(at->second.entry.bytes);
+}
+
 void TensorFiles::release(std::string_view name) {
   if (const auto at = tensors_.find(name); at != tensors_.end())
     release_pages(at->second.entry.bytes);
   copies_.clear();
+}
+
+bool TensorFiles::same(std::string_view a, std::string_view b) const {
+  const auto first = tensors_.find(a);
+  const auto second = tensors_.find(b);
+  if (first == tensors_.end() || second == tensors_.end())
+    return false;
+  const TensorEntry& x = first->second.entry;
+  const TensorEntry& y = second->second.entry;
+  return x.dtype == y.dtype && x.shape == y.shape &&
+         std::memcmp(x.bytes.data(), y.bytes.data(), x.bytes.size()) == 0;
 }
 
 void TensorFiles::ignore(std::string_view name) {

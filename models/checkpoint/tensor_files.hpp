@@ -29,8 +29,13 @@ public:
   Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
   /// [size], converted to f32.
   Result<std::vector<float>> vector(std::string_view name, int size);
+  /// The tensors whose names begin so are wanted soon: their reading begins, where it must.
+  void read_ahead(std::string_view prefix) const;
   /// Nobody needs the tensor's bytes any more: its pages of the file may leave memory.
   void release(std::string_view name);
+  bool has(std::string_view name) const { return tensors_.contains(name); }
+  /// Whether both are there, with the same numbers.
+  bool same(std::string_view a, std::string_view b) const;
   /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
   struct Stored {

@@ -46,8 +46,8 @@ class TensorSource {
 public:
   virtual ~TensorSource() = default;
 
-  /// Whether such tensors are stored: a family has the parts of a fused tensor or that one, and may
-  /// be without a norm.
+  /// Whether such tensors are stored: a checkpoint has one of two tied tables or both, a family has
+  /// the parts of a fused tensor or that one, and may be without a norm.
   virtual bool has(TensorRole role) const = 0;
   /// Of all matrices, or f32 where they differ.
   virtual gpu::DType dtype() const = 0;
@@ -58,6 +58,12 @@ public:
   virtual Result<std::vector<float>> bias(TensorKey key, int size) = 0;
   /// A norm's weight, [size], converted to f32.
   virtual Result<std::vector<float>> norm(TensorKey key, int size) = 0;
+  /// Whether both matrices are stored, with the same numbers.
+  virtual bool same(TensorKey a, TensorKey b) const = 0;
+  /// The embedding and the head, or a block's tensors, are wanted soon: their reading begins, where
+  /// it must. A block that is not there is none.
+  virtual void read_ahead_tables() const = 0;
+  virtual void read_ahead_block(int block) const = 0;
   /// Nobody needs the matrix's bytes any more: they may leave memory.
   virtual void release(TensorKey key) = 0;
   /// The matrix changes nothing here (such as a tied head that is stored all the same).

@@ -113,6 +113,27 @@ TEST_CASE("inspect shows both models of the demo pair and that they fit") {
   CHECK(shown.output.find("<|endoftext|>") != std::string::npos);
 }
 
+TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does not have") {
+  const ModelCopy model("draft");
+  model.set_config("vocab_size", "5000");
+  const auto target = paceline_json({"inspect", model.path()}).at("target").as_object();
+  CHECK(target.at("vocabulary") == 5000);
+  CHECK(target.at("tokenizer_vocabulary") == 4096);
+  const auto shown = run_paceline({"inspect", model.path()}).output;
+  CHECK(shown.find("5000 ids, of which the tokenizer has 4096; no other") != std::string::npos);
+  CHECK(run_paceline({"inspect"}).output.find("no other") == std::string::npos);
+}
+
+TEST_CASE("inspect --families lists what is known, with the architecture's name in config.json") {
+  const auto families = paceline_json({"inspect", "--families"}).at("families").as_array();
+  CHECK(families.size() >= 9);
+  const auto text = run_paceline({"inspect", "--families"}).output;
+  for (const auto& family : families)
+    for (const char* key : {"architecture", "models"})
+      CHECK(text.find(family.at(key).as_string().c_str()) != std::string::npos);
+  check_complaint(run_paceline({"inspect", "--families", "--devices"}), 2, {"--devices"});
+}
+
 TEST_CASE(
     "inspect --devices names cores, kernel, GPUs or why there is none, and simulated devices") {
   const auto object = paceline_json({"inspect", "--devices"});

@@ -244,7 +244,7 @@ TEST_CASE("weights that do not fit config.json are refused by name") {
   check_refused(load_with(""), "too few");
 }
 
-TEST_CASE("a tied head that is stored all the same, and rotary frequencies, are ignored") {
+TEST_CASE("a tied head that is stored twice, and rotary frequencies, are ignored") {
   DemoFile file("draft");
   const std::size_t end = file.data.size();
   const std::size_t head = std::size_t(4096) * 128 * 2;
@@ -252,10 +252,17 @@ TEST_CASE("a tied head that is stored all the same, and rotary frequencies, are 
       json::object{{"dtype", "BF16"}, {"shape", {4096, 128}}, {"data_offsets", {end, end + head}}};
   file.header["model.layers.0.self_attn.rotary_emb.inv_freq"] = json::object{
       {"dtype", "F32"}, {"shape", {16}}, {"data_offsets", {end + head, end + head + 64}}};
+  const json::value& offsets =
+      file.header["model.embed_tokens.weight"].as_object().at("data_offsets");
+  file.data += file.data.substr(offsets.at(0).to_number<std::size_t>(), head);
   file.data.resize(end + head + 64);
   const auto model = load_with(file.bytes());
   REQUIRE_MESSAGE(model, model.error().text());
   CHECK((*model)->info().parameters == 918'144);
+  ++file.data[end]; // a head of its own
+  const auto untied = load_with(file.bytes());
+  REQUIRE_MESSAGE(untied, untied.error().text());
+  CHECK((*untied)->info().parameters == 918'144 + head / 2);
 }
 
 TEST_CASE("an index that does not fit its shards is refused by name") {

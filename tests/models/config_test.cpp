@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <tuple>
 #include <utility>
 
 using namespace paceline;
@@ -106,7 +107,8 @@ TEST_CASE("an option that would change results is refused by name") {
       {"use_qk_norm", true},
       {"sliding_window", 4096},
       {"partial_rotary_factor", 0.5},
-      {"quantization_config", json::object{}}};
+      {"quantization_config", json::object{}},
+      {"quantization", json::object{{"bits", 4}}}};
   for (const auto& [name, value] : cases) {
     const auto& key = name;
     CAPTURE(key);
@@ -117,6 +119,21 @@ TEST_CASE("an option that would change results is refused by name") {
                                                         ? "GPT2LMHeadModel"
                                                         : key) != std::string::npos;
     CHECK_MESSAGE(named, refused.error().text());
+  }
+}
+
+TEST_CASE("a quantised checkpoint is called what its method is called") {
+  for (const auto& [fields, name] :
+       {std::pair{R"({"quant_method": "gptq", "bits": 4})", "quantised by GPTQ"},
+        {R"({"quant_method": "awq"})", "quantised by AWQ"},
+        {R"({"quant_method": "bitsandbytes"})", "quantised by bitsandbytes"},
+        {R"({"load_in_8bit": false, "load_in_4bit": true})", "quantised by bitsandbytes"},
+        {R"({"quant_method": "fp8"})", "quantised by fp8"},
+        {R"({"bits": 4})", "quantised by a method it does not name"}}) {
+    const auto refused = config_with("quantization_config", json::parse(fields));
+    REQUIRE(!refused);
+    CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());
+    CHECK(refused.error().hint.find("load the original") == 0);
   }
 }
 
@@ -154,6 +171,38 @@ TEST_CASE("scalings of positions that lack something or contradict themselves ar
                                                {"factor", 4},
                                                {"original_max_position_embeddings", 1024}});
   CHECK(yarn->context == 4096); // YaRN lengthens what config.json says
+}
+
+TEST_CASE("what a family's reference refuses, or reads in another way than it stands, is refused") {
+  const auto linear = [](json::object more) {
+    more["rope_type"] = "linear";
+    more["factor"] = 4;
+    return more;
+  };
+  const json::object whole{{"full_attention", linear({})}};
+  const std::tuple<const char*, const char*, json::value> cases[] = {
+      {"Phi 3", "rope_scaling", linear({})},
+      {"Phi 3", "rope_scaling", json::object{{"type", "yarn"}, {"factor", 4}}},
+      {"Phi 3", "rope_parameters", linear({{"rope_theta", 5e5}})},
+      {"Gemma 3", "attn_logit_softcapping", 50},
+      {"Gemma 3", "rope_parameters", whole}, // beside rope_scaling
+      {"Gemma 3, new spelling", "rope_parameters", linear({})},
+      {"Gemma 3, new spelling", "rope_parameters", json::object{{"rope_theta", 5e5}}},
+      {"Qwen 3", "rope_parameters", whole},
+      {"Qwen 3", "rope_scaling", whole}};
+  for (const auto& [name, key, value] : cases) {
+    json::object config = test::reference_case(name).at("config").as_object();
+    config[key] = value;
+    const test::TemporaryFolder folder;
+    folder.write("config.json", json::serialize(config));
+    const auto refused = FolderSource(folder.path()).config();
+    CAPTURE(std::string(name) + ": " + json::serialize(value));
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::unsupported);
+    const bool named = refused.error().message.find("rope_") != std::string::npos ||
+                       refused.error().message.find(key) != std::string::npos;
+    CHECK_MESSAGE(named, refused.error().text());
+  }
 }
 
 TEST_CASE("a value out of range or of another type is an error that names the field") {
@@ -261,7 +310,7 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
     return refused.error().hint;
   };
   for (const char* id : {"org/name", "org/half", "org/astray"})
-    CHECK(hint(id) == std::string("download it: huggingface-cli download ") + id);
+    CHECK(hint(id) == std::string("download it: hf download ") + id);
   for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
     CHECK(hint(path).find("download") == std::string::npos);
   CHECK(hint(cache.path() + "/file.gguf").find("folder") != std::string::npos);

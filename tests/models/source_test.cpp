@@ -40,6 +40,9 @@ public:
   Result<std::vector<float>> norm(TensorKey key, int size) override {
     return folder_->norm(key, size);
   }
+  bool same(TensorKey a, TensorKey b) const override { return folder_->same(a, b); }
+  void read_ahead_tables() const override {}
+  void read_ahead_block(int /*block*/) const override {}
   void release(TensorKey /*key*/) override {}
   void ignore(TensorKey key) override { folder_->ignore(key); }
   Result<void> check_all_taken() const override { return folder_->check_all_taken(); }

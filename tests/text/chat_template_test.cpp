@@ -130,7 +130,9 @@ TEST_CASE("what is not supported is named, with its line") {
   check("{{ 'a' is escaped }}", 1, "the test 'escaped'");
   check("{{ 'a' % 1 }}", 1, "formatting a text with %");
   check("{% for x in [] recursive %}{% endfor %}", 1, "a recursive loop");
-  check("{{ [] | tojson(sort_keys=true) }}", 1, "the argument 'sort_keys' of tojson");
+  check("{{ [] | tojson(allow_nan=true) }}", 1, "the argument 'allow_nan' of the filter tojson");
+  check("{{\n '\\N{BULLET}' }}", 2, "a character by its name (\\N)");
+  check("{% call f() %}{% endcall %}", 1, "the statement 'call'");
   check("{{ joiner() }}", 1, "the function 'joiner'");
 }
 

@@ -2,6 +2,7 @@
 #include "text/tokenizer.hpp"
 #include "text/tokenizer/bpe.hpp"
 #include "text/tokenizer/pre_tokenizer.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 #include <boost/json.hpp>
 #include <chrono>
@@ -75,6 +76,17 @@ TEST_CASE("special tokens are known by name and left out of decoded text") {
   }
 }
 
+TEST_CASE(
+    "characters later than the libraries' tables are numbers, words and capitals all the same") {
+  CHECK(is_numeric(0x10D43));
+  CHECK(is_numeric(0x11DE9));
+  CHECK_FALSE(is_numeric(0x10D4A));
+  CHECK(is_word(0x10D4A));
+  CHECK(is_word(0x897));
+  CHECK_FALSE(is_word(0x1FAE8));
+  CHECK(lower_case("A\ua7cb\U00010d65\u1c89") == "a\u0264\U00010d85\u1c8a");
+}
+
 TEST_CASE("a text falls into an expression's matches and what lies between them") {
   const auto pieces = [](const std::string& expression, std::string_view text) {
     const json::value part{{"type", "Split"},
@@ -103,6 +115,14 @@ TEST_CASE("a text falls into an expression's matches and what lies between them"
   CHECK(pieces("b$", "ab\nb") == Pieces{"a", "b", "\n", "b"});
   CHECK(pieces(R"(\w+)", "a\u0301_\u24b6-b") == Pieces{"a\u0301_\u24b6", "-", "b"});
   CHECK(pieces(R"(\p{Han}+)", "\u4e2d\u3001\u4e2d") == Pieces{"\u4e2d", "\u3001", "\u4e2d"});
+  // Later than the tables of Debian 12's PCRE2: an emoji, a letter, a digit, a mark, a Han
+  // character.
+  CHECK(pieces(R"(\p{S}+)", "a \U0001fae8\u2427b") == Pieces{"a ", "\U0001fae8\u2427", "b"});
+  CHECK(pieces(R"([^\s\p{L}\p{N}]+)", "\ua7cb\U0001fae8\U00010d40\u0897") ==
+        Pieces{"\ua7cb", "\U0001fae8", "\U00010d40", "\u0897"});
+  CHECK(pieces(R"(\P{Lu}+|\w)", "\ua7cb\U00010d40") == Pieces{"\ua7cb", "\U00010d40"});
+  CHECK(pieces(R"(\p{Han}+)", "a\U00031350\u4e2d\U0001fae8") ==
+        Pieces{"a", "\U00031350\u4e2d", "\U0001fae8"});
   // More than the machine's stack holds.
   std::string run;
   for (int i = 0; i < 500'000; ++i)

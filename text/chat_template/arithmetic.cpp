@@ -13,6 +13,27 @@ namespace {
   mistake("a number is too large");
 }
 
+struct Division {
+  double quotient;
+  double rest;
+};
+
+/// The rest has the divisor's sign, and the quotient is what it leaves: 1.0 // 0.1 is 9.
+Division divided(double a, double b) {
+  double rest = std::fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest == 0) {
+    rest = std::copysign(0.0, b);
+  } else if ((rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
+  if (quotient == 0)
+    return {std::copysign(0.0, a / b), rest};
+  const double below = std::floor(quotient);
+  return {quotient - below > 0.5 ? below + 1 : below, rest};
+}
+
 Value real_arithmetic(const std::string& symbol, double a, double b) {
   if (b == 0 && (symbol == "/" || symbol == "//" || symbol == "%"))
     mistake("a division by zero");
@@ -24,12 +45,10 @@ Value real_arithmetic(const std::string& symbol, double a, double b) {
     return Value(a * b);
   if (symbol == "/")
     return Value(a / b);
-  if (symbol == "//")
-    return Value(std::floor(a / b));
   if (symbol == "**")
     return Value(std::pow(a, b));
-  const double rest = std::fmod(a, b);
-  return Value(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+  const Division whole = divided(a, b);
+  return Value(symbol == "//" ? whole.quotient : whole.rest);
 }
 
 std::int64_t power(std::int64_t base, std::int64_t exponent) {

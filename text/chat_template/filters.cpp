@@ -36,17 +36,33 @@ Value trim(Interpreter& at, const Value& subject, Arguments& with) {
   return Value(strip(text_of(at, subject), Side::both, as_text(*those, "what is trimmed")));
 }
 
-/// Arguments by position are refused with what is left over.
+/// A width, or the text itself.
+std::string padding(const Value& width, const char* what) {
+  if (width.text())
+    return *width.text();
+  return std::string(std::size_t(std::clamp<std::int64_t>(as_integer(width, what), 0, 1024)), ' ');
+}
+
 Value tojson(Interpreter& at, const Value& subject, Arguments& with) {
-  int indent = -1;
-  for (auto& [name, value] : with.take_named()) {
-    const bool off = value.none() || (value.boolean() && !*value.boolean());
-    if (name == "indent" && !value.none())
-      indent = int(std::clamp<std::int64_t>(as_integer(value, "indent"), 0, 64));
-    else if (!off)
-      unsupported(fmt::format("the argument '{}' of tojson", name));
+  const auto given = [&](std::string_view name) -> std::optional<Value> {
+    auto value = with.take(name);
+    return value && !value->none() ? value : std::nullopt;
+  };
+  JsonStyle style;
+  style.ascii = truth(given("ensure_ascii").value_or(Value(false)));
+  if (const auto indent = given("indent")) {
+    style.indent = padding(*indent, "the indent of tojson");
+    style.between_items = ",";
   }
-  return Value(to_json(subject, indent, at.budget()));
+  if (const auto separators = given("separators")) {
+    const List both = items_of(*separators, at.budget());
+    if (both.size() != 2)
+      mistake("the separators of tojson are not two");
+    style.between_items = as_text(both[0], "a separator of tojson");
+    style.behind_key = as_text(both[1], "a separator of tojson");
+  }
+  style.sorted = truth(given("sort_keys").value_or(Value(false)));
+  return Value(to_json(subject, style, at.budget()));
 }
 
 Value size(Interpreter&, const Value& subject, Arguments&) {
@@ -153,8 +169,10 @@ Value real(Interpreter&, const Value& subject, Arguments& with) {
 }
 
 Value absolute(Interpreter& at, const Value& subject, Arguments&) {
+  if (subject.real())
+    return Value(std::abs(*subject.real()));
   const Value zero(std::int64_t(0));
-  return less(subject, zero, at.budget()) ? arithmetic("-", zero, subject, at.budget()) : subject;
+  return arithmetic(less(subject, zero, at.budget()) ? "-" : "+", zero, subject, at.budget());
 }
 
 Value replaced(Interpreter& at, const Value& subject, Arguments& with) {
@@ -232,15 +250,11 @@ Value indent(Interpreter& at, const Value& subject, Arguments& with) {
   const Value width = with.take("width").value_or(Value(std::int64_t(4)));
   const Value first_too = with.take("first").value_or(Value(false));
   const Value blank_too = with.take("blank").value_or(Value(false));
-  const std::string pad = width.text()
-                              ? *width.text()
-                              : std::string(std::size_t(std::clamp<std::int64_t>(
-                                                as_integer(width, "the width of indent"), 0, 1024)),
-                                            ' ');
-  const std::string text = text_of(at, subject);
+  const std::string pad = padding(width, "the width of indent");
+  const std::string text = as_text(subject, "what is indented") + "\n";
   std::string out;
   bool first_line = true;
-  for (const std::string_view line : split(text, "\n", -1)) {
+  for (const std::string_view line : split_lines(text)) {
     if (!first_line)
       out += '\n';
     if (first_line ? truth(first_too) : truth(blank_too) || !line.empty())

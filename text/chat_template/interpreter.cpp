@@ -76,6 +76,9 @@ private:
 std::string Interpreter::run(const Template& followed, Members&& globals) {
   for (auto& [name, value] : globals)
     globals_.set(name, std::move(value));
+  if (!globals_.find("self"))
+    globals_.set("self",
+                 Value(make_namespace({}))); // its members are blocks, which are unsupported
   follow(followed.body, globals_);
   return std::move(out_);
 }
@@ -181,20 +184,20 @@ void Interpreter::print(std::string_view text) {
 
 void Interpreter::assign(const Target& target, const Value& value, Scope& scope) {
   if (!target.member.empty()) {
-    const Value* of = scope.find(target.names[0]);
+    const Value* of = scope.find(target.name);
     Namespace* space = of ? of->space() : nullptr;
     if (!space)
-      mistake(fmt::format("'{}' is no namespace, so its members cannot be set", target.names[0]));
+      mistake(fmt::format("'{}' is no namespace, so its members cannot be set", target.name));
     space->insert_or_assign(target.member, value);
     return;
   }
   if (!target.several)
-    return scope.set(target.names[0], value);
-  List items = items_of(value, budget_);
-  if (items.size() != target.names.size())
-    mistake(fmt::format("{} values are assigned to {} names", items.size(), target.names.size()));
+    return scope.set(target.name, value);
+  const List items = items_of(value, budget_);
+  if (items.size() != target.parts.size())
+    mistake(fmt::format("{} values are assigned to {} names", items.size(), target.parts.size()));
   for (std::size_t i = 0; i < items.size(); ++i)
-    scope.set(target.names[i], std::move(items[i]));
+    assign(target.parts[i], items[i], scope);
 }
 
 Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
@@ -235,7 +238,12 @@ Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
     return Value(apply_test(*this, e.text, subject, with));
   }
   case Kind::negation: return Value(!truth(part(e, 0, scope)));
-  case Kind::sign: return arithmetic(e.text, Value(std::int64_t(0)), part(e, 0, scope), budget_);
+  case Kind::sign: {
+    const Value of = part(e, 0, scope);
+    if (of.real() && e.text == "-")
+      return Value(-*of.real()); // of zero, too
+    return arithmetic(e.text, Value(std::int64_t(0)), of, budget_);
+  }
   case Kind::arithmetic: {
     const Value left = part(e, 0, scope);
     return arithmetic(e.text, left, part(e, 1, scope), budget_);
@@ -362,6 +370,11 @@ Value Interpreter::call_macro(const Statement& macro, Arguments arguments) {
     inner.set(name,
               given.value_or(Value(Undefined{fmt::format("parameter '{}' was not given", name)})));
   }
+  for (const std::string& name : macro.catches)
+    if (name == "varargs")
+      inner.set(name, Value::list(arguments.take_rest(), true));
+    else if (name == "kwargs")
+      inner.set(name, Value::dict(arguments.take_named()));
   arguments.finish();
   return Value(printed(macro.body, inner));
 }

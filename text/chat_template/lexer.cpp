@@ -274,6 +274,8 @@ private:
       return advance(2);
     if (digits > 0)
       return read_hex_escape(digits, text);
+    if (c == 'N')
+      unsupported("a character by its name (\\N)", line_);
     if (c >= '0' && c <= '7')
       return read_octal_escape(text);
     text += '\\';

@@ -2,6 +2,7 @@
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace paceline::text::jinja {
@@ -43,6 +44,27 @@ Value loop_member(const LoopValue& loop, const Value& self, const std::string& n
   return absent(self, name);
 }
 
+std::optional<Value> macro_member(const Statement& macro, const std::string& name) {
+  const auto catches = [&](const char* what) {
+    return Value(std::find(macro.catches.begin(), macro.catches.end(), what) !=
+                 macro.catches.end());
+  };
+  if (name == "name")
+    return Value(macro.text);
+  if (name == "catch_varargs")
+    return catches("varargs");
+  if (name == "catch_kwargs")
+    return catches("kwargs");
+  if (name == "caller")
+    return catches("caller");
+  if (name != "arguments")
+    return {};
+  List names;
+  for (const auto& [parameter, fallback] : macro.parameters)
+    names.emplace_back(parameter);
+  return Value::list(std::move(names), true);
+}
+
 /// What is found by key or position, if anything.
 std::optional<Value> found(const Value& of, const Value& index, Budget& budget) {
   if (const DictValue* dict = of.dict()) {
@@ -71,6 +93,8 @@ std::optional<Value> attribute(const Value& of, const std::string& name) {
     const auto at = space->find(name);
     return at == space->end() ? std::nullopt : std::optional(at->second);
   }
+  if (of.callable() && of.callable()->macro)
+    return macro_member(*of.callable()->macro, name);
   if (is_method(of, name))
     return Value(Callable{name, of});
   return {};

@@ -25,6 +25,11 @@ Token TokenReader::take() {
   return token;
 }
 
+bool TokenReader::passed_name(std::size_t from, std::string_view name) const {
+  return std::any_of(tokens_.begin() + std::ptrdiff_t(from), tokens_.begin() + std::ptrdiff_t(at_),
+                     [&](const Token& t) { return t.kind == Token::Kind::name && t.text == name; });
+}
+
 bool TokenReader::is_symbol(std::string_view symbol) const {
   return is(Token::Kind::symbol) && peek().text == symbol;
 }
@@ -198,22 +203,31 @@ private:
     return out;
   }
 
-  /// Names with commas between them, perhaps in parentheses, or a namespace's member.
+  /// Names with commas between them, each perhaps several in parentheses, or a namespace's member.
   Target target(bool members) {
+    Target first = in_.is_symbol(")") ? Target{{}, {}, true, {}} : target_part();
+    if (members && !first.several && in_.take_symbol(".")) {
+      first.member = in_.expect_name();
+      return first;
+    }
+    if (!in_.is_symbol(","))
+      return first;
     Target out;
-    const bool open = in_.take_symbol("(");
-    out.names.push_back(in_.expect_name());
-    if (members && in_.take_symbol(".")) {
-      out.member = in_.expect_name();
+    out.several = true;
+    out.parts.push_back(std::move(first));
+    while (in_.take_symbol(",") && !in_.is_symbol(")") && !in_.is_name("in"))
+      out.parts.push_back(target_part());
+    return out;
+  }
+  Target target_part() {
+    const Nesting nesting(depth_, in_.line());
+    Target out;
+    if (!in_.take_symbol("(")) {
+      out.name = in_.expect_name();
       return out;
     }
-    while (in_.take_symbol(",")) {
-      out.several = true;
-      if (in_.is(Token::Kind::name) && !in_.is_name("in"))
-        out.names.push_back(in_.take().text);
-    }
-    if (open)
-      in_.expect_symbol(")");
+    out = target(false);
+    in_.expect_symbol(")");
     return out;
   }
 
@@ -263,7 +277,11 @@ private:
     }
     in_.expect_symbol(")");
     end_tag();
+    const std::size_t begin = in_.position();
     out.body = body_to("endmacro", out.line);
+    for (const char* name : {"varargs", "kwargs", "caller"})
+      if (in_.passed_name(begin, name))
+        out.catches.emplace_back(name);
     return out;
   }
 

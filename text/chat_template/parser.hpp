@@ -20,6 +20,9 @@ public:
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
   }
   int line() const { return peek().line; }
+  std::size_t position() const { return at_; }
+  /// Whether this name stands between a position and the next token.
+  bool passed_name(std::size_t from, std::string_view name) const;
   Token take();
   bool is(Token::Kind kind) const { return peek().kind == kind; }
   bool is_symbol(std::string_view symbol) const;

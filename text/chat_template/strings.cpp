@@ -112,6 +112,22 @@ void append_quoted(char32_t point, char quote, std::string& out) {
     out += fmt::format("\\U{:08x}", unsigned(point));
 }
 
+/// A UTF-16 unit as JSON escapes it.
+void append_unit(char32_t unit, std::string& out) {
+  out += fmt::format("\\u{:04x}", unsigned(unit));
+}
+
+/// The same for a character; the bytes it had.
+std::size_t append_utf16(const Character& c, std::string& out) {
+  if (c.point < 0x10000) {
+    append_unit(c.point, out);
+  } else {
+    append_unit(0xD800 + ((c.point - 0x10000) >> 10), out);
+    append_unit(0xDC00 + ((c.point - 0x10000) & 0x3FF), out);
+  }
+  return c.size;
+}
+
 } // namespace
 
 std::size_t character_count(std::string_view text) {
@@ -237,18 +253,22 @@ std::string quoted(std::string_view text) {
   return out += quote;
 }
 
-std::string json_quoted(std::string_view text) {
+std::string json_quoted(std::string_view text, bool ascii) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const auto byte = static_cast<unsigned char>(c);
     constexpr std::string_view named = "\"\\\n\r\t\b\f";
     constexpr std::string_view names = "\"\\nrtbf";
     const std::size_t at = named.find(c);
     if (at != named.npos)
       (out += '\\') += names[at];
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", unsigned(c));
-    else
+    else if (byte < 0x20 || (byte == 0x7F && ascii))
+      append_unit(byte, out);
+    else if (byte < 0x80 || !ascii)
       out += c;
+    else
+      i += append_utf16(first_character(text.substr(i)), out) - 1;
   }
   return out += '"';
 }

@@ -37,8 +37,8 @@ std::string title(std::string_view text);
 
 /// A text as Python writes it in its source.
 std::string quoted(std::string_view text);
-/// A text as JSON.
-std::string json_quoted(std::string_view text);
+/// A text as JSON. ascii: whatever is not printable ASCII is escaped.
+std::string json_quoted(std::string_view text, bool ascii);
 /// As Python writes it: the fewest digits that are read back as the same number.
 std::string number_text(double x);
 

@@ -45,12 +45,13 @@ struct Expression {
   std::vector<std::string> words;
 };
 
-/// What is assigned to: names, which share a list's items when there are several, or a namespace's
-/// member.
+/// What is assigned to: a name, a namespace's member, or several targets, which share a list's
+/// items.
 struct Target {
-  std::vector<std::string> names;
+  std::string name;
   std::string member;
   bool several = false;
+  std::vector<Target> parts;
 };
 
 using Body = std::vector<Statement>;
@@ -78,6 +79,7 @@ struct Statement {
   Target target;
   std::vector<Branch> branches;
   std::vector<std::pair<std::string, ExpressionRef>> parameters; ///< With defaults, or null.
+  std::vector<std::string> catches; ///< Of a macro: "varargs", "kwargs", "caller", if it uses them.
   Body body;
   Body otherwise;
 };

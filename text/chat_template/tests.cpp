@@ -77,14 +77,20 @@ constexpr NamedTest tests[] = {
        return divides(at, v, as_integer(with.require("num"), "what divides"));
      }},
     {"eq", against<equal>},
+    {"==", against<equal>},
     {"equalto", against<equal>},
     {"ne", against<not_equal>},
+    {"!=", against<not_equal>},
     {"lt", against<less>},
+    {"<", against<less>},
     {"lessthan", against<less>},
     {"le", against<less_or_equal>},
+    {"<=", against<less_or_equal>},
     {"gt", against<greater>},
+    {">", against<greater>},
     {"greaterthan", against<greater>},
     {"ge", against<greater_or_equal>},
+    {">=", against<greater_or_equal>},
     {"in", against<within>},
 };
 

@@ -2,6 +2,7 @@
 #include "text/chat_template/strings.hpp"
 #include "text/chat_template/value.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -70,7 +71,7 @@ private:
 
 class JsonWriter {
 public:
-  JsonWriter(int indent, Budget& budget) : budget_(budget), indent_(indent) {}
+  JsonWriter(const JsonStyle& style, Budget& budget) : budget_(budget), style_(style) {}
   std::string take() { return std::move(out_); }
 
   void write(const Value& value, int level = 0) {
@@ -80,7 +81,7 @@ public:
     else if (const DictValue* dict = value.dict())
       write_dict(*dict, level);
     else if (const std::string* text = value.text())
-      put(json_quoted(*text));
+      put(json_quoted(*text, style_.ascii));
     else if (const bool* boolean = value.boolean())
       put(*boolean ? "true" : "false");
     else if (value.none())
@@ -105,12 +106,15 @@ private:
     out_ += text;
   }
   void line(int level) {
-    if (indent_ >= 0)
-      put("\n" + std::string(std::size_t(level) * std::size_t(indent_), ' '));
+    if (!style_.indent)
+      return;
+    put("\n");
+    for (int i = 0; i < level; ++i)
+      put(*style_.indent);
   }
   void separate(std::size_t i, int level) {
     if (i > 0)
-      put(indent_ >= 0 ? "," : ", ");
+      put(style_.between_items);
     line(level);
   }
   void write_list(const ListValue& list, int level) {
@@ -125,10 +129,14 @@ private:
   }
   void write_dict(const DictValue& dict, int level) {
     put("{");
-    for (std::size_t i = 0; i < dict.members.size(); ++i) {
+    Members members = dict.members;
+    if (style_.sorted)
+      std::sort(members.begin(), members.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < members.size(); ++i) {
       separate(i, level + 1);
-      put(json_quoted(dict.members[i].first) + ": ");
-      write(dict.members[i].second, level + 1);
+      put(json_quoted(members[i].first, style_.ascii) + style_.behind_key);
+      write(members[i].second, level + 1);
     }
     if (!dict.members.empty())
       line(level);
@@ -136,8 +144,8 @@ private:
   }
 
   Budget& budget_;
+  const JsonStyle& style_;
   std::string out_;
-  int indent_;
 };
 
 } // namespace
@@ -154,8 +162,8 @@ std::string to_text(const Value& value, Budget& budget) {
   return writer.take();
 }
 
-std::string to_json(const Value& value, int indent, Budget& budget) {
-  JsonWriter writer(indent, budget);
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget) {
+  JsonWriter writer(style, budget);
   writer.write(value);
   return writer.take();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,8 +109,15 @@ const char* type_name(const Value& value); ///< As Python calls it.
 bool truth(const Value& value);
 /// As Python converts it for output.
 std::string to_text(const Value& value, Budget& budget);
-/// As Python's json.dumps has it, without escaping what is not ASCII. indent: -1: one line.
-std::string to_json(const Value& value, int indent, Budget& budget);
+/// What Python's json.dumps is told.
+struct JsonStyle {
+  std::optional<std::string> indent; ///< Of each level; none: all is one line.
+  std::string between_items = ", ";
+  std::string behind_key = ": ";
+  bool ascii = false; ///< Escapes what is not ASCII.
+  bool sorted = false;
+};
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 bool equal(const Value& a, const Value& b, Budget& budget);
 /// a < b; texts, numbers and lists have an order.
 bool less(const Value& a, const Value& b, Budget& budget);

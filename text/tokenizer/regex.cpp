@@ -1,6 +1,7 @@
 #include "text/tokenizer/regex.hpp"
 
 #include "text/json.hpp"
+#include "text/tokenizer/unicode.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <algorithm>
@@ -183,7 +184,11 @@ struct RegexMatcher::State {
 };
 
 RegexMatcher::RegexMatcher(const Regex& regex, std::string_view text)
-    : code_(regex.code_.get()), text_(text), state_(std::make_unique<State>()) {}
+    : code_(regex.code_.get()), text_(text), older_(for_unicode_14(text)),
+      state_(std::make_unique<State>()) {
+  if (older_)
+    text_ = *older_;
+}
 
 RegexMatcher::~RegexMatcher() = default;
 

@@ -34,6 +34,8 @@ class RegexMatcher {
 public:
   /// Both must outlive this. text: valid UTF-8.
   RegexMatcher(const Regex& regex, std::string_view text);
+  RegexMatcher(const RegexMatcher&) = delete;
+  RegexMatcher& operator=(const RegexMatcher&) = delete;
   ~RegexMatcher();
 
   /// None at the end, or where the expression needs more than PCRE2's limits allow.
@@ -43,6 +45,7 @@ private:
   struct State; ///< What PCRE2 needs for matching.
   const void* code_;
   std::string_view text_;
+  std::optional<std::string> older_; ///< What is matched in the text's place, byte for byte.
   std::size_t from_ = 0;
   std::unique_ptr<State> state_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,11 @@ enum class NormalForm { nfc, nfd, nfkc, nfkd };
 /// stay as they are.
 std::string normalize(NormalForm form, std::string_view text);
 std::string lower_case(std::string_view text);
+
+/// The text for PCRE2's tables, which are Unicode 14's: each later character that the reference's
+/// expressions know is an older one of the same general category, script and size. None: there is
+/// no such character.
+std::optional<std::string> for_unicode_14(std::string_view text);
 
 /// Bytes of the extended grapheme cluster (UAX 29) that begins the text; text: not empty.
 std::size_t first_grapheme(std::string_view text);

@@ -193,6 +193,38 @@ a {%- if true -%} b {%- endif -%} c {{- ' d ' -}} e {#- note -#} f
 {{ 1 | default(2, 3, 4, 5) }}
 {{ 'a'.upper(1) }}
 {{ range() }}
+{{ 'a\r\nb\rc\u2028d\x0be\x0cf\x1cg\x85h\n\ni\n' | indent(2) }}|
+{{ 'a\r\nb\r' | indent(2, true, true) }}|{{ '' | indent(2, true) }}|{{ '\n' | indent(2, true) }}|{{ '\n' | indent(2, true, true) }}|
+{{ '\n\na\n' | indent }}|{{ '\r\n\r\na' | indent(first=true) }}|{{ 'a\n' | indent(blank=true) }}|{{ 'a\n\n' | indent(1, false, true) }}|{{ 'a\nb' | indent(true) }}|{{ 'a\nb' | indent(-3) }}
+{{ 'a' | indent(none) }}
+{{ 5 | indent }}
+{{ nothing | indent }}
+{{ messages | selectattr('role', '==', 'user') | list | length }} {{ messages | rejectattr('role', '!=', 'user') | list | length }} {{ [1, 2, 3] | select('>', 1) | list }} {{ [1, 2, 3] | select('>=', 2) | list }} {{ [1, 2, 3] | select('<', 2) | list }} {{ [1, 2, 3] | reject('<=', 2) | list }}
+{{ 1 is == 1 }}
+{{ {'b': 1, 'a': 'é\u2028\U0001f600"\x7f\x1f\\'} | tojson(ensure_ascii=true) }} {{ 'é\x7f' | tojson(true) }}
+{{ {'b': [1, {'d': 1, 'c': 2}], 'a': 2} | tojson(sort_keys=true) }} {{ {'b': 1, 'B': 2, 'é': 3, 'a': 4} | tojson(sort_keys=true, indent=1) }}
+{{ {'b': [1, 2], 'a': {}} | tojson(separators=(',', ':')) }} {{ {'b': [1, 2]} | tojson(separators=[';', '=']) }} {{ {'b': [1, 2]} | tojson(indent=1, separators=(' ,', ' :')) }} {{ {'a': 1} | tojson(separators=',:') }} {{ {'a': 1} | tojson(separators=none) }}
+{{ {'b': 'é'} | tojson(false, 1) }} {{ {'b': 'é', 'a': 1} | tojson(false, 1, (',', ':'), true) }}
+{{ {'b': [1, 2]} | tojson(indent='--') }} {{ {'b': [1, 2]} | tojson(indent=0) }} {{ [1] | tojson(indent=true) }} {{ [1] | tojson(indent=-1) }}
+{{ [1, 2] | tojson(separators=',') }}
+{{ [1, 2] | tojson(separators=(1, 2)) }}
+{{ [1] | tojson(allow_nan=true) }}
+{{ [1] | tojson(false, 1, (',', ':'), true, 5) }}
+{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %} {% for a, (b, (c, d)) in [(1, (2, (3, 4)))] %}{{ a ~ b ~ c ~ d }}{% endfor %} {% for k, (a, b) in {'x': [1, 2]}.items() if a < b %}{{ k }}{{ a }}{{ b }}{% endfor %}
+{% set (a, b), c = (1, 2), 3 %}{{ a }}{{ b }}{{ c }} {% set a, (b, c) = [1, 'xy'] %}{{ a }}{{ b }}{{ c }} {% set (a), b = 1, 2 %}{{ a }}{{ b }} {% set ((a, b)) = 1, 2 %}{{ a }}{{ b }} {% for (a) in [1] %}{{ a }}{% endfor %} {% for (a,) in [[1]] %}{{ a }}{% endfor %} {% set (), c = (), 3 %}{{ c }}
+{% set (a, b), c = (1, 2, 3), 3 %}{{ a }}
+{% set (a, b), c = 1, 3 %}{{ a }}
+{% set (a, b = 1 %}
+{% for ns.x in [1] %}{{ 1 }}{% endfor %}
+{{ -0.0 }} {{ 0.0 }} {{ 0 * -1.0 }} {{ -0.0 | abs }} {{ (-0.0) | tojson }} {{ 0.0 * -1 }} {{ -0.0 | int }} {{ -0.0 == 0.0 }} {{ '-0.0' | float }} {{ -(0.0) }} {{ -0 }} {{ -5.5 | abs }} {{ -5 | abs }} {{ true | abs }} {{ +true }} {{ -true }} {{ - -0.0 }} {{ +1.5 }}
+{{ -4.0 // 2 }} {{ -0.0 // 1 }} {{ 0.0 // -1 }} {{ 5.0 % -5 }} {{ -5.0 % 5 }} {{ 5 % -5.0 }} {{ -0.0 % 3 }} {{ 0.3 // 0.1 }} {{ 1.0 // 0.1 }} {{ -1.0 // 0.1 }} {{ 3.5 % -0.5 }} {{ -7.5 // 2 }} {{ 7.5 % -2 }} {{ 1.0 % 0.1 }}
+{{ '\N{NO SUCH NAME}' }}
+{{ '\N' }}
+{% macro f(a, b=1) %}{{ a }}{{ varargs }}{{ kwargs }}{{ caller is defined }}{% endmacro %}{{ f.name }} {{ f.arguments }} {{ f.catch_kwargs }} {{ f.catch_varargs }} {{ f.caller }} {{ f.nope is defined }} {{ f['name'] }} {{ f(1) }} {{ f(1, 2, 3, x=4) }} {{ f(x=4) }}
+{% macro f(a) %}{{ a }}{% endmacro %}{{ f.name }}|{{ f.arguments }}|{{ f.catch_kwargs }}|{{ f.catch_varargs }}|{{ f.caller }}|{{ f.name.upper() }}|{{ f.arguments[0] }}
+{% macro f(a) %}{{ varargs }}{% endmacro %}{{ f(1, x=2) }}
+{{ self is defined }} {{ self.foo is defined }}{{ self.foo }}|{{ 'yes' if self }} {% macro f() %}{{ self is defined }}{% endmacro %}{{ f() }} {% set self = 3 %}{{ self }}
+{{ self.foo() }}
 """.strip("\n")
 
 # Tags and texts in every neighbourhood, for white space.

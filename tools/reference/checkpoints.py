@@ -10,12 +10,16 @@ format holds them, and leaves some rows of logits, the log-probability of every 
 with the gap between the two highest logits at each step. An option that changes nothing would prove nothing, so each case
 also names one change of its config.json that must change the logits.
 """
-import json, logging, math, sys, tempfile
+import copy, json, logging, math, sys, tempfile
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 logging.disable(logging.WARNING)
+disable_progress_bar()
+torch.set_num_threads(1) # more would wait for each other: the models are tiny
 FILE = "tests/models/data/checkpoints.json"
 PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
 BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -80,6 +84,18 @@ CASES = [
          {"no_rope_layers": [0, 1, 1], "use_sliding_window": True, "sliding_window": 16, "attention_bias": True,
           "pad_token_id": 2}, {"use_sliding_window": False}),
     case("OLMo 2", "Olmo2", {"rope_theta": 500000}, {"rms_norm_eps": 0.5}, shards=2),
+    case("YaRN, trained positions outside", "Llama",
+         {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+          "original_max_position_embeddings": 16, "head_dim": 32}, {"original_max_position_embeddings": 64}),
+    case("Llama 3, trained positions outside", "Llama",
+         {"rope_theta": 500000.0, "rope_scaling": LLAMA3, "original_max_position_embeddings": 8},
+         {"original_max_position_embeddings": 32}),
+    case("tied, but the file has another head", "Llama", {"tie_word_embeddings": True}, {"rope_theta": 500.0},
+         tables=("model.embed_tokens.weight", "lm_head.weight")),
+    case("tied, and the file has the head only", "Llama", {"tie_word_embeddings": True}, {"rope_theta": 500.0},
+         tables=("lm_head.weight",)),
+    case("Gemma 3 with a soft cap of logits", "Gemma3", {**GEMMA, "final_logit_softcapping": 3.0},
+         {"final_logit_softcapping": 5.0}),
 ]
 
 
@@ -109,20 +125,26 @@ def scale_of(name, shape, config):
     return round(gain / math.sqrt(shape[-1]), 4), 0.0
 
 
-def load(config):
+def tensors_of(entry, config):
+    """[name, shape, scale, offset] of each tensor in the file; tied tables are one, unless the case says otherwise."""
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**copy.deepcopy(config)))
+    tables = entry.get("tables", ("model.embed_tokens.weight",) + ("lm_head.weight",) * (not config["tie_word_embeddings"]))
+    shapes = {name: list(t.shape) for name, t in model.state_dict().items()
+              if name in tables or "embed_tokens" not in name and "lm_head" not in name}
+    return [[name, shape, *scale_of(name, shape, config)] for name, shape in shapes.items()]
+
+
+def load(config, tensors, dtype):
+    to = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/config.json", "w") as f:
             json.dump(config, f)
-        parsed = AutoConfig.from_pretrained(folder)
-    return AutoModelForCausalLM.from_config(parsed, dtype=torch.float32, attn_implementation="eager").eval()
-
-
-def fill(model, tensors, dtype):
-    to = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
-    state = {name: weights(name, shape, scale, offset).to(to).float() for name, shape, scale, offset in tensors}
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    assert not unexpected and all(name == "lm_head.weight" for name in missing), (missing, unexpected)
-    model.tie_weights()
+        save_file({name: weights(name, *rest).to(to) for name, *rest in tensors}, folder + "/model.safetensors", {"format": "pt"})
+        model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                           output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"], info
+    return model.eval()
 
 
 def number(x, digits=7):
@@ -148,17 +170,12 @@ def main():
     out = []
     for entry in CASES:
         config = {k: v for k, v in entry["config"].items() if k != "head_dim" or v}
-        model = load(config)
-        tied = config["tie_word_embeddings"]
-        tensors = [[name, list(t.shape), *scale_of(name, list(t.shape), config)]
-                   for name, t in model.state_dict().items() if not (tied and name == "lm_head.weight")]
+        tensors = tensors_of(entry, config)
         prompt = [int(i) for i in random.integers(3, config["vocab_size"], PROMPT)]
         results = {}
         for dtype in entry["dtypes"]:
-            fill(model, tensors, dtype)
-            logits, results[dtype] = run(model, prompt)
-        changed = load({**config, **entry["change"]})
-        fill(changed, tensors, entry["dtypes"][-1])
+            logits, results[dtype] = run(load(config, tensors, dtype), prompt)
+        changed = load({**config, **entry["change"]}, tensors, entry["dtypes"][-1])
         other = changed(torch.tensor([prompt]), use_cache=False).logits[0].double().detach()
         effect = min(float((logits - other)[r].norm() / logits[r].norm()) for r in ROWS[-2:])
         assert effect > 0.02, (entry["name"], effect)

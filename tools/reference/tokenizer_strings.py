@@ -1,6 +1,7 @@
-"""Texts that try tokenizers: every script of Unicode 14, emoji, marks, controls, source code, broken UTF-8."""
-import random, sys, sysconfig, unicodedata
+"""Texts that try tokenizers: every script of Unicode 14, what came later, emoji, marks, controls, source code, broken UTF-8."""
+import functools, random, sys, sysconfig, unicodedata
 from pathlib import Path
+from tokenizers import Regex, pre_tokenizers
 
 SPACES = " \t\n\r\x0b\x0c\x1c\x85\u00a0\u1680\u180e\u2000\u2003\u200a\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 EMOJI = ("\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd \u2764\ufe0f\u200d\U0001f525 "
@@ -26,6 +27,14 @@ def code_lines():
     folder = Path(sysconfig.get_paths()["stdlib"])
     text = "".join((folder / f"{name}.py").read_text("utf-8") for name in ("ast", "tokenize", "textwrap", "heapq", "locale", "html/entities"))
     return text.splitlines(keepends=True)
+
+
+@functools.cache
+def later():
+    """Characters of later Unicode that the reference's expressions know; of the thousands of Han some."""
+    unknown = "".join(chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) == "Cn")
+    known = pre_tokenizers.Split(Regex(r"\p{Cn}+"), "removed").pre_tokenize_str(unknown)
+    return [c for piece, _ in known for c in (piece if len(piece) < 500 else piece[::200])]
 
 
 class Strings:
@@ -58,6 +67,9 @@ class Strings:
 
     def marked(self):
         return "".join(self.rng.choice(self.letters) + self.some(self.marks, 0, 4) for _ in range(self.rng.randint(1, 5)))
+
+    def later(self):
+        return "".join(self.rng.choice(later()) + self.rng.choice(["", "", " ", "a", "1", "!", "\u4e2d", "\u0301"]) for _ in range(self.rng.randint(1, 5)))
 
     def composed(self):
         c = self.some(self.letters, 1, 5)
@@ -98,7 +110,7 @@ class Strings:
 
     def draw(self):
         parts = [self.script, self.mixed, self.emoji, self.marked, self.composed, self.control, self.spaces, self.code,
-                 self.words, self.digits, self.broken, self.literal]
+                 self.words, self.digits, self.broken, self.literal, self.later]
         text = "".join(self.rng.choice(parts)() for _ in range(self.rng.choice([1, 1, 1, 2, 3, 5])))
         return self.rng.choice(["", "", "", " ", "  "]) + text if self.rng.random() < 0.95 else self.some("ab \n", 0, 3)
 

@@ -1,0 +1,80 @@
+#include "models/checkpoint/lacking.hpp"
+
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <string_view>
+#include <vector>
+
+namespace paceline::models {
+namespace fs = std::filesystem;
+namespace {
+
+/// What stands in for a file, by how its name ends.
+struct Foreign {
+  std::string_view lacking;
+  std::string_view ending;
+  const char* what;
+  const char* hint;
+};
+
+constexpr const char* original_hint =
+    "load the checkpoint it was made from: config.json, tokenizer.json and model.safetensors";
+constexpr const char* merge_hint =
+    "merge it into its base model (peft: merge_and_unload), and load what that saves";
+constexpr const char* convert_hint =
+    "transformers' AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder) writes it";
+constexpr const char* tokenizer_hint =
+    "transformers' AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it";
+constexpr const char* format_hint = "load the model's version for transformers";
+
+constexpr Foreign foreigners[] = {
+    {"config.json", "adapter_config.json", "which an adapter has, not a whole model", merge_hint},
+    {"config.json", "params.json", "which has its makers' own format", format_hint},
+    {"config.json", ".gguf", "which is GGUF, a format that is not read", original_hint},
+    {"tokenizer.json", "tokenizer.model", "which is SentencePiece's and not read", tokenizer_hint},
+    {"tokenizer.json", "tekken.json", "which is Mistral's own and not read", tokenizer_hint},
+    {"tokenizer.json", "vocab.json", "which is the older format and not read", tokenizer_hint},
+    {"tokenizer.json", ".gguf", "which is GGUF, a format that is not read", original_hint},
+    {"model.safetensors", "adapter_model.safetensors", "which is an adapter, not a whole model",
+     merge_hint},
+    {"model.safetensors", "consolidated.safetensors", "which has its makers' own names of tensors",
+     format_hint},
+    {"model.safetensors", ".bin", "whose weights are pickled and not read", convert_hint},
+    {"model.safetensors", ".bin.index.json", "whose weights are pickled and not read",
+     convert_hint},
+    {"model.safetensors", ".pth", "whose weights are pickled and not read", format_hint},
+    {"model.safetensors", ".gguf", "which is GGUF, a format that is not read", original_hint},
+};
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    names.push_back(at->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+} // namespace
+
+Result<void> check_not_foreign(const std::string& folder, const std::string& file) {
+  const std::vector<std::string> names = names_in(folder);
+  if (std::find(names.begin(), names.end(), file) != names.end())
+    return {};
+  for (const Foreign& foreign : foreigners) {
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return foreign.lacking == file && name.ends_with(foreign.ending);
+    });
+    if (found != names.end())
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{} has no {}, but {}, {}", text::shown_path(folder), file,
+                              text::shown(*found), foreign.what),
+                  foreign.hint);
+  }
+  return {};
+}
+
+} // namespace paceline::models
