@@ -95,6 +95,8 @@ Result<Loaded> load(const std::string& name, const std::string& role, const std:
   how.progress = o.progress;
   if (o.max_model_len > 0)
     how.max_positions = o.max_model_len;
+  if (role == "target")
+    how.positions_needed = o.max_model_len;
   auto model = models::load_model(*path, loaded.device, how);
   if (!model)
     return tl::unexpected(model.error());

@@ -217,6 +217,15 @@ private:
   std::size_t bytes_ = 0;
 };
 
+Result<void> check_context(const std::string& name, int context, const LoadOptions& options) {
+  if (options.positions_needed <= context)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("max_model_len is {}, and {} has a context of {} tokens",
+                          options.positions_needed, name, context),
+              fmt::format("give at most {}", context));
+}
+
 } // namespace
 
 Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
@@ -225,6 +234,8 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   auto config = load_config(folder);
   if (!config)
     return tl::unexpected(config.error());
+  if (const auto enough = check_context(shown_path(folder), config->context, options); !enough)
+    return tl::unexpected(enough.error());
   config->context = std::min(config->context, options.max_positions);
   auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
@@ -260,6 +271,8 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& path,
   const auto scripted = parse_scripted(path);
   if (!scripted)
     return tl::unexpected(scripted.error());
+  if (const auto enough = check_context(path, scripted->context, options); !enough)
+    return tl::unexpected(enough.error());
   return make_scripted(*scripted, std::move(device));
 }
 
