@@ -94,8 +94,8 @@ void LiveServer::await_idle() {
   const auto busy = [this] {
     const Metrics now = engine_.metrics();
     return now.running + now.waiting > 0 || now.kv_pages_used > 0 ||
-           metric("paceline_http_requests") > 1 || // the one that asks
-           metric("paceline_tcp_requests{") > 0;
+           metric("paceline_http_requests_running") > 1 || // the one that asks
+           metric("paceline_tcp_requests_running{") > 0;
   };
   while (busy())
     std::this_thread::yield();
