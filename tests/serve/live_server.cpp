@@ -3,6 +3,7 @@
 #include "tests/support/engine_fixture.hpp"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <ctime>
@@ -58,6 +59,10 @@ double LiveServer::thread_seconds() {
       clock_gettime(clock, &used) != 0)
     return 0;
   return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
+}
+
+void LiveServer::reload() {
+  boost::asio::post(io_, boost::asio::use_future([this] { server_.reload(); })).get();
 }
 
 void LiveServer::drain() {
