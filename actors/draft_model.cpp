@@ -7,22 +7,25 @@
 namespace paceline::actors {
 
 using namespace messages;
+using scheduling::Forget;
+using speculation::Frontier;
+using speculation::Frontiers;
 
-/// The board, and the lane that reads it. Lent, it outlives the actor, but not the actor's lane:
-/// posts then go nowhere, since a successor may be writing to the same pages.
-class DraftModel::Desk final : public DraftInbox {
+/// The queue, and the lane that takes from it. Lent, it outlives the actor, but not the actor's
+/// lane: posts then go nowhere, since a successor may be writing to the same pages.
+class DraftModel::Inbox final : public speculation::DraftInbox {
 public:
-  Desk(std::shared_ptr<gpu::Step> step, std::shared_ptr<DraftBoard> board,
-       std::shared_ptr<gpu::Lane> lane)
-      : step_(std::move(step)), board_(std::move(board)), lane_(std::move(lane)) {}
+  Inbox(std::shared_ptr<gpu::Step> step, std::shared_ptr<execution::DraftQueue> queue,
+        std::shared_ptr<gpu::Lane> lane)
+      : step_(std::move(step)), queue_(std::move(queue)), lane_(std::move(lane)) {}
 
   void post(const Frontiers& frontiers) override {
     for (const Frontier& frontier : frontiers.sequences)
-      board_->post(frontier);
+      queue_->post(frontier);
     wake_lane();
   }
-  void post(const Forget& forgotten) {
-    board_->post(forgotten);
+  void post_forget() {
+    queue_->post_forget();
     wake_lane();
   }
   void close() {
@@ -33,12 +36,12 @@ public:
 private:
   void wake_lane() {
     const std::lock_guard lock(mutex_);
-    if (lane_ && board_->enlist())
+    if (lane_ && queue_->claim_lane())
       (void)lane_->submit(step_); // refused: the lane is closing, and so is the draft
   }
 
   std::shared_ptr<gpu::Step> step_;
-  std::shared_ptr<DraftBoard> board_;
+  std::shared_ptr<execution::DraftQueue> queue_;
   std::mutex mutex_;
   std::shared_ptr<gpu::Lane> lane_; // null once closed
 };
@@ -46,28 +49,28 @@ private:
 DraftModel::DraftModel(Handle::pointer self, DraftModelParts parts,
                        std::shared_ptr<gpu::Device> target)
     : parts_(std::move(parts)) {
-  auto board = std::make_shared<DraftBoard>(
+  auto queue = std::make_shared<execution::DraftQueue>(
       [me = caf::actor_cast<caf::actor_addr>(self)] { messages::fail(me); });
-  auto step = parts_.make_step(board, std::move(target));
+  auto step = parts_.make_step(queue, std::move(target));
   auto lane = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
-  desk_ = std::make_shared<Desk>(std::move(step), std::move(board), std::move(lane));
+  inbox_ = std::make_shared<Inbox>(std::move(step), std::move(queue), std::move(lane));
 }
 
 DraftModel::~DraftModel() {
-  desk_->close();
+  inbox_->close();
 }
 
 DraftActor::behavior_type DraftModel::make_behavior() {
   return {
       [this](const Frontiers& news) {
-        const Handling span(*parts_.telemetry, name, "frontiers");
-        desk_->post(news);
+        const base::Handling span(*parts_.telemetry, name, "frontiers");
+        inbox_->post(news);
       },
-      [this](const Forget& forgotten) {
-        const Handling span(*parts_.telemetry, name, "forget");
-        desk_->post(forgotten);
+      [this](const Forget&) {
+        const base::Handling span(*parts_.telemetry, name, "forget");
+        inbox_->post_forget();
       },
-      [this](const Borrow&) { return Lent{desk_}; },
+      [this](const Borrow&) { return Lent{inbox_}; },
       [](const Ping&) { return Pong{}; },
   };
 }

@@ -1,9 +1,9 @@
 // The draft model actor: knows sequences, positions, tokens and pages; nothing of requests.
 #pragma once
 
-#include "actors/draft_board.hpp"
-#include "actors/lane_reaper.hpp"
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
+#include "execution/draft_queue.hpp"
+#include "execution/lane_closer.hpp"
 #include "gpu/device.hpp"
 #include "messages/interfaces.hpp"
 
@@ -14,18 +14,19 @@ namespace paceline::actors {
 
 struct DraftModelParts {
   std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
-  /// What drafts: a DraftStep (a model) or a HostDraftStep (a caller's Drafter), on this board.
+  /// What drafts: a DraftStep (a model) or a DrafterStep (a caller's Drafter), which takes its
+  /// work from this queue.
   /// Its q rows go to `reader`, the target's device.
-  std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<DraftBoard>,
+  std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<execution::DraftQueue>,
                                            std::shared_ptr<gpu::Device> reader)>
       make_step;
-  std::shared_ptr<LaneReaper> reaper;
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<execution::LaneCloser> reaper;
+  std::shared_ptr<base::Telemetry> telemetry;
 };
 
-/// Owns the draft lane. Frontiers go to the lane through a board; windows come back to who waits
-/// for them from the lane itself (messages/chain.hpp), so no message passes through here per token
-/// or per window.
+/// Owns the draft lane. Frontiers go to the lane through a queue; windows come back to who waits
+/// for them from the lane itself (speculation/chain.hpp), so no message passes through here per
+/// token or per window.
 class DraftModel {
 public:
   using Handle = messages::DraftActor;
@@ -38,10 +39,10 @@ public:
   Handle::behavior_type make_behavior();
 
 private:
-  class Desk;
+  class Inbox;
 
   DraftModelParts parts_;
-  std::shared_ptr<Desk> desk_;
+  std::shared_ptr<Inbox> inbox_;
 };
 
 } // namespace paceline::actors

@@ -35,7 +35,7 @@ public:
   Result<Stream> submit(const Request& request);
   Result<void> shutdown(std::chrono::milliseconds drain);
 
-  Opened opened;
+  EngineContext context;
 
 private:
   explicit Impl(EngineOptions options);
@@ -63,10 +63,10 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
   std::unique_ptr<Impl> impl(new Impl(std::move(options)));
-  auto opened = open_parts(impl->options_, impl->runtime_->time(), impl->trace_);
+  auto opened = open_context(impl->options_, impl->runtime_->time(), impl->trace_);
   if (!opened)
     return tl::unexpected(opened.error());
-  impl->opened = std::move(*opened);
+  impl->context = std::move(*opened);
   if (auto started = impl->start(); !started)
     return tl::unexpected(started.error());
   return impl;
@@ -74,12 +74,12 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) 
 
 Result<void> Engine::Impl::start() {
   apart_from_caller(
-      [this] { supervisor_ = messages::spawn<Supervisor>(runtime_->system(), opened.parts); });
-  const auto wiring =
-      runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, std::chrono::seconds(30));
-  if (!wiring)
+      [this] { supervisor_ = messages::spawn<Supervisor>(runtime_->system(), context.parts); });
+  const auto handles = runtime_->ask<messages::ActorHandles>(supervisor_, messages::Ping{},
+                                                             std::chrono::seconds(30));
+  if (!handles)
     return fail(ErrorCode::internal, "the engine's actors did not start");
-  core_ = std::make_shared<EngineCore>(wiring->facade);
+  core_ = std::make_shared<EngineCore>(handles->facade);
   return {};
 }
 
@@ -111,8 +111,8 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
 
 bool Engine::Impl::lanes_closed() {
   const auto patience = options_.faults.stall_patience;
-  return !opened.reaper ||
-         opened.reaper->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
+  return !context.reaper ||
+         context.reaper->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
 }
 
 /// A lane's piece goes on and on: what it uses, and the actors that its step names, must stay.
@@ -121,7 +121,7 @@ void Engine::Impl::leave_behind() {
   static std::mutex mutex;
   static auto& kept = *new std::vector<Kept>; // never destroyed, not even when the process ends
   const std::lock_guard lock(mutex);
-  kept.emplace_back(std::move(runtime_), opened.parts);
+  kept.emplace_back(std::move(runtime_), context.parts);
 }
 
 std::uint64_t Engine::Impl::draw_seed() {
@@ -135,11 +135,11 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   const std::shared_lock open(closing_);
   if (!core_)
     return fail(ErrorCode::unavailable, "the engine is shut down");
-  auto checked = check_request(request, opened, draw_seed());
+  auto checked = check_request(request, context, draw_seed());
   if (!checked)
     return tl::unexpected(checked.error());
   const std::uint64_t id = ++requests_;
-  auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+  auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
   spec->id = id;
   checked->spec = std::move(spec);
   std::function<bool(const std::function<bool()>&)> advance;
@@ -156,7 +156,7 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
       },
       std::move(advance));
   checked->sink =
-      std::make_shared<Outlet>(judging_repeats(stream, *checked->spec, request, opened));
+      std::make_shared<Outlet>(judging_repeats(stream, *checked->spec, request, context));
   messages::tell(core_->facade(), std::move(*checked));
   return Stream(std::move(stream));
 }
@@ -196,13 +196,13 @@ Result<Completion> Engine::complete(const Request& request) {
 }
 
 std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special) const {
-  return impl_->opened.tokenizer->encode(text, add_special);
+  return impl_->context.tokenizer->encode(text, add_special);
 }
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
-  return impl_->opened.tokenizer->decode(tokens);
+  return impl_->context.tokenizer->decode(tokens);
 }
 std::string Engine::token_bytes(TokenId token) const {
-  return impl_->opened.tokenizer->bytes(token);
+  return impl_->context.tokenizer->bytes(token);
 }
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
                                         bool add_generation_prompt,
@@ -210,23 +210,23 @@ Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  return impl_->opened.chat.and_then([&](const models::ChatTemplate& chat) {
+  return impl_->context.chat.and_then([&](const text::ChatTemplate& chat) {
     return chat.render(messages, add_generation_prompt, local, variables);
   });
 }
 std::vector<std::string> Engine::chat_stops() const {
-  const auto& chat = impl_->opened.chat;
+  const auto& chat = impl_->context.chat;
   return chat ? chat->stops() : std::vector<std::string>();
 }
 ModelInfo Engine::target() const {
-  const Opened& opened = impl_->opened;
-  return opened.parts.telemetry->target_moved ? *opened.reserve : opened.target;
+  const EngineContext& context = impl_->context;
+  return context.parts.telemetry->target_moved ? *context.reserve : context.target;
 }
 std::optional<ModelInfo> Engine::draft() const {
-  return impl_->opened.draft;
+  return impl_->context.draft;
 }
 Metrics Engine::metrics() const {
-  const actors::EngineParts& parts = impl_->opened.parts;
+  const actors::EngineParts& parts = impl_->context.parts;
   Metrics metrics = parts.telemetry->snapshot();
   // Steps that retire give pages back without a word to the cache manager.
   std::size_t out = parts.target.pool->ledger().out;

@@ -5,6 +5,7 @@
 namespace paceline::actors {
 
 using namespace messages;
+using namespace scheduling;
 
 Facade::Facade(Handle::pointer self, FacadeParts parts) : self_(self), parts_(std::move(parts)) {}
 
@@ -19,15 +20,15 @@ Facade::~Facade() {
 FacadeActor::behavior_type Facade::make_behavior() {
   return {
       [this](const Submit& request) {
-        const Handling span(*parts_.telemetry, name, "submit");
+        const base::Handling span(*parts_.telemetry, name, "submit");
         submit(request);
       },
       [this](const Cancel& request) {
-        const Handling span(*parts_.telemetry, name, "cancel");
+        const base::Handling span(*parts_.telemetry, name, "cancel");
         finish(request.request, FinishReason::cancelled);
       },
       [this](const Commits& commits) {
-        const Handling span(*parts_.telemetry, name, "commits");
+        const base::Handling span(*parts_.telemetry, name, "commits");
         for (const Committed& news : commits.sequences)
           take(news);
       },
@@ -38,13 +39,13 @@ FacadeActor::behavior_type Facade::make_behavior() {
         drain(request.limit);
         return promise;
       },
-      [this](const Wiring& wiring) {
-        if (wiring.version <= wiring_version_)
+      [this](const ActorHandles& handles) {
+        if (handles.version <= handles_version_)
           return;
-        wiring_version_ = wiring.version;
-        if (scheduler_ == wiring.scheduler)
+        handles_version_ = handles.version;
+        if (scheduler_ == handles.scheduler)
           return;
-        scheduler_ = wiring.scheduler;
+        scheduler_ = handles.scheduler;
         for (const auto& [id, record] : records_)
           tell(self_, scheduler_, Admit{record.spec, record.tokens});
       },
@@ -63,7 +64,7 @@ void Facade::submit(const Submit& request) {
     refused.seed = request.spec->noise.seed;
     refused.error = draining_ ? Error{ErrorCode::unavailable, "the engine is shutting down", ""}
                               : Error{ErrorCode::overloaded, "the admission queue is full",
-                                      "try again in a second, or raise --max-waiting"};
+                                      "try again in a second, or raise EngineOptions::max_waiting"};
     request.sink->deliver(std::move(refused));
     return;
   }
@@ -80,7 +81,7 @@ void Facade::submit(const Submit& request) {
     record.deadline = record.submitted + request.deadline;
     tell_after(self_, request.deadline, self_, Wake{});
   }
-  add(parts_.telemetry->prompt_tokens, request.prompt.size());
+  base::add(parts_.telemetry->prompt_tokens, request.prompt.size());
   const SequenceId id = request.spec->id;
   records_.emplace(id, std::move(record));
   tell(self_, scheduler_, Admit{request.spec, request.prompt});
@@ -153,7 +154,7 @@ void Facade::finish(SequenceId id, FinishReason reason, std::optional<Error> err
   end.error = std::move(error);
   end.stop_match = std::move(stop_match);
   record.sink->deliver(std::move(end));
-  add(parts_.telemetry->finished, 1);
+  base::add(parts_.telemetry->finished, 1);
   tell(self_, scheduler_, Abandon{id});
   records_.erase(at);
   if (draining_ && records_.empty())
@@ -169,7 +170,7 @@ Finished Facade::summary(const Record& record, FinishReason reason) const {
   end.speculation.draft_left_out = parts_.telemetry->draft_left_out;
   if (int(record.tokens.size()) > parts_.draft_context)
     end.speculation.draft_context_exceeded = parts_.draft_context;
-  const OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();
+  const base::OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();
   const auto drafting = lanes.draft - record.lanes_before.draft;
   if (drafting.count() > 0)
     end.speculation.overlap_ratio =

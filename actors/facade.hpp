@@ -1,10 +1,11 @@
 // The engine facade actor: guards the requests.
 #pragma once
 
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
-#include "models/tokenizer.hpp"
 #include "sampling/stop.hpp"
+#include "text/tokenizer.hpp"
+#include "text/utf8.hpp"
 
 #include <map>
 #include <memory>
@@ -15,9 +16,9 @@
 namespace paceline::actors {
 
 struct FacadeParts {
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   int max_open = 0; ///< Requests waiting or running; more are refused.
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<base::Telemetry> telemetry;
   int draft_context = 0; ///< Tokens that the draft model can read; 0: there is none.
 };
 
@@ -34,31 +35,31 @@ public:
 
 private:
   struct Record {
-    explicit Record(const models::Tokenizer& tokenizer) : text(tokenizer) {}
-    messages::SequenceSpecRef spec;
-    std::shared_ptr<messages::EventSink> sink;
+    explicit Record(const text::Tokenizer& tokenizer) : text(tokenizer) {}
+    speculation::SequenceSpecRef spec;
+    std::shared_ptr<base::EventSink> sink;
     std::vector<TokenId> tokens; ///< Prompt, then the committed output.
-    models::Detokenizer text;    ///< Has seen the prompt: the output goes on where it ends.
+    text::Detokenizer text;      ///< Has seen the prompt: the output goes on where it ends.
     sampling::StopMatcher stops;
-    models::Utf8Stream utf8;
+    text::Utf8Stream utf8;
     base::TimePoint submitted;
     std::optional<base::TimePoint> started;
     std::optional<base::TimePoint> first_token;
     base::TimePoint last_token;
     std::optional<base::TimePoint> deadline;
-    OverlapMeter::Sums lanes_before;
+    base::OverlapMeter::Sums lanes_before;
     SpeculationStats speculation;
     int cached_tokens = 0;
 
     int output() const { return int(tokens.size()) - spec->prompt_tokens; }
   };
-  using Records = std::map<messages::SequenceId, Record>;
+  using Records = std::map<speculation::SequenceId, Record>;
 
   void submit(const messages::Submit& request);
-  void take(const messages::Committed& news);
+  void take(const scheduling::Committed& news);
   /// Appends one token; the stop string it completed, if any.
   std::optional<std::string> append(Record& record, TokenId token, Delta& delta);
-  void finish(messages::SequenceId id, FinishReason reason, std::optional<Error> error = {},
+  void finish(speculation::SequenceId id, FinishReason reason, std::optional<Error> error = {},
               std::string stop_match = {}, Delta last = {});
   Finished summary(const Record& record, FinishReason reason) const;
   void drain(base::Duration limit);
@@ -69,7 +70,7 @@ private:
   Handle::pointer self_;
   FacadeParts parts_;
   messages::SchedulerActor scheduler_;
-  std::uint64_t wiring_version_ = 0;
+  std::uint64_t handles_version_ = 0;
   Records records_;
   bool draining_ = false;
   std::optional<base::TimePoint> drain_deadline_;

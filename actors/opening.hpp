@@ -2,10 +2,10 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
-#include "models/chat_template.hpp"
 #include "models/config.hpp"
-#include "models/tokenizer.hpp"
 #include "paceline/engine.hpp"
+#include "text/chat_template.hpp"
+#include "text/tokenizer.hpp"
 
 #include <memory>
 #include <optional>
@@ -13,13 +13,13 @@
 namespace paceline::actors {
 
 /// All that `Engine::open` prepares before the first actor starts.
-struct Opened {
+struct EngineContext {
   EngineParts parts;
-  std::shared_ptr<LaneReaper> reaper; ///< Of all lanes.
-  std::shared_ptr<const models::Tokenizer> tokenizer;
-  models::GenerationDefaults defaults;
-  /// Or why there is none: who does not chat need not care.
-  Result<models::ChatTemplate> chat = models::ChatTemplate::plain("");
+  std::shared_ptr<execution::LaneCloser> reaper; ///< Of all lanes.
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  models::GenerationDefaults defaults; ///< Of requests that leave something open.
+  /// Or why there is none, which only those who chat are told.
+  Result<text::ChatTemplate> chat = text::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> reserve; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
@@ -27,8 +27,8 @@ struct Opened {
 };
 
 /// Checks every option, opens devices, loads both models and divides the KV memory.
-Result<Opened> open_parts(const EngineOptions& options,
-                          const std::shared_ptr<base::Timekeeper>& time,
-                          const std::shared_ptr<base::Trace>& trace);
+Result<EngineContext> open_context(const EngineOptions& options,
+                                   const std::shared_ptr<base::Timekeeper>& time,
+                                   const std::shared_ptr<base::Trace>& trace);
 
 } // namespace paceline::actors

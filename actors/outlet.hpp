@@ -10,9 +10,9 @@ namespace paceline::actors {
 
 /// What the facade is given: dropped before the request's end, with whoever held it last (a
 /// message that nobody took, say), it delivers one. Threads: one at a time.
-class Outlet final : public messages::EventSink {
+class Outlet final : public base::EventSink {
 public:
-  explicit Outlet(std::shared_ptr<messages::EventSink> sink) : sink_(std::move(sink)) {}
+  explicit Outlet(std::shared_ptr<base::EventSink> sink) : sink_(std::move(sink)) {}
   ~Outlet() override {
     if (ended_)
       return;
@@ -31,7 +31,7 @@ public:
   }
 
 private:
-  std::shared_ptr<messages::EventSink> sink_;
+  std::shared_ptr<base::EventSink> sink_;
   bool ended_ = false;
 };
 

@@ -33,20 +33,21 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
   w.logit_bias = asked.logit_bias;
   constexpr double tiny = 1e-6;
   for (const auto& result :
-       {in_range("temperature", double(w.temperature), 0, 100),
-        in_range("top_k", w.top_k, 0, 1 << 30), in_range("top_p", double(w.top_p), tiny, 1),
-        in_range("min_p", double(w.min_p), 0, 1),
-        in_range("repetition_penalty", double(w.repetition_penalty), tiny, 100),
-        in_range("presence_penalty", double(w.presence_penalty), -2, 2),
-        in_range("frequency_penalty", double(w.frequency_penalty), -2, 2)})
+       {in_range("Sampling::temperature", double(w.temperature), 0, 100),
+        in_range("Sampling::top_k", w.top_k, 0, 1 << 30),
+        in_range("Sampling::top_p", double(w.top_p), tiny, 1),
+        in_range("Sampling::min_p", double(w.min_p), 0, 1),
+        in_range("Sampling::repetition_penalty", double(w.repetition_penalty), tiny, 100),
+        in_range("Sampling::presence_penalty", double(w.presence_penalty), -2, 2),
+        in_range("Sampling::frequency_penalty", double(w.frequency_penalty), -2, 2)})
     if (!result)
       return tl::unexpected(result.error());
   if (w.logit_bias.size() > std::size_t(bounds::logit_bias_max))
-    return bad(fmt::format("logit_bias has {} entries", w.logit_bias.size()),
+    return bad(fmt::format("Sampling::logit_bias has {} entries", w.logit_bias.size()),
                fmt::format("give at most {}", bounds::logit_bias_max));
   for (const auto& [token, bias] : w.logit_bias)
     if (token < 0 || token >= vocabulary || std::isnan(bias))
-      return bad(fmt::format("logit_bias names token {}", token),
+      return bad(fmt::format("Sampling::logit_bias names token {}", token),
                  fmt::format("ids go from 0 to {}", vocabulary - 1));
   return w;
 }
@@ -62,7 +63,7 @@ Result<void> check_stops(const std::vector<std::string>& stops) {
   return {};
 }
 
-Result<std::vector<TokenId>> prompt_of(const Request& request, const Opened& engine,
+Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineContext& engine,
                                        int vocabulary) {
   std::vector<TokenId> tokens = request.prompt_tokens;
   if (request.prompt.size() > limits::prompt_bytes_max)
@@ -81,28 +82,29 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const Opened& eng
   const int longest = engine.max_model_len - (request.max_tokens == 0 ? 0 : 1);
   if (int(tokens.size()) > longest)
     return bad(fmt::format("the prompt has {} tokens", tokens.size()),
-               fmt::format("the context takes {}: shorten it", longest));
+               fmt::format("the context takes {}: shorten it or raise EngineOptions::max_model_len",
+                           longest));
   return tokens;
 }
 
 Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
   if (ids.size() > std::size_t(bounds::stop_strings_max))
-    return bad(fmt::format("stop_token_ids has {} entries", ids.size()),
+    return bad(fmt::format("Request::stop_token_ids has {} entries", ids.size()),
                fmt::format("give at most {}", bounds::stop_strings_max));
   for (const TokenId id : ids)
     if (id < 0 || id >= vocabulary)
-      return bad(fmt::format("stop_token_ids names token {}", id),
+      return bad(fmt::format("Request::stop_token_ids names token {}", id),
                  fmt::format("ids go from 0 to {}", vocabulary - 1));
   return {};
 }
 
 /// What would make the rounds of a request others than those of the run before.
-std::uint64_t faults(const Telemetry& telemetry) {
-  return telemetry.restarts + telemetry.rebuilds + telemetry.stalls + telemetry.preemptions;
+std::uint64_t faults(const base::Telemetry& telemetry) {
+  return telemetry.restarts + telemetry.recomputations + telemetry.stalls + telemetry.preemptions;
 }
 
 /// How the request speculates: as it asks, else as the engine does; not at all without a draft.
-SpeculationMode mode_of(const Request& request, const Opened& engine) {
+SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   const SchedulerParts& scheduler = engine.parts.scheduler;
   if (!scheduler.has_draft)
     return SpeculationMode::off;
@@ -115,7 +117,7 @@ public:
   enum class Promise { always, without_fault, none };
 
   RepeatJudge(std::shared_ptr<base::EventSink> to, Promise promise,
-              std::shared_ptr<const Telemetry> telemetry)
+              std::shared_ptr<const base::Telemetry> telemetry)
       : to_(std::move(to)), promise_(promise), telemetry_(std::move(telemetry)),
         moved_before_(telemetry_->target_moved), faults_before_(faults(*telemetry_)) {}
 
@@ -135,14 +137,14 @@ private:
 
   const std::shared_ptr<base::EventSink> to_;
   const Promise promise_;
-  const std::shared_ptr<const Telemetry> telemetry_;
+  const std::shared_ptr<const base::Telemetry> telemetry_;
   const bool moved_before_;
   const std::uint64_t faults_before_;
 };
 
 /// As docs/theory.md has it.
-RepeatJudge::Promise promise_of(const messages::SequenceSpec& spec, const Request& request,
-                                const Opened& engine) {
+RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Request& request,
+                                const EngineContext& engine) {
   const SpeculationMode mode = mode_of(request, engine);
   if (spec.warping.temperature == 0 || spec.rule == VerifyRule::coupled ||
       mode == SpeculationMode::off)
@@ -155,13 +157,14 @@ RepeatJudge::Promise promise_of(const messages::SequenceSpec& spec, const Reques
 } // namespace
 
 std::shared_ptr<base::EventSink> judging_repeats(std::shared_ptr<base::EventSink> to,
-                                                 const messages::SequenceSpec& spec,
-                                                 const Request& request, const Opened& engine) {
+                                                 const speculation::SequenceSpec& spec,
+                                                 const Request& request,
+                                                 const EngineContext& engine) {
   return std::make_shared<RepeatJudge>(std::move(to), promise_of(spec, request, engine),
                                        engine.parts.telemetry);
 }
 
-Result<messages::Submit> check_request(const Request& request, const Opened& engine,
+Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
                                        std::uint64_t drawn_seed) {
   const int vocabulary = engine.parts.sampler.vocabulary;
   auto prompt = prompt_of(request, engine, vocabulary);
@@ -173,14 +176,14 @@ Result<messages::Submit> check_request(const Request& request, const Opened& eng
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
        {check_stops(request.stop), check_stop_ids(request.stop_token_ids, vocabulary),
-        in_range("max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
-        in_range("window", request.window.value_or(1), 1, bounds::window_max),
-        in_range("choice", request.sampling.choice, 0, limits::choice_max),
-        in_range("top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
+        in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
+        in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
+        in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
+        in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
 
-  auto spec = std::make_shared<messages::SequenceSpec>();
+  auto spec = std::make_shared<speculation::SequenceSpec>();
   spec->prompt_tokens = int(prompt->size());
   spec->max_tokens = std::min(request.max_tokens.value_or(room), room);
   if (!request.ignore_eos)

@@ -1,17 +1,18 @@
 #include "actors/sampler.hpp"
 
-#include "actors/verify_step.hpp"
+#include "execution/verify_step.hpp"
 
 #include <stdexcept>
 
 namespace paceline::actors {
 
 using namespace messages;
+using namespace scheduling;
 
 namespace {
 
 /// The draft answers within microseconds, or is gone.
-constexpr std::chrono::seconds loan_patience{5};
+constexpr std::chrono::seconds borrow_timeout{5};
 
 } // namespace
 
@@ -23,8 +24,8 @@ void Sampler::verify(const Logits& logits) {
   if (batch.id <= last_batch_)
     return; // repeated
   if (batch.after && batch.after != last_batch_)
-    return; // armed, and out of turn: it would not stand behind what it waits for
-  if (batch.wiring > wiring_.version) {
+    return; // pre-enqueued, and out of turn: it would not stand behind what it waits for
+  if (batch.handles > handles_.version) {
     early_ = logits;
     return;
   }
@@ -32,12 +33,13 @@ void Sampler::verify(const Logits& logits) {
   const int every = parts_.check_draws_every;
   const bool check = every > 0 && batch.id % std::uint64_t(every) == 0;
   const auto me = caf::actor_cast<SamplerActor>(self_);
-  auto step = std::make_shared<VerifyStep>(logits.pass, parts_.vocabulary, check, parts_.telemetry,
-                                           [me, inbox = inbox_](Judged judged) {
-                                             if (inbox && !judged.frontiers.sequences.empty())
-                                               inbox->post(judged.frontiers);
-                                             tell(me, std::move(judged.verdicts));
-                                           });
+  auto step = std::make_shared<execution::VerifyStep>(
+      logits.pass, parts_.vocabulary, check, parts_.telemetry,
+      [me, inbox = inbox_](execution::Judged judged) {
+        if (inbox && !judged.frontiers.sequences.empty())
+          inbox->post(judged.frontiers);
+        tell(me, std::move(judged.verdicts));
+      });
   const auto before = logits.pass->before; // the lane may let go of it from now on
   if ((logits.step && !logits.lane->submit(logits.step)) || !logits.lane->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
@@ -45,32 +47,32 @@ void Sampler::verify(const Logits& logits) {
     before->followed.store(true, std::memory_order_release);
 }
 
-void Sampler::rewire(const Wiring& wiring) {
-  if (wiring.version <= wiring_.version)
+void Sampler::update(const ActorHandles& handles) {
+  if (handles.version <= handles_.version)
     return;
-  const bool same_draft = wiring.draft == wiring_.draft;
-  wiring_ = wiring;
+  const bool same_draft = handles.draft == handles_.draft;
+  handles_ = handles;
   if (const auto logits = std::exchange(early_, std::nullopt))
     verify(*logits);
   if (same_draft)
     return;
   inbox_ = nullptr;
-  if (wiring.draft)
-    ask(self_, wiring.draft, loan_patience, Borrow{})
+  if (handles.draft)
+    ask(self_, handles.draft, borrow_timeout, Borrow{})
         .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
 }
 
 SamplerActor::behavior_type Sampler::make_behavior() {
   return {
       [this](const Logits& logits) {
-        const Handling span(*parts_.telemetry, name, "logits");
+        const base::Handling span(*parts_.telemetry, name, "logits");
         verify(logits);
       },
       [this](const Verdicts& verdicts) {
-        const Handling span(*parts_.telemetry, name, "verdicts");
-        tell(self_, wiring_.scheduler, verdicts);
+        const base::Handling span(*parts_.telemetry, name, "verdicts");
+        tell(self_, handles_.scheduler, verdicts);
       },
-      [this](const Wiring& wiring) { rewire(wiring); },
+      [this](const ActorHandles& handles) { update(handles); },
       [](const Ping&) { return Pong{}; },
   };
 }

@@ -1,7 +1,7 @@
 // The sampler actor: enqueues verification behind each pass and spreads the verdicts.
 #pragma once
 
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
 
 #include <memory>
@@ -13,7 +13,7 @@ struct SamplerParts {
   int vocabulary = 0; ///< Ids that are not padding.
   /// Repeat the draft's draws in every n-th batch; 1: always, 0: never.
   int check_draws_every = 64;
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<base::Telemetry> telemetry;
 };
 
 class Sampler {
@@ -26,14 +26,14 @@ public:
 
 private:
   void verify(const messages::Logits& logits);
-  void rewire(const messages::Wiring& wiring);
+  void update(const messages::ActorHandles& handles);
 
   Handle::pointer self_;
   SamplerParts parts_;
-  messages::Wiring wiring_;
+  messages::ActorHandles handles_;
   std::uint64_t last_batch_ = 0;
-  std::optional<messages::Logits> early_;       ///< Wait for handles.
-  std::shared_ptr<messages::DraftInbox> inbox_; ///< Lent by the draft; null without one.
+  std::optional<messages::Logits> early_;          ///< Wait for handles.
+  std::shared_ptr<speculation::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 
 } // namespace paceline::actors

@@ -6,10 +6,11 @@
 namespace paceline::actors {
 
 using namespace messages;
+using namespace scheduling;
 
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)) {
-  wiring_.supervisor = caf::actor_cast<Handle>(self_);
+  handles_.supervisor = caf::actor_cast<Handle>(self_);
   self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
   for (int child = 0; child < children; ++child)
     start(Child(child));
@@ -19,17 +20,19 @@ Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
 Supervisor::~Supervisor() {
   // The facade last: by then nothing more can be committed, and it answers what is open.
   for (const auto& actor :
-       {caf::actor_cast<caf::actor>(wiring_.scheduler), caf::actor_cast<caf::actor>(wiring_.draft),
-        caf::actor_cast<caf::actor>(wiring_.target), caf::actor_cast<caf::actor>(wiring_.sampler),
-        caf::actor_cast<caf::actor>(wiring_.kv_cache), caf::actor_cast<caf::actor>(wiring_.facade)})
+       {caf::actor_cast<caf::actor>(handles_.scheduler),
+        caf::actor_cast<caf::actor>(handles_.draft), caf::actor_cast<caf::actor>(handles_.target),
+        caf::actor_cast<caf::actor>(handles_.sampler),
+        caf::actor_cast<caf::actor>(handles_.kv_cache),
+        caf::actor_cast<caf::actor>(handles_.facade)})
     if (actor)
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
 }
 
 SupervisorActor::behavior_type Supervisor::make_behavior() {
   return {
-      [this](const Ping&) { return wiring_; },
-      [this](const LeaveDraftOut&) { leave_draft_out(); },
+      [this](const Ping&) { return handles_; },
+      [this](const DisableDraft&) { disable_draft(); },
       [this](const MoveTarget&) { move_target(); },
       [this](const Wake&) { restart_due(); },
   };
@@ -45,33 +48,35 @@ Actor Supervisor::watch(Child child, Actor actor) {
 
 void Supervisor::start(Child child) {
   switch (child) {
-  case facade: wiring_.facade = watch(child, spawn<Facade>(*self_, parts_.facade)); break;
+  case facade: handles_.facade = watch(child, spawn<Facade>(*self_, parts_.facade)); break;
   case scheduler:
-    parts_.scheduler.has_reserve = parts_.reserve.has_value();
-    wiring_.scheduler = watch(child, spawn<Scheduler>(*self_, parts_.scheduler));
+    parts_.scheduler.has_standby = parts_.reserve.has_value();
+    handles_.scheduler = watch(child, spawn<Scheduler>(*self_, parts_.scheduler));
     ++parts_.scheduler.incarnation;
     break;
   case draft:
     if (parts_.draft)
-      wiring_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
+      handles_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
     break;
-  case target: wiring_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
-  case sampler: wiring_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
+  case target: handles_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
+  case sampler: handles_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
   case kv_cache:
-    wiring_.kv_cache =
-        watch(child, spawn<KvCache>(*self_, parts_.target.pool, parts_.draft_pool,
-                                    parts_.scheduler.attention_window, parts_.telemetry));
+    handles_.kv_cache = watch(
+        child, spawn<KvCache>(*self_, scheduling::PageManager::Config{
+                                          .pools = {parts_.target.pool, parts_.draft_pool},
+                                          .attention_window = parts_.scheduler.attention_window,
+                                          .telemetry = parts_.telemetry}));
     break;
   case children: break;
   }
 }
 
 void Supervisor::announce() {
-  ++wiring_.version;
-  tell(self_, wiring_.target, wiring_);
-  tell(self_, wiring_.sampler, wiring_);
-  tell(self_, wiring_.scheduler, wiring_);
-  tell(self_, wiring_.facade, wiring_);
+  ++handles_.version;
+  tell(self_, handles_.target, handles_);
+  tell(self_, handles_.sampler, handles_);
+  tell(self_, handles_.scheduler, handles_);
+  tell(self_, handles_.facade, handles_);
 }
 
 void Supervisor::went_down(const caf::down_msg& down) {
@@ -82,7 +87,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   const auto child = Child(at - care_.begin());
   const base::TimePoint now = self_->clock().now();
   at->address = {};
-  add(parts_.telemetry->restarts, 1);
+  base::add(parts_.telemetry->restarts, 1);
   if (now - at->started >= parts_.faults.restarts_forgotten) {
     at->restarts = 0;
     at->pause = {};
@@ -96,10 +101,10 @@ void Supervisor::went_down(const caf::down_msg& down) {
     return;
   }
   if (child == draft) { // nobody waits for it meanwhile
-    wiring_.draft = nullptr;
+    handles_.draft = nullptr;
     announce();
     if (keeps_failing)
-      leave_draft_out();
+      disable_draft();
     if (!parts_.draft)
       return restart_due(); // those who had to wait for it
   }
@@ -109,11 +114,11 @@ void Supervisor::went_down(const caf::down_msg& down) {
   tell_after(self_, at->pause, self_, Wake{});
 }
 
-void Supervisor::leave_draft_out() {
+void Supervisor::disable_draft() {
   parts_.draft.reset();
   parts_.telemetry->draft_left_out = true;
-  if (wiring_.draft) // the rest follows when it is down
-    caf::anon_send_exit(wiring_.draft, caf::exit_reason::user_shutdown);
+  if (handles_.draft) // the rest follows when it is down
+    caf::anon_send_exit(handles_.draft, caf::exit_reason::user_shutdown);
 }
 
 /// Pages, and the rows that the draft writes for the verification, belong to a device: whoever has
@@ -126,10 +131,10 @@ void Supervisor::move_target() {
                parts_.target.device->name().c_str(), parts_.reserve->device->name().c_str());
   parts_.target = *std::exchange(parts_.reserve, std::nullopt);
   parts_.telemetry->target_moved = true;
-  dismiss(scheduler, caf::actor_cast<caf::actor>(wiring_.scheduler));
-  dismiss(draft, caf::actor_cast<caf::actor>(wiring_.draft));
-  dismiss(target, caf::actor_cast<caf::actor>(wiring_.target));
-  dismiss(kv_cache, caf::actor_cast<caf::actor>(wiring_.kv_cache));
+  dismiss(scheduler, caf::actor_cast<caf::actor>(handles_.scheduler));
+  dismiss(draft, caf::actor_cast<caf::actor>(handles_.draft));
+  dismiss(target, caf::actor_cast<caf::actor>(handles_.target));
+  dismiss(kv_cache, caf::actor_cast<caf::actor>(handles_.kv_cache));
 }
 
 void Supervisor::dismiss(Child child, const caf::actor& actor) {

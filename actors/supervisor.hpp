@@ -23,7 +23,7 @@ struct EngineParts {
   std::optional<TargetModelParts> reserve; ///< On another device: the target when it moves.
   std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
   std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
 };
 
@@ -55,7 +55,7 @@ private:
   void start(Child child);
   void went_down(const caf::down_msg& down);
   void restart_due();
-  void leave_draft_out();
+  void disable_draft();
   void move_target();
   void dismiss(Child child, const caf::actor& actor);
   void announce();
@@ -64,7 +64,7 @@ private:
 
   Handle::pointer self_;
   EngineParts parts_;
-  messages::Wiring wiring_;
+  messages::ActorHandles handles_;
   std::array<Care, children> care_;
 };
 

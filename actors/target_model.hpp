@@ -1,8 +1,8 @@
 // The target model actor: forward passes for batches of sequences.
 #pragma once
 
-#include "actors/lane_reaper.hpp"
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
+#include "execution/lane_closer.hpp"
 #include "messages/interfaces.hpp"
 #include "models/model.hpp"
 
@@ -17,8 +17,8 @@ struct TargetModelParts {
   std::shared_ptr<gpu::KvPool> pool;
   int max_rows = 0;
   int max_logit_rows = 0;
-  std::shared_ptr<LaneReaper> reaper;
-  std::shared_ptr<Telemetry> telemetry;
+  std::shared_ptr<execution::LaneCloser> reaper;
+  std::shared_ptr<base::Telemetry> telemetry;
 };
 
 /// Owns the target lane and lends it to the sampler with each batch's logits. The workspace is
@@ -34,16 +34,16 @@ public:
   Handle::behavior_type make_behavior();
 
 private:
-  void enqueue(const messages::Batch& batch);
+  void enqueue(const scheduling::Batch& batch);
 
   Handle::pointer self_;
   TargetModelParts parts_;
   std::shared_ptr<models::Workspace> workspace_;
   std::shared_ptr<gpu::Lane> lane_;
-  messages::Wiring wiring_;
+  messages::ActorHandles handles_;
   std::uint64_t last_batch_ = 0;
-  std::weak_ptr<messages::ForwardPass> last_pass_; ///< Until its steps have retired.
-  std::optional<messages::Batch> early_;           ///< Waits for handles.
+  std::weak_ptr<execution::ForwardPass> last_pass_; ///< Until its steps have retired.
+  std::optional<scheduling::Batch> early_;          ///< Waits for handles.
 };
 
 } // namespace paceline::actors

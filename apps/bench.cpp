@@ -13,7 +13,7 @@
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 #include "gpu/cpu/topology.hpp"
-#include "models/installed.hpp"
+#include "models/checkpoint/installed.hpp"
 
 #include <algorithm>
 #include <memory>

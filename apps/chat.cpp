@@ -2,6 +2,7 @@
 #include "apps/chat/chat_session.hpp"
 #include "apps/chat/editor.hpp"
 #include "apps/command.hpp"
+#include "apps/field_names.hpp"
 #include "apps/options.hpp"
 
 #include <memory>
@@ -12,7 +13,7 @@ namespace {
 
 /// A line of its own on standard error; the chat goes on.
 void complain(const Error& error) {
-  note("paceline: " + error.text() + "\n");
+  note("paceline: " + with_options(error).text() + "\n");
 }
 
 /// The next command, put together from lines; none: the chat is over.

@@ -1,5 +1,6 @@
 #include "apps/devices.hpp"
 
+#include "apps/field_names.hpp"
 #include "apps/output.hpp"
 #include "apps/steady_time.hpp"
 #include "gpu/cpu/kernels.hpp"
@@ -59,7 +60,7 @@ boost::json::value version_json(const std::optional<Version>& version) {
 }
 
 boost::json::value reason_json(const std::optional<Error>& error) {
-  return error ? boost::json::value(error->text()) : boost::json::value();
+  return error ? boost::json::value(with_options(*error).text()) : boost::json::value();
 }
 
 boost::json::object gpu_json(const Gpu& gpu) {
@@ -124,7 +125,7 @@ std::string text_of(const Gpu& gpu) {
   if (!links.empty())
     text += fmt::format("  reaches  {}\n", fmt::join(links, "; "));
   if (gpu.unusable)
-    text += fmt::format("  unusable {}\n", gpu.unusable->text());
+    text += fmt::format("  unusable {}\n", with_options(*gpu.unusable).text());
   return text;
 }
 
@@ -136,7 +137,7 @@ std::string text_of(const Survey& survey) {
   if (survey.driver)
     text += fmt::format("  driver   for CUDA up to {}\n", to_string(*survey.driver));
   if (survey.unusable)
-    text += fmt::format("  unusable {}\n", survey.unusable->text());
+    text += fmt::format("  unusable {}\n", with_options(*survey.unusable).text());
   if (survey.cublas)
     text += fmt::format("  cuBLASLt {}\n", to_string(*survey.cublas));
   if (survey.no_cublas)

@@ -4,10 +4,8 @@
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/operations.hpp"
-#include "models/checkpoint.hpp"
-#include "models/config.hpp"
-#include "models/model.hpp"
-#include "models/tokenizer.hpp"
+#include "models/sources.hpp"
+#include "text/tokenizer.hpp"
 
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
@@ -34,7 +32,7 @@ struct Checkpoint {
   std::string folder;
   models::ModelConfig config;
   models::GenerationDefaults defaults;
-  std::shared_ptr<const models::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
   std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.
@@ -51,34 +49,27 @@ struct Checkpoint {
   }
 };
 
-std::string part_of(std::string_view tensor) {
-  const auto has = [tensor](std::string_view word) {
-    return tensor.find(word) != std::string_view::npos;
-  };
-  if (has("embed_tokens"))
-    return "embedding";
-  if (has("lm_head"))
-    return "output head";
-  if (has("norm"))
-    return "norms";
-  if (has("self_attn"))
-    return "attention";
-  return has("mlp") ? "feed-forward" : "other";
+const char* name_of(models::ModelPart part) {
+  switch (part) {
+  case models::ModelPart::embedding: return "embedding";
+  case models::ModelPart::head: return "output head";
+  case models::ModelPart::norms: return "norms";
+  case models::ModelPart::attention: return "attention";
+  case models::ModelPart::feed_forward: return "feed-forward";
+  case models::ModelPart::other: break;
+  }
+  return "other";
 }
 
-Result<void> add_tensors(Checkpoint& checkpoint) {
-  const auto opened = models::Checkpoint::open(checkpoint.folder);
-  if (!opened)
-    return tl::unexpected(opened.error());
+void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
   std::set<std::string> dtypes;
-  for (const auto& tensor : opened->tensors()) {
-    checkpoint.bytes[part_of(tensor.name)] += tensor.bytes;
+  for (const auto& tensor : source.tensors()) {
+    checkpoint.bytes[name_of(tensor.part)] += tensor.bytes;
     checkpoint.parameters += tensor.bytes / gpu::size_of(tensor.dtype);
     dtypes.emplace(gpu::to_string(tensor.dtype));
   }
   checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
-  checkpoint.cache_dtype = opened->dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
-  return {};
+  checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
 }
 
 /// Moves a result's value to `out`, or hands its error on.
@@ -91,21 +82,25 @@ Result<void> assign(T& out, Result<T> result) {
 }
 
 Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& role) {
+  const auto source = models::open_checkpoint(name, role);
+  if (!source)
+    return tl::unexpected(source.error());
+  const models::CheckpointSource& from = **source;
   Checkpoint c;
   c.name = name;
-  const auto read =
-      assign(c.folder, models::resolve_model_path(name, role))
-          .and_then([&] { return assign(c.config, models::load_config(c.folder)); })
-          .and_then([&] { return assign(c.defaults, models::load_generation_defaults(c.folder)); })
-          .and_then([&] { return assign(c.tokenizer, models::Tokenizer::load(c.folder)); })
-          .and_then([&] { return add_tensors(c); });
+  c.folder = from.location();
+  std::unique_ptr<models::TensorSource> tensors;
+  const auto read = assign(c.config, from.config())
+                        .and_then([&] { return assign(c.defaults, from.generation_defaults()); })
+                        .and_then([&] { return assign(c.tokenizer, from.tokenizer()); })
+                        .and_then([&] { return assign(tensors, from.tensors(c.config)); });
   if (!read)
     return tl::unexpected(read.error());
+  add_tensors(c, *tensors);
   return c;
 }
 
-boost::json::object pieces_json(const models::Tokenizer& tokenizer,
-                                const std::vector<TokenId>& ids) {
+boost::json::object pieces_json(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   boost::json::object pieces;
   for (const TokenId id : ids)
     pieces[std::to_string(id)] = tokenizer.piece(id);
@@ -185,7 +180,7 @@ struct Pair {
 
 Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
   const auto context = std::uint64_t(target.config.context);
-  return {models::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
+  return {text::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
           target.weight_bytes() + draft.weight_bytes() +
               context * (target.kv_bytes_per_token() + draft.kv_bytes_per_token()),
           draft.config.context < target.config.context ? draft.config.context : 0};

@@ -1,6 +1,7 @@
 // The paceline program: finds the command, runs it, and turns what went wrong into one line on
 // standard error and an exit status.
 #include "apps/command.hpp"
+#include "apps/field_names.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/terminal.hpp"
 
@@ -88,7 +89,8 @@ bool names_command(const CLI::App& program, int count, char** arguments) {
 int run(const Command& command, Interrupt& interrupt) {
   try {
     const auto status = command.run(interrupt);
-    return status ? *status : complain(status.error().text(), exit_status(status.error().code));
+    return status ? *status
+                  : complain(with_options(status.error()).text(), exit_status(status.error().code));
   } catch (const std::bad_alloc&) {
     return complain("out of memory: use a smaller model or context", status_failed);
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include "models/limits.hpp"
 #include "paceline/event.hpp"
 #include "sampling/limits.hpp"
+#include "speculation/limits.hpp"
 
 #include <fmt/format.h>
 #include <limits>
@@ -93,7 +94,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                         "What overlap drafts past a window that is being verified");
   app.add_option("--fork-rows", engine.fork_rows,
                  "Forks that one pass of the draft may advance; 0: none")
-      ->check(whole_number(0, actors::limits::fork_rows_max))
+      ->check(whole_number(0, speculation::limits::fork_rows_max))
       ->type_name("N");
 }
 

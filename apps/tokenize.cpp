@@ -3,8 +3,8 @@
 #include "apps/input.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
-#include "models/model.hpp"
-#include "models/tokenizer.hpp"
+#include "models/sources.hpp"
+#include "text/tokenizer.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -26,14 +26,14 @@ struct Options {
   bool lines = false;
 };
 
-boost::json::object to_json(const models::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+boost::json::object to_json(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   boost::json::array pieces;
   for (const TokenId id : ids)
     pieces.emplace_back(tokenizer.piece(id));
   return {{"tokens", ids_json(ids)}, {"pieces", std::move(pieces)}};
 }
 
-std::string to_text(const models::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+std::string to_text(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string text;
   for (const TokenId id : ids)
     text += fmt::format("{:>7}  {}\n", id, tokenizer.piece(id));
@@ -52,8 +52,7 @@ std::optional<std::vector<TokenId>> to_ids(const boost::json::array& array) {
 }
 
 /// A string gives its tokens, a list of ids the text they read as.
-std::optional<boost::json::object> answer(const models::Tokenizer& tokenizer,
-                                          std::string_view line) {
+std::optional<boost::json::object> answer(const text::Tokenizer& tokenizer, std::string_view line) {
   boost::json::error_code failed;
   const boost::json::value value = boost::json::parse(line, failed);
   if (failed)
@@ -66,7 +65,7 @@ std::optional<boost::json::object> answer(const models::Tokenizer& tokenizer,
   return boost::json::object{{"text", tokenizer.decode(*ids)}};
 }
 
-Result<int> print_lines(const models::Tokenizer& tokenizer, std::string_view input) {
+Result<int> print_lines(const text::Tokenizer& tokenizer, std::string_view input) {
   std::string output;
   for (int number = 1; !input.empty(); ++number) {
     const std::string_view line = input.substr(0, input.find('\n'));
@@ -81,8 +80,10 @@ Result<int> print_lines(const models::Tokenizer& tokenizer, std::string_view inp
   return print_text(output);
 }
 
-Result<std::shared_ptr<const models::Tokenizer>> load_tokenizer(const std::string& model) {
-  return models::resolve_model_path(model, "target").and_then(models::Tokenizer::load);
+Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& model) {
+  return models::open_checkpoint(model, "target").and_then([](const auto& source) {
+    return source->tokenizer();
+  });
 }
 
 Result<int> run(const Options& options) {

@@ -29,14 +29,14 @@ add_library(paceline_library_client SHARED "${PROJECT_SOURCE_DIR}/cmake/library.
 set(client_symbols "${PROJECT_SOURCE_DIR}/cmake/library_client.map")
 target_link_libraries(paceline_library_client
   PUBLIC tl::expected
-  PRIVATE paceline_options paceline_client)
+  PRIVATE paceline_options paceline_net)
 target_link_libraries(paceline_library_client INTERFACE Boost::headers Threads::Threads)
 target_include_directories(paceline_library_client PRIVATE include
   INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_options(paceline_library_client PRIVATE "LINKER:--version-script=${client_symbols}")
 target_compile_features(paceline_library_client INTERFACE cxx_std_20)
 set_target_properties(paceline_library_client PROPERTIES
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_client"
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_net"
   OUTPUT_NAME paceline-client EXPORT_NAME client LINK_DEPENDS "${client_symbols}"
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
@@ -68,7 +68,7 @@ foreach(name paceline paceline-client)
   install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
 # The protocol, for clients in other languages.
-install(FILES messages/wire/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
+install(FILES net/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 
 # The service, which nothing starts by itself; its paths are the package's.
 install(FILES cmake/paceline.service DESTINATION lib/systemd/system)

@@ -103,7 +103,7 @@ Result<DeviceName> parse_device(std::string_view name) {
 
 Result<void> Device::prepare_fast_products(std::span<const std::shared_ptr<const Weight>>, int) {
   return fail(ErrorCode::unsupported, name() + " has no fast path for prompts",
-              "leave --prefill out, or use a cuda device");
+              "leave EngineOptions::prefill out, or use a cuda device");
 }
 
 // Where a token's place is the host's.

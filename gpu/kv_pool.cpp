@@ -39,17 +39,17 @@ Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, st
   const std::size_t page_bytes = shape.page_bytes();
   if (pages == 0 || page_bytes == 0 || shape.page_tokens <= 0)
     return fail(ErrorCode::out_of_memory, "the KV cache has no room for a single page",
-                "give it more with --kv-memory");
+                "give it more with EngineOptions::kv_memory_bytes");
   if (pages > std::numeric_limits<std::uint32_t>::max() ||
       pages > std::numeric_limits<std::size_t>::max() / page_bytes)
     return fail(ErrorCode::invalid_argument, fmt::format("a KV cache of {} pages", pages),
-                "give it less with --kv-memory");
+                "give it less with EngineOptions::kv_memory_bytes");
   auto memory = device.allocate(pages * page_bytes);
   if (!memory && memory.error().code == ErrorCode::out_of_memory)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("no memory for a KV cache of {:.1f} MiB on {}",
                             double(pages * page_bytes) / 0x1p20, device.name()),
-                "give it less with --kv-memory");
+                "give it less with EngineOptions::kv_memory_bytes");
   if (!memory)
     return tl::unexpected(memory.error());
   return std::shared_ptr<KvPool>(new KvPool(shape, std::move(*memory), pages));

@@ -7,19 +7,19 @@
 //   4 sampler   -> scheduler Verdicts
 //   5 scheduler -> facade    Commits
 //   6 draft lane -> scheduler WindowsReady  only when the scheduler waits
-// Armed in advance, 1 and 2 of the next round come with those of this one; behind a full hit the
+// Pre-enqueued, 1 and 2 of the next round come with those of this one; behind a full hit the
 // lane then waits for none of 3 to 6.
 #pragma once
 
-#include "messages/batch.hpp"
 #include "messages/caf.hpp"
 #include "messages/draft.hpp"
-#include "messages/kv.hpp"
 #include "messages/request.hpp"
+#include "messages/step.hpp"
+#include "scheduling/actions.hpp"
 
 namespace paceline::messages {
 
-struct Wiring;
+struct ActorHandles;
 /// An actor's own reminder.
 struct Wake {};
 /// "Are you alive?"; answered at once even in the middle of a forward pass.
@@ -34,84 +34,79 @@ using FacadeActor = Interface<
     /// A caller wants no more; harmless when late or repeated.
     caf::result<void>(Cancel),
     /// Newly committed tokens from the scheduler; repeats are dropped.
-    caf::result<void>(Commits),
+    caf::result<void>(scheduling::Commits),
     /// A sequence that cannot go on.
-    caf::result<void>(Failed),
+    caf::result<void>(scheduling::Failed),
     /// No new requests; answers when none is left.
     caf::result<Drained>(Drain),
     /// New handles after a restart; a new scheduler gets every unfinished request again.
-    caf::result<void>(Wiring),
+    caf::result<void>(ActorHandles),
     /// A request's deadline may have passed.
     caf::result<void>(Wake)>;
 
 /// Decides what runs next. Owns the sequences, mints the epochs, touches no tensor.
 using SchedulerActor = Interface<
     /// A request to decode, with all its tokens so far.
-    caf::result<void>(Admit),
+    caf::result<void>(scheduling::Admit),
     /// A request whose end was decided elsewhere.
     caf::result<void>(Abandon),
     /// What became of a batch; stale ones are dropped.
-    caf::result<void>(Verdicts),
+    caf::result<void>(scheduling::Verdicts),
     /// The windows that were waited for are there.
     caf::result<void>(WindowsReady),
-    /// New handles after a restart: sequences that depended on the old ones are rebuilt.
-    caf::result<void>(Wiring),
+    /// New handles after a restart: sequences that depended on the old ones are recomputed.
+    caf::result<void>(ActorHandles),
     /// A wait may have lasted too long.
     caf::result<void>(Wake)>;
 
 /// Drafts ahead: owns the draft lane.
 using DraftActor = Interface<
     /// Where sequences stand: go on, or begin anew. Older epochs are dropped.
-    caf::result<void>(Frontiers),
+    caf::result<void>(speculation::Frontiers),
     /// Sequences are gone.
-    caf::result<void>(Forget),
+    caf::result<void>(scheduling::Forget),
     /// The way to the lane, for as long as this actor lives.
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
 /// Runs the target's forward passes: owns the target lane.
 using TargetActor = Interface<
     /// Enqueues a forward pass and passes the logits' handle on to the sampler.
-    caf::result<void>(Batch), caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
+    caf::result<void>(scheduling::Batch), caf::result<void>(ActorHandles), caf::result<Pong>(Ping)>;
 
 /// Judges: enqueues verification behind the pass, which tells the draft, and sends the verdicts.
 using SamplerActor = Interface<
     /// A pass is on the lane: judge behind it.
     caf::result<void>(Logits),
     /// A verification has retired: the scheduler is told.
-    caf::result<void>(Verdicts), caf::result<void>(Wiring), caf::result<Pong>(Ping)>;
+    caf::result<void>(scheduling::Verdicts), caf::result<void>(ActorHandles),
+    caf::result<Pong>(Ping)>;
 
 /// Manages pages of both pools, and what prefixes are worth keeping.
 using KvCacheActor = Interface<
     /// Pages for a sequence that has none.
-    caf::result<KvGrant>(KvReserve),
+    caf::result<scheduling::KvGrant>(scheduling::KvReserve),
     /// More pages.
-    caf::result<KvGrant>(KvGrow),
-    /// No more pages; right ones go to the prefix cache.
-    caf::result<void>(KvRelease),
-    /// Right pages may be shared already.
-    caf::result<void>(KvPublish),
+    caf::result<scheduling::KvGrant>(scheduling::KvGrow),
+    /// No more pages; valid ones go to the prefix cache.
+    caf::result<void>(scheduling::KvRelease),
+    /// Valid pages may be shared already.
+    caf::result<void>(scheduling::KvPublish),
     /// Whatever was granted before is over.
-    caf::result<void>(KvReset), caf::result<Pong>(Ping)>;
-
-/// The draft was caught lying, and is not to be used again.
-struct LeaveDraftOut {};
-
-/// The target's steps keep failing: it goes on where it has a reserve.
-struct MoveTarget {};
+    caf::result<void>(scheduling::KvReset), caf::result<Pong>(Ping)>;
 
 /// Starts all others, watches them, and starts them again.
 using SupervisorActor = Interface<
     /// The handles now; answered once everything runs.
-    caf::result<Wiring>(Ping),
+    caf::result<ActorHandles>(Ping),
     /// Ends the draft for good.
-    caf::result<void>(LeaveDraftOut),
-    /// Begins anew with the target on its reserve, unless it is there already.
-    caf::result<void>(MoveTarget),
+    caf::result<void>(scheduling::DisableDraft),
+    /// Begins anew with the target on its standby, unless it is there already.
+    caf::result<void>(scheduling::MoveTarget),
     /// A back-off has passed.
     caf::result<void>(Wake)>;
 
-/// Who is who now. An actor keeps the handles it needs and compares them with those it had.
-struct Wiring {
+/// Who is who. An actor keeps the handles it needs and compares them with those it had.
+struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
@@ -127,29 +122,29 @@ struct Wiring {
 // Process-local messages: they hold references to memory of this process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Submit)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Cancel)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Commits)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Commits)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drain)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drained)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Admit)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Admit)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Abandon)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Frontiers)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Forget)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Batch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::speculation::Frontiers)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Forget)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Logits)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Borrow)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Lent)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Verdicts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Verdicts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::WindowsReady)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReserve)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrow)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvGrant)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvRelease)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvPublish)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::KvReset)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::LeaveDraftOut)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::MoveTarget)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wiring)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvReserve)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvGrow)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvGrant)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvRelease)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvPublish)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvReset)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::DisableDraft)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::MoveTarget)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::ActorHandles)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Pong)

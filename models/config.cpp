@@ -1,11 +1,13 @@
 #include "models/config.hpp"
 
 #include "models/families.hpp"
-#include "models/files.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
+#include "text/json.hpp"
+#include "text/limits.hpp"
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -52,7 +54,7 @@ bool says_no(const json::value& value) {
          (value.is_array() && value.get_array().empty());
 }
 
-void refuse_other_options(JsonFields& fields, const ModelConfig& c) {
+void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
   for (const char* key : changing_options)
     if (const json::value* value = fields.unread(key); value && !says_no(*value))
       fields.wrong(ErrorCode::unsupported,
@@ -60,17 +62,17 @@ void refuse_other_options(JsonFields& fields, const ModelConfig& c) {
                    "use a checkpoint without it; results would be wrong");
 }
 
-void read_activation(JsonFields& fields, const Family& family, ModelConfig& c) {
+void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   const std::string name = fields.string(family.activation_key, family.activation);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new")
     c.activation = gpu::Activation::gelu_tanh;
   else if (name != "silu" && name != "swish")
     fields.wrong(ErrorCode::unsupported,
-                 fmt::format("{} {} is not known", family.activation_key, shown(name)),
+                 fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
                  "use a checkpoint with silu or gelu_pytorch_tanh");
 }
 
-void read_shape(JsonFields& fields, const Family& family, ModelConfig& c) {
+void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   c.hidden = int(fields.integer("hidden_size", 1, limits::hidden_max));
   c.layers = int(fields.integer("num_hidden_layers", 1, limits::layers_max));
   c.heads = int(fields.integer("num_attention_heads", 1, limits::heads_max));
@@ -78,11 +80,11 @@ void read_shape(JsonFields& fields, const Family& family, ModelConfig& c) {
   c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
                                   family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
   c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max));
-  c.vocabulary = int(fields.integer("vocab_size", 1, limits::vocabulary_max));
+  c.vocabulary = int(fields.integer("vocab_size", 1, text::limits::vocabulary_max));
   c.context = int(fields.integer("max_position_embeddings", 1, limits::context_max));
 }
 
-void check_shape(JsonFields& fields, const Family& family, const ModelConfig& c) {
+void check_shape(text::JsonFields& fields, const Family& family, const ModelConfig& c) {
   const auto contradiction = [&](std::string what) {
     fields.wrong(ErrorCode::corrupt, std::move(what), "the checkpoint contradicts itself");
   };
@@ -111,17 +113,13 @@ int ModelConfig::window() const {
   return widest;
 }
 
-Result<ModelConfig> load_config(const std::string& folder) {
-  const auto object = read_json_object(folder + "/config.json");
-  if (!object)
-    return tl::unexpected(object.error());
-  JsonFields fields(shown_path(folder + "/config.json"), *object);
+Result<ModelConfig> read_config(const std::string& where, const json::object& object) {
+  text::JsonFields fields(where, object);
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());
   ModelConfig c;
   c.architecture = family->architecture;
-  c.tensors = family->tensors;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;
   read_shape(fields, *family, c);

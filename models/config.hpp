@@ -1,4 +1,4 @@
-// config.json and generation_config.json, checked.
+// What a model is, and how its makers would have it used.
 #pragma once
 
 #include "gpu/operations.hpp"
@@ -6,19 +6,11 @@
 #include "paceline/request.hpp"
 #include "sampling/warp.hpp"
 
+#include <boost/json/fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace paceline::models {
-
-/// What a block's tensors are called, below "model.layers.N."; an empty name: there is none.
-struct BlockTensors {
-  const char* attention_norm = "input_layernorm";
-  const char* attention_post_norm = ""; ///< Of what attention gives, before the residual.
-  const char* ffn_norm = "post_attention_layernorm";
-  const char* ffn_post_norm = "";
-  bool fused = false; ///< qkv_proj and gate_up_proj, in place of three and two tensors.
-};
 
 enum class QkNorm { none, per_head, full_width };
 
@@ -37,7 +29,6 @@ struct LayerConfig {
 /// What the transformer needs to know; every field was range-checked.
 struct ModelConfig {
   std::string architecture; ///< "LlamaForCausalLM"
-  BlockTensors tensors;
   int hidden = 0;
   int layers = 0;
   int heads = 0;
@@ -64,14 +55,15 @@ struct ModelConfig {
   /// Positions behind which no layer looks; 0: some layer sees all.
   int window() const;
 };
-/// Refuses by name what changes results and is not known here.
-Result<ModelConfig> load_config(const std::string& folder);
 
-/// generation_config.json (or config.json's ids where it is absent).
+/// From config.json, as the Hugging Face hub has it. Refuses by name what changes results and is
+/// not known here. where: the file, for messages.
+Result<ModelConfig> read_config(const std::string& where, const boost::json::object& object);
+
+/// What sampling starts from, and what ends a text.
 struct GenerationDefaults {
   sampling::Warping warping;        ///< Greedy unless do_sample says otherwise.
-  std::vector<TokenId> end_of_text; ///< eos_token_id, one or several.
+  std::vector<TokenId> end_of_text; ///< One or several.
 };
-Result<GenerationDefaults> load_generation_defaults(const std::string& folder);
 
 } // namespace paceline::models

@@ -2,9 +2,12 @@
 
 #include "models/limits.hpp"
 #include "models/rope.hpp"
+#include "text/json.hpp"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <cassert>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,14 +16,14 @@ namespace paceline::models {
 namespace json = boost::json;
 namespace {
 
-int window_of(JsonFields& fields, int absent) {
+int window_of(text::JsonFields& fields, int absent) {
   return int(fields.integer("sliding_window", 1, limits::context_max,
                             fields.says("sliding_window") ? 0 : absent));
 }
 
 /// Layers of the window's and of all positions: as `layer_types` lists them, or by `sliding`.
 template <class F>
-void set_windows(JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
+void set_windows(text::JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
   const json::value* types = fields.find("layer_types");
   const auto wrong = [&](const std::string& what) {
     fields.wrong(ErrorCode::unsupported, "layer_types " + what, "use a checkpoint of another kind");
@@ -33,37 +36,37 @@ void set_windows(JsonFields& fields, ModelConfig& c, int window, const F& slidin
       const json::value& type = types->get_array()[std::size_t(i)];
       slides = type == "sliding_attention";
       if (!slides && type != "full_attention")
-        return wrong("holds " + shown(json::serialize(type)) + ", which is not known");
+        return wrong("holds " + text::shown(json::serialize(type)) + ", which is not known");
     }
     c.attention[std::size_t(i)].window = slides ? window : 0;
   }
 }
 
-void read_mistral(JsonFields& fields, ModelConfig& c) {
+void read_mistral(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 4096);
   set_windows(fields, c, window, [](int) { return true; });
 }
 
-void read_qwen(JsonFields& fields, ModelConfig& c) {
+void read_qwen(text::JsonFields& fields, ModelConfig& c) {
   const bool slides = fields.boolean("use_sliding_window", false);
   const int window = window_of(fields, 4096);
   const auto whole = fields.integer("max_window_layers", 0, limits::layers_max, 28);
   set_windows(fields, c, slides ? window : 0, [&](int layer) { return layer >= whole; });
 }
 
-void read_qwen2(JsonFields& fields, ModelConfig& c) {
+void read_qwen2(text::JsonFields& fields, ModelConfig& c) {
   read_qwen(fields, c);
   c.qkv_bias = true;
   c.attention_out_bias = false;
 }
 
-void read_phi3(JsonFields& fields, ModelConfig& c) {
+void read_phi3(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 0);
   set_windows(fields, c, window, [](int) { return true; });
 }
 
 /// Which layers rotate: a list of ones and zeros, or all but every nth.
-void read_smollm3(JsonFields& fields, ModelConfig& c) {
+void read_smollm3(text::JsonFields& fields, ModelConfig& c) {
   const auto interval = fields.integer("no_rope_layer_interval", 1, limits::layers_max, 4);
   const json::value* list = fields.find("no_rope_layers");
   const bool slides = fields.boolean("use_sliding_window", false);
@@ -79,11 +82,11 @@ void read_smollm3(JsonFields& fields, ModelConfig& c) {
 }
 
 /// A cap that is `absent` where the file does not speak of it, and none where it says null.
-float read_cap(JsonFields& fields, const char* key, double absent) {
+float read_cap(text::JsonFields& fields, const char* key, double absent) {
   return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
 }
 
-void read_gemma(JsonFields& fields, ModelConfig& c, double attention_cap, double logit_cap,
+void read_gemma(text::JsonFields& fields, ModelConfig& c, double attention_cap, double logit_cap,
                 std::int64_t pattern) {
   const double scalar = fields.number("query_pre_attn_scalar", 1e-3, 1e6, 256);
   c.attention_scale = float(1 / std::sqrt(scalar));
@@ -94,12 +97,12 @@ void read_gemma(JsonFields& fields, ModelConfig& c, double attention_cap, double
   set_windows(fields, c, window, [&](int layer) { return (layer + 1) % pattern != 0; });
 }
 
-void read_gemma2(JsonFields& fields, ModelConfig& c) {
+void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
   read_gemma(fields, c, 50, 30, 2);
 }
 
 /// Layers with a window turn by a base of their own, and never by a scaled one.
-void read_gemma3(JsonFields& fields, ModelConfig& c) {
+void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
   read_gemma(fields, c, 0, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
   c.ropes.push_back(read_local_rope(fields, c));
   for (LayerConfig& layer : c.attention)
@@ -158,7 +161,7 @@ const Family families[] = {
 
 } // namespace
 
-const Family* find_family(JsonFields& fields) {
+const Family* find_family(text::JsonFields& fields) {
   const json::value* list = fields.find("architectures");
   std::string name;
   if (list && list->is_array() && list->get_array().size() == 1 && list->get_array()[0].is_string())
@@ -169,9 +172,17 @@ const Family* find_family(JsonFields& fields) {
       return &family;
   fields.wrong(ErrorCode::unsupported,
                fmt::format("architecture {} is not known",
-                           shown(list ? json::serialize(*list) : "of model_type " + type)),
+                           text::shown(list ? json::serialize(*list) : "of model_type " + type)),
                "use a checkpoint of one of " + known_architectures());
   return nullptr;
+}
+
+const BlockTensors& block_tensors(const std::string& architecture) {
+  const auto at = std::find_if(std::begin(families), std::end(families), [&](const Family& family) {
+    return architecture == family.architecture;
+  });
+  assert(at != std::end(families));
+  return at->tensors;
 }
 
 std::string known_architectures() {

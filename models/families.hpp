@@ -2,9 +2,18 @@
 #pragma once
 
 #include "models/config.hpp"
-#include "models/files.hpp"
+#include "text/json.hpp"
 
 namespace paceline::models {
+
+/// What a block's tensors are called, below "model.layers.N."; an empty name: there is none.
+struct BlockTensors {
+  const char* attention_norm = "input_layernorm";
+  const char* attention_post_norm = ""; ///< Of what attention gives, before the residual.
+  const char* ffn_norm = "post_attention_layernorm";
+  const char* ffn_post_norm = "";
+  bool fused = false; ///< qkv_proj and gate_up_proj, in place of three and two tensors.
+};
 
 /// What a family has that config.json does not say, or says in its own way. The fields beside
 /// `read` are what most families differ in.
@@ -22,11 +31,13 @@ struct Family {
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   /// Reads what only this family's config.json holds, after everything else; null: nothing.
-  void (*read)(JsonFields&, ModelConfig&) = nullptr;
+  void (*read)(text::JsonFields&, ModelConfig&) = nullptr;
 };
 
 /// Null when the architecture is not known.
-const Family* find_family(JsonFields& fields);
+const Family* find_family(text::JsonFields& fields);
+/// Of an architecture that is known.
+const BlockTensors& block_tensors(const std::string& architecture);
 /// "LlamaForCausalLM, ..."
 std::string known_architectures();
 

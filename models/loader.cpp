@@ -1,9 +1,10 @@
-// From a checkpoint folder to packed weights.
+// From a checkpoint to packed weights.
 #include "base/bf16.hpp"
-#include "models/checkpoint.hpp"
+#include "models/checkpoint/source.hpp"
+#include "models/checkpoint/widen.hpp"
 #include "models/limits.hpp"
-#include "models/scripted.hpp"
 #include "models/transformer.hpp"
+#include "text/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,7 @@ namespace {
 
 /// The part of a weight that one linear layer of the checkpoint holds.
 struct LayerPart {
-  std::string name; ///< Of the layer: its tensors are name.weight and name.bias.
+  TensorKey key;
   int rows;
   bool bias = false;
 };
@@ -45,7 +46,8 @@ private:
   std::vector<std::vector<base::bf16>> narrow_;
 };
 
-Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored, const std::string& folder) {
+Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
+                                const std::string& location) {
   switch (wanted) {
   case NumberFormat::automatic: return stored;
   case NumberFormat::f32: return gpu::DType::f32;
@@ -55,34 +57,34 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored, const st
   if (stored == gpu::DType::f16)
     return stored;
   return fail(ErrorCode::unsupported,
-              fmt::format("{} holds {} weights, which f16 cannot hold", shown_path(folder),
+              fmt::format("{} holds {} weights, which f16 cannot hold", text::shown_path(location),
                           gpu::to_string(stored)),
-              "use --dtype auto, bf16 or f32");
+              "use EngineOptions::dtype = auto, bf16 or f32");
 }
 
 class Loader {
 public:
-  Loader(Checkpoint checkpoint, ModelConfig config, gpu::DType dtype, gpu::Device& device,
-         const ProgressCallback& progress)
-      : checkpoint_(std::move(checkpoint)), config_(std::move(config)), dtype_(dtype),
-        device_(device), progress_(progress) {}
+  Loader(std::unique_ptr<TensorSource> tensors, ModelConfig config, gpu::DType dtype,
+         gpu::Device& device, const ProgressCallback& progress)
+      : tensors_(std::move(tensors)), config_(std::move(config)), dtype_(dtype), device_(device),
+        progress_(progress) {}
 
   /// The large tables come first: while one is packed it is in memory twice.
   Result<TransformerWeights> load() {
     const ModelConfig& c = config_;
     TransformerWeights w;
-    w.embedding = pack({{"model.embed_tokens", c.vocabulary}}, c.hidden);
+    w.embedding = pack({{{TensorRole::embedding}, c.vocabulary}}, c.hidden);
     if (c.tied_embedding)
-      checkpoint_.ignore("lm_head.weight");
-    w.head = c.tied_embedding ? w.embedding : pack({{"lm_head", c.vocabulary}}, c.hidden);
+      tensors_->ignore({TensorRole::head});
+    w.head = c.tied_embedding ? w.embedding : pack({{{TensorRole::head}, c.vocabulary}}, c.hidden);
     for (int i = 0; i < c.layers && !error_; ++i) {
       report(double(i + 1) / double(c.layers + 1));
-      w.blocks.push_back(block(fmt::format("model.layers.{}.", i)));
+      w.blocks.push_back(block(i));
     }
-    w.final_norm = norm("model.norm.weight", c.hidden);
+    w.final_norm = norm({TensorRole::final_norm}, c.hidden);
     for (const RopeConfig& rope : c.ropes)
       w.ropes.push_back(rope_tables(rope));
-    if (auto ok = checkpoint_.check_all_taken(); !ok && !error_)
+    if (auto ok = tensors_->check_all_taken(); !ok && !error_)
       error_ = ok.error();
     if (error_)
       return tl::unexpected(*error_);
@@ -91,70 +93,79 @@ public:
   }
 
   std::size_t bytes() const { return bytes_; }
-  std::uint64_t parameters() const { return checkpoint_.parameters(); }
+  std::uint64_t parameters() const { return tensors_->parameters(); }
 
 private:
-  TransformerBlock block(const std::string& prefix) {
+  TransformerBlock block(int i) {
     const ModelConfig& c = config_;
-    const BlockTensors& names = c.tensors;
-    const std::string attention = prefix + "self_attn.";
-    const std::string mlp = prefix + "mlp.";
-    const int queries = c.heads * c.head_dim;
-    const int keys = c.kv_heads * c.head_dim;
+    const auto queries = c.heads * c.head_dim;
+    const auto hidden_norm = [&](TensorRole role) { return norm({role, i}, c.hidden); };
     TransformerBlock b;
-    b.attention_norm = block_norm(prefix, names.attention_norm);
-    b.qkv = names.fused ? pack({{attention + "qkv_proj", queries + 2 * keys, c.qkv_bias}}, c.hidden)
-                        : pack({{attention + "q_proj", queries, c.qkv_bias},
-                                {attention + "k_proj", keys, c.qkv_bias},
-                                {attention + "v_proj", keys, c.qkv_bias}},
-                               c.hidden);
+    b.attention_norm = hidden_norm(TensorRole::attention_norm);
+    b.qkv = query_key_value(i);
     if (c.qk_norm != QkNorm::none) {
       const bool full = c.qk_norm == QkNorm::full_width;
-      b.query_norm = norm(attention + "q_norm.weight", full ? queries : c.head_dim);
-      b.key_norm = norm(attention + "k_norm.weight", full ? keys : c.head_dim);
+      b.query_norm = norm({TensorRole::query_norm, i}, full ? queries : c.head_dim);
+      b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
     }
-    b.attention_out = pack({{attention + "o_proj", c.hidden, c.attention_out_bias}}, queries);
-    b.attention_post_norm = block_norm(prefix, names.attention_post_norm);
-    b.ffn_norm = block_norm(prefix, names.ffn_norm);
-    b.gate_up =
-        names.fused
-            ? pack({{mlp + "gate_up_proj", 2 * c.ffn, c.ffn_bias}}, c.hidden)
-            : pack({{mlp + "gate_proj", c.ffn, c.ffn_bias}, {mlp + "up_proj", c.ffn, c.ffn_bias}},
-                   c.hidden);
-    b.down = pack({{mlp + "down_proj", c.hidden, c.ffn_bias}}, c.ffn);
-    b.ffn_post_norm = block_norm(prefix, names.ffn_post_norm);
-    checkpoint_.ignore(attention + "rotary_emb.inv_freq");
+    b.attention_out =
+        pack({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}}, queries);
+    b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
+    b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
+    b.gate_up = gate_up(i);
+    b.down = pack({{{TensorRole::down, i}, c.hidden, c.ffn_bias}}, c.ffn);
+    b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
     return b;
   }
 
-  std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& named, int cols) {
+  std::shared_ptr<const gpu::Weight> query_key_value(int i) {
+    const ModelConfig& c = config_;
+    const int queries = c.heads * c.head_dim;
+    const int keys = c.kv_heads * c.head_dim;
+    if (tensors_->has(TensorRole::query_key_value))
+      return pack({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, c.hidden);
+    return pack({{{TensorRole::query, i}, queries, c.qkv_bias},
+                 {{TensorRole::key, i}, keys, c.qkv_bias},
+                 {{TensorRole::value, i}, keys, c.qkv_bias}},
+                c.hidden);
+  }
+
+  std::shared_ptr<const gpu::Weight> gate_up(int i) {
+    const ModelConfig& c = config_;
+    if (tensors_->has(TensorRole::gate_up))
+      return pack({{{TensorRole::gate_up, i}, 2 * c.ffn, c.ffn_bias}}, c.hidden);
+    return pack(
+        {{{TensorRole::gate, i}, c.ffn, c.ffn_bias}, {{TensorRole::up, i}, c.ffn, c.ffn_bias}},
+        c.hidden);
+  }
+
+  std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& layers, int cols) {
     Converter convert(dtype_);
     std::vector<gpu::HostMatrix> parts;
     std::vector<std::vector<float>> biases;
-    biases.reserve(named.size());
-    for (const LayerPart& part : named) {
-      const auto matrix = keep(checkpoint_.matrix(part.name + ".weight", part.rows, cols));
+    biases.reserve(layers.size());
+    for (const LayerPart& part : layers) {
+      const auto matrix = keep(tensors_->matrix(part.key, part.rows, cols));
       if (!matrix)
         return nullptr;
       parts.push_back(convert(*matrix));
       if (!part.bias)
         continue;
-      const auto bias = keep(checkpoint_.vector(part.name + ".bias", part.rows));
+      const auto bias = keep(tensors_->bias(part.key, part.rows));
       parts.back().bias = bias ? biases.emplace_back(*bias).data() : nullptr;
     }
     auto weight = keep(device_.pack(parts));
-    for (const LayerPart& part : named)
-      checkpoint_.release(part.name + ".weight");
+    for (const LayerPart& part : layers)
+      tensors_->release(part.key);
     bytes_ += weight ? (*weight)->bytes() : 0;
     return weight.value_or(nullptr);
   }
 
-  Norm block_norm(const std::string& prefix, const std::string& name) {
-    return name.empty() ? nullptr : norm(prefix + name + ".weight", config_.hidden);
-  }
-
-  Norm norm(const std::string& name, int size) {
-    auto values = keep(checkpoint_.vector(name, size));
+  /// Null where the family has no such norm.
+  Norm norm(TensorKey key, int size) {
+    if (!tensors_->has(key.role))
+      return nullptr;
+    auto values = keep(tensors_->norm(key, size));
     for (std::size_t i = 0; config_.norms_plus_one && values && i < values->size(); ++i)
       (*values)[i] += 1;
     return values ? upload(*values) : nullptr;
@@ -175,7 +186,7 @@ private:
       error_ =
           Error{ErrorCode::out_of_memory,
                 fmt::format("{} positions take too large a table of rotations", config_.context),
-                "lower --max-model-len"};
+                "lower EngineOptions::max_model_len"};
       return {};
     }
     std::vector<float> cos;
@@ -208,7 +219,7 @@ private:
       progress_("weights", done);
   }
 
-  Checkpoint checkpoint_;
+  std::unique_ptr<TensorSource> tensors_;
   ModelConfig config_;
   gpu::DType dtype_;
   gpu::Device& device_;
@@ -217,40 +228,31 @@ private:
   std::size_t bytes_ = 0;
 };
 
-Result<void> check_context(const std::string& name, int context, const LoadOptions& options) {
-  if (options.positions_needed <= context)
-    return {};
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("max_model_len is {}, and {} has a context of {} tokens",
-                          options.positions_needed, name, context),
-              fmt::format("give at most {}", context));
-}
-
 } // namespace
 
-Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
+Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options) {
-  auto config = load_config(folder);
+  auto config = source.config();
   if (!config)
     return tl::unexpected(config.error());
-  if (const auto enough = check_context(shown_path(folder), config->context, options); !enough)
+  if (const auto enough = check_context(source.location(), config->context, options); !enough)
     return tl::unexpected(enough.error());
   config->context = std::min(config->context, options.max_positions);
-  auto checkpoint = Checkpoint::open(folder);
-  if (!checkpoint)
-    return tl::unexpected(checkpoint.error());
-  const auto dtype = choose_dtype(options.dtype, checkpoint->dtype(), folder);
+  auto tensors = source.tensors(*config);
+  if (!tensors)
+    return tl::unexpected(tensors.error());
+  const auto dtype = choose_dtype(options.dtype, (*tensors)->dtype(), source.location());
   if (!dtype)
     return tl::unexpected(dtype.error());
   if (const auto heads = device->check_heads(config->head_dim); !heads)
     return tl::unexpected(heads.error());
-  Loader loader(std::move(*checkpoint), *config, *dtype, *device, options.progress);
+  Loader loader(std::move(*tensors), *config, *dtype, *device, options.progress);
   auto weights = loader.load();
   if (!weights)
     return tl::unexpected(weights.error());
   ModelInfo info;
-  info.name = folder;
+  info.name = source.location();
   info.architecture = config->architecture;
   info.parameters = loader.parameters();
   info.weight_bytes = loader.bytes();
@@ -261,19 +263,6 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
   info.max_model_len = config->context;
   return make_transformer(std::move(*config), std::move(*weights), std::move(info),
                           std::move(device));
-}
-
-Result<std::shared_ptr<const Model>> load_model(const std::string& path,
-                                                std::shared_ptr<gpu::Device> device,
-                                                const LoadOptions& options) {
-  if (!is_scripted(path))
-    return load_transformer(path, std::move(device), options);
-  const auto scripted = parse_scripted(path);
-  if (!scripted)
-    return tl::unexpected(scripted.error());
-  if (const auto enough = check_context(path, scripted->context, options); !enough)
-    return tl::unexpected(enough.error());
-  return make_scripted(*scripted, std::move(device));
 }
 
 } // namespace paceline::models

@@ -51,6 +51,8 @@ public:
   /// Rows of the output head, padding included; ids the tokenizer does not know are padding.
   virtual int vocabulary() const = 0;
   virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
+  /// The tokens of a page are a multiple of this.
+  virtual int page_tokens_multiple() const { return 1; }
   /// Positions behind which no row looks: a row at position p needs those from p - window + 1 on.
   /// 0: rows look back to the first.
   virtual int window() const { return 0; }
@@ -62,7 +64,7 @@ public:
   /// on lanes that are opened from now on.
   virtual Result<void> prepare_fast_prefill(int /*rows*/) const {
     return fail(ErrorCode::unsupported, "this model has no fast path for prompts",
-                "leave --prefill out");
+                "leave EngineOptions::prefill out");
   }
 
   virtual Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
@@ -83,14 +85,9 @@ struct LoadOptions {
   int positions_needed = 0;                      ///< A shorter one is refused.
 };
 
-/// A model from a checkpoint folder (any that resolve_model_path gives), packed for `device`.
-/// "scripted:..." names a ScriptedModel (see scripted.hpp).
-Result<std::shared_ptr<const Model>> load_model(const std::string& path,
+/// The model at a location that resolve_model_path gave, packed for `device`.
+Result<std::shared_ptr<const Model>> load_model(const std::string& location,
                                                 std::shared_ptr<gpu::Device> device,
                                                 const LoadOptions& options);
-
-/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives
-/// itself; "org/name" is looked up in the local Hugging Face cache.
-Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
 
 } // namespace paceline::models

@@ -1,6 +1,7 @@
 #include "models/rope.hpp"
 
 #include "models/limits.hpp"
+#include "text/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ constexpr double theta_max = 1e12;
 
 /// One rotation's fields, wherever they stand.
 struct Rope {
-  JsonFields& fields;
+  text::JsonFields& fields;
   double theta;
   int dims; ///< That are rotated; even.
   int context;
@@ -59,7 +60,7 @@ RopeConfig llama3(Rope rope) {
 
 /// YaRN (Peng et al. 2023): a ramp over the pairs, and attention a little sharper.
 RopeConfig yarn(Rope rope, int& context) {
-  JsonFields& fields = rope.fields;
+  text::JsonFields& fields = rope.fields;
   const double factor = rope.factor();
   const double fast = fields.number("beta_fast", 1e-3, 1e6, 32);
   const double slow = fields.number("beta_slow", 1e-3, 1e6, 1);
@@ -109,15 +110,15 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
                           "the cache holds",
                       "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   else if (type != "default" && type != "linear")
-    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + shown(type) + " is not known",
+    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + text::shown(type) + " is not known",
                       "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
 /// A rotation from the object that describes it.
-RopeConfig read_object(JsonFields& fields, const std::string& key, const json::object& object,
+RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
                        ModelConfig& config, double theta, bool partial) {
-  JsonFields inner(fields.where() + ": " + key, object);
+  text::JsonFields inner(fields.where() + ": " + key, object);
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
   const double rotated =
       inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
@@ -139,7 +140,7 @@ const json::object* object_in(const json::object& object, std::string_view key) 
 
 } // namespace
 
-RopeConfig read_rope(JsonFields& fields, ModelConfig& config, double theta, bool partial) {
+RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, double theta, bool partial) {
   theta = fields.number("rope_theta", theta_min, theta_max, theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json::value* value = fields.find(key);
@@ -154,7 +155,7 @@ RopeConfig read_rope(JsonFields& fields, ModelConfig& config, double theta, bool
   return read_object(fields, "rope_theta", {}, config, theta, partial);
 }
 
-RopeConfig read_local_rope(JsonFields& fields, ModelConfig& config) {
+RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {
   const double theta = fields.number("rope_local_base_freq", theta_min, theta_max, 10'000);
   const json::value* value = fields.find("rope_parameters");
   const json::object* local =

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "models/config.hpp"
-#include "models/files.hpp"
+#include "text/json.hpp"
 
 namespace paceline::models {
 
@@ -11,9 +11,9 @@ namespace paceline::models {
 /// config: its head_dim and context; a scaling may lengthen the context. A rotation that depends on
 /// the current length, or is not known, is refused by name. partial: a part of a head may be
 /// rotated.
-RopeConfig read_rope(JsonFields& fields, ModelConfig& config, double theta, bool partial);
+RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, double theta, bool partial);
 
 /// The rotation of layers with a window, where it is another one (Gemma 3).
-RopeConfig read_local_rope(JsonFields& fields, ModelConfig& config);
+RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config);
 
 } // namespace paceline::models

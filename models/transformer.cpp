@@ -98,6 +98,7 @@ public:
   gpu::KvShape kv_shape(int page_tokens) const override {
     return {page_tokens, layout(page_tokens).token_bytes()};
   }
+  int page_tokens_multiple() const override { return 2; } // keys of bf16 go in pairs
   int window() const override { return config_.window(); }
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {

@@ -46,8 +46,10 @@ struct TransformerWeights {
 std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWeights weights,
                                               ModelInfo info, std::shared_ptr<gpu::Device> device);
 
-/// Reads a checkpoint folder and packs it.
-Result<std::shared_ptr<const Model>> load_transformer(const std::string& folder,
+class CheckpointSource;
+
+/// Reads configuration and tensors, and packs them.
+Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options);
 

@@ -14,8 +14,9 @@ namespace paceline::sampling {
 enum class Purpose : std::uint32_t { draft, accept, residual, target, coupled };
 
 /// The name of one draw. `position` is the index in the sequence (prompt included) of the token
-/// that is drawn or judged. `attempt` is the position at which the draft's chain began, for
-/// Purpose::draft, else 0: a position that is drafted again after a rejection gets fresh noise,
+/// that is drawn or judged. `attempt` names the chain that a draft's draw belongs to, by the length
+/// of the frontier behind which it was begun and the number of the fork that it is (0: none); for
+/// all other purposes it is 0. A position that is drafted again after a rejection gets fresh noise,
 /// and the number is the same in every run of the same rounds.
 struct DrawKey {
   std::uint64_t seed = 0;

@@ -1,7 +1,7 @@
 #include "apps/bench/compare.hpp"
 
 #include "apps/output.hpp"
-#include "models/files.hpp"
+#include "models/checkpoint/files.hpp"
 
 #include <fmt/format.h>
 #include <functional>

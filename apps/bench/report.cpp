@@ -1,5 +1,6 @@
 #include "apps/bench/report.hpp"
 
+#include "apps/field_names.hpp"
 #include "apps/output.hpp"
 #include "base/clock.hpp"
 #include "gpu/sim/profile.hpp"
@@ -273,7 +274,7 @@ std::string sampler_text(const std::vector<SamplerTime>& times) {
 
 std::string products_text(const Result<std::vector<gpu::cuda::ProductTimes>>& products) {
   if (!products)
-    return "products beside cuBLASLt's: skipped: " + products.error().text() + "\n";
+    return "products beside cuBLASLt's: skipped: " + with_options(products.error()).text() + "\n";
   Table table({"product", "us", "cuBLASLt, us", "of its speed"});
   for (const auto& product : *products)
     table.add({fmt::format("{} x {}, {} rows", product.outputs, product.inputs, product.rows),
@@ -321,7 +322,7 @@ boost::json::object report_json(const BenchReport& report) {
     if (products)
       object["products"] = products_json(*products);
     else
-      object["products_skipped"] = products.error().text();
+      object["products_skipped"] = with_options(products.error()).text();
   } else if (report.steps) {
     object["machine"] = machine_json(report.steps->machine);
     object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);

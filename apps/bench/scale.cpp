@@ -2,8 +2,8 @@
 
 #include "apps/command.hpp"
 #include "apps/terminal.hpp"
-#include "models/enlarge.hpp"
-#include "models/model.hpp"
+#include "models/sources.hpp"
+#include "models/synthetic/enlarge.hpp"
 
 #include <charconv>
 #include <cstdlib>

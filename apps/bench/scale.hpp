@@ -19,7 +19,7 @@ public:
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  /// The enlarged model's folder in this one; see models/enlarge.hpp. model, role: as for
+  /// The enlarged model's folder in this one; see models/synthetic/enlarge.hpp. model, role: as for
   /// models::resolve_model_path. Shows progress.
   Result<std::string> enlarge(const std::string& model, const std::string& role,
                               std::uint64_t parameters);

@@ -3,8 +3,7 @@
 #include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
-#include "models/config.hpp"
-#include "models/model.hpp"
+#include "models/sources.hpp"
 
 #include <algorithm>
 #include <array>
@@ -68,10 +67,10 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
   return gpu::open_device(info.device, {threads, std::make_shared<SteadyTime>(), nullptr})
       .and_then([&](auto device) {
         solo.device = device;
-        return models::resolve_model_path(info.name, role);
+        return models::open_checkpoint(info.name, role);
       })
-      .and_then([&](const std::string& path) {
-        return models::load_model(path, solo.device, {o.dtype, {}});
+      .and_then([&](const auto& source) {
+        return source->load(solo.device, {o.dtype, {}});
       })
       .and_then([&](auto model) {
         solo.model = model;
@@ -147,8 +146,8 @@ Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times
   if (!prefill)
     return tl::unexpected(prefill.error());
   times.prefill_512 = median(*prefill);
-  const auto path = models::resolve_model_path(info.name, "target");
-  if (const auto config = path.and_then(models::load_config))
+  const auto source = models::open_checkpoint(info.name, "target");
+  if (const auto config = source.and_then([](const auto& from) { return from->config(); }))
     times.prefill_multiply_adds = prefill_multiply_adds(*config, fast);
   return {};
 }

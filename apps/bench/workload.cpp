@@ -1,6 +1,6 @@
 #include "apps/bench/workload.hpp"
 
-#include "models/files.hpp"
+#include "models/checkpoint/files.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value_to.hpp>

@@ -1,5 +1,7 @@
 #include "apps/serve/errors.hpp"
 
+#include "apps/field_names.hpp"
+
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -44,9 +46,10 @@ ApiError no_request_memory() {
 }
 
 ApiError api_error(const Error& error) {
-  const bool for_clients = error.hint.find("--") == std::string::npos;
+  const Error known = with_request_fields(error);
+  const bool for_clients = known.hint.find("--") == std::string::npos;
   ApiError told{.status = status_of(error.code),
-                .message = for_clients ? error.text() : error.message + ": try again later"};
+                .message = for_clients ? known.text() : known.message + ": try again later"};
   told.code = to_string(error.code);
   if (told.status == 429 || told.status == 503)
     told.retry_after_seconds = 1;

@@ -1,7 +1,7 @@
 #include "apps/serve/wire_connection.hpp"
 
-#include "messages/wire/codec.hpp"
-#include "messages/wire/limits.hpp"
+#include "net/codec.hpp"
+#include "net/limits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ constexpr std::size_t read_bytes = 16384;
 
 Error protocol_error(std::string what) {
   return {ErrorCode::invalid_argument, std::move(what),
-          "speak messages/wire/paceline.proto, or use Paceline's own client"};
+          "speak paceline.proto, or use Paceline's own client"};
 }
 
 } // namespace
@@ -27,7 +27,7 @@ WireConnection::WireConnection(Transport::Socket socket, asio::ssl::context* tls
     : transport_(std::move(socket), tls), service_(&service),
       reading_(std::make_shared<Watchdog>(transport_.get_executor(), [this] { late(); })),
       writing_(std::make_shared<Watchdog>(transport_.get_executor(), [this] { gone(); })),
-      memory_(service.memory()), reader_(wire::limits::hello_bytes),
+      memory_(service.memory()), reader_(net::limits::hello_bytes),
       news_(transport_.get_executor(), asio::steady_timer::time_point::max()),
       space_(transport_.get_executor(), asio::steady_timer::time_point::max()),
       requests_(service, transport_.peer(), [this] { news_.cancel(); }) {
@@ -65,8 +65,8 @@ void WireConnection::late() {
           "send frames at once, and a Ping when there is nothing to ask"});
 }
 
-void WireConnection::tell(const wire::ToClient& message) {
-  wire::append(out_, message);
+void WireConnection::tell(const net::ToClient& message) {
+  net::append(out_, message);
   news_.cancel();
 }
 
@@ -76,19 +76,19 @@ void WireConnection::refuse(Error error) {
     return;
   service_->log().info("refused", {{"peer", transport_.peer()}, {"what", error.message}});
   service_->metrics().submitted(to_string(error.code));
-  tell(wire::Failure{0, std::move(error)});
+  tell(net::Failure{0, std::move(error)});
   closing_ = true;
   space_.cancel();
 }
 
 void WireConnection::drain() {
   if (greeted_)
-    tell(wire::Draining{});
+    tell(net::Draining{});
 }
 
 std::size_t WireConnection::frame_bytes_max() const {
-  return std::clamp(service_->settings().max_body_bytes, wire::limits::hello_bytes,
-                    wire::limits::frame_bytes_max);
+  return std::clamp(service_->settings().max_body_bytes, net::limits::hello_bytes,
+                    net::limits::frame_bytes_max);
 }
 
 asio::awaitable<void> WireConnection::run() {
@@ -115,7 +115,7 @@ asio::awaitable<void> WireConnection::turn_away() {
 }
 
 /// The next message; none: it was wrong, late or the end.
-asio::awaitable<std::optional<wire::ToServer>> WireConnection::receive() {
+asio::awaitable<std::optional<net::ToServer>> WireConnection::receive() {
   std::array<char, read_bytes> part{};
   while (!closing_ && !gone_) {
     const auto frame = reader_.next();
@@ -125,7 +125,7 @@ asio::awaitable<std::optional<wire::ToServer>> WireConnection::receive() {
     }
     if (*frame) {
       memory_.hold(unread_ = 0);
-      auto message = wire::read_to_server(**frame);
+      auto message = net::read_to_server(**frame);
       if (message)
         co_return std::move(*message);
       refuse(std::move(message.error()));
@@ -188,26 +188,26 @@ asio::awaitable<void> WireConnection::greet() {
   const auto first = co_await receive();
   if (!first)
     co_return;
-  const auto* hello = std::get_if<wire::Hello>(&*first);
+  const auto* hello = std::get_if<net::Hello>(&*first);
   if (!hello)
     co_return refuse(protocol_error("a connection must begin with Hello"));
   if (auto wrong = check(*hello))
     co_return refuse(std::move(*wrong));
   greeted_ = true;
   reader_.set_limit(frame_bytes_max());
-  tell(wire::Welcome{.version = std::min(hello->version_max, wire::limits::version_max),
-                     .server = "paceline/" PACELINE_VERSION,
-                     .model = service_->settings().model_names.front(),
-                     .idle = service_->settings().idle_timeout,
-                     .frame_bytes_max = frame_bytes_max(),
-                     .ready = service_->state() == Service::State::ready});
+  tell(net::Welcome{.version = std::min(hello->version_max, net::limits::version_max),
+                    .server = "paceline/" PACELINE_VERSION,
+                    .model = service_->settings().model_names.front(),
+                    .idle = service_->settings().idle_timeout,
+                    .frame_bytes_max = frame_bytes_max(),
+                    .ready = service_->state() == Service::State::ready});
   if (service_->state() == Service::State::draining)
-    tell(wire::Draining{});
+    tell(net::Draining{});
 }
 
-std::optional<Error> WireConnection::check(const wire::Hello& hello) const {
-  using wire::limits::version_max;
-  using wire::limits::version_min;
+std::optional<Error> WireConnection::check(const net::Hello& hello) const {
+  using net::limits::version_max;
+  using net::limits::version_min;
   if (hello.version_min > hello.version_max || hello.version_max < version_min ||
       hello.version_min > version_max)
     return Error{ErrorCode::unsupported,
@@ -222,8 +222,8 @@ std::optional<Error> WireConnection::check(const wire::Hello& hello) const {
 }
 
 /// False: nothing can follow.
-asio::awaitable<bool> WireConnection::take(wire::ToServer message) {
-  if (auto* submit = std::get_if<wire::Submit>(&message)) {
+asio::awaitable<bool> WireConnection::take(net::ToServer message) {
+  if (auto* submit = std::get_if<net::Submit>(&message)) {
     if (submit->number <= newest_) {
       refuse(protocol_error(
           fmt::format("request {} after request {}: numbers must grow", submit->number, newest_)));
@@ -232,14 +232,14 @@ asio::awaitable<bool> WireConnection::take(wire::ToServer message) {
     newest_ = submit->number;
     const auto told = co_await requests_.submit(std::move(*submit));
     tell(told);
-  } else if (const auto* cancel = std::get_if<wire::Cancel>(&message)) {
+  } else if (const auto* cancel = std::get_if<net::Cancel>(&message)) {
     if (cancel->number == 0 || cancel->number > newest_) {
       refuse(protocol_error(fmt::format("there was no request {}", cancel->number)));
       co_return false;
     }
     requests_.cancel(cancel->number);
-  } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
-    tell(wire::Pong{ping->number, service_->state() == Service::State::ready, service_->well()});
+  } else if (const auto* ping = std::get_if<net::Ping>(&message)) {
+    tell(net::Pong{ping->number, service_->state() == Service::State::ready, service_->well()});
   } else {
     refuse(protocol_error("a second Hello"));
     co_return false;

@@ -6,7 +6,7 @@
 #include "apps/serve/transport.hpp"
 #include "apps/serve/watchdog.hpp"
 #include "apps/serve/wire_requests.hpp"
-#include "messages/wire/framing.hpp"
+#include "net/framing.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
@@ -29,17 +29,17 @@ public:
   void close() override;
 
 private:
-  boost::asio::awaitable<std::optional<wire::ToServer>> receive();
+  boost::asio::awaitable<std::optional<net::ToServer>> receive();
   boost::asio::awaitable<void> read_requests();
   boost::asio::awaitable<void> greet();
-  boost::asio::awaitable<bool> take(wire::ToServer message);
+  boost::asio::awaitable<bool> take(net::ToServer message);
   boost::asio::awaitable<void> write_answers();
   boost::asio::awaitable<void> await_answers();
   boost::asio::awaitable<bool> write(const std::string& bytes);
   boost::asio::awaitable<void> read_away();
-  std::optional<Error> check(const wire::Hello& hello) const;
+  std::optional<Error> check(const net::Hello& hello) const;
   void late();
-  void tell(const wire::ToClient& message);
+  void tell(const net::ToClient& message);
   void refuse(Error error);
   void gone();
   std::size_t frame_bytes_max() const;
@@ -50,12 +50,12 @@ private:
   std::shared_ptr<Watchdog> writing_;
   MemoryShare memory_;     ///< For the frame that is being read.
   std::size_t unread_ = 0; ///< Bytes of it that have come.
-  wire::FrameReader reader_;
+  net::FrameReader reader_;
   boost::asio::steady_timer news_;  ///< Never expires: cancelled when there is something to write,
   boost::asio::steady_timer space_; ///< and this one when something was.
   WireRequests requests_;
   std::string out_; ///< Frames that are no events.
-  wire::RequestNumber newest_ = 0;
+  net::RequestNumber newest_ = 0;
   std::chrono::steady_clock::time_point written_;
   bool greeted_ = false;
   bool closing_ = false; ///< What is in `out_` is the last.

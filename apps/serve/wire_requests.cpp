@@ -1,8 +1,9 @@
 #include "apps/serve/wire_requests.hpp"
 
+#include "apps/field_names.hpp"
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
-#include "messages/wire/codec.hpp"
+#include "net/codec.hpp"
 #include "paceline/asio.hpp"
 
 #include <algorithm>
@@ -26,9 +27,9 @@ Error not_now(Service::State state) {
   return {ErrorCode::unavailable, "the server is shutting down", "ask another one"};
 }
 
-wire::ToClient refusal(Service& service, wire::RequestNumber number, Error error) {
+net::ToClient refusal(Service& service, net::RequestNumber number, Error error) {
   service.metrics().submitted(to_string(error.code));
-  return wire::Failure{number, std::move(error)};
+  return net::Failure{number, std::move(error)};
 }
 
 tl::unexpected<Error> too_long(const Service& service, std::size_t count, std::size_t most) {
@@ -45,13 +46,13 @@ Finished closed() {
 } // namespace
 
 struct WireRequests::One {
-  One(Service& service, wire::RequestNumber its, AsyncStream events, Clock::time_point when,
+  One(Service& service, net::RequestNumber its, AsyncStream events, Clock::time_point when,
       std::unique_ptr<MemoryShare> share)
       : number(its), arrived(when), memory(std::move(share)), stream(std::move(events)),
         counted(service, Protocol::tcp), admission(
                                              service, [this] { stream.cancel(); }, 1) {}
 
-  wire::RequestNumber number;
+  net::RequestNumber number;
   Clock::time_point arrived;
   std::unique_ptr<MemoryShare> memory;
   AsyncStream stream;
@@ -67,12 +68,12 @@ struct WireRequests::Shared {
       : executor(own), ended(own, asio::steady_timer::time_point::max()) {}
 
   struct Item {
-    wire::RequestNumber number = 0;
+    net::RequestNumber number = 0;
     Event event;
   };
   asio::any_io_executor executor;
   asio::steady_timer ended; ///< Never expires: cancelled when something comes after `abandon`.
-  std::unordered_map<wire::RequestNumber, std::unique_ptr<One>> open;
+  std::unordered_map<net::RequestNumber, std::unique_ptr<One>> open;
   std::deque<Item> ready;
   std::vector<std::unique_ptr<One>> over; ///< Their ends were taken, and are not written yet.
   std::size_t urgent = 0;                 ///< Of those that are ready.
@@ -122,7 +123,7 @@ asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare
   co_return Result<void>();
 }
 
-asio::awaitable<wire::ToClient> WireRequests::submit(wire::Submit asked) {
+asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
   const auto arrived = Clock::now();
   if (service_.state() != Service::State::ready)
     co_return refusal(service_, asked.number, not_now(service_.state()));
@@ -137,7 +138,7 @@ asio::awaitable<wire::ToClient> WireRequests::submit(wire::Submit asked) {
     co_return refusal(service_, asked.number, std::move(wrong.error()));
   auto stream = service_.engine().submit(request);
   if (!stream)
-    co_return refusal(service_, asked.number, std::move(stream.error()));
+    co_return refusal(service_, asked.number, with_request_fields(stream.error()));
   auto one = std::make_unique<One>(service_, asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived,
                                    std::move(memory));
@@ -150,7 +151,7 @@ asio::awaitable<wire::ToClient> WireRequests::submit(wire::Submit asked) {
   listen(shared_, *one);
   shared_->open.emplace(asked.number, std::move(one));
   service_.metrics().submitted("accepted");
-  co_return wire::Accepted{asked.number};
+  co_return net::Accepted{asked.number};
 }
 
 void WireRequests::listen(const std::shared_ptr<Shared>& shared, One& one) {
@@ -170,7 +171,7 @@ void WireRequests::listen(const std::shared_ptr<Shared>& shared, One& one) {
       });
 }
 
-void WireRequests::cancel(wire::RequestNumber number) {
+void WireRequests::cancel(net::RequestNumber number) {
   const auto found = shared_->open.find(number);
   if (found == shared_->open.end())
     return;
@@ -195,7 +196,7 @@ void WireRequests::take(std::string& frames, std::size_t most) {
     shared_->urgent -= !one.begun || last;
     one.begun = true;
     note(one, event);
-    wire::append(frames, wire::Happened{number, std::move(event)});
+    net::append(frames, net::Happened{number, std::move(event)});
     if (last) {
       --shared_->ending;
       shared_->over.push_back(std::move(found->second));
@@ -211,7 +212,8 @@ void WireRequests::written() {
   shared_->over.clear();
 }
 
-/// Counts and logs; and an end that the client did not ask for is told as what it is.
+/// Counts and logs; and an end that the client did not ask for is told as what it is, in the names
+/// that it knows.
 void WireRequests::note(One& one, Event& event) {
   one.progress.note(service_, event, one.arrived);
   auto* end = std::get_if<Finished>(&event);
@@ -221,6 +223,8 @@ void WireRequests::note(One& one, Event& event) {
     end->reason = FinishReason::error;
     end->error = not_now(Service::State::draining);
   }
+  if (end->error)
+    end->error = with_request_fields(*end->error);
   const std::chrono::duration<double, std::milli> took = Clock::now() - one.arrived;
   service_.log().info("request", {{"id", one.number},
                                   {"peer", peer_},

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/serve/service.hpp"
-#include "messages/wire/frames.hpp"
+#include "net/frames.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
@@ -22,9 +22,9 @@ public:
   ~WireRequests();
 
   /// Starts it; what the client is told of that: Accepted, or a Failure.
-  boost::asio::awaitable<wire::ToClient> submit(wire::Submit asked);
+  boost::asio::awaitable<net::ToClient> submit(net::Submit asked);
   /// One that has ended, or never was, is none.
-  void cancel(wire::RequestNumber number);
+  void cancel(net::RequestNumber number);
 
   bool ready() const;
   /// Something that should not wait for more: a first token, an end, or what stands before one.

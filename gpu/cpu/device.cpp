@@ -82,9 +82,10 @@ private:
 Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions& options) {
   assert(options.time);
   if (options.threads < 0 || options.threads > limits::lane_threads_max)
-    return fail(
-        ErrorCode::invalid_argument, fmt::format("{} threads for one lane", options.threads),
-        fmt::format("--threads takes 0 (the physical cores) to {}", limits::lane_threads_max));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} threads for one lane", options.threads),
+                fmt::format("EngineOptions::threads takes 0 (the physical cores) to {}",
+                            limits::lane_threads_max));
   auto cores = select_cores(name.cores);
   if (!cores)
     return tl::unexpected(cores.error());

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Lane>> open_lane(LaneOptions options) {
     return make_thread_lane({options.name, options.time, options.trace}, std::move(team));
   } catch (const std::system_error&) {
     return fail(ErrorCode::unavailable, fmt::format("cannot start {} threads", threads),
-                "ask for fewer with --threads, or raise the limit of processes");
+                "ask for fewer with EngineOptions::threads, or raise the limit of processes");
   }
 }
 

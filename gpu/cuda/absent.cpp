@@ -10,7 +10,7 @@ namespace {
 
 Error not_built(const std::string& device) {
   return {ErrorCode::unsupported, fmt::format("this build has no CUDA, so there is no {}", device),
-          "use --device cpu, or build where CUDA's nvcc 12 or 13 is (docs/cuda.md)"};
+          "use EngineOptions::device = cpu, or build where CUDA's nvcc 12 or 13 is (docs/cuda.md)"};
 }
 
 } // namespace

@@ -29,7 +29,7 @@ Result<Cublas> Cublas::load() {
   if (!library)
     return fail(ErrorCode::not_found, fmt::format("cuBLASLt does not load: {}", dlerror()),
                 fmt::format("install libcublas of CUDA {}, name the file in PACELINE_CUBLASLT, or "
-                            "leave --prefill out",
+                            "leave EngineOptions::prefill out",
                             CUBLAS_VER_MAJOR));
   Cublas c;
   const bool whole = bind(library, "cublasLtGetVersion", c.get_version) &&
@@ -48,9 +48,9 @@ Result<Cublas> Cublas::load() {
                      bind(library, "cublasLtMatmulAlgoConfigGetAttribute", c.config_get) &&
                      bind(library, "cublasLtMatmul", c.matmul);
   if (!whole)
-    return fail(
-        ErrorCode::unsupported, name + " is not cuBLASLt as this build knows it",
-        fmt::format("use the library of CUDA {}, or leave --prefill out", CUBLAS_VER_MAJOR));
+    return fail(ErrorCode::unsupported, name + " is not cuBLASLt as this build knows it",
+                fmt::format("use the library of CUDA {}, or leave EngineOptions::prefill out",
+                            CUBLAS_VER_MAJOR));
   return c;
 }
 

@@ -200,13 +200,13 @@ prepare_fast_products(const std::shared_ptr<Context>& context,
         return fail(ErrorCode::unsupported,
                     fmt::format("the fast path for prompts multiplies bf16, not {}",
                                 to_string(weight->dtype())),
-                    "give --dtype bf16, or leave --prefill out");
+                    "give EngineOptions::dtype = bf16, or leave EngineOptions::prefill out");
       if (!products->add(*context, static_cast<const DeviceWeight&>(*weight).packed()))
         return fail(ErrorCode::unsupported,
                     fmt::format("on {} cuBLASLt's products of {} inputs and {} outputs do not "
                                 "repeat where their number of rows differs",
                                 context->name(), weight->inputs(), weight->outputs()),
-                    "leave --prefill out, or try another version of cuBLASLt");
+                    "leave EngineOptions::prefill out, or try another version of cuBLASLt");
     }
     return products;
   } catch (const std::exception& e) {
@@ -214,7 +214,7 @@ prepare_fast_products(const std::shared_ptr<Context>& context,
     return fail(
         ErrorCode::unavailable,
         fmt::format("{} cannot ready the fast path for prompts: {}", context->name(), e.what()),
-        "leave --prefill out");
+        "leave EngineOptions::prefill out");
   }
 }
 

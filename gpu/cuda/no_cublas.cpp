@@ -7,7 +7,7 @@ namespace {
 
 tl::unexpected<Error> not_built() {
   return fail(ErrorCode::unsupported, "this build has no cuBLASLt",
-              "leave --prefill out, or build where libcublas-dev is (docs/cuda.md)");
+              "leave EngineOptions::prefill out, or build where libcublas-dev is (docs/cuda.md)");
 }
 
 } // namespace

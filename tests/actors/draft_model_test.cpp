@@ -1,6 +1,6 @@
 // The draft actor alone.
 #include "actors/draft_model.hpp"
-#include "actors/draft_step.hpp"
+#include "execution/draft_step.hpp"
 #include "tests/actors/models_world.hpp"
 
 #include <doctest/doctest.h>
@@ -11,6 +11,9 @@
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::execution;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
 
@@ -30,7 +33,7 @@ struct DraftWorld : ModelWorld {
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{
             device,
-            [drafting](std::shared_ptr<DraftBoard> board, const std::shared_ptr<gpu::Device>&) {
+            [drafting](std::shared_ptr<DraftQueue> board, const std::shared_ptr<gpu::Device>&) {
               return std::make_shared<DraftStep>(drafting, std::move(board));
             },
             reaper, telemetry},
@@ -50,8 +53,8 @@ struct DraftWorld : ModelWorld {
     at.chain = std::make_shared<Chain>(id);
     at.chain->begin(at.length(), at.length() + window, at.length() + window + lookahead);
     at.pages = pages(32);
-    at.residence = std::make_shared<Residence>();
-    at.residence->epoch = epoch;
+    at.residency = std::make_shared<CacheResidency>();
+    at.residency->epoch = epoch;
     return at;
   }
   bool drawn(const Chain& chain, int end) {
@@ -119,7 +122,7 @@ TEST_CASE("a forgotten sequence is drafted no more, and its pages are let go") {
     chain = at.chain;
     world.simulation.tell(world.draft, Frontiers{{at}});
     REQUIRE(world.drawn(*chain, 4));
-    at.residence->over.store(true);
+    at.residency->over.store(true);
     world.simulation.tell(world.draft, Forget{});
     world.simulation.tell(world.draft, Frontiers{{at}}); // a hint that was late
   }
@@ -181,7 +184,7 @@ Drafted draft_on(const std::string& device, const SequenceSpecRef& spec) {
     drafted.tokens.push_back(at.chain->token(position));
   world.simulation.run();
   CHECK(at.chain->drawn() == 11);
-  CHECK(at.residence->cached == 3);
+  CHECK(at.residency->cached == 3);
   return drafted;
 }
 
@@ -445,7 +448,7 @@ TEST_CASE(
   world.simulation.tell(world.draft, Frontiers{{next}});
   REQUIRE(world.drawn(*fork, 10));
   CHECK(drawn_tokens(*fork) == continuation(world, {1, 2, 3, at.chain->token(3), guess}, *fork));
-  CHECK(world.simulation.run_until([&] { return next.residence->cached.load() == 5; }));
+  CHECK(world.simulation.run_until([&] { return next.residency->cached.load() == 5; }));
   world.simulation.run();
   int forks = 0; // of the fork: they begin when its own tokens are in the sequence's pages
   for (int position = 5; position <= 7; ++position)

@@ -1,28 +1,31 @@
 // The facade alone: a mock scheduler on one side, callers' streams on the other.
 #include "actors/facade.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
-#include "tests/actors/pools.hpp"
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/pools.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::execution;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
-struct Caller final : EventSink {
+struct Caller final : base::EventSink {
   void deliver(Event event) override { answer.add(std::move(event)); }
   bool ended() const { return !answer.ends.empty(); }
   Answer answer;
 };
 
 /// Leaves out one blank where a text begins, as SentencePiece's decoders do.
-class Opening final : public models::Tokenizer {
+class Opening final : public text::Tokenizer {
 public:
   std::vector<TokenId> encode(std::string_view text, bool special) const override {
     return words_->encode(text, special);
@@ -39,23 +42,23 @@ public:
   std::vector<TokenId> special_ids() const override { return {}; }
 
 private:
-  std::shared_ptr<const models::Tokenizer> words_ =
+  std::shared_ptr<const text::Tokenizer> words_ =
       models::make_scripted_tokenizer("scripted:vocabulary=32").value();
 };
 
 struct World {
   explicit World(int max_open = 8,
-                 std::shared_ptr<const models::Tokenizer> tokenizer =
+                 std::shared_ptr<const text::Tokenizer> tokenizer =
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
-        FacadeParts{std::move(tokenizer), max_open, std::make_shared<Telemetry>(), 0});
+        FacadeParts{std::move(tokenizer), max_open, std::make_shared<base::Telemetry>(), 0});
     wire(scheduler.actor);
   }
   void wire(const SchedulerActor& to) {
-    Wiring wiring;
-    wiring.version = ++wirings;
-    wiring.scheduler = to;
-    simulation.tell(facade, wiring);
+    ActorHandles handles;
+    handles.version = ++versions;
+    handles.scheduler = to;
+    simulation.tell(facade, handles);
   }
 
   std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
@@ -87,7 +90,7 @@ struct World {
   Simulation simulation{0, exact_order};
   Mock<SchedulerActor> scheduler{simulation};
   FacadeActor facade;
-  std::uint64_t wirings = 0;
+  std::uint64_t versions = 0;
 };
 
 } // namespace

@@ -1,12 +1,12 @@
 // What tests of the model actors stand on: a scripted model on a simulated device, each alone.
 #pragma once
 
-#include "actors/lane_reaper.hpp"
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
+#include "execution/lane_closer.hpp"
 #include "messages/timekeeper.hpp"
-#include "models/scripted.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
-#include "tests/actors/pools.hpp"
+#include "tests/support/pools.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -25,7 +25,7 @@ struct ModelWorld {
         device(gpu::open_device(device_name, {.threads = 1, .time = clock, .trace = {}}).value()),
         model(models::make_scripted(script, device).value()),
         pool(gpu::KvPool::create(*device, model->kv_shape(page_tokens), 64).value()),
-        reaper(std::make_shared<actors::LaneReaper>(true)) {}
+        reaper(std::make_shared<execution::LaneCloser>(true)) {}
   ~ModelWorld() {
     clock->stop();
     reaper->close();
@@ -37,8 +37,8 @@ struct ModelWorld {
       more.push_back(pool->take());
     return gpu::PageTable::extend(nullptr, page_tokens, std::move(more));
   }
-  static messages::SequenceSpecRef greedy(messages::SequenceId id, int prompt_tokens) {
-    auto spec = std::make_shared<messages::SequenceSpec>();
+  static speculation::SequenceSpecRef greedy(speculation::SequenceId id, int prompt_tokens) {
+    auto spec = std::make_shared<speculation::SequenceSpec>();
     spec->id = id;
     spec->prompt_tokens = prompt_tokens;
     spec->max_tokens = 100;
@@ -51,13 +51,13 @@ struct ModelWorld {
   }
 
   models::ScriptedOptions script{.vocabulary = vocabulary, .memory = 2, .seed = 3};
-  std::shared_ptr<actors::Telemetry> telemetry = std::make_shared<actors::Telemetry>();
+  std::shared_ptr<base::Telemetry> telemetry = std::make_shared<base::Telemetry>();
   Simulation simulation{0, exact_order};
   std::shared_ptr<messages::ActorTimekeeper> clock;
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<gpu::KvPool> pool;
-  std::shared_ptr<actors::LaneReaper> reaper;
+  std::shared_ptr<execution::LaneCloser> reaper;
 };
 
 } // namespace paceline::testing

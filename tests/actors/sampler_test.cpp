@@ -1,6 +1,6 @@
 // The sampler alone: a lane that only keeps what is submitted, a mock draft and a mock scheduler.
 #include "actors/sampler.hpp"
-#include "actors/target_step.hpp"
+#include "execution/forward_step.hpp"
 #include "tests/actors/mail.hpp"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,9 @@
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::execution;
 using namespace paceline::testing;
 
 namespace {
@@ -36,16 +39,16 @@ struct World {
   World() {
     SamplerParts parts;
     parts.vocabulary = 4;
-    parts.telemetry = std::make_shared<Telemetry>();
+    parts.telemetry = std::make_shared<base::Telemetry>();
     sampler = simulation.spawn<Sampler>(parts);
     draft.mail->when<Borrow, Lent>([this](const Borrow&) { return Lent{inbox}; });
   }
   void wire(const DraftActor& drafting) {
-    Wiring wiring;
-    wiring.version = ++wirings;
-    wiring.scheduler = scheduler.actor;
-    wiring.draft = drafting;
-    simulation.tell(sampler, wiring);
+    ActorHandles handles;
+    handles.version = ++versions;
+    handles.scheduler = scheduler.actor;
+    handles.draft = drafting;
+    simulation.tell(sampler, handles);
     simulation.run();
   }
   /// A pass that failed: its verification has nothing to judge and says so.
@@ -63,7 +66,7 @@ struct World {
   std::shared_ptr<StillLane> lane = std::make_shared<StillLane>();
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   SamplerActor sampler;
-  std::uint64_t wirings = 0;
+  std::uint64_t versions = 0;
 };
 
 } // namespace
@@ -102,7 +105,7 @@ TEST_CASE("an armed pass is enqueued behind the verification before it, or not a
     pass->batch.id = id;
     pass->batch.after = before->batch.id;
     pass->before = before;
-    const auto step = std::make_shared<TargetStep>(nullptr, nullptr, pass, nullptr);
+    const auto step = std::make_shared<ForwardStep>(nullptr, nullptr, pass, nullptr);
     world.simulation.tell(world.sampler, Logits{pass, world.lane, step});
     world.simulation.run();
     return step;

@@ -7,6 +7,9 @@
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::execution;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
 
@@ -18,10 +21,10 @@ struct TargetWorld : ModelWorld {
   TargetWorld() {
     target = simulation.spawn<TargetModel>(
         TargetModelParts{model, device, pool, 32, 8, reaper, telemetry});
-    Wiring wiring;
-    wiring.version = 1;
-    wiring.sampler = sampler.actor;
-    simulation.tell(target, wiring);
+    ActorHandles handles;
+    handles.version = 1;
+    handles.sampler = sampler.actor;
+    simulation.tell(target, handles);
   }
   ~TargetWorld() {
     simulation.kill(target);
@@ -32,7 +35,7 @@ struct TargetWorld : ModelWorld {
     entry.spec = greedy(1, int(tokens.size()));
     entry.log = std::make_shared<TokenLog>(tokens, 100);
     entry.length = int(tokens.size());
-    entry.pages = pages(32);
+    entry.feed.pages = pages(32);
     return entry;
   }
 
@@ -72,13 +75,13 @@ TEST_CASE("bound tokens that are not there in time are not part of the pass") {
   TargetWorld world;
   Batch batch;
   batch.id = 1;
-  batch.patience = 50ms;
+  batch.draft_timeout = 50ms;
   BatchEntry entry = world.entry({1, 2, 3});
-  entry.chain = std::make_shared<Chain>(1);
-  entry.chain->begin(3, 6, 6);
-  entry.chain->bind(6);
-  entry.chain->put(3, 7, nullptr);
-  entry.window = 3;
+  entry.round.chain = std::make_shared<Chain>(1);
+  entry.round.chain->begin(3, 6, 6);
+  entry.round.chain->bind(6);
+  entry.round.chain->put(3, 7, nullptr);
+  entry.round.window = 3;
   batch.entries.push_back(entry);
   world.simulation.tell(world.target, batch);
   const auto logits = world.sampler.take<Logits>();
@@ -96,18 +99,18 @@ namespace {
 struct ArmedPair {
   explicit ArmedPair(TargetWorld& world) {
     BatchEntry entry = world.entry({1, 2, 3});
-    entry.chain = std::make_shared<Chain>(1);
-    entry.chain->begin(3, 5, 10);
-    entry.chain->bind(8);
+    entry.round.chain = std::make_shared<Chain>(1);
+    entry.round.chain->begin(3, 5, 10);
+    entry.round.chain->bind(8);
     for (int position = 3; position < 8; ++position)
-      entry.chain->put(position, TokenId(position + 1) % vocabulary, nullptr);
-    entry.window = 2;
-    entry.whole = true;
+      entry.round.chain->put(position, TokenId(position + 1) % vocabulary, nullptr);
+    entry.round.window = 2;
+    entry.round.whole = true;
     first.id = 1;
     first.entries.push_back(entry);
     entry.assumed = 3;
     entry.length = 6;
-    entry.cached = 5;
+    entry.feed.cached = 5;
     armed.id = 2;
     armed.after = 1;
     armed.entries.push_back(entry);

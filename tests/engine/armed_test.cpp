@@ -65,12 +65,12 @@ private:
   static std::optional<std::uint64_t> batch_of(const caf::type_erased_tuple& content) {
     if (content.size() != 1)
       return {};
-    if (content.match_element<messages::Batch>(0))
-      return content.get_as<messages::Batch>(0).id;
+    if (content.match_element<scheduling::Batch>(0))
+      return content.get_as<scheduling::Batch>(0).id;
     if (content.match_element<messages::Logits>(0))
       return ~content.get_as<messages::Logits>(0).pass->batch.id; // the sampler gets both
-    if (content.match_element<messages::Verdicts>(0))
-      return content.get_as<messages::Verdicts>(0).batch;
+    if (content.match_element<scheduling::Verdicts>(0))
+      return content.get_as<scheduling::Verdicts>(0).batch;
     return {};
   }
   std::set<std::pair<std::string_view, std::uint64_t>> met_;

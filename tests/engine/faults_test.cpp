@@ -49,15 +49,15 @@ std::vector<std::vector<TokenId>> undisturbed() {
 enum Victim { scheduler, draft, target, sampler, kv_cache, victims };
 
 void kill(EngineWorld& world, int victim) {
-  const messages::Wiring wiring = world.wiring();
+  const messages::ActorHandles handles = world.handles();
   switch (victim) {
-  case scheduler: return world.kill(wiring.scheduler);
-  case target: return world.kill(wiring.target);
-  case sampler: return world.kill(wiring.sampler);
-  case kv_cache: return world.kill(wiring.kv_cache);
+  case scheduler: return world.kill(handles.scheduler);
+  case target: return world.kill(handles.target);
+  case sampler: return world.kill(handles.sampler);
+  case kv_cache: return world.kill(handles.kv_cache);
   default:
-    if (wiring.draft)
-      world.kill(wiring.draft);
+    if (handles.draft)
+      world.kill(handles.draft);
   }
 }
 

@@ -24,7 +24,7 @@ constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
 
 TEST_CASE("an engine that was never asked is silent") {
   EngineWorld world(simulated());
-  world.wiring();
+  world.handles();
   world.run();
   CHECK(world.run() == 0);
   CHECK(world.metrics().messages <= 1); // the question for pages just now

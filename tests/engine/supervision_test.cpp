@@ -67,7 +67,7 @@ void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time
 }
 
 void kill_draft(EngineWorld& world) {
-  world.kill(world.wiring().draft);
+  world.kill(world.handles().draft);
   world.run();
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("a draft that keeps dying is left out, and metrics and results say so"
   kill_draft(world);
   CHECK(world.metrics().draft_left_out);
   CHECK(world.metrics().restarts == 4);
-  CHECK_FALSE(world.wiring().draft);
+  CHECK_FALSE(world.handles().draft);
   const Answer plain = answer(world);
   CHECK(plain.tokens == plain_tokens(40));
   CHECK(plain.end().speculation.draft_left_out);
@@ -107,9 +107,9 @@ TEST_CASE("the pause before a restart doubles up to its bound") {
   EngineWorld world(options, 0, exact_order);
   for (const auto pause : {10ms, 20ms, 35ms, 35ms}) {
     const base::TimePoint died = world.now();
-    world.kill(world.wiring().draft);
+    world.kill(world.handles().draft);
     world.step();
-    while (!world.wiring().draft)
+    while (!world.handles().draft)
       world.step();
     CHECK(world.now() - died == pause);
     world.run();
@@ -118,15 +118,15 @@ TEST_CASE("the pause before a restart doubles up to its bound") {
 
 TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
   EngineWorld world(options_with(100));
-  messages::tell(world.wiring().supervisor, messages::LeaveDraftOut{});
+  messages::tell(world.handles().supervisor, scheduling::DisableDraft{});
   world.run();
-  CHECK_FALSE(world.wiring().draft);
+  CHECK_FALSE(world.handles().draft);
   for (int round = 0; round < 2; ++round) {
     const Answer plain = answer(world);
     CHECK(plain.tokens == plain_tokens(40));
     CHECK(plain.end().speculation.draft_left_out);
     CHECK(plain.end().speculation.drafted == 0);
-    world.kill(world.wiring().scheduler);
+    world.kill(world.handles().scheduler);
     world.run();
   }
   CHECK(world.metrics().draft_left_out);
@@ -136,13 +136,13 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
   EngineWorld world(options_with(2));
   const auto open = world.submit(request_of(200));
   for (int n = 0; n < 2; ++n) {
-    const auto sampler = world.wiring().sampler;
+    const auto sampler = world.handles().sampler;
     world.kill(sampler);
-    while (world.wiring().sampler == sampler)
+    while (world.handles().sampler == sampler)
       world.step();
   }
   CHECK_FALSE(open->ended());
-  world.kill(world.wiring().sampler);
+  world.kill(world.handles().sampler);
   world.run();
   CHECK(open->answer.end().error.value().code == ErrorCode::unavailable);
   const auto late = world.submit(request_of(10));
@@ -156,25 +156,25 @@ TEST_CASE(
   EngineWorld world(options_with_reserve());
   const auto open = world.submit(request_of(200));
   const auto die = [&] {
-    const auto target = world.wiring().target;
+    const auto target = world.handles().target;
     world.kill(target);
-    while (world.wiring().target == target)
+    while (world.handles().target == target)
       REQUIRE(world.step());
   };
   die();
   die();
   CHECK_FALSE(world.metrics().target_moved);
-  const auto draft = world.wiring().draft;
+  const auto draft = world.handles().draft;
   die();
   CHECK(world.metrics().target_moved);
-  CHECK(world.wiring().draft != draft); // which had written for the other device
+  CHECK(world.handles().draft != draft); // which had written for the other device
   REQUIRE(world.run_until_ended({open}));
   CHECK(open->answer.tokens == plain_tokens(200));
   CHECK(open->answer.end().speculation.drafted > 0);
   CHECK(answer(world).tokens == plain_tokens(40));
   die();
   die();
-  world.kill(world.wiring().target);
+  world.kill(world.handles().target);
   world.run();
   const auto late = world.submit(request_of(10));
   world.run();
@@ -183,28 +183,28 @@ TEST_CASE(
 
 TEST_CASE("nobody begins on the reserve before all others have let go") {
   EngineWorld world(options_with_reserve());
-  const messages::Wiring before = world.wiring();
+  const messages::ActorHandles before = world.handles();
   hold_up_once(world, "kv_cache", 100ms);
   messages::tell(before.kv_cache, messages::Ping{});
-  messages::tell(before.supervisor, messages::MoveTarget{});
+  messages::tell(before.supervisor, scheduling::MoveTarget{});
   const base::TimePoint half = world.now() + 50ms;
   world.stop_clock_after(50ms);
   REQUIRE(world.run_until([&] { return world.now() >= half; }));
-  CHECK(world.wiring().target == before.target);
+  CHECK(world.handles().target == before.target);
   CHECK(answer(world).tokens == plain_tokens(40));
-  CHECK(world.wiring().target != before.target);
+  CHECK(world.handles().target != before.target);
 }
 
 TEST_CASE("a draft that is left out while the target moves keeps nobody waiting") {
   EngineWorld world(options_with_reserve());
-  const messages::Wiring before = world.wiring();
+  const messages::ActorHandles before = world.handles();
   hold_up_once(world, "draft", 100ms); // until all others are down, and their pauses over
   messages::tell(before.draft, messages::Ping{});
-  messages::tell(before.supervisor, messages::LeaveDraftOut{});
-  messages::tell(before.supervisor, messages::MoveTarget{});
+  messages::tell(before.supervisor, scheduling::DisableDraft{});
+  messages::tell(before.supervisor, scheduling::MoveTarget{});
   CHECK(answer(world).tokens == plain_tokens(40));
   CHECK(world.metrics().target_moved);
-  CHECK_FALSE(world.wiring().draft);
+  CHECK_FALSE(world.handles().draft);
 }
 
 TEST_CASE("the round after the draft's death takes no longer than a plain one") {
@@ -215,7 +215,7 @@ TEST_CASE("the round after the draft's death takes no longer than a plain one") 
     EngineOptions options = options_with(100);
     options.speculation = seed % 2 ? SpeculationMode::overlap : SpeculationMode::automatic;
     EngineWorld world(options, seed, exact_order);
-    const auto draft = world.wiring().draft;
+    const auto draft = world.handles().draft;
     const auto recorder = world.submit(request_of(150));
     const auto dies_at = std::chrono::microseconds(211 * seed % 9000); // after a delta
     std::vector<base::TimePoint> deltas;
@@ -258,7 +258,7 @@ TEST_CASE("a killed target costs one rebuild of each sequence in its batch") {
   EngineWorld world(options_with(100));
   const auto recorder = world.submit(request_of(60));
   world.run_until([&] { return recorder->answer.tokens.size() > 10; });
-  world.kill(world.wiring().target);
+  world.kill(world.handles().target);
   REQUIRE(world.run_until_ended({recorder}));
   CHECK(recorder->answer.tokens == plain_tokens(60));
   CHECK(world.metrics().rebuilds == 1);

@@ -18,7 +18,7 @@
 namespace paceline::testing {
 
 /// Keeps what it is sent.
-class Recorder final : public messages::EventSink {
+class Recorder final : public base::EventSink {
 public:
   void deliver(Event event) override { answer.add(std::move(event)); }
   bool ended() const { return !answer.ends.empty(); }
@@ -30,7 +30,7 @@ public:
   explicit EngineWorld(const EngineOptions& options, std::uint64_t seed = 0,
                        messages::VirtualTimeOptions order = any_order)
       : time_(seed, order), clock_(std::make_shared<messages::ActorTimekeeper>(time_.system())) {
-    auto opened = actors::open_parts(options, clock_, nullptr);
+    auto opened = actors::open_context(options, clock_, nullptr);
     if (!opened)
       FAIL(opened.error().text());
     opened_ = std::move(*opened);
@@ -54,17 +54,17 @@ public:
     auto checked = actors::check_request(request, opened_, 17);
     if (!checked)
       FAIL(checked.error().text());
-    auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+    auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
     spec->id = ++requests_;
     checked->spec = std::move(spec);
     auto recorder = std::make_shared<Recorder>();
     checked->sink = std::make_shared<actors::Outlet>(recorder);
     if (!facade_)
-      facade_ = wiring().facade;
+      facade_ = handles().facade;
     messages::tell(facade_, std::move(*checked));
     return recorder;
   }
-  void cancel(std::uint64_t id) { messages::tell(wiring().facade, messages::Cancel{id}); }
+  void cancel(std::uint64_t id) { messages::tell(handles().facade, messages::Cancel{id}); }
 
   /// Where no timer is due sooner: so that what is held up until then does not wait for the next.
   void stop_clock_after(base::Duration delay) {
@@ -90,7 +90,9 @@ public:
   }
 
   /// Who is who now.
-  messages::Wiring wiring() { return *ask<messages::Wiring>(supervisor_, messages::Ping{}); }
+  messages::ActorHandles handles() {
+    return *ask<messages::ActorHandles>(supervisor_, messages::Ping{});
+  }
   template <class Handle>
   void kill(const Handle& actor) {
     caf::anon_send_exit(actor, caf::exit_reason::kill);
@@ -116,9 +118,9 @@ public:
   }
 
   const actors::EngineParts& parts() const { return opened_.parts; }
-  actors::Opened& opened() { return opened_; }
+  actors::EngineContext& opened() { return opened_; }
   Metrics metrics() {
-    if (const auto cache = wiring().kv_cache)
+    if (const auto cache = handles().kv_cache)
       ask<messages::Pong>(cache, messages::Ping{}); // counts its pages anew
     return opened_.parts.telemetry->snapshot();
   }
@@ -128,7 +130,7 @@ private:
 
   messages::VirtualSystem time_;
   std::shared_ptr<messages::ActorTimekeeper> clock_;
-  actors::Opened opened_;
+  actors::EngineContext opened_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_; ///< There is only one, also once it is dead.
   std::uint64_t requests_ = 0;

@@ -4,8 +4,8 @@ namespace paceline::testing {
 namespace {
 
 /// window: 0 to adapt it, up to 4.
-sampling::PolicyOptions policy(SpeculationMode mode, int window) {
-  sampling::PolicyOptions options;
+speculation::PolicyOptions policy(SpeculationMode mode, int window) {
+  speculation::PolicyOptions options;
   options.mode = mode;
   options.window_limit = 4;
   options.lookahead = Lookahead::chain;
@@ -71,7 +71,7 @@ Case mixed_modes() {
   s.together = 16;
   s.page_tokens = 4;
   s.pace.malice = Malice::token;
-  s.vary = [](messages::SequenceSpec& spec, int n) {
+  s.vary = [](speculation::SequenceSpec& spec, int n) {
     constexpr SpeculationMode modes[] = {SpeculationMode::automatic, SpeculationMode::overlap,
                                          SpeculationMode::sync, SpeculationMode::off};
     spec.speculation = modes[n % 4];

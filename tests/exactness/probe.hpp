@@ -3,7 +3,7 @@
 
 #include "base/clock.hpp"
 #include "gpu/operations.hpp"
-#include "messages/limits.hpp"
+#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -61,7 +61,7 @@ public:
     for (const gpu::ProposeTask& task : tasks) {
       if (task.noise.seed % watched_seeds == 0)
         seen.repeated += !draws_.insert({task.noise.seed, task.position, task.attempt}).second;
-      if (task.attempt >> messages::limits::frontier_bits != 0) {
+      if (task.attempt >> speculation::limits::frontier_bits != 0) {
         ++seen.forked;
         continue;
       }

@@ -1,7 +1,7 @@
 #include "tests/exactness/run.hpp"
 
-#include "actors/draft_step.hpp"
 #include "actors/supervisor.hpp"
+#include "execution/draft_step.hpp"
 #include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
 
@@ -38,7 +38,7 @@ struct Ends {
 };
 
 /// Where one request's tokens go.
-class Collector final : public messages::EventSink {
+class Collector final : public base::EventSink {
 public:
   Collector(Tokens& tokens, Ends& ends) : tokens_(tokens), ends_(ends) {}
   void deliver(Event event) override {
@@ -79,7 +79,7 @@ public:
 
   Outcome run() {
     supervisor_ = simulation_.spawn<actors::Supervisor>(make_parts());
-    wiring_ = simulation_.ask<messages::Wiring>(supervisor_, messages::Ping{}).value();
+    wiring_ = simulation_.ask<messages::ActorHandles>(supervisor_, messages::Ping{}).value();
     outcome_.outputs.resize(std::size_t(setting_.requests));
     const base::TimePoint begin = simulation_.now();
     if (setting_.killed_every.count() > 0)
@@ -159,23 +159,23 @@ private:
                     reaper_,
                     telemetry_};
     parts.sampler = {vocabulary, 1, telemetry_};
-    const actors::DraftStep::Parts drafting{draft,
-                                            device,
-                                            parts.draft_pool,
-                                            vocabulary,
-                                            setting_.together,
-                                            setting_.policy.fork_rows,
-                                            telemetry_};
-    const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board,
+    const execution::DraftStep::Parts drafting{draft,
+                                               device,
+                                               parts.draft_pool,
+                                               vocabulary,
+                                               setting_.together,
+                                               setting_.policy.fork_rows,
+                                               telemetry_};
+    const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
-      return std::make_shared<actors::DraftStep>(drafting, std::move(board));
+      return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
     };
     parts.draft = actors::DraftModelParts{device, make_step, reaper_, telemetry_};
     return parts;
   }
 
   void submit(int n) {
-    messages::SequenceSpec spec;
+    speculation::SequenceSpec spec;
     spec.id = std::uint64_t(n) + 1;
     spec.prompt_tokens = int(setting_.prompt.size());
     spec.max_tokens = setting_.length;
@@ -185,7 +185,7 @@ private:
     if (setting_.vary)
       setting_.vary(spec, n);
     messages::Submit request;
-    request.spec = std::make_shared<const messages::SequenceSpec>(std::move(spec));
+    request.spec = std::make_shared<const speculation::SequenceSpec>(std::move(spec));
     request.prompt = setting_.prompt;
     request.sink = std::make_shared<Collector>(outcome_.outputs[std::size_t(n)], ends_);
     simulation_.tell(wiring_.facade, std::move(request));
@@ -208,7 +208,7 @@ private:
         [this, victim](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
           self->request(asked, caf::infinite, messages::Ping{})
               .then(
-                  [this, victim](const messages::Wiring& now) {
+                  [this, victim](const messages::ActorHandles& now) {
                     const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
                                             caf::actor_cast<caf::actor>(now.draft),
                                             caf::actor_cast<caf::actor>(now.target),
@@ -229,13 +229,13 @@ private:
   Outcome outcome_;
   Ends ends_;
   std::shared_ptr<Probe> probe_ = std::make_shared<Probe>();
-  std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
-  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
+  std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
+  std::shared_ptr<execution::LaneCloser> reaper_ = std::make_shared<execution::LaneCloser>(true);
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
   std::mt19937_64 moments_; ///< Of kills.
   messages::SupervisorActor supervisor_;
-  messages::Wiring wiring_;
+  messages::ActorHandles wiring_;
 };
 
 Row warped_row(const models::ScriptedOptions& model, const Setting& setting, const Tokens& output) {

@@ -1,10 +1,10 @@
 // Requests through the real actors, on a virtual clock, with a scripted pair of models.
 #pragma once
 
-#include "actors/telemetry.hpp"
-#include "messages/sequence.hpp"
-#include "models/scripted.hpp"
-#include "sampling/policy.hpp"
+#include "base/telemetry.hpp"
+#include "models/synthetic/scripted.hpp"
+#include "speculation/policy.hpp"
+#include "speculation/sequence.hpp"
 #include "tests/exactness/coarse_rules.hpp"
 #include "tests/exactness/pace.hpp"
 #include "tests/exactness/probe.hpp"
@@ -27,9 +27,9 @@ struct Setting {
   sampling::Rule rule = sampling::Rule::rejection;
   bool coarse = false; ///< Rows and noise of coarse_rules.hpp.
 
-  sampling::PolicyOptions policy;
+  speculation::PolicyOptions policy;
   /// Mode and window of the n-th request; empty: the engine's.
-  std::function<void(messages::SequenceSpec&, int n)> vary;
+  std::function<void(speculation::SequenceSpec&, int n)> vary;
   int together = 4; ///< Sequences in a batch; as many again wait.
   int page_tokens = 2;
   int prefill_chunk = 64;

@@ -1,7 +1,8 @@
 // What faults and their supervision cost, on this machine: medians of ratios of runs taken in turn.
 //   fault_figures kills [N] | draft | step | supervision
-#include "models/enlarge.hpp"
 #include "models/model.hpp"
+#include "models/sources.hpp"
+#include "models/synthetic/enlarge.hpp"
 #include "tests/fault/traffic.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -46,7 +46,7 @@ const char* to_string(Part part) {
 
 LiveEngine::LiveEngine(const EngineOptions& options, bool supervised)
     : runtime_(std::make_unique<actors::Runtime>(std::nullopt)) {
-  auto opened = actors::open_parts(options, runtime_->time(), nullptr);
+  auto opened = actors::open_context(options, runtime_->time(), nullptr);
   if (!opened)
     throw std::runtime_error(opened.error().text());
   opened_ = std::move(*opened);
@@ -60,7 +60,7 @@ void LiveEngine::start() {
   actors::apart_from_caller([this] {
     supervisor_ = messages::spawn<actors::Supervisor>(runtime_->system(), opened_.parts);
   });
-  known_ = wiring();
+  known_ = handles();
 }
 
 /// As the supervisor does, without watching.
@@ -75,8 +75,9 @@ void LiveEngine::start_unsupervised() {
       known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device);
     known_.target = messages::spawn<actors::TargetModel>(system, p.target);
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
-    known_.kv_cache = messages::spawn<actors::KvCache>(system, p.target.pool, p.draft_pool,
-                                                       p.scheduler.attention_window, p.telemetry);
+    known_.kv_cache = messages::spawn<actors::KvCache>(
+        system, scheduling::PageManager::Config{
+                    {p.target.pool, p.draft_pool}, p.scheduler.attention_window, p.telemetry});
     messages::tell(known_.target, known_);
     messages::tell(known_.sampler, known_);
     messages::tell(known_.scheduler, known_);
@@ -105,7 +106,7 @@ void LiveEngine::submit(const Request& request, std::shared_ptr<LiveAnswer> answ
   auto checked = actors::check_request(request, opened_, 17);
   if (!checked)
     throw std::runtime_error(checked.error().text());
-  auto spec = std::make_shared<messages::SequenceSpec>(*checked->spec);
+  auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
   spec->id = ++requests_;
   checked->spec = std::move(spec);
   checked->sink = std::make_shared<actors::Outlet>(std::move(answer));
@@ -122,17 +123,17 @@ void LiveEngine::cancel(std::uint64_t request) {
   messages::tell(known_.facade, messages::Cancel{request});
 }
 
-messages::Wiring LiveEngine::wiring() {
+messages::ActorHandles LiveEngine::handles() {
   if (!supervisor_)
     return known_;
-  auto now = runtime_->ask<messages::Wiring>(supervisor_, messages::Ping{}, 30s);
+  auto now = runtime_->ask<messages::ActorHandles>(supervisor_, messages::Ping{}, 30s);
   if (!now)
     throw std::runtime_error("the engine has ended");
   return *now;
 }
 
 std::function<void()> LiveEngine::aim(Part part) {
-  const messages::Wiring now = wiring();
+  const messages::ActorHandles now = handles();
   const std::array actors{
       caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
       caf::actor_cast<caf::actor>(now.target), caf::actor_cast<caf::actor>(now.sampler),
@@ -151,7 +152,7 @@ bool LiveEngine::kill(Part part) {
 }
 
 Metrics LiveEngine::metrics() {
-  runtime_->ask<messages::Pong>(wiring().kv_cache, messages::Ping{}, 10s);
+  runtime_->ask<messages::Pong>(handles().kv_cache, messages::Ping{}, 10s);
   return opened_.parts.telemetry->snapshot();
 }
 

@@ -12,7 +12,7 @@
 namespace paceline::testing {
 
 /// One request's answer, filled in by the engine's threads. Threads: any.
-class LiveAnswer final : public messages::EventSink {
+class LiveAnswer final : public base::EventSink {
 public:
   /// came: told of every event, from a thread of the engine.
   explicit LiveAnswer(std::function<void(const Event&)> came = {}) : came_(std::move(came)) {}
@@ -59,14 +59,14 @@ public:
   Metrics metrics();
 
 private:
-  messages::Wiring wiring();
+  messages::ActorHandles handles();
   void start();
   void start_unsupervised();
 
   std::unique_ptr<actors::Runtime> runtime_;
-  actors::Opened opened_;
+  actors::EngineContext opened_;
   messages::SupervisorActor supervisor_;
-  messages::Wiring known_; ///< Unsupervised, for ever; else the facade is what counts.
+  messages::ActorHandles known_; ///< Unsupervised, for ever; else the facade is what counts.
   std::uint64_t requests_ = 0;
 };
 

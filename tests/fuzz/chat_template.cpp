@@ -1,9 +1,9 @@
 // Any template is read or refused; what was read renders any conversation or says in a line why
 // not, within its bounds. Behind a NUL the conversation follows: role, text, role ... with NULs
 // between.
-#include "models/chat_template.hpp"
-#include "models/tokenizer.hpp"
+#include "text/chat_template.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "text/utf8.hpp"
 
 using namespace paceline;
 
@@ -14,7 +14,7 @@ void paceline::testing::fuzz(std::string_view input) {
     input.remove_prefix(std::min(end + 1, input.size()));
     return part;
   };
-  const auto chat = models::ChatTemplate::parse("fuzzed", next(), {{"bos_token", "<s>"}});
+  const auto chat = text::ChatTemplate::parse("fuzzed", next(), {{"bos_token", "<s>"}});
   if (!chat)
     return require(chat.error().text().find('\n') == std::string::npos, "an error is one line");
   std::vector<ChatMessage> messages;
@@ -24,8 +24,8 @@ void paceline::testing::fuzz(std::string_view input) {
   }
   if (messages.empty())
     messages = {{"system", "s"}, {"user", " u\n"}, {"assistant", "a"}, {"user", "\u00e9"}};
-  const auto text = chat->render(messages, true, {});
-  if (!text)
-    return require(text.error().text().find('\n') == std::string::npos, "an error is one line");
-  require(*text == models::sanitize_utf8(*text), "what is rendered is UTF-8");
+  const auto rendered = chat->render(messages, true, {});
+  if (!rendered)
+    return require(rendered.error().text().find('\n') == std::string::npos, "an error is one line");
+  require(*rendered == text::sanitize_utf8(*rendered), "what is rendered is UTF-8");
 }

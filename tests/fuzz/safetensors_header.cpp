@@ -1,5 +1,5 @@
 // Any bytes are a safetensors file whose tensors lie within them, or are refused.
-#include "models/safetensors.hpp"
+#include "models/checkpoint/safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <span>

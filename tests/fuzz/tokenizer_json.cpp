@@ -1,9 +1,10 @@
 // Any tokenizer.json is read or refused; what was read encodes and decodes any text.
-#include "models/tokenizer.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "text/tokenizer.hpp"
+#include "text/utf8.hpp"
 
 using namespace paceline;
-using namespace paceline::models;
+using namespace paceline::text;
 
 namespace {
 
@@ -29,9 +30,7 @@ void check(const Tokenizer& tokenizer, std::string_view text) {
 } // namespace
 
 void paceline::testing::fuzz(std::string_view input) {
-  static const OneFile file("tokenizer.json");
-  file.write(input);
-  const auto tokenizer = Tokenizer::load(file.folder());
+  const auto tokenizer = Tokenizer::parse("tokenizer.json", input);
   if (!tokenizer)
     return require(!tokenizer.error().message.empty() &&
                        tokenizer.error().text().find('\n') == std::string::npos,

@@ -1,19 +1,21 @@
 // Any text is encoded as known ids, which decode the same at once and as a stream; the first byte
 // chooses the kind of tokenizer. Kinds that lose nothing give the text back.
-#include "models/tokenizer.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "tests/models/kinds.hpp"
+#include "tests/text/kinds.hpp"
+#include "text/utf8.hpp"
 
 #include <vector>
 
 using namespace paceline;
-using namespace paceline::models;
+using namespace paceline::text;
 
 void paceline::testing::fuzz(std::string_view input) {
-  static const std::vector<models::test::Kind> kinds = models::test::tokenizer_kinds();
+  static const std::vector<paceline::text::test::Kind> kinds =
+      paceline::text::test::tokenizer_kinds();
   if (input.empty())
     return;
-  const models::test::Kind& kind = kinds[static_cast<unsigned char>(input[0]) % kinds.size()];
+  const paceline::text::test::Kind& kind =
+      kinds[static_cast<unsigned char>(input[0]) % kinds.size()];
   const Tokenizer& tokenizer = *kind.tokenizer;
   const std::string text = sanitize_utf8(input.substr(1));
   const auto ids = tokenizer.encode(input.substr(1));

@@ -1,7 +1,7 @@
 // Any bytes from a connection are frames that mean the same when they are written again, or
 // refused.
-#include "messages/wire/codec.hpp"
-#include "messages/wire/framing.hpp"
+#include "net/codec.hpp"
+#include "net/framing.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {
@@ -15,15 +15,15 @@ void check(std::string_view frame, Result<Message> (*read)(std::string_view)) {
   if (!message)
     return require(message.error().text().find('\n') == std::string::npos, "an error is one line");
   std::string once;
-  wire::append(once, *message);
-  wire::FrameReader reader(once.size());
+  net::append(once, *message);
+  net::FrameReader reader(once.size());
   reader.feed(once);
   const auto whole = reader.next();
   require(whole && *whole && !reader.amid(), "what is written is one frame");
   const auto again = read(**whole);
   require(again.has_value(), "what is written is read again");
   std::string twice;
-  wire::append(twice, *again);
+  net::append(twice, *again);
   require(once == twice, "and is the same");
 }
 
@@ -35,7 +35,7 @@ void paceline::testing::fuzz(std::string_view input) {
     return;
   const std::size_t piece = 1 + static_cast<unsigned char>(input.front());
   constexpr std::size_t most = 1 << 16;
-  wire::FrameReader reader(most);
+  net::FrameReader reader(most);
   for (std::size_t at = 1; at < input.size(); at += piece) {
     reader.feed(input.substr(at, piece));
     for (;;) {
@@ -45,8 +45,8 @@ void paceline::testing::fuzz(std::string_view input) {
       if (!*frame)
         break;
       require((*frame)->size() <= most, "a frame is within its limit");
-      check(**frame, wire::read_to_server);
-      check(**frame, wire::read_to_client);
+      check(**frame, net::read_to_server);
+      check(**frame, net::read_to_client);
     }
   }
 }

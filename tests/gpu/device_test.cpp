@@ -32,7 +32,7 @@ TEST_CASE("a device without fast products says so, by its name") {
     REQUIRE(!refused);
     CHECK(refused.error().code == ErrorCode::unsupported);
     CHECK(refused.error().message.find(name) != std::string::npos);
-    CHECK(refused.error().hint.find("--prefill") != std::string::npos);
+    CHECK(refused.error().hint.find("EngineOptions::prefill") != std::string::npos);
   }
 }
 
@@ -207,6 +207,6 @@ TEST_CASE("a cache that does not fit names the option that sizes it") {
   for (std::size_t pages : {std::size_t(0), std::size_t(1) << 31, std::size_t(1) << 40}) {
     const auto pool = KvPool::create(*device, {16, std::size_t(1) << 20}, pages);
     REQUIRE(!pool);
-    CHECK(pool.error().hint.find("--kv-memory") != std::string::npos);
+    CHECK(pool.error().hint.find("EngineOptions::kv_memory_bytes") != std::string::npos);
   }
 }

@@ -1,4 +1,4 @@
-#include "models/checkpoint.hpp"
+#include "models/checkpoint/tensor_files.hpp"
 #include "models/model.hpp"
 #include "tests/models/support.hpp"
 
@@ -196,7 +196,7 @@ TEST_CASE("a checkpoint hands out what it holds, in the shape that is asked for"
   // A header whose size is odd leaves the tensors misaligned.
   for (const std::string padding : {"", " ", "  ", "   "}) {
     folder.write("model.safetensors", file_of(two_tensors + padding, data));
-    auto checkpoint = Checkpoint::open(folder.path());
+    auto checkpoint = TensorFiles::open(folder.path());
     REQUIRE(checkpoint);
     const auto matrix = checkpoint->matrix("a", 2, 3);
     REQUIRE(matrix);
@@ -206,7 +206,7 @@ TEST_CASE("a checkpoint hands out what it holds, in the shape that is asked for"
     CHECK(checkpoint->parameters() == 10);
     CHECK(checkpoint->check_all_taken());
   }
-  auto checkpoint = Checkpoint::open(folder.path());
+  auto checkpoint = TensorFiles::open(folder.path());
   CHECK(checkpoint->matrix("a", 3, 2).error().message.find("tensor a is [2, 3]") !=
         std::string::npos);
   CHECK(checkpoint->matrix("c", 3, 2).error().message.find("tensor c is missing") !=
@@ -267,7 +267,7 @@ TEST_CASE("an index that does not fit its shards is refused by name") {
   folder.write("3.safetensors", file_of(a, "1234"));
   const auto open = [&](const std::string& map) {
     folder.write("model.safetensors.index.json", R"({"metadata":{},"weight_map":)" + map + "}");
-    auto checkpoint = Checkpoint::open(folder.path());
+    auto checkpoint = TensorFiles::open(folder.path());
     return checkpoint ? "" : checkpoint.error().text();
   };
   CHECK(open(R"({"a":"1.safetensors","b":"2.safetensors"})") == "");

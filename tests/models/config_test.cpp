@@ -1,6 +1,6 @@
-#include "models/checkpoint.hpp"
-#include "models/config.hpp"
-#include "models/model.hpp"
+#include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/tensor_files.hpp"
+#include "models/sources.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
 #include <boost/json.hpp>
@@ -28,14 +28,14 @@ Result<ModelConfig> config_with(const std::string& key, const json::value& value
   object[key] = value;
   const test::TemporaryFolder folder;
   folder.write("config.json", json::serialize(object));
-  return load_config(folder.path());
+  return FolderSource(folder.path()).config();
 }
 
 Result<GenerationDefaults> defaults_of(const std::string& text) {
   const test::TemporaryFolder folder;
   folder.write("config.json", json::serialize(demo_config()));
   folder.write("generation_config.json", text);
-  return load_generation_defaults(folder.path());
+  return FolderSource(folder.path()).generation_defaults();
 }
 
 /// An environment variable, as it was again at the end of the scope.
@@ -61,7 +61,7 @@ private:
 } // namespace
 
 TEST_CASE("the demo pair's configuration is read as it stands") {
-  const auto config = load_config(test::demo("draft"));
+  const auto config = FolderSource(test::demo("draft")).config();
   REQUIRE(config);
   CHECK(config->hidden == 128);
   CHECK(config->layers == 2);
@@ -194,7 +194,7 @@ TEST_CASE("a value out of range or of another type is an error that names the fi
 }
 
 TEST_CASE("sampling defaults come from generation_config.json, else greedy") {
-  const auto demo = load_generation_defaults(test::demo("target"));
+  const auto demo = FolderSource(test::demo("target")).generation_defaults();
   REQUIRE(demo);
   CHECK(demo->warping.temperature == 0.8f);
   CHECK(demo->warping.top_p == 0.95f);
@@ -291,7 +291,7 @@ TEST_CASE("any value of config.json replaced by a hostile one is read or refused
   const test::TemporaryFolder folder;
   const auto attempt = [&](const json::object& config) {
     folder.write("config.json", json::serialize(config));
-    const auto result = load_config(folder.path());
+    const auto result = FolderSource(folder.path()).config();
     ++(result ? read : refused);
     if (!result) {
       CHECK(result.error().message.find('\n') == std::string::npos);
@@ -339,8 +339,8 @@ TEST_CASE("config.json and the index with any bytes changed are read or refused,
         damaged[random() % damaged.size()] =
             char(random() % 2 ? random() : "{}[]\",:0-e9"[random() % 11]);
       folder.write(name, damaged);
-      refused +=
-          !load_config(folder.path()).has_value() || !Checkpoint::open(folder.path()).has_value();
+      refused += !FolderSource(folder.path()).config().has_value() ||
+                 !TensorFiles::open(folder.path()).has_value();
     }
     folder.write(name, whole);
   }

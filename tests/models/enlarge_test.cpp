@@ -1,7 +1,6 @@
 // A model enlarged for measurements: of the size asked for, and of the same distribution.
-#include "models/config.hpp"
-#include "models/enlarge.hpp"
-#include "models/model.hpp"
+#include "models/checkpoint/folder.hpp"
+#include "models/synthetic/enlarge.hpp"
 #include "tests/models/support.hpp"
 
 #include <cmath>
@@ -54,7 +53,7 @@ TEST_CASE("an enlarged model has the size asked for and the original's logits") 
     const test::TemporaryFolder folder;
     const auto written = enlarge_checkpoint(test::demo(c.role), folder.path(), c.parameters, {});
     REQUIRE_MESSAGE(written, written.error().text());
-    const ModelConfig config = load_config(folder.path()).value();
+    const ModelConfig config = FolderSource(folder.path()).config().value();
     CHECK(config.hidden == c.hidden);
     CHECK(config.layers == c.layers);
     const auto large = load(folder.path());

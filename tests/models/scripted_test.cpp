@@ -1,4 +1,5 @@
-#include "models/scripted.hpp"
+#include "models/sources.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "tests/models/support.hpp"
 
 #include <algorithm>
@@ -154,7 +155,7 @@ TEST_CASE("load_model and Tokenizer know scripted models by name") {
   REQUIRE(model);
   CHECK((*model)->vocabulary() == 8);
   CHECK((*model)->info().architecture == "scripted");
-  const auto tokenizer = Tokenizer::load(name);
+  const auto tokenizer = checkpoint_at(name).value()->tokenizer();
   REQUIRE(tokenizer);
   CHECK((*tokenizer)->encode("1 7  3\n") == std::vector<TokenId>{1, 7, 3});
   CHECK((*tokenizer)->decode(std::vector<TokenId>{1, 7}) == " 1 7");

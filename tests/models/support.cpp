@@ -1,10 +1,7 @@
 #include "tests/models/support.hpp"
 
-#include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
-#include <fstream>
 #include <future>
-#include <sstream>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -43,22 +40,6 @@ private:
 };
 
 } // namespace
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE_MESSAGE(in, path.string());
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-boost::json::value data(const std::string& name) {
-  return boost::json::parse(read_file(fs::path(PACELINE_TEST_DATA) / name));
-}
-
-std::string demo(const std::string& role) {
-  return std::string(PACELINE_DEMO_MODELS) + "/" + role;
-}
 
 void link_all(const std::string& from, const TemporaryFolder& into) {
   for (const auto& entry : fs::directory_iterator(from))

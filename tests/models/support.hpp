@@ -3,9 +3,9 @@
 
 #include "gpu/device.hpp"
 #include "models/model.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-#include <boost/json/value.hpp>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -16,11 +16,9 @@
 
 namespace paceline::models::test {
 
-/// A file of tests/models/data, parsed.
-boost::json::value data(const std::string& name);
-std::string demo(const std::string& role); ///< The folder of the demo pair's model.
-std::string read_file(const std::filesystem::path& path);
-
+using testing::data;
+using testing::demo;
+using testing::read_file;
 using testing::TemporaryFolder;
 
 /// Links what another folder holds, so that a test may replace one file.

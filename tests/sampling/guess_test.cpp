@@ -1,6 +1,6 @@
 #include "sampling/guess.hpp"
 
-#include "sampling/estimates.hpp"
+#include "speculation/estimates.hpp"
 
 #include <algorithm>
 #include <cmath>

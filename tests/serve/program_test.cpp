@@ -113,17 +113,17 @@ TEST_CASE("both doors are opened by options or a file, and SIGTERM lets both fin
   paceline::Request request;
   request.prompt_tokens = {1};
   request.max_tokens = 200;
-  tcp.send(paceline::wire::Submit{1, request});
+  tcp.send(paceline::net::Submit{1, request});
   HttpClient http(served.port());
   http.send("POST", "/v1/completions", R"({"prompt": [1], "max_tokens": 200, "stream": true})");
   CHECK(http.read_head().status == 200);
-  while (!std::holds_alternative<paceline::wire::Happened>(tcp.read().value())) {
+  while (!std::holds_alternative<paceline::net::Happened>(tcp.read().value())) {
   }
   served.process().send(SIGTERM);
   CHECK(http.read_events().back().at("choices").at(0).at("finish_reason") == "length");
   std::optional<paceline::Finished> end;
   while (const auto message = tcp.read())
-    if (const auto* news = std::get_if<paceline::wire::Happened>(&*message))
+    if (const auto* news = std::get_if<paceline::net::Happened>(&*message))
       if (const auto* last = std::get_if<paceline::Finished>(&news->event))
         end = *last;
   REQUIRE(end.has_value());

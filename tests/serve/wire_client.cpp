@@ -1,7 +1,7 @@
 #include "tests/serve/wire_client.hpp"
 
-#include "messages/wire/codec.hpp"
-#include "messages/wire/limits.hpp"
+#include "net/codec.hpp"
+#include "net/limits.hpp"
 
 #include <array>
 #include <boost/asio/write.hpp>
@@ -13,7 +13,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 WireClient::WireClient(std::uint16_t port, int receive_bytes)
-    : socket_(io_, tcp::v4()), reader_(wire::limits::client_frame_bytes) {
+    : socket_(io_, tcp::v4()), reader_(net::limits::client_frame_bytes) {
   if (receive_bytes > 0)
     socket_.set_option(asio::socket_base::receive_buffer_size(receive_bytes));
   socket_.connect({asio::ip::address_v4::loopback(), port});
@@ -23,19 +23,19 @@ void WireClient::send(const std::string& bytes) {
   asio::write(socket_, asio::buffer(bytes));
 }
 
-void WireClient::send(const wire::ToServer& message) {
+void WireClient::send(const net::ToServer& message) {
   std::string frame;
-  wire::append(frame, message);
+  net::append(frame, message);
   send(frame);
 }
 
-std::optional<wire::ToClient> WireClient::read() {
+std::optional<net::ToClient> WireClient::read() {
   std::array<char, 16384> part{};
   for (;;) {
     const auto frame = reader_.next();
     REQUIRE(frame.has_value());
     if (*frame) {
-      auto message = wire::read_to_client(**frame);
+      auto message = net::read_to_client(**frame);
       REQUIRE(message.has_value());
       return std::move(*message);
     }
@@ -47,18 +47,18 @@ std::optional<wire::ToClient> WireClient::read() {
   }
 }
 
-wire::Welcome WireClient::greet(const std::string& key) {
-  send(wire::Hello{wire::limits::version_min, wire::limits::version_max, key, "test"});
+net::Welcome WireClient::greet(const std::string& key) {
+  send(net::Hello{net::limits::version_min, net::limits::version_max, key, "test"});
   const auto answer = read();
   REQUIRE(answer.has_value());
-  REQUIRE(std::holds_alternative<wire::Welcome>(*answer));
-  return std::get<wire::Welcome>(*answer);
+  REQUIRE(std::holds_alternative<net::Welcome>(*answer));
+  return std::get<net::Welcome>(*answer);
 }
 
-std::optional<wire::Failure> WireClient::read_to_end() {
-  std::optional<wire::Failure> last;
+std::optional<net::Failure> WireClient::read_to_end() {
+  std::optional<net::Failure> last;
   while (auto message = read())
-    if (auto* failure = std::get_if<wire::Failure>(&*message))
+    if (auto* failure = std::get_if<net::Failure>(&*message))
       last = std::move(*failure);
   return last;
 }

@@ -2,8 +2,8 @@
 // is told to.
 #pragma once
 
-#include "messages/wire/frames.hpp"
-#include "messages/wire/framing.hpp"
+#include "net/frames.hpp"
+#include "net/framing.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -20,13 +20,13 @@ public:
 
   /// Throws when the server has closed.
   void send(const std::string& bytes);
-  void send(const wire::ToServer& message);
+  void send(const net::ToServer& message);
   /// The next message; none at the connection's end.
-  std::optional<wire::ToClient> read();
+  std::optional<net::ToClient> read();
   /// Says hello; the test fails unless it is welcome.
-  wire::Welcome greet(const std::string& key = {});
+  net::Welcome greet(const std::string& key = {});
   /// Reads to the end of the connection; the last failure that was told, if any.
-  std::optional<wire::Failure> read_to_end();
+  std::optional<net::Failure> read_to_end();
 
   void end_sending();
   void close();
@@ -37,7 +37,7 @@ public:
 private:
   boost::asio::io_context io_;
   boost::asio::ip::tcp::socket socket_;
-  wire::FrameReader reader_;
+  net::FrameReader reader_;
 };
 
 /// Makes a socket forget its connection without a word to the other side. False: not permitted

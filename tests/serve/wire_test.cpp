@@ -1,7 +1,7 @@
 // The protocol over TCP as any client may speak it: greeting, keys, versions, wrong frames, clients
 // that are slow, dead or gone, and the end of a server.
-#include "messages/wire/codec.hpp"
-#include "messages/wire/limits.hpp"
+#include "net/codec.hpp"
+#include "net/limits.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/serve/wire_client.hpp"
 
@@ -44,14 +44,14 @@ struct Outcome {
   std::optional<Error> refused;
 };
 
-Outcome outcome_of(WireClient& client, wire::RequestNumber number) {
+Outcome outcome_of(WireClient& client, net::RequestNumber number) {
   Outcome outcome;
   while (!outcome.end && !outcome.refused) {
     auto message = client.read();
     REQUIRE(message.has_value());
-    if (auto* failure = std::get_if<wire::Failure>(&*message); failure && failure->number == number)
+    if (auto* failure = std::get_if<net::Failure>(&*message); failure && failure->number == number)
       outcome.refused = failure->error;
-    auto* news = std::get_if<wire::Happened>(&*message);
+    auto* news = std::get_if<net::Happened>(&*message);
     if (!news || news->number != number)
       continue;
     if (auto* delta = std::get_if<Delta>(&news->event))
@@ -76,13 +76,13 @@ T await(WireClient& client) {
 bool works(const LiveServer& server) {
   WireClient client(server.tcp_port());
   client.greet();
-  client.send(wire::Submit{1, request_of(3)});
+  client.send(net::Submit{1, request_of(3)});
   return outcome_of(client, 1).end.has_value();
 }
 
-std::string frame_of(const wire::ToServer& message) {
+std::string frame_of(const net::ToServer& message) {
   std::string frame;
-  wire::append(frame, message);
+  net::append(frame, message);
   return frame;
 }
 
@@ -90,7 +90,7 @@ std::string frame_of(const wire::ToServer& message) {
 
 TEST_CASE("who has no key, or speaks other versions, is told so and cut off") {
   LiveServer server(scripted());
-  const auto refused = [&](const wire::Hello& hello) {
+  const auto refused = [&](const net::Hello& hello) {
     WireClient client(server.tcp_port());
     client.send(hello);
     const auto failure = client.read_to_end();
@@ -98,15 +98,15 @@ TEST_CASE("who has no key, or speaks other versions, is told so and cut off") {
     CHECK(failure->number == 0);
     return failure->error;
   };
-  using wire::limits::version_max;
+  using net::limits::version_max;
   const Error newer = refused({version_max + 1, version_max + 2, "", "test"});
   CHECK((newer.code == ErrorCode::unsupported));
   CHECK(newer.hint == "use a newer server");
   CHECK(refused({0, 0, "", "test"}).hint == "use a newer client");
   CHECK((refused({1, 0, "", "test"}).code == ErrorCode::unsupported));
   WireClient client(server.tcp_port()); // a client that is newer, but speaks this version too
-  client.send(wire::Hello{1, version_max + 5, "", "test"});
-  CHECK(await<wire::Welcome>(client).version == version_max);
+  client.send(net::Hello{1, version_max + 5, "", "test"});
+  CHECK(await<net::Welcome>(client).version == version_max);
 }
 
 TEST_CASE("the protocol over TCP has HTTP's keys") {
@@ -115,14 +115,14 @@ TEST_CASE("the protocol over TCP has HTTP's keys") {
   unsetenv("PACELINE_API_KEY");
   for (const std::string wrong : {"", "firs", "first ", "first, second"}) {
     WireClient client(server.tcp_port());
-    client.send(wire::Hello{1, 1, wrong, "test"});
+    client.send(net::Hello{1, 1, wrong, "test"});
     const auto failure = client.read_to_end();
     REQUIRE(failure.has_value());
     CHECK(failure->error.message == "there is no such API key");
   }
   WireClient client(server.tcp_port());
   client.greet("second");
-  client.send(wire::Submit{1, request_of(3)});
+  client.send(net::Submit{1, request_of(3)});
   CHECK(outcome_of(client, 1).end.has_value());
 }
 
@@ -140,8 +140,8 @@ TEST_CASE("one connection too many is told so") {
 
 TEST_CASE("what is out of order ends the connection, by name") {
   LiveServer server(scripted());
-  const std::string hello = frame_of(wire::Hello{1, 1, "", "test"});
-  const std::string second = frame_of(wire::Submit{2, request_of(5)});
+  const std::string hello = frame_of(net::Hello{1, 1, "", "test"});
+  const std::string second = frame_of(net::Submit{2, request_of(5)});
   const auto told = [&](const std::string& bytes) {
     WireClient client(server.tcp_port());
     client.send(bytes);
@@ -154,8 +154,8 @@ TEST_CASE("what is out of order ends the connection, by name") {
   CHECK(told(second) == "a connection must begin with Hello");
   CHECK(told(hello + hello) == "a second Hello");
   CHECK(told(hello + second + second) == "request 2 after request 2: numbers must grow");
-  CHECK(told(hello + second + frame_of(wire::Cancel{3})) == "there was no request 3");
-  CHECK(told(hello + frame_of(wire::Submit{0, request_of(5)})) ==
+  CHECK(told(hello + second + frame_of(net::Cancel{3})) == "there was no request 3");
+  CHECK(told(hello + frame_of(net::Submit{0, request_of(5)})) ==
         "request 0 after request 0: numbers must grow");
   server.await_idle();
 }
@@ -164,16 +164,16 @@ TEST_CASE("requests side by side, cancelled or not, end each by itself") {
   LiveServer server(scripted("sim:100us"));
   WireClient client(server.tcp_port());
   CHECK(client.greet().ready);
-  client.send(frame_of(wire::Submit{3, request_of(60'000)}) +
-              frame_of(wire::Submit{4, request_of(40)}) + frame_of(wire::Ping{9}));
+  client.send(frame_of(net::Submit{3, request_of(60'000)}) +
+              frame_of(net::Submit{4, request_of(40)}) + frame_of(net::Ping{9}));
   const Outcome whole = outcome_of(client, 4);
   CHECK(whole.text == server.engine().complete(request_of(40)).value().text);
-  client.send(wire::Cancel{3});
+  client.send(net::Cancel{3});
   CHECK((outcome_of(client, 3).end->reason == FinishReason::cancelled));
-  client.send(wire::Cancel{3}); // came too late: nothing
-  client.send(wire::Cancel{1}); // never was, but might have been: nothing
-  client.send(wire::Ping{10});
-  const auto pong = await<wire::Pong>(client);
+  client.send(net::Cancel{3}); // came too late: nothing
+  client.send(net::Cancel{1}); // never was, but might have been: nothing
+  client.send(net::Ping{10});
+  const auto pong = await<net::Pong>(client);
   CHECK(pong.number >= 9);
   CHECK(pong.healthy);
   server.await_idle();
@@ -187,7 +187,7 @@ TEST_CASE("a slow reader over TCP gets everything, and others do not wait for it
   const std::string expected = server.engine().complete(request_of(many)).value().text;
   WireClient slow(server.tcp_port(), little);
   slow.greet();
-  slow.send(wire::Submit{1, long_request(many)});
+  slow.send(net::Submit{1, long_request(many)});
   while (server.metric(accepted) < 1)
     std::this_thread::yield();
   for (int i = 0; i < 20; ++i)
@@ -204,7 +204,7 @@ TEST_CASE("a client over TCP that reads nothing is cut off, and its requests can
   LiveServer server(scripted(), settings);
   WireClient dead(server.tcp_port(), little);
   dead.greet();
-  dead.send(wire::Submit{1, long_request(60'000)});
+  dead.send(net::Submit{1, long_request(60'000)});
   server.await_idle();
   CHECK(works(server));
 }
@@ -217,7 +217,7 @@ TEST_CASE("a client that pings and does not read is not read from, and cut off")
   flood.greet();
   std::string pings;
   for (std::uint64_t i = 1; i <= 1000; ++i)
-    pings += frame_of(wire::Ping{i << 40});
+    pings += frame_of(net::Ping{i << 40});
   const auto pour = [&] {
     for (;;) // until nobody takes it
       flood.send(pings);
@@ -232,12 +232,12 @@ TEST_CASE("clients that leave in mid-stream over TCP leave nothing behind") {
   for (int i = 0; i < times; ++i) {
     WireClient client(server.tcp_port());
     client.greet();
-    client.send(frame_of(wire::Submit{1, request_of(60'000)}) +
-                frame_of(wire::Submit{2, request_of(60'000)}));
+    client.send(frame_of(net::Submit{1, request_of(60'000)}) +
+                frame_of(net::Submit{2, request_of(60'000)}));
     if (i % 4 >= 1)
-      await<wire::Accepted>(client);
+      await<net::Accepted>(client);
     if (i % 4 >= 2)
-      await<wire::Happened>(client);
+      await<net::Happened>(client);
     if (i % 4 == 3)
       client.abort();
     else
@@ -261,7 +261,7 @@ TEST_CASE("who says nothing is told so and cut off, by either door, whatever run
   CHECK(idle.ended());
   WireClient silent(server.tcp_port());
   CHECK(silent.greet().idle == 20ms);
-  silent.send(wire::Submit{1, request_of(60'000)});
+  silent.send(net::Submit{1, request_of(60'000)});
   const auto failure = silent.read_to_end();
   REQUIRE(failure.has_value());
   CHECK((failure->error.code == ErrorCode::deadline));
@@ -279,8 +279,8 @@ TEST_CASE("clients that vanish without a word leave nothing behind, by either do
   CHECK(idle.ask("GET", "/health").status == 200);
   WireClient tcp(server.tcp_port());
   tcp.greet();
-  tcp.send(wire::Submit{1, request_of(60'000)});
-  await<wire::Happened>(tcp);
+  tcp.send(net::Submit{1, request_of(60'000)});
+  await<net::Happened>(tcp);
   if (!vanish(http.socket()) || !vanish(idle.socket()) || !vanish(tcp.socket())) {
     MESSAGE("not permitted here");
     return;
@@ -301,7 +301,7 @@ TEST_CASE("half a request is not waited for, by either door") {
   CHECK(WireClient(server.tcp_port()).read_to_end().has_value()); // no Hello
   WireClient cut(server.tcp_port());
   cut.greet();
-  const std::string frame = frame_of(wire::Submit{1, request_of(5)});
+  const std::string frame = frame_of(net::Submit{1, request_of(5)});
   cut.send(frame.substr(0, frame.size() / 2));
   const auto failure = cut.read_to_end();
   REQUIRE(failure.has_value());
@@ -318,14 +318,14 @@ TEST_CASE("a drain lets what was accepted over TCP finish, refuses what is new, 
   CHECK(endless.read_head().status == 200);
   WireClient client(server.tcp_port());
   client.greet();
-  client.send(wire::Submit{1, request_of(60)});
-  await<wire::Accepted>(client);
+  client.send(net::Submit{1, request_of(60)});
+  await<net::Accepted>(client);
   WireClient idle(server.tcp_port());
   idle.greet();
   server.drain();
-  await<wire::Draining>(idle);
-  idle.send(wire::Submit{1, request_of(1)});
-  const auto refused = await<wire::Failure>(idle);
+  await<net::Draining>(idle);
+  idle.send(net::Submit{1, request_of(1)});
+  const auto refused = await<net::Failure>(idle);
   CHECK(refused.number == 1);
   CHECK((refused.error.code == ErrorCode::unavailable));
   CHECK(refused.error.text() == "the server is shutting down: ask another one");
@@ -342,8 +342,8 @@ TEST_CASE("what does not finish in a drain's time over TCP is told so") {
   LiveServer server(scripted("sim:1ms"), settings);
   WireClient client(server.tcp_port());
   client.greet();
-  client.send(wire::Submit{1, request_of(60'000)});
-  await<wire::Accepted>(client);
+  client.send(net::Submit{1, request_of(60'000)});
+  await<net::Accepted>(client);
   server.drain();
   const Outcome outcome = outcome_of(client, 1);
   CHECK((outcome.end->reason == FinishReason::error));
@@ -367,7 +367,7 @@ public:
     case 4: return greeting() + framed(noise(below(500)));
     case 5: return greeting() + flipped(some_frame());
     case 6: return greeting() + disordered();
-    case 7: return framed(std::string(wire::limits::hello_bytes + 1 + below(1000), 'a'));
+    case 7: return framed(std::string(net::limits::hello_bytes + 1 + below(1000), 'a'));
     default: return greeting() + wrong_values();
     }
   }
@@ -382,10 +382,10 @@ private:
   }
   static std::string framed(const std::string& message) {
     std::string frame;
-    wire::append_frame(frame, message);
+    net::append_frame(frame, message);
     return frame;
   }
-  static std::string greeting() { return frame_of(wire::Hello{1, 1, "", "hostile"}); }
+  static std::string greeting() { return frame_of(net::Hello{1, 1, "", "hostile"}); }
   std::string cut(const std::string& whole) { return whole.substr(0, below(whole.size())); }
   std::string flipped(std::string frame) {
     for (std::size_t i = 0; i <= below(4); ++i)
@@ -399,17 +399,17 @@ private:
     request.sampling.temperature = float(below(3)) - 1;
     if (below(2) == 0)
       request.deadline = std::chrono::milliseconds(below(3));
-    return frame_of(wire::Submit{below(3), request});
+    return frame_of(net::Submit{below(3), request});
   }
   std::string disordered() {
     switch (below(4)) {
     case 0: return greeting();
-    case 1: return frame_of(wire::Cancel{1 + below(1000)});
+    case 1: return frame_of(net::Cancel{1 + below(1000)});
     case 2: { // a number twice, and a smaller one
-      const std::string once = frame_of(wire::Submit{2, request_of(5)});
-      return once + (below(2) == 0 ? once : frame_of(wire::Submit{1, request_of(5)}));
+      const std::string once = frame_of(net::Submit{2, request_of(5)});
+      return once + (below(2) == 0 ? once : frame_of(net::Submit{1, request_of(5)}));
     }
-    default: return frame_of(wire::Submit{0, request_of(1)});
+    default: return frame_of(net::Submit{0, request_of(1)});
     }
   }
   std::string wrong_values() {

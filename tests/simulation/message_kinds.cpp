@@ -8,6 +8,8 @@ namespace paceline::testing {
 namespace {
 
 using namespace messages;
+using namespace scheduling;
+using namespace speculation;
 
 template <class Message>
 constexpr MessageKind kind(const char* name, bool in_any_order) {
@@ -27,11 +29,11 @@ constexpr std::array kinds{
     kind<Frontiers>("Frontiers", true),
     kind<Forget>("Forget", true),
     kind<WindowsReady>("WindowsReady", true),
-    kind<Wiring>("Wiring", true),
+    kind<ActorHandles>("ActorHandles", true),
     kind<Cancel>("Cancel", true),
     kind<Failed>("Failed", true),
     kind<Borrow>("Borrow", true),
-    kind<LeaveDraftOut>("LeaveDraftOut", true),
+    kind<DisableDraft>("DisableDraft", true),
     kind<MoveTarget>("MoveTarget", true),
     kind<Submit>("Submit", false),
     kind<Admit>("Admit", false),

@@ -1,8 +1,8 @@
 #include "tests/simulation/run.hpp"
 
-#include "actors/draft_step.hpp"
 #include "actors/outlet.hpp"
 #include "actors/supervisor.hpp"
+#include "execution/draft_step.hpp"
 #include "messages/timekeeper.hpp"
 #include "messages/virtual_time.hpp"
 #include "tests/simulation/faulty_device.hpp"
@@ -101,9 +101,9 @@ private:
   Workload workload_;
   Report report_;
   std::shared_ptr<FaultSource> faults_;
-  std::shared_ptr<actors::Telemetry> telemetry_ = std::make_shared<actors::Telemetry>();
-  std::shared_ptr<actors::LaneReaper> reaper_ = std::make_shared<actors::LaneReaper>(true);
-  std::shared_ptr<const models::Tokenizer> tokenizer_;
+  std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
+  std::shared_ptr<execution::LaneCloser> reaper_ = std::make_shared<execution::LaneCloser>(true);
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<gpu::KvPool> target_pool_;
   std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
   std::shared_ptr<gpu::KvPool> draft_pool_;
@@ -118,7 +118,7 @@ private:
   Witness witness_;
 };
 
-class SimulatedRun::Sink final : public messages::EventSink {
+class SimulatedRun::Sink final : public base::EventSink {
 public:
   Sink(SimulatedRun& run, Outlet& outlet) : run_(run), outlet_(outlet) {}
   void deliver(Event event) override {
@@ -196,7 +196,7 @@ actors::EngineParts SimulatedRun::make_parts() {
     return kept;
   };
   const int logit_rows = std::max(w.max_num_seqs * 17, w.prefill_chunk);
-  sampling::PolicyOptions policy;
+  speculation::PolicyOptions policy;
   policy.mode = w.mode;
   policy.window = w.window;
 
@@ -227,12 +227,12 @@ actors::EngineParts SimulatedRun::make_parts() {
         target_parts(models::make_scripted(w.target, other).value(), other, reserve_pool_);
   }
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
-  const actors::DraftStep::Parts drafting{
+  const execution::DraftStep::Parts drafting{
       draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
       w.max_num_seqs, policy.fork_rows, telemetry_};
-  const auto make_step = [drafting](std::shared_ptr<actors::DraftBoard> board,
+  const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                     const std::shared_ptr<gpu::Device>&) {
-    return std::make_shared<actors::DraftStep>(drafting, std::move(board));
+    return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
   };
   parts.draft = actors::DraftModelParts{draft_device, make_step, reaper_, telemetry_};
   return parts;
@@ -244,8 +244,8 @@ void SimulatedRun::start() {
   system_.system().spawn(
       [&](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
         self->request(asked, caf::infinite, messages::Ping{})
-            .then([&](const messages::Wiring& wiring) {
-              facade_ = wiring.facade;
+            .then([&](const messages::ActorHandles& handles) {
+              facade_ = handles.facade;
               known = true;
             });
       },
@@ -264,7 +264,7 @@ void SimulatedRun::start() {
 void SimulatedRun::submit(Outlet& outlet) {
   const Job& job = *outlet.job;
   messages::Submit request;
-  request.spec = std::make_shared<const messages::SequenceSpec>(job.spec);
+  request.spec = std::make_shared<const speculation::SequenceSpec>(job.spec);
   request.prompt = job.prompt;
   request.stop = job.stop;
   request.deadline = job.deadline;
@@ -350,20 +350,20 @@ void SimulatedRun::settle() {
 }
 
 void SimulatedRun::check_ledger() {
-  std::optional<messages::Wiring> wiring;
+  std::optional<messages::ActorHandles> handles;
   system_.system().spawn(
       [&](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
         self->request(asked, caf::infinite, messages::Ping{})
             .then(
-                [&, self](const messages::Wiring& now) {
-                  wiring = now;
+                [&, self](const messages::ActorHandles& now) {
+                  handles = now;
                   self->send(now.kv_cache, messages::Ping{});
                 },
                 [](const caf::error&) {});
       },
       supervisor_);
   system_.run();
-  if (!wiring)
+  if (!handles)
     return; // the engine has ended
   if (telemetry_->running + telemetry_->waiting != 0)
     fail("the scheduler has sequences that nobody asked for");

@@ -6,6 +6,8 @@
 namespace paceline::testing {
 
 using namespace messages;
+using namespace scheduling;
+using namespace speculation;
 
 enum Witness::Probe : std::size_t {
   killed_before_commit,
@@ -85,7 +87,7 @@ void Witness::sees(const Arrival& arrival) {
   else if (const auto* reserved = as<KvReserve>(arrival)) {
     holding_.insert(reserved->sequence);
     wanted_ |= asleep_ > 0 && telemetry_->kv_pages_quarantined > 0;
-  } else if (as<LeaveDraftOut>(arrival))
+  } else if (as<DisableDraft>(arrival))
     lied_ = true;
   else if (as<KvReset>(arrival))
     while (!holding_.empty())
@@ -143,7 +145,7 @@ void Witness::sees(const Batch& batch) {
   Step step{batch.id, batch.after, {}, {}};
   for (const BatchEntry& entry : batch.entries) {
     step.in_flight.insert(entry.spec->id);
-    if (entry.window > 0)
+    if (entry.round.window > 0)
       step.speculating.insert(entry.spec->id);
   }
   if (batch.after > 0)
@@ -163,7 +165,7 @@ void Witness::sees(const Verdicts& verdicts) {
   if (armed_ && verdicts.batch == armed_->id)
     reached(verdicts_overtaken);
   for (const Verdict& verdict : verdicts.sequences) {
-    if (verdict.hit != messages::Hit::none && draft_died_)
+    if (verdict.hit != scheduling::Hit::none && draft_died_)
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);

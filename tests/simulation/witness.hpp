@@ -1,7 +1,7 @@
 // Watches a run for rare paths, which a campaign must have reached to mean anything.
 #pragma once
 
-#include "actors/telemetry.hpp"
+#include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/virtual_time.hpp"
 #include "tests/simulation/faulty_device.hpp"
@@ -21,7 +21,7 @@ std::span<const char* const> probe_names();
 
 class Witness {
 public:
-  Witness(Report& report, std::shared_ptr<const actors::Telemetry> telemetry)
+  Witness(Report& report, std::shared_ptr<const base::Telemetry> telemetry)
       : report_(report), telemetry_(std::move(telemetry)) {}
 
   /// A message is about to be handled.
@@ -31,33 +31,33 @@ public:
   /// An actor of that name is killed.
   void dies(std::string_view name);
   void sees(LaneNews news);
-  void ends(messages::SequenceId request, const Finished& end, int output);
+  void ends(speculation::SequenceId request, const Finished& end, int output);
   /// The run is over.
   void settles();
 
 private:
   enum Probe : std::size_t;
   void reached(Probe probe);
-  void sees(const messages::Batch& batch);
-  void sees(const messages::Verdicts& verdicts);
-  void loses_pages(messages::SequenceId sequence);
+  void sees(const scheduling::Batch& batch);
+  void sees(const scheduling::Verdicts& verdicts);
+  void loses_pages(speculation::SequenceId sequence);
 
   Report& report_;
-  std::shared_ptr<const actors::Telemetry> telemetry_;
+  std::shared_ptr<const base::Telemetry> telemetry_;
   /// A batch, without its references.
   struct Step {
     std::uint64_t id = 0;
     std::uint64_t after = 0;
-    std::set<messages::SequenceId> in_flight;   ///< In it, until its verdicts come.
-    std::set<messages::SequenceId> speculating; ///< Of these, with a window.
+    std::set<speculation::SequenceId> in_flight;   ///< In it, until its verdicts come.
+    std::set<speculation::SequenceId> speculating; ///< Of these, with a window.
   };
   void runs(Step step);
 
-  Step step_;                                 ///< The last.
-  std::optional<Step> armed_;                 ///< Behind it.
-  std::uint64_t passes_behind_ = 0;           ///< Of the draft, at the last verdict.
-  std::set<messages::SequenceId> holding_;    ///< Pages.
-  std::set<messages::SequenceId> rebuilding_; ///< Lost their pages, and have no new token yet.
+  Step step_;                                    ///< The last.
+  std::optional<Step> armed_;                    ///< Behind it.
+  std::uint64_t passes_behind_ = 0;              ///< Of the draft, at the last verdict.
+  std::set<speculation::SequenceId> holding_;    ///< Pages.
+  std::set<speculation::SequenceId> rebuilding_; ///< Lost their pages, and have no new token yet.
   std::uint64_t preemptions_ = 0;
   bool draft_died_ = false; ///< While the batch was under way.
   bool lied_ = false;       ///< The draft, and its end was asked for.

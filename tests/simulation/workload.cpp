@@ -57,7 +57,7 @@ Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
     job.prompt.assign(common.begin(), common.begin() + draw.between(1, int(common.size())));
   for (int more = draw.between(1, 12); more > 0; --more)
     job.prompt.push_back(draw.between(0, vocabulary - 1));
-  messages::SequenceSpec& spec = job.spec;
+  speculation::SequenceSpec& spec = job.spec;
   spec.id = id;
   spec.prompt_tokens = int(job.prompt.size());
   spec.max_tokens = draw.between(20, 60);
@@ -140,7 +140,7 @@ Workload draw_workload(std::uint64_t seed) {
   return w;
 }
 
-Expected expected_of(const Workload& workload, const Job& job, const models::Tokenizer& tokenizer) {
+Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer) {
   Expected expected;
   std::vector<TokenId> tokens = job.prompt;
   sampling::StopMatcher stops(job.stop);

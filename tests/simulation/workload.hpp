@@ -2,8 +2,8 @@
 #pragma once
 
 #include "messages/request.hpp"
-#include "models/scripted.hpp"
-#include "models/tokenizer.hpp"
+#include "models/synthetic/scripted.hpp"
+#include "text/tokenizer.hpp"
 
 #include <optional>
 #include <vector>
@@ -12,7 +12,7 @@ namespace paceline::testing {
 
 /// One request, and what its caller does.
 struct Job {
-  messages::SequenceSpec spec;
+  speculation::SequenceSpec spec;
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
   base::Duration arrival{};
@@ -56,6 +56,6 @@ struct Expected {
   std::string text;
   FinishReason reason = FinishReason::length; ///< stop or length
 };
-Expected expected_of(const Workload& workload, const Job& job, const models::Tokenizer& tokenizer);
+Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer);
 
 } // namespace paceline::testing

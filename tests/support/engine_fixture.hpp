@@ -2,8 +2,8 @@
 // checked while they came.
 #pragma once
 
-#include "models/tokenizer.hpp"
 #include "paceline/engine.hpp"
+#include "text/utf8.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ private:
     ++deltas;
     CHECK(delta.sources.size() == delta.tokens.size());
     CHECK((delta.logprobs.empty() || delta.logprobs.size() == delta.tokens.size()));
-    CHECK(models::sanitize_utf8(delta.text) == delta.text); // whole characters
+    CHECK(text::sanitize_utf8(delta.text) == delta.text); // whole characters
     tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
     sources.insert(sources.end(), delta.sources.begin(), delta.sources.end());
     logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());

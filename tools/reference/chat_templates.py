@@ -1,16 +1,16 @@
-"""Writes tests/models/data/chat_templates.json: what `transformers` makes of conversations.
+"""Writes tests/text/data/chat_templates.json: what `transformers` makes of conversations.
 
 Usage: chat_templates.py [--check]   (from the repository's root; `./dev reference chat_templates` runs it)
 
 With --check the file is compared with what would be written. Rendered are the templates of
-tests/models/data/chat_templates, which are ours but use the constructs of the families that they are named after; and
+tests/text/data/chat_templates, which are ours but use the constructs of the families that they are named after; and
 snippets, listed and drawn, for each rule of the language. null: the reference refuses it; {"raised": text}: the template does.
 """
 import datetime, itertools, json, pathlib, random, sys
 import jinja2
 from transformers.utils import chat_template_utils
 
-DATA = pathlib.Path("tests/models/data")
+DATA = pathlib.Path("tests/text/data")
 FILE = DATA / "chat_templates.json"
 NOW = datetime.datetime(2026, 3, 7, 9, 5, 2)
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}

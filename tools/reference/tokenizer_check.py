@@ -3,7 +3,7 @@
 Usage: ./dev reference tokenizers [--strings N] [--kind NAME] [--sample]
 
 Compared are ids and, of those ids, decoded text; where a kind loses nothing, the text must come back. T5 kinds run with
-SentencePiece's whole nmt_nfkc rules. --sample writes tests/models/data/tokenizers/kinds.json, which the ordinary tests
+SentencePiece's whole nmt_nfkc rules. --sample writes tests/text/data/tokenizers/kinds.json, which the ordinary tests
 replay, instead.
 """
 import argparse, json, os, subprocess, sys

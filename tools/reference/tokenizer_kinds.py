@@ -1,14 +1,14 @@
 """The kinds of tokenizers that are compared: the parts that real checkpoints' tokenizer.json have, over small vocabularies.
 
-A kind is a vocabulary (a tokenizer.json: the demo pair's, or one under tests/models/data/tokenizers) and what replaces
+A kind is a vocabulary (a tokenizer.json: the demo pair's, or one under tests/text/data/tokenizers) and what replaces
 its parts. Of "model" single options are replaced; "extra" adds tokens to it, "without" takes some away, and
-"merges_as_pairs" writes merges as lists. tests/models/tokenizer_kinds_test.cpp puts them together the same way.
+"merges_as_pairs" writes merges as lists. tests/text/tokenizer_kinds_test.cpp puts them together the same way.
 """
 import copy, json
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests/models/data/tokenizers"
+DATA = ROOT / "tests/text/data/tokenizers"
 BASES = {"bytes": ROOT / "models/demo/target/tokenizer.json", "sentencepiece": DATA / "sentencepiece.json", "unigram": DATA / "unigram.json"}
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"

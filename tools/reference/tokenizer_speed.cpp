@@ -2,7 +2,7 @@
 // prints. tools/reference/tokenizer_speed.py measures with it.
 //
 //   tokenizer_speed MODEL_FOLDER FILE...
-#include "models/tokenizer.hpp"
+#include "models/checkpoint/folder.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -28,7 +28,7 @@ int main(int count, char** arguments) {
     std::cerr << "usage: tokenizer_speed MODEL_FOLDER FILE...\n";
     return 2;
   }
-  const auto tokenizer = paceline::models::Tokenizer::load(arguments[1]);
+  const auto tokenizer = paceline::models::FolderSource(arguments[1]).tokenizer();
   if (!tokenizer) {
     std::cerr << "paceline: " << tokenizer.error().text() << '\n';
     return 2;

@@ -1,4 +1,4 @@
-"""Writes the small vocabularies under tests/models/data/tokenizers: a SentencePiece-style BPE and a Unigram.
+"""Writes the small vocabularies under tests/text/data/tokenizers: a SentencePiece-style BPE and a Unigram.
 
 Usage: ./dev reference tokenizer_train     (needed only to change them: results depend on the libraries' versions)
 """

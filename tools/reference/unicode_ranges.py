@@ -1,4 +1,4 @@
-"""Prints the table of models/tokenizer/unicode.cpp: characters that utf8proc normalises and the reference's tables do not.
+"""Prints the table of text/tokenizer/unicode.cpp: characters that utf8proc normalises and the reference's tables do not.
 
 Usage: ./dev reference unicode_ranges
 """

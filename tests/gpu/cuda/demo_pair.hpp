@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/model.hpp"
+#include "models/sources.hpp"
 #include "paceline/engine.hpp"
 #include "tests/support/engine_fixture.hpp"
 

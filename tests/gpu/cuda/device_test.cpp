@@ -55,7 +55,7 @@ TEST_CASE("without a driver, with one too old and without a GPU each is said in 
     CHECK(survey.toolkit);
     CHECK(survey.gpus.empty());
     REQUIRE(survey.unusable);
-    CHECK(says(*survey.unusable, "--device cpu"));
+    CHECK(says(*survey.unusable, "EngineOptions::device = cpu"));
   }
   SUBCASE("too old a driver") {
     machine.driver_version = 11080;
@@ -133,7 +133,7 @@ TEST_CASE("a cache that a GPU has no room for names the option that sizes it") {
   const auto device = open_device("cuda:0", options()).value();
   const auto pool = KvPool::create(*device, {16, std::size_t(1) << 20}, 1000);
   REQUIRE(!pool);
-  CHECK(pool.error().hint.find("--kv-memory") != std::string::npos);
+  CHECK(pool.error().hint.find("EngineOptions::kv_memory_bytes") != std::string::npos);
 }
 
 TEST_CASE("what is uploaded in many pieces arrives whole") {

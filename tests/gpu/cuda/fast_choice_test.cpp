@@ -40,7 +40,7 @@ Result<void> prepare(const Rig& rig, DType dtype = DType::bf16) {
 Error refusal(const Result<void>& result) {
   REQUIRE(!result);
   CHECK(result.error().text().find('\n') == std::string::npos);
-  CHECK(result.error().hint.find("leave --prefill out") != std::string::npos);
+  CHECK(result.error().hint.find("leave EngineOptions::prefill out") != std::string::npos);
   return result.error();
 }
 

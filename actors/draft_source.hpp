@@ -1,0 +1,40 @@
+// Where an engine's drafts come from: a draft model, the caller's Drafter, or nowhere.
+#pragma once
+
+#include "actors/draft_model.hpp"
+#include "actors/model_loader.hpp"
+#include "actors/supervisor.hpp"
+#include "speculation/policy.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+namespace paceline::actors {
+
+/// Chosen once, when an engine is opened; who opens it asks this instead of options.
+class DraftSource {
+public:
+  virtual ~DraftSource() = default;
+
+  /// Whether anything drafts.
+  virtual bool exists() const { return true; }
+  /// What the source has to say about how it is used. policy: as the options have it.
+  virtual void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const = 0;
+  /// Bytes of a KV page; 0: it has no cache.
+  virtual std::size_t page_bytes(int /*page_tokens*/) const { return 0; }
+  /// What it runs; none: no model.
+  virtual std::optional<ModelInfo> info() const { return std::nullopt; }
+  /// Adds to what the actors are started from. parts: target, sampler and telemetry are complete.
+  virtual Result<void> add_to(EngineParts& parts, std::size_t pages) const = 0;
+};
+
+/// What the options ask for. loader: outlives the source. Errors: a draft that cannot be loaded, or
+/// has another vocabulary than the target; a device that a caller's drafter cannot run on.
+Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
+                                                         const LoadedModel& target);
+
+/// Rows that a pass of a draft model may have for forks.
+int fork_rows_of(const EngineOptions& options);
+
+} // namespace paceline::actors

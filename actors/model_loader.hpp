@@ -1,0 +1,55 @@
+// A model on its device, as an engine's options have it.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "gpu/device.hpp"
+#include "gpu/kv_pool.hpp"
+#include "models/checkpoint/source.hpp"
+#include "paceline/engine.hpp"
+
+#include <memory>
+#include <string>
+
+namespace paceline::actors {
+
+struct LoadedModel {
+  std::shared_ptr<const models::CheckpointSource> source;
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const models::Model> model;
+
+  /// name: what the caller called it.
+  ModelInfo info(const std::string& name) const;
+  Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
+    return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages);
+  }
+};
+
+/// Opens devices and loads models on them, all by the same options, clock and trace.
+class ModelLoader {
+public:
+  /// options: must outlive this. trace: null: none.
+  ModelLoader(const EngineOptions& options, std::shared_ptr<base::Timekeeper> time,
+              std::shared_ptr<base::Trace> trace)
+      : options_(options), time_(std::move(time)), trace_(std::move(trace)) {}
+
+  const EngineOptions& options() const { return options_; }
+  const std::shared_ptr<base::Timekeeper>& time() const { return time_; }
+  const std::shared_ptr<base::Trace>& trace() const { return trace_; }
+
+  /// threads: of a CPU lane; 0: the physical cores.
+  Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
+  /// role: "target" or "draft", for names that mean a pair.
+  Result<LoadedModel> load(const std::string& name, const std::string& role,
+                           const std::string& device, int threads) const;
+  /// The target on `device`, ready for how prompts are to be read.
+  Result<LoadedModel> load_target(const std::string& device) const;
+
+private:
+  const EngineOptions& options_;
+  std::shared_ptr<base::Timekeeper> time_;
+  std::shared_ptr<base::Trace> trace_;
+};
+
+} // namespace paceline::actors

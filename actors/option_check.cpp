@@ -1,0 +1,70 @@
+#include "actors/option_check.hpp"
+
+#include "actors/limits.hpp"
+#include "gpu/limits.hpp"
+#include "gpu/operations.hpp"
+#include "sampling/limits.hpp"
+#include "speculation/limits.hpp"
+
+#include <fmt/format.h>
+
+namespace paceline::actors {
+namespace {
+
+Result<void> check_range(const char* field, int value, int low, int high) {
+  if (value >= low && value <= high)
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, value),
+              fmt::format("give a number from {} to {}", low, high));
+}
+
+Result<void> check_time(const char* field, std::chrono::milliseconds value) {
+  if (value >= std::chrono::milliseconds(0) && value <= limits::fault_time_max)
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {} ms", field, value.count()),
+              fmt::format("give a time up to {} ms", limits::fault_time_max.count()));
+}
+
+Result<void> check(const FaultOptions& o) {
+  for (const auto& result :
+       {check_range("EngineOptions::faults.restarts_max", o.restarts_max, 0,
+                    limits::restarts_max_max),
+        check_range("EngineOptions::faults.rebuilds_max", o.rebuilds_max, 0,
+                    limits::restarts_max_max),
+        check_time("EngineOptions::faults.restart_pause", o.restart_pause),
+        check_time("EngineOptions::faults.restart_pause_max", o.restart_pause_max),
+        check_time("EngineOptions::faults.restarts_forgotten", o.restarts_forgotten),
+        check_time("EngineOptions::faults.stall_patience", o.stall_patience)})
+    if (!result)
+      return result;
+  if (o.restart_pause > o.restart_pause_max)
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::faults.restart_pause is {} ms", o.restart_pause.count()),
+        "give at most EngineOptions::faults.restart_pause_max");
+  return {};
+}
+
+} // namespace
+
+Result<void> check_options(const EngineOptions& o) {
+  const int window_max = sampling::limits::window_max;
+  for (const auto& result :
+       {check_range("EngineOptions::max_num_seqs", o.max_num_seqs, 1, limits::max_num_seqs_max),
+        check_range("EngineOptions::max_waiting", o.max_waiting, 0, limits::max_waiting_max),
+        check_range("EngineOptions::fork_rows", o.fork_rows, 0, speculation::limits::fork_rows_max),
+        check_range("EngineOptions::page_tokens", o.page_tokens, 1, 1024),
+        check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
+        check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
+        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max)})
+    if (!result)
+      return result;
+  if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::prefill_chunk is {} with EngineOptions::prefill = fast",
+                            o.prefill_chunk),
+                fmt::format("give at least {}", gpu::fast_chunk));
+  return check(o.faults);
+}
+
+} // namespace paceline::actors

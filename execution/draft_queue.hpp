@@ -1,0 +1,74 @@
+// What the draft actor tells its lane between two tokens, without a submission for each.
+#pragma once
+
+#include "speculation/frontier.hpp"
+
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace paceline::execution {
+
+/// Frontiers on their way to the draft's lane, and whether a step is there to take them. Threads:
+/// `post`, `post_forget` and `claim_lane` from anybody who posts; `take`, `quiet`, `leave_lane` and
+/// `fail` from the lane.
+class DraftQueue {
+public:
+  struct News {
+    std::vector<speculation::Frontier> frontiers;
+    bool forget = false; ///< Residencies are over.
+    bool empty() const { return frontiers.empty() && !forget; }
+  };
+
+  /// failed: called by `fail`; it must not block.
+  explicit DraftQueue(std::function<void()> failed = {}) : failed_(std::move(failed)) {}
+
+  void post(speculation::Frontier frontier) {
+    const std::lock_guard lock(mutex_);
+    news_.frontiers.push_back(std::move(frontier));
+  }
+  void post_forget() {
+    const std::lock_guard lock(mutex_);
+    news_.forget = true;
+  }
+  News take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(news_, {});
+  }
+
+  /// Nothing was posted since `take`.
+  bool quiet() const {
+    const std::lock_guard lock(mutex_);
+    return news_.empty();
+  }
+
+  /// After posting: true when no step is on the lane, which the caller must then submit.
+  bool claim_lane() {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(on_lane_, true);
+  }
+  /// The lane has nothing left to do: true when that is so under the lock, and the step may retire;
+  /// false when news came in between.
+  bool leave_lane() {
+    const std::lock_guard lock(mutex_);
+    if (!news_.empty())
+      return false;
+    on_lane_ = false;
+    return true;
+  }
+
+  /// The step has been abandoned, and what it knew is lost: the draft has to be started anew.
+  void fail() const {
+    if (failed_)
+      failed_();
+  }
+
+private:
+  std::function<void()> failed_;
+  mutable std::mutex mutex_;
+  News news_;
+  bool on_lane_ = false;
+};
+
+} // namespace paceline::execution

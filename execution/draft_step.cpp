@@ -1,0 +1,219 @@
+#include "execution/draft_step.hpp"
+
+#include "base/expect.hpp"
+#include "sampling/limits.hpp"
+#include "speculation/limits.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::execution {
+
+using speculation::DraftPass;
+using speculation::DraftRows;
+using speculation::Frontier;
+
+namespace {
+
+bool lacks_q(const DraftRows& rows, const speculation::QRow& q) {
+  return rows.sequence->at.spec->needs_q() && !q;
+}
+
+/// Rows of the longest pass: prompts that are caught up on, and a window for each sequence.
+int rows_max(const DraftStep::Parts& parts) {
+  return speculation::limits::draft_prefill_chunk +
+         parts.max_num_seqs * (sampling::limits::window_max + 1) + parts.fork_rows;
+}
+
+} // namespace
+
+DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
+    : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
+      queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
+                                    rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
+      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)),
+      planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool) {}
+
+gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
+  do {
+    planner_.take(queue_->take().frontiers);
+    DraftPass plan = planner_.plan();
+    if (!plan.parts.empty()) {
+      begin(std::move(plan), nullptr, *workspace_, now);
+      return Next::ready;
+    }
+  } while (!queue_->leave_lane());
+  return Next::done;
+}
+
+// What is known by now is waited for: a verdict, a window that is whole, forks to be chosen.
+bool DraftStep::prepare_behind(base::TimePoint now) {
+  const Pass& before = pass(prepared_ - 1);
+  if (!queue_->quiet() || !can_follow(before))
+    return false;
+  DraftPass plan = planner_.plan_behind(before.plan);
+  if (plan.parts.empty())
+    return false;
+  models::Workspace& other =
+      before.workspace == workspace_.get() ? *workspace_behind_ : *workspace_;
+  begin(std::move(plan), &before, other, now);
+  base::add(parts_.telemetry->passes_behind, 1);
+  return true;
+}
+
+/// Every part of it draws, and the device has memory for a second pass.
+bool DraftStep::can_follow(const Pass& before) {
+  if (before.plan.fork_rows > 0)
+    return false;
+  if (!workspace_behind_)
+    if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
+      workspace_behind_ = std::move(*made);
+  if (!workspace_behind_)
+    return false;
+  for (std::size_t i = 0; i < before.plan.parts.size(); ++i)
+    if (before.plan.parts[i].draws < 0 || lacks_q(before.plan.parts[i], before.draws[i].q))
+      return false;
+  return true;
+}
+
+void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& workspace,
+                      base::TimePoint now) {
+  Pass& pass = this->pass(prepared_++);
+  pass = {};
+  pass.plan = std::move(plan);
+  pass.begin = now;
+  pass.workspace = &workspace;
+  pass.draws.resize(pass.plan.parts.size());
+  std::vector<models::SequenceRows> batch;
+  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {
+    const DraftRows& rows = pass.plan.parts[i];
+    Draw& draw = pass.draws[i];
+    speculation::DraftPlanner::begins(rows);
+    if (rows.fork)
+      if (const auto copy = std::exchange(rows.fork->copy, std::nullopt))
+        pass.copies.push_back(*copy);
+    if (rows.pending()) {
+      const gpu::ProposeTask& drawn = before->tasks[std::size_t(rows.follows)];
+      draw.pending = drawn.place ? drawn.place : &drawn.token;
+    }
+    const int count = int(rows.tokens.size());
+    batch.push_back({rows.pages(), rows.start, rows.tokens, rows.draws < 0 ? count : count - 1,
+                     false, draw.pending});
+    pass.rows += count;
+    if (rows.draws >= 0)
+      begin_drawing(rows, draw);
+  }
+  parts_.model->plan(batch, *parts_.pool, workspace);
+  const gpu::Tensor logits = workspace.logits();
+  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i)
+    if (pass.plan.parts[i].draws >= 0)
+      pass.tasks.push_back(
+          task(pass.plan.parts[i], pass.draws[i], logits.row(int(pass.tasks.size()))));
+}
+
+/// From here on the position is bound.
+void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
+  const Frontier& at = rows.sequence->at;
+  rows.chain().bind(rows.draws + 1);
+  if (at.spec->needs_q())
+    draw.q = rows_->take();
+  const int known = rows.pending() ? rows.draws - 1 : rows.draws;
+  for (int i = at.log_length; i < known; ++i)
+    draw.prefix.push_back(rows.token_at(i));
+}
+
+gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float* logits) const {
+  const Frontier& at = rows.sequence->at;
+  gpu::ProposeTask task;
+  task.logits = logits;
+  task.vocabulary = drawable_;
+  task.warping = &at.spec->warping;
+  task.history = {at.log->first(at.log_length), std::size_t(at.spec->prompt_tokens), draw.prefix};
+  task.rule = at.spec->judged_by();
+  task.noise = at.spec->noise;
+  task.unseen = draw.pending;
+  task.position = std::uint32_t(rows.draws);
+  task.attempt = rows.chain().attempt();
+  task.guesses_wanted = at.forking.rows > 0;
+  task.q = draw.q.get();
+  task.q_size = rows_->row_length(); // ids that only the target has are never drafted
+  return task;
+}
+
+gpu::Work DraftStep::work() const {
+  const Pass& last = pass(prepared_ - 1);
+  int context = 0;
+  for (const DraftRows& rows : last.plan.parts)
+    context = std::max(context, rows.start + int(rows.tokens.size()));
+  return {gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size()), context};
+}
+
+void DraftStep::run(gpu::Operations& operations) {
+  Pass& pass = this->pass(completed_ + (this->pass(completed_).has_run ? 1 : 0));
+  if (!pass.copies.empty())
+    operations.copy_pages(*parts_.pool, pass.copies);
+  parts_.model->forward(operations, *pass.workspace);
+  operations.propose(pass.tasks);
+  if (operations.rank() == 0) // all have looked for the pass: an operation ends on all of them
+    pass.has_run = true;
+}
+
+void DraftStep::complete(base::TimePoint now) {
+  Pass& pass = this->pass(completed_++);
+  const base::TimePoint begin = std::max(pass.begin, last_end_);
+  last_end_ = now;
+  std::size_t next_task = 0;
+  const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
+  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {
+    DraftRows& rows = pass.plan.parts[i];
+    complete(rows, pass.draws[i], rows.draws < 0 ? nullptr : &pass.tasks[next_task++], share);
+  }
+  base::add(parts_.telemetry->drafted, pass.tasks.size());
+  base::add(parts_.telemetry->forked, pass.plan.fork_rows);
+  parts_.telemetry->overlap.drafted(begin, now);
+  if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
+    note_time(pass, now - begin);
+  pass.plan.parts.clear(); // the pass behind this one wants nothing but its tasks
+  pass.draws.clear();
+}
+
+/// drawn: null where the part drew nothing. share: of the pass's time.
+void DraftStep::complete(DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
+                         base::Duration share) {
+  speculation::Chain& chain = rows.chain();
+  if (rows.pending()) {
+    if (chain.drawn() < rows.draws) // the pass before drew nothing that could be fed
+      return;
+    rows.tokens = {chain.token(rows.start)};
+  }
+  speculation::DraftPlanner::fed(rows);
+  if (!drawn)
+    return;
+  chain.add_busy(share);
+  if (drawn->failed || lacks_q(rows, draw.q))
+    chain.end_at(rows.draws);
+  else
+    chain.put(rows.draws, drawn->token, std::move(draw.q), drawn->guesses);
+}
+
+void DraftStep::note_time(const Pass& pass, base::Duration took) const {
+  auto& mean = pass.plan.fork_rows > 0 ? parts_.telemetry->draft_fork_step_ns
+                                       : parts_.telemetry->draft_step_ns;
+  const auto old = mean.load(std::memory_order_relaxed);
+  auto ns = took.count();
+  if (old > 0) // one that stalled says little of the next
+    ns = std::min(ns, 8 * old);
+  mean.store(old ? old + (ns - old) / 8 : ns, std::memory_order_relaxed);
+}
+
+// Nobody waits for what an abandoned step left undone.
+void DraftStep::retire(const gpu::Retirement& how) {
+  if (how.completed)
+    return;
+  planner_.abandon();
+  passes_ = {};
+  completed_ = prepared_;
+  queue_->fail();
+}
+
+} // namespace paceline::execution

@@ -1,0 +1,93 @@
+// The draft lane's work: every sequence one token further per pass, as far as its chain reaches.
+#pragma once
+
+#include "base/telemetry.hpp"
+#include "execution/draft_queue.hpp"
+#include "execution/row_pool.hpp"
+#include "gpu/lane.hpp"
+#include "models/model.hpp"
+#include "speculation/draft_planner.hpp"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace paceline::execution {
+
+/// One step for as long as there is something to draft: between two tokens it takes what was posted
+/// to its queue, so that a verdict takes effect without a new submission. The same object is
+/// submitted again and again, never twice at once (DraftQueue::claim_lane). What a pass does is the
+/// planner's to say; this class has it computed. All state below is the lane's alone.
+///
+/// Where the lane holds work ready, the pass behind one that only goes on with chains is prepared
+/// before its tokens are known to the host: the device finds them by itself, and draws a whole
+/// window without the host in between. A verdict then takes effect a token later at most.
+class DraftStep final : public gpu::Step {
+public:
+  struct Parts {
+    std::shared_ptr<const models::Model> model;
+    std::shared_ptr<gpu::Device> device;
+    std::shared_ptr<gpu::KvPool> pool;
+    int vocabulary = 0; ///< The target's without padding; q rows have this length.
+    int max_num_seqs = 0;
+    int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
+    std::shared_ptr<base::Telemetry> telemetry;
+    std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
+  };
+  /// Throws std::runtime_error when the device has no memory for a workspace.
+  DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
+
+  std::string name() const override { return "draft"; }
+  Next prepare(base::TimePoint now) override;
+  bool prepare_behind(base::TimePoint now) override;
+  gpu::Work work() const override;
+  void run(gpu::Operations& operations) override;
+  void complete(base::TimePoint now) override;
+  void retire(const gpu::Retirement& how) override;
+
+private:
+  /// What drawing a part's token takes besides.
+  struct Draw {
+    std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
+    speculation::QRow q;
+    const TokenId* pending = nullptr; ///< Where the token to feed will be.
+  };
+  struct Pass {
+    speculation::DraftPass plan;
+    std::vector<Draw> draws;             ///< One per part.
+    std::vector<gpu::ProposeTask> tasks; ///< Of the parts that draw, in their order.
+    std::vector<gpu::PageCopy> copies;
+    models::Workspace* workspace = nullptr;
+    int rows = 0; ///< Fed.
+    bool has_run = false;
+    base::TimePoint begin;
+  };
+
+  /// The pass with this number; of the last three.
+  Pass& pass(std::size_t number) { return passes_[number % passes_.size()]; }
+  const Pass& pass(std::size_t number) const { return passes_[number % passes_.size()]; }
+  void begin(speculation::DraftPass plan, const Pass* before, models::Workspace& workspace,
+             base::TimePoint now);
+  void begin_drawing(const speculation::DraftRows& rows, Draw& draw);
+  gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, const float* logits) const;
+  bool can_follow(const Pass& before);
+  void complete(speculation::DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
+                base::Duration share);
+  void note_time(const Pass& pass, base::Duration took) const;
+
+  Parts parts_;
+  int drawable_; ///< Ids that both models have.
+  std::shared_ptr<DraftQueue> queue_;
+  std::shared_ptr<models::Workspace> workspace_;
+  std::unique_ptr<models::Workspace> workspace_behind_; ///< Made when it is first wanted.
+  std::shared_ptr<RowPool> rows_;
+
+  speculation::DraftPlanner planner_;
+  /// In turn: two may be under way, and the first of them reads what the one before it drew.
+  std::array<Pass, 3> passes_;
+  std::size_t prepared_ = 0; ///< Passes so far.
+  std::size_t completed_ = 0;
+  base::TimePoint last_end_;
+};
+
+} // namespace paceline::execution

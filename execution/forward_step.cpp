@@ -1,0 +1,112 @@
+#include "execution/forward_step.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::execution {
+
+using scheduling::BatchEntry;
+
+namespace {
+
+ForwardPass::Rows rows_of(const BatchEntry& entry) {
+  ForwardPass::Rows rows;
+  const auto committed = entry.log->first(entry.logged());
+  for (int i = entry.logged(); i < entry.length; ++i)
+    rows.prefix.push_back(entry.round.chain->token(i));
+  if (entry.assumed > 0) // but for the last they were the window of the step before
+    rows.tokens = {rows.prefix.back()};
+  else
+    rows.tokens.assign(committed.begin() + entry.feed.cached, committed.end());
+  if (entry.round.chain && entry.round.window > 0) {
+    rows.window = std::clamp(entry.round.chain->drawn() - entry.length, 0, entry.round.window);
+    for (int i = 0; i < rows.window; ++i)
+      rows.tokens.push_back(entry.round.chain->token(entry.length + i));
+  }
+  if (entry.feed.scores && entry.feed.cached < entry.spec->prompt_tokens)
+    rows.logit_rows = int(rows.tokens.size());
+  else if (entry.round.judges)
+    rows.logit_rows = rows.window + 1;
+  return rows;
+}
+
+} // namespace
+
+ForwardStep::ForwardStep(std::shared_ptr<const models::Model> model,
+                         std::shared_ptr<gpu::KvPool> pool, std::shared_ptr<ForwardPass> pass,
+                         std::shared_ptr<base::Telemetry> telemetry)
+    : model_(std::move(model)), pool_(std::move(pool)), pass_(std::move(pass)),
+      telemetry_(std::move(telemetry)) {}
+
+/// The verification before this step has retired, so that it is known which.
+void ForwardStep::leave_what_goes_on() {
+  const auto before = std::exchange(pass_->before, nullptr);
+  pass_->batch.keep(
+      [&](std::size_t i) { return i < before->rows.size() && before->rows[i].goes_on; });
+}
+
+bool ForwardStep::windows_settled() const {
+  return std::all_of(pass_->batch.entries.begin(), pass_->batch.entries.end(),
+                     [](const BatchEntry& e) {
+                       return !e.round.chain || e.round.window == 0 ||
+                              e.round.chain->settled(e.length + e.round.window);
+                     });
+}
+
+gpu::Step::Next ForwardStep::prepare(base::TimePoint now) {
+  if (ran_)
+    return Next::done;
+  if (pass_->before)
+    leave_what_goes_on();
+  if (pass_->batch.entries.empty())
+    return Next::done;
+  if (!deadline_)
+    deadline_ = now + pass_->batch.draft_timeout;
+  if (!windows_settled() && now < *deadline_)
+    return Next::waiting;
+  plan();
+  ran_ = true;
+  telemetry_->overlap.target_began(now);
+  return Next::ready;
+}
+
+void ForwardStep::plan() {
+  std::vector<models::SequenceRows> batch;
+  int logit_rows = 0;
+  work_ = {gpu::Work::Kind::decode, 0, int(pass_->batch.entries.size()), 0};
+  for (const BatchEntry& entry : pass_->batch.entries)
+    pass_->rows.push_back(rows_of(entry));
+  for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    ForwardPass::Rows& rows = pass_->rows[i];
+    const int count = int(rows.tokens.size());
+    rows.first_logit_row = logit_rows;
+    logit_rows += rows.logit_rows;
+    batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
+                     entry.feed.fast});
+    work_.rows += count;
+    work_.context = std::max(work_.context, entry.feed.cached + count);
+    if (count > rows.window + 1)
+      work_.kind = gpu::Work::Kind::prefill;
+  }
+  model_->plan(batch, *pool_, *pass_->workspace);
+}
+
+gpu::Work ForwardStep::work() const {
+  return work_;
+}
+
+void ForwardStep::run(gpu::Operations& operations) {
+  model_->forward(operations, *pass_->workspace);
+}
+
+void ForwardStep::complete(base::TimePoint now) {
+  telemetry_->overlap.target_ended(now);
+}
+
+void ForwardStep::retire(const gpu::Retirement& how) {
+  pass_->before = nullptr; // where the lane was closed before it got here
+  pass_->retirement = how;
+}
+
+} // namespace paceline::execution

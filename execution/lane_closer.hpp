@@ -1,0 +1,33 @@
+// Closing a lane waits for its running piece; an actor must not.
+#pragma once
+
+#include "gpu/lane.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace paceline::execution {
+
+/// Takes lanes whose owners are gone and closes them on threads of their own, so that one that
+/// stands still holds up nobody; in virtual time, which has one thread for everything, at once.
+class LaneCloser : public std::enable_shared_from_this<LaneCloser> {
+public:
+  explicit LaneCloser(bool virtual_time);
+  /// Waits for every lane.
+  ~LaneCloser();
+  /// Takes no more lanes and waits, at most `limit` (none: for ever), until those that were handed
+  /// over are closed. False: some are not, and what their steps hold and name must be kept.
+  bool close(std::optional<std::chrono::nanoseconds> limit = {});
+  /// A shared handle that leaves closing to the reaper.
+  std::shared_ptr<gpu::Lane> guard(std::unique_ptr<gpu::Lane> lane);
+
+private:
+  struct State;
+  void close_elsewhere(std::unique_ptr<gpu::Lane> lane);
+
+  std::shared_ptr<State> state_; ///< Shared with the threads, which may be left behind.
+};
+
+} // namespace paceline::execution

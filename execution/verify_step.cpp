@@ -1,0 +1,266 @@
+#include "execution/verify_step.hpp"
+
+#include "scheduling/round.hpp"
+
+#include <algorithm>
+
+namespace paceline::execution {
+
+using scheduling::BatchEntry;
+using scheduling::Hit;
+using scheduling::Verdict;
+using scheduling::Verdicts;
+
+VerifyStep::VerifyStep(std::shared_ptr<ForwardPass> pass, int vocabulary, bool check_draws,
+                       std::shared_ptr<base::Telemetry> telemetry, Done done)
+    : pass_(std::move(pass)), vocabulary_(vocabulary), check_draws_(check_draws),
+      telemetry_(std::move(telemetry)), done_(std::move(done)) {}
+
+gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
+  if (!pass_->retirement.completed || pass_->batch.entries.empty())
+    return Next::done;
+  if (phase_ == Phase::windows && cases_.empty()) {
+    open_cases();
+    plan_windows();
+    plan_scores();
+    deadline_ = now + pass_->batch.draft_timeout;
+    telemetry_->overlap.target_began(now);
+    return Next::ready;
+  }
+  if (phase_ == Phase::lookaheads && !ran_) {
+    if (!lookaheads_settled() && now < deadline_)
+      return Next::waiting;
+    plan_lookaheads();
+    telemetry_->overlap.target_began(now);
+    ran_ = true;
+    return Next::ready;
+  }
+  return Next::done;
+}
+
+// The one reading of `bound`: the forward pass has just ended, nothing has been judged.
+void VerifyStep::open_cases() {
+  for (std::size_t i = 0; i < pass_->batch.entries.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    const ForwardPass::Rows& rows = pass_->rows[i];
+    Case c;
+    c.window.assign(rows.tokens.end() - rows.window, rows.tokens.end());
+    for (int k = 0; k < rows.window; ++k)
+      c.q.push_back(entry.spec->needs_q() ? entry.round.chain->q(entry.length + k) : nullptr);
+    c.bound_lookahead = entry.round.judge_lookahead && entry.round.chain &&
+                        rows.window == entry.round.window &&
+                        entry.round.chain->bound() > entry.length + entry.round.window;
+    c.verdict.sequence = entry.spec->id;
+    c.verdict.epoch = entry.epoch;
+    c.verdict.cached = entry.length;
+    c.verdict.window = rows.window;
+    c.verdict.draft_late = rows.window < entry.round.window;
+    cases_.push_back(std::move(c));
+  }
+}
+
+gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  const ForwardPass::Rows& rows = pass_->rows[index];
+  const gpu::Tensor logits = pass_->workspace->logits();
+  gpu::VerifyTask t;
+  // The judging rows are the last of the entry's; a scored prompt has more before them.
+  t.logits = logits.row(rows.first_logit_row + rows.logit_rows - rows.window - 1 + row);
+  t.stride = logits.stride;
+  t.vocabulary = vocabulary_;
+  t.warping = &entry.spec->warping;
+  t.history = {entry.log->first(entry.logged()), std::size_t(entry.spec->prompt_tokens),
+               rows.prefix};
+  t.rule = entry.spec->judged_by();
+  t.noise = entry.spec->noise;
+  t.position = std::uint32_t(entry.length + row);
+  t.check_draws = check_draws_ && entry.round.chain;
+  t.attempt = t.check_draws ? entry.round.chain->attempt() : 0;
+  t.top_logprobs = entry.spec->top_logprobs;
+  t.logprobs_mode = entry.spec->logprobs_mode;
+  return t;
+}
+
+void VerifyStep::plan_windows() {
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    if (!pass_->batch.entries[i].round.judges)
+      continue;
+    Case& c = cases_[i];
+    gpu::VerifyTask t = task(i, 0);
+    t.tokens = c.window;
+    t.q = c.q;
+    t.follow = !c.bound_lookahead;
+    judged_rows_ += int(c.window.size()) + 1;
+    tasks_.push_back(std::move(t));
+    owners_.push_back(i);
+  }
+}
+
+void VerifyStep::plan_scores() {
+  for (std::size_t i = 0; i < cases_.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    const ForwardPass::Rows& rows = pass_->rows[i];
+    const int prompt = entry.spec->prompt_tokens;
+    if (!entry.feed.scores || entry.feed.cached + 1 >= prompt)
+      continue;
+    const int count = std::min(entry.length, prompt - 1) - entry.feed.cached;
+    const gpu::Tensor logits = pass_->workspace->logits();
+    gpu::ScoreTask s;
+    s.logits = logits.row(rows.first_logit_row);
+    s.stride = logits.stride;
+    s.vocabulary = vocabulary_;
+    s.tokens =
+        entry.log->first(prompt).subspan(std::size_t(entry.feed.cached) + 1, std::size_t(count));
+    s.top = std::max(0, entry.spec->top_logprobs);
+    scores_.push_back(std::move(s));
+    score_owners_.push_back(i);
+  }
+}
+
+bool VerifyStep::lookaheads_settled() const {
+  return std::all_of(owners_.begin(), owners_.end(), [this](std::size_t i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    return entry.round.chain->settled(entry.length + entry.round.window + 1);
+  });
+}
+
+void VerifyStep::plan_lookaheads() {
+  tasks_.clear();
+  for (const std::size_t i : owners_) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    Case& c = cases_[i];
+    const int position = entry.length + entry.round.window;
+    gpu::VerifyTask t = task(i, entry.round.window);
+    c.prefix = pass_->rows[i].prefix;
+    c.prefix.insert(c.prefix.end(), c.window.begin(), c.window.end());
+    t.history.prefix = c.prefix;
+    if (entry.round.chain->drawn() > position) {
+      c.lookahead = entry.round.chain->token(position);
+      c.lookahead_q = entry.spec->needs_q() ? entry.round.chain->q(position) : nullptr;
+      t.tokens = {&c.lookahead, 1};
+      t.q = {&c.lookahead_q, 1};
+      t.follow = false;
+    } else { // bound, but not there in time: as for a dead draft
+      c.verdict.draft_late = true;
+    }
+    tasks_.push_back(std::move(t));
+  }
+}
+
+void VerifyStep::run(gpu::Operations& operations) {
+  operations.verify(tasks_);
+  if (phase_ == Phase::windows)
+    operations.score(scores_);
+}
+
+void VerifyStep::complete(base::TimePoint now) {
+  telemetry_->overlap.target_ended(now);
+  if (phase_ == Phase::windows)
+    take_windows();
+  else
+    take_lookaheads();
+}
+
+void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted) {
+  for (int k = 0; k < task.accepted; ++k) {
+    verdict.tokens.push_back(task.tokens[std::size_t(k)]);
+    verdict.sources.push_back(accepted);
+  }
+  if (task.ended) {
+    verdict.tokens.push_back(task.next);
+    verdict.sources.push_back(TokenSource::target);
+  }
+  const int offered = int(task.tokens.size());
+  verdict.accepted += task.accepted;
+  verdict.judged += std::min(task.accepted + 1, offered);
+  verdict.failed |= task.failed;
+  verdict.inconsistent_draw |= task.lied;
+  verdict.logprobs.insert(verdict.logprobs.end(), task.logprobs.begin(), task.logprobs.end());
+}
+
+void VerifyStep::take_windows() {
+  std::vector<std::size_t> pending;
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Case& c = cases_[owners_[t]];
+    const BatchEntry& entry = pass_->batch.entries[owners_[t]];
+    note(c.verdict, tasks_[t], TokenSource::draft);
+    const int fed = std::min(tasks_[t].accepted, int(c.window.size()));
+    c.verdict.cached = entry.length + fed;
+    if (!tasks_[t].ended && !tasks_[t].failed)
+      pending.push_back(owners_[t]);
+  }
+  for (std::size_t s = 0; s < scores_.size(); ++s)
+    cases_[score_owners_[s]].verdict.prompt_logprobs = std::move(scores_[s].logprobs);
+  owners_ = std::move(pending);
+  phase_ = owners_.empty() ? Phase::done : Phase::lookaheads;
+}
+
+void VerifyStep::take_lookaheads() {
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Case& c = cases_[owners_[t]];
+    note(c.verdict, tasks_[t], TokenSource::lookahead);
+    if (tasks_[t].accepted == 1)
+      c.verdict.hit = Hit::chain;
+  }
+  phase_ = Phase::done;
+}
+
+/// What goes on behind the verdict; the draft hears of it from this thread.
+scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  Verdict& verdict = cases_[index].verdict;
+  if (!entry.round.judges)
+    return {};
+  verdict.had_lookahead = entry.round.whole && cases_[index].bound_lookahead;
+  scheduling::note_guesses(entry, verdict);
+  const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
+  verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on
+  if (!entry.next.chain || verdict.failed)
+    return resolved;
+  std::vector<TokenId> tokens = pass_->rows[index].prefix;
+  tokens.insert(tokens.end(), verdict.tokens.begin(), verdict.tokens.end());
+  judged.frontiers.sequences.push_back({.spec = entry.spec,
+                                        .epoch = entry.next.epoch,
+                                        .log = entry.log,
+                                        .log_length = entry.logged(),
+                                        .tokens = std::move(tokens),
+                                        .chain = resolved.chain,
+                                        .pages = entry.next.pages,
+                                        .residency = entry.next.residency,
+                                        .forking = entry.next.forking});
+  return resolved;
+}
+
+gpu::Work VerifyStep::work() const {
+  return {gpu::Work::Kind::verify, judged_rows_, int(tasks_.size()), 0};
+}
+
+void VerifyStep::retire(const gpu::Retirement& how) {
+  Judged judged;
+  Verdicts& verdicts = judged.verdicts;
+  verdicts.batch = pass_->batch.id;
+  verdicts.begin = pass_->retirement.begin;
+  verdicts.end = how.end;
+  verdicts.busy = pass_->retirement.busy + how.busy;
+  if (!pass_->retirement.completed || !how.completed) {
+    const auto& why = pass_->retirement.completed ? how.error : pass_->retirement.error;
+    verdicts.error =
+        why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
+  } else {
+    if (pass_->batch.entries.empty())
+      return; // pre-enqueued, and not needed: the scheduler knows from the verdicts before
+    std::vector<scheduling::Resolution> resolved;
+    for (std::size_t i = 0; i < cases_.size(); ++i) {
+      verdicts.rows += int(pass_->rows[i].tokens.size());
+      resolved.push_back(hand_over(i, judged));
+      verdicts.sequences.push_back(std::move(cases_[i].verdict));
+    }
+    if (pass_->followed.load(std::memory_order_acquire))
+      scheduling::let_go_on(pass_->batch.entries, resolved, verdicts.sequences);
+    for (std::size_t i = 0; i < cases_.size(); ++i)
+      pass_->rows[i].goes_on = verdicts.sequences[i].goes_on;
+  }
+  done_(std::move(judged));
+}
+
+} // namespace paceline::execution

@@ -1,0 +1,82 @@
+// The target lane's verification of one batch, enqueued behind its forward pass.
+#pragma once
+
+#include "base/telemetry.hpp"
+#include "execution/forward_pass.hpp"
+#include "gpu/lane.hpp"
+#include "scheduling/round.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace paceline::execution {
+
+/// What a verification makes: the same news for the scheduler and for the draft.
+struct Judged {
+  scheduling::Verdicts verdicts;
+  speculation::Frontiers frontiers;
+};
+
+/// Judges windows row by row; then, for sequences whose whole window was accepted, the lookahead's
+/// first token if that position was bound when the pass ended (read once, before anything was
+/// judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns the chains
+/// over to what comes next, decides whether the pre-enqueued batch behind it runs, and hands
+/// verdicts and frontiers to `done` on the lane's thread. Nothing is judged, and nobody told, where
+/// a pre-enqueued batch did not run.
+class VerifyStep final : public gpu::Step {
+public:
+  using Done = std::function<void(Judged)>;
+  /// vocabulary: ids that are not padding. check_draws: repeat every draft draw from the q shown.
+  VerifyStep(std::shared_ptr<ForwardPass> pass, int vocabulary, bool check_draws,
+             std::shared_ptr<base::Telemetry> telemetry, Done done);
+
+  std::string name() const override { return "verify"; }
+  Next prepare(base::TimePoint now) override;
+  gpu::Work work() const override;
+  void run(gpu::Operations& operations) override;
+  void complete(base::TimePoint now) override;
+  void retire(const gpu::Retirement& how) override;
+
+private:
+  enum class Phase { windows, lookaheads, done };
+  /// One entry on its way to a verdict.
+  struct Case {
+    std::vector<TokenId> window;
+    std::vector<const float*> q;
+    std::vector<TokenId> prefix;  ///< What the log may lack, and the window once it was accepted.
+    bool bound_lookahead = false; ///< As read when the pass ended.
+    TokenId lookahead = 0;
+    const float* lookahead_q = nullptr;
+    scheduling::Verdict verdict;
+  };
+
+  void open_cases();
+  void plan_windows();
+  void plan_lookaheads();
+  bool lookaheads_settled() const;
+  gpu::VerifyTask task(std::size_t index, int row) const;
+  void plan_scores();
+  void take_windows();
+  void take_lookaheads();
+  void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
+  scheduling::Resolution hand_over(std::size_t index, Judged& judged);
+
+  std::shared_ptr<ForwardPass> pass_;
+  int vocabulary_;
+  bool check_draws_;
+  std::shared_ptr<base::Telemetry> telemetry_;
+  Done done_;
+
+  Phase phase_ = Phase::windows;
+  bool ran_ = false;
+  std::vector<Case> cases_;
+  std::vector<gpu::VerifyTask> tasks_;
+  std::vector<std::size_t> owners_; ///< tasks_[i] belongs to cases_[owners_[i]].
+  std::vector<gpu::ScoreTask> scores_;
+  std::vector<std::size_t> score_owners_;
+  base::TimePoint deadline_;
+  int judged_rows_ = 0;
+};
+
+} // namespace paceline::execution

@@ -1,0 +1,86 @@
+#include "models/checkpoint/files.hpp"
+
+#include "text/json.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace paceline::models {
+
+using text::shown_path;
+
+namespace {
+
+/// Closes a descriptor at the end of a scope.
+struct Descriptor {
+  int number = -1;
+  ~Descriptor() {
+    if (number >= 0)
+      ::close(number);
+  }
+};
+
+} // namespace
+
+MappedFile::MappedFile(std::string path, std::span<const std::byte> bytes)
+    : path_(std::move(path)), bytes_(bytes) {}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty())
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  const auto cannot = [&](const char* hint) {
+    const int why = errno;
+    return fail(why == ENOENT ? ErrorCode::not_found : ErrorCode::unavailable,
+                fmt::format("cannot read {} ({})", shown_path(path), std::strerror(why)), hint);
+  };
+  // Non-blocking: opening a pipe must not wait for a writer.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status {};
+  if (file.number < 0 || ::fstat(file.number, &status) != 0)
+    return cannot("check the model's folder and its permissions");
+  if (!S_ISREG(status.st_mode))
+    return fail(ErrorCode::invalid_argument, shown_path(path) + " is not a file",
+                "give the folder of a checkpoint");
+  const auto size = std::size_t(status.st_size);
+  if (size == 0)
+    return MappedFile(path, {});
+  void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (at == MAP_FAILED)
+    return cannot("check the free address space");
+  return MappedFile(path, {static_cast<const std::byte*>(at), size});
+}
+
+void release_pages(std::span<const std::byte> part) {
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::size_t before = (page - address % page) % page; // What of a page others use stays.
+  const std::size_t whole = part.size() > before ? (part.size() - before) / page * page : 0;
+  if (whole > 0)
+    madvise(const_cast<std::byte*>(part.data()) + before, whole, MADV_DONTNEED);
+}
+
+Result<boost::json::object> read_json_object(const std::string& path) {
+  return MappedFile::open(path).and_then([&](const MappedFile& file) {
+    return text::parse_json_object(shown_path(path), file.text());
+  });
+}
+
+} // namespace paceline::models

@@ -1,0 +1,33 @@
+#include "models/checkpoint/installed.hpp"
+
+#include <array>
+#include <dlfcn.h>
+
+namespace paceline::models {
+namespace fs = std::filesystem;
+namespace {
+
+/// The file this code was loaded from: the shared library, where it is one.
+fs::path this_file() {
+  Dl_info info{};
+  const auto* here = reinterpret_cast<const void*>(&installed_data);
+  return dladdr(here, &info) != 0 && info.dli_fname ? fs::path(info.dli_fname) : fs::path();
+}
+
+} // namespace
+
+std::optional<fs::path> installed_data(const std::string& name) {
+  constexpr int levels = 3; // prefix/bin/program, prefix/lib/<machine>/library
+  std::error_code failed;
+  for (const fs::path& file : std::array{this_file(), fs::path("/proc/self/exe")}) {
+    fs::path place = fs::canonical(file, failed); // without links and .., to go up from
+    for (int i = 0; i < levels && place.has_relative_path(); ++i) {
+      place = place.parent_path();
+      if (const fs::path data = place / "share/paceline" / name; fs::exists(data, failed))
+        return data;
+    }
+  }
+  return {};
+}
+
+} // namespace paceline::models

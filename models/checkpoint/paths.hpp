@@ -1,0 +1,14 @@
+// Where checkpoints are found: folders, the built-in pair, and the local Hugging Face cache.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <string>
+
+namespace paceline::models {
+
+/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives itself;
+/// "org/name" is looked up in the local Hugging Face cache.
+Result<std::string> find_checkpoint(const std::string& name, const std::string& role);
+
+} // namespace paceline::models

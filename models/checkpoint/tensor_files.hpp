@@ -1,0 +1,67 @@
+// The tensors of a checkpoint folder by name.
+#pragma once
+
+#include "gpu/tensor.hpp"
+#include "models/checkpoint/files.hpp"
+#include "models/checkpoint/safetensors.hpp"
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::models {
+
+/// Mapped files, checked when opened. A loader takes the tensors it knows; what nobody took is
+/// unexpected. Threads: one.
+class TensorFiles {
+public:
+  /// `folder`/model.safetensors, or the shards that model.safetensors.index.json names.
+  static Result<TensorFiles> open(const std::string& folder);
+
+  /// Of all matrices, or f32 where they differ.
+  gpu::DType dtype() const;
+  /// [rows, cols] as stored; valid as long as the checkpoint.
+  Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
+  /// [size], converted to f32.
+  Result<std::vector<float>> vector(std::string_view name, int size);
+  /// Nobody needs the tensor's bytes any more: its pages of the file may leave memory.
+  void release(std::string_view name);
+  /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
+  void ignore(std::string_view name);
+  struct Stored {
+    std::string_view name;
+    gpu::DType dtype;
+    std::uint64_t bytes;
+  };
+  std::vector<Stored> tensors() const; ///< All there are, valid as long as the checkpoint.
+
+  /// An error that names the first tensor nobody took.
+  Result<void> check_all_taken() const;
+  std::uint64_t parameters() const { return parameters_; } ///< Of the tensors taken.
+
+private:
+  struct Tensor {
+    TensorEntry entry;
+    std::size_t file = 0; ///< Index of files_.
+    bool taken = false;
+  };
+  explicit TensorFiles(std::string folder) : folder_(std::move(folder)) {}
+  Result<void> add_file(const std::string& path);
+  Result<void> add_shards(const std::string& index);
+  std::string file_of(const Tensor& tensor) const;
+  Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape);
+  const void* aligned(const TensorEntry& entry);
+
+  std::string folder_;
+  std::vector<MappedFile> files_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::vector<std::unique_ptr<std::byte[]>> copies_; ///< Of tensors the file holds misaligned.
+  std::uint64_t parameters_ = 0;
+};
+
+} // namespace paceline::models

@@ -1,0 +1,22 @@
+// Which source a model's name leads to.
+#pragma once
+
+#include "models/checkpoint/source.hpp"
+#include "paceline/error.hpp"
+
+#include <memory>
+#include <string>
+
+namespace paceline::models {
+
+/// "scripted:..." is its own place; any other name leads to a folder (checkpoint/paths.hpp).
+Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
+
+/// What is at a location that resolve_model_path gave.
+Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string& location);
+
+/// What a name leads to, as the model of `role`.
+Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
+                                                                const std::string& role);
+
+} // namespace paceline::models

@@ -1,0 +1,327 @@
+#include "models/synthetic/scripted.hpp"
+
+#include "models/limits.hpp"
+#include "text/limits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <limits>
+#include <numeric>
+
+namespace paceline::models {
+namespace {
+
+constexpr const char* name_hint =
+    "write scripted or "
+    "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context=4096,ranked=1,peaked=1";
+
+/// Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators": the finalizer.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/// What a row is a function of: the seed and the last `memory` tokens (fewer at the start).
+std::uint64_t hash_context(const ScriptedOptions& options, std::span<const TokenId> context) {
+  const auto used = std::min(context.size(), std::size_t(options.memory));
+  std::uint64_t h = mix(options.seed ^ mix(used));
+  for (const TokenId token : context.last(used))
+    h = mix(h ^ std::uint32_t(token));
+  return h;
+}
+
+/// Uniform in [0, 1): one number per (context, token, purpose).
+double uniform(std::uint64_t context, int token, std::uint64_t purpose) {
+  return double(mix(context ^ mix(std::uint64_t(token) * 4 + purpose)) >> 11) * 0x1p-53;
+}
+
+enum Purpose : std::uint64_t { weight, order, share, gain };
+
+/// The target's row: weights spread over e^3; an eighth of the tokens (one at least, of four or
+/// more) is impossible, so that a draft can propose what the target never says.
+std::vector<double> target_row(const ScriptedOptions& options, std::uint64_t context) {
+  const int n = options.vocabulary;
+  std::vector<double> p(std::size_t(n), 0.0);
+  const int impossible = n >= 4 ? std::max(1, n / 8) : 0;
+  const int first = int(context % std::uint64_t(n));
+  for (int i = 0; i < n - impossible; ++i)
+    p[std::size_t((first + i) % n)] = std::exp(3 * uniform(context, i, weight));
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p)
+    x *= (options.peaked ? 0.4 : 1.0) / sum;
+  if (options.peaked)
+    p[std::size_t(first)] += 0.6;
+  return p;
+}
+
+constexpr int ranked_vocabulary_min = 40;
+/// How often rank i of the others stands where the first token was rejected (ScriptedOptions).
+constexpr std::array ranked_shares{0.28, 0.12, 0.055, 0.055, 0.025, 0.025, 0.025, 0.025};
+constexpr double first_share = 0.15;
+
+/// Rows of the `ranked` kind, target and draft alike: one token has first_share plus what the
+/// others lack, so that only it is ever rejected, and the residual is the others' shares. Tokens
+/// that are first, second, ... are told by the context.
+std::vector<double> ranked_row(const ScriptedOptions& options, std::uint64_t context) {
+  const int n = options.vocabulary;
+  const double first = first_share + (1 - options.acceptance);
+  const int rest = n - 1 - int(ranked_shares.size());
+  const double others = 1 - std::accumulate(ranked_shares.begin(), ranked_shares.end(), 0.0);
+  std::vector<double> row(std::size_t(n), 0.0);
+  for (int rank = 0; rank < n; ++rank) {
+    const double share = rank == 0                           ? 0
+                         : rank <= int(ranked_shares.size()) ? ranked_shares[std::size_t(rank - 1)]
+                                                             : others / rest;
+    row[std::size_t((context + std::uint64_t(rank)) % std::uint64_t(n))] =
+        rank == 0 ? first : (1 - first) * share;
+  }
+  return row;
+}
+
+/// Takes `mass` away from p, token after token in an order of the context's own: some tokens lose
+/// all they have (then p > 0, q = 0), some a part.
+std::vector<bool> take_mass(std::vector<double>& p, double mass, std::uint64_t context) {
+  std::vector<int> tokens(p.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::sort(tokens.begin(), tokens.end(),
+            [&](int a, int b) { return uniform(context, a, order) < uniform(context, b, order); });
+  std::vector<bool> lost(p.size(), false);
+  for (const bool whole : {false, true}) {
+    for (const int t : tokens) {
+      double& x = p[std::size_t(t)];
+      const bool all = whole || uniform(context, t, share) < 0.5;
+      const double taken = std::min(mass, all ? x : 0.5 * x);
+      if (taken <= 0)
+        continue;
+      x -= taken;
+      mass -= taken;
+      lost[std::size_t(t)] = true;
+    }
+  }
+  return lost;
+}
+
+/// The draft's row: what `take_mass` took goes to tokens that lost nothing, the target's impossible
+/// ones among them; hence the sum of min(p, q) is exactly what p kept.
+std::vector<double> draft_row(const ScriptedOptions& options, std::uint64_t context) {
+  std::vector<double> q = target_row(options, context);
+  const std::vector<double> p = q;
+  const std::vector<bool> lost = take_mass(q, 1 - options.acceptance, context);
+  std::vector<double> gains(q.size(), 0.0);
+  for (std::size_t i = 0; i < q.size(); ++i)
+    if (!lost[i])
+      gains[i] = (p[i] > 0 ? 0.05 : 0.01) + std::pow(uniform(context, int(i), gain), 4);
+  const double sum = std::accumulate(gains.begin(), gains.end(), 0.0);
+  for (std::size_t i = 0; i < q.size(); ++i)
+    q[i] += gains[i] * (1 - options.acceptance) / sum;
+  return q;
+}
+
+std::string canonical_name(const ScriptedOptions& o) {
+  return fmt::format(
+      "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}",
+      o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.ranked), int(o.peaked));
+}
+
+Result<void> check(const ScriptedOptions& o) {
+  const auto wrong = [](std::string what) {
+    return fail(ErrorCode::invalid_argument, "scripted model: " + std::move(what), name_hint);
+  };
+  if (o.vocabulary < 2 || o.vocabulary > text::limits::vocabulary_max)
+    return wrong(fmt::format("vocabulary={} is not from 2 to {}", o.vocabulary,
+                             text::limits::vocabulary_max));
+  if (o.memory < 0 || o.memory > limits::scripted_memory_max)
+    return wrong(
+        fmt::format("memory={} is not from 0 to {}", o.memory, limits::scripted_memory_max));
+  if (!(o.acceptance >= 0 && o.acceptance <= 1))
+    return wrong(fmt::format("acceptance={} is not from 0 to 1", o.acceptance));
+  if (o.acceptance < 1 && o.vocabulary < 4)
+    return wrong("an acceptance below 1 wants a vocabulary of 4 or more");
+  if (o.ranked && (o.vocabulary < ranked_vocabulary_min || o.acceptance < 0.5))
+    return wrong(fmt::format("ranked=1 wants a vocabulary of {} and an acceptance of 0.5 or more",
+                             ranked_vocabulary_min));
+  if (o.context < 1 || o.context > limits::context_max)
+    return wrong(fmt::format("context={} is not from 1 to {}", o.context, limits::context_max));
+  return {};
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool set_option(ScriptedOptions& o, std::string_view key, std::string_view value) {
+  if (key == "vocabulary")
+    return parse_number(value, o.vocabulary);
+  if (key == "memory")
+    return parse_number(value, o.memory);
+  if (key == "seed")
+    return parse_number(value, o.seed);
+  if (key == "acceptance")
+    return parse_number(value, o.acceptance);
+  if (key == "context")
+    return parse_number(value, o.context);
+  if (key == "ranked" && (value == "0" || value == "1")) {
+    o.ranked = value == "1";
+    return true;
+  }
+  if (key == "peaked" && (value == "0" || value == "1")) {
+    o.peaked = value == "1";
+    return true;
+  }
+  return false;
+}
+
+class ScriptedWorkspace final : public Workspace {
+public:
+  ScriptedWorkspace(std::shared_ptr<gpu::Buffer> memory, int max_logit_rows, int vocabulary)
+      : memory_(std::move(memory)), max_logit_rows_(max_logit_rows), vocabulary_(vocabulary) {}
+
+  gpu::Tensor logits() const override { return memory_->tensor(max_logit_rows_, vocabulary_); }
+
+  std::vector<SequenceRows> batch;
+  const gpu::KvPool* pool = nullptr;
+
+private:
+  std::shared_ptr<gpu::Buffer> memory_;
+  int max_logit_rows_;
+  int vocabulary_;
+};
+
+class ScriptedModel final : public Model {
+public:
+  ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device)
+      : options_(options), device_(std::move(device)) {
+    info_.name = canonical_name(options_);
+    info_.architecture = "scripted";
+    info_.parameters = std::uint64_t(options_.vocabulary);
+    info_.dtype = "f32";
+    info_.device = device_->name();
+    info_.kernel = device_->kernel();
+    info_.vocabulary = options_.vocabulary;
+    info_.max_model_len = options_.context;
+  }
+
+  const ModelInfo& info() const override { return info_; }
+  int vocabulary() const override { return options_.vocabulary; }
+  gpu::KvShape kv_shape(int page_tokens) const override { return {page_tokens, sizeof(TokenId)}; }
+  gpu::Device& device() const override { return *device_; }
+
+  Result<std::unique_ptr<Workspace>> make_workspace(int /*max_rows*/,
+                                                    int max_logit_rows) const override {
+    const auto bytes =
+        std::size_t(max_logit_rows) * std::size_t(options_.vocabulary) * sizeof(float);
+    auto memory = device_->allocate(std::max<std::size_t>(bytes, 1));
+    if (!memory)
+      return tl::unexpected(memory.error());
+    return std::make_unique<ScriptedWorkspace>(std::move(*memory), max_logit_rows,
+                                               options_.vocabulary);
+  }
+
+  void plan(std::span<const SequenceRows> batch, const gpu::KvPool& pool,
+            Workspace& workspace) const override {
+    auto& space = static_cast<ScriptedWorkspace&>(workspace);
+    space.batch.assign(batch.begin(), batch.end());
+    space.pool = &pool;
+  }
+
+  void forward(gpu::Operations& operations, Workspace& workspace) const override {
+    if (operations.rank() == 0)
+      run(static_cast<ScriptedWorkspace&>(workspace));
+    operations.barrier();
+  }
+
+private:
+  void run(ScriptedWorkspace& space) const {
+    const gpu::Tensor logits = space.logits();
+    int out = 0;
+    for (const SequenceRows& rows : space.batch) {
+      for (int i = 0; i < rows.rows(); ++i)
+        std::memcpy(slot(*space.pool, rows, rows.start + i),
+                    rows.drawn ? rows.drawn : &rows.tokens[std::size_t(i)], sizeof(TokenId));
+      for (int i = rows.logits_from; i < rows.rows(); ++i) {
+        assert(out < logits.rows);
+        write_logits(*space.pool, rows, rows.start + i, logits.row(out++));
+      }
+    }
+  }
+
+  static std::byte* slot(const gpu::KvPool& pool, const SequenceRows& rows, int position) {
+    const int page_tokens = pool.shape().page_tokens;
+    const auto page = std::size_t(position / page_tokens);
+    assert(page < rows.pages.size());
+    return pool.page(rows.pages[page]) + std::size_t(position % page_tokens) * sizeof(TokenId);
+  }
+
+  /// logits: [vocabulary]. The context is read back from the cache, this row's token included.
+  void write_logits(const gpu::KvPool& pool, const SequenceRows& rows, int position,
+                    float* logits) const {
+    const int used = std::min(options_.memory, position + 1);
+    std::vector<TokenId> context(std::size_t(used), 0);
+    for (int i = 0; i < used; ++i)
+      std::memcpy(&context[std::size_t(i)], slot(pool, rows, position - used + 1 + i),
+                  sizeof(TokenId));
+    const std::vector<double> row = scripted_row(options_, context);
+    for (std::size_t i = 0; i < row.size(); ++i)
+      logits[i] = row[i] > 0 ? float(std::log(row[i])) : -std::numeric_limits<float>::infinity();
+  }
+
+  ScriptedOptions options_;
+  std::shared_ptr<gpu::Device> device_;
+  ModelInfo info_;
+};
+
+} // namespace
+
+bool is_scripted(std::string_view name) {
+  return name == "scripted" || name.starts_with("scripted:");
+}
+
+Result<ScriptedOptions> parse_scripted(std::string_view name) {
+  const auto wrong = [&](std::string_view part) {
+    return fail(ErrorCode::invalid_argument, fmt::format("scripted model: bad option {}", part),
+                name_hint);
+  };
+  if (!is_scripted(name))
+    return wrong(name);
+  ScriptedOptions options;
+  name.remove_prefix(std::min(name.size(), std::string_view("scripted:").size()));
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find(','));
+    name.remove_prefix(std::min(name.size(), part.size() + 1));
+    const auto equals = part.find('=');
+    if (equals == part.npos ||
+        !set_option(options, part.substr(0, equals), part.substr(equals + 1)))
+      return wrong(part);
+  }
+  if (auto ok = check(options); !ok)
+    return tl::unexpected(ok.error());
+  return options;
+}
+
+std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context) {
+  const std::uint64_t h = hash_context(options, context);
+  if (options.ranked)
+    return ranked_row(options, h);
+  return options.acceptance < 1 ? draft_row(options, h) : target_row(options, h);
+}
+
+Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
+                                                   std::shared_ptr<gpu::Device> device) {
+  if (auto ok = check(options); !ok)
+    return tl::unexpected(ok.error());
+  if (device->name().starts_with("cuda"))
+    return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),
+                "use a cpu or sim device");
+  return std::make_shared<const ScriptedModel>(options, std::move(device));
+}
+
+} // namespace paceline::models

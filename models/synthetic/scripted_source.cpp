@@ -1,0 +1,47 @@
+#include "models/synthetic/scripted.hpp"
+
+namespace paceline::models {
+namespace {
+
+class ScriptedSource final : public CheckpointSource {
+public:
+  ScriptedSource(std::string name, ScriptedOptions options)
+      : CheckpointSource(std::move(name)), options_(options) {}
+
+  Result<ModelConfig> config() const override { return no_files(); }
+  Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& /*config*/) const override {
+    return no_files();
+  }
+  Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override {
+    return make_scripted_tokenizer(location());
+  }
+  Result<text::ChatTemplate> chat_template(const std::string& opening) const override {
+    return text::ChatTemplate::plain(opening);
+  }
+  Result<GenerationDefaults> generation_defaults() const override { return GenerationDefaults(); }
+  Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
+                                            const LoadOptions& options) const override {
+    return check_context(location(), options_.context, options).and_then([&] {
+      return make_scripted(options_, std::move(device));
+    });
+  }
+
+private:
+  tl::unexpected<Error> no_files() const {
+    return fail(ErrorCode::unsupported, location() + " is a rule, not a checkpoint",
+                "give the folder of a checkpoint");
+  }
+
+  ScriptedOptions options_;
+};
+
+} // namespace
+
+Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name) {
+  return parse_scripted(name).map(
+      [&](const ScriptedOptions& options) -> std::shared_ptr<const CheckpointSource> {
+        return std::make_shared<const ScriptedSource>(name, options);
+      });
+}
+
+} // namespace paceline::models

@@ -1,0 +1,130 @@
+// One target step: what the scheduler asks for, and the verdicts that come back.
+#pragma once
+
+#include "base/clock.hpp"
+#include "paceline/event.hpp"
+#include "scheduling/names.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// What the forward pass feeds of a sequence: committed tokens from `cached` up to the entry's
+/// length, then the window, which is read from the chain when the lane gets there.
+struct Feed {
+  int cached = 0;          ///< Committed tokens whose keys and values are in `pages`.
+  gpu::PageTableRef pages; ///< The target's.
+  bool fast = false;       ///< These rows go by the fast path; then nothing is judged.
+  bool scores = false;     ///< The prompt tokens among the rows are scored.
+};
+
+/// What the verification judges of a sequence.
+struct Round {
+  bool judges = true; ///< False: a prefill chunk that is not the last.
+  ChainRef chain;     ///< Null: plain decoding.
+  int window = 0;     ///< Bound positions of the chain that are judged, from `length` on.
+  bool whole = false; ///< They are the whole planned window: what comes after it is lookahead.
+  bool judge_lookahead = false; ///< After a full acceptance, judge the token after the window.
+};
+
+/// What is drafted behind the step, decided before its outcome is known: a hit goes on with the
+/// round's chain or the fork of it that came true, a miss begins `chain`.
+struct NextDraft {
+  Epoch epoch;       ///< Of the frontier behind the step.
+  ChainRef chain;    ///< Null: nothing is drafted.
+  int window = 0;    ///< K of the next window, and ...
+  int lookahead = 0; ///< ... tokens past it.
+  Forking forking;
+  gpu::PageTableRef pages; ///< The draft's.
+  CacheResidencyRef residency;
+};
+
+/// One sequence's part of a batch: where it stands, and a group of fields for each who reads them.
+struct BatchEntry {
+  SequenceSpecRef spec;
+  Epoch epoch; ///< Of this step; the verdict carries it back.
+  TokenLogView log;
+  int length = 0; ///< Committed tokens to feed up to; less than all for a prefill chunk.
+  /// Of a pre-enqueued batch: the last tokens of `length`, which the step before is to commit. The
+  /// log may not have them when this step runs; the chain does.
+  int assumed = 0;
+
+  Feed feed;      ///< For the forward pass.
+  Round round;    ///< For the verification.
+  NextDraft next; ///< For the draft.
+
+  /// Committed tokens that are certain to be in the log.
+  int logged() const { return length - assumed; }
+};
+
+struct Batch {
+  std::uint64_t id = 0;
+  /// A pre-enqueued batch: it follows the one of this id, whose verdicts are not known yet, and has
+  /// its entries, each as a full hit would have it. Only those that then go on are run
+  /// (Verdict::goes_on). 0: it waits for nothing.
+  std::uint64_t after = 0;
+  /// Of the actor handles that the scheduler goes by: who has older ones waits for these, so that
+  /// nothing is sent on to an actor that is gone.
+  std::uint64_t handles = 0;
+  std::vector<BatchEntry> entries;
+  /// How long the lane may wait for a bound token before the draft counts as dead.
+  base::Duration draft_timeout{};
+
+  /// Leaves the entries for whose index `runs` says so.
+  template <class Runs>
+  void keep(Runs runs) {
+    std::vector<BatchEntry> kept;
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (runs(i))
+        kept.push_back(std::move(entries[i]));
+    entries = std::move(kept);
+  }
+};
+
+/// What a verdict made of what was drafted past its window.
+enum class Hit {
+  none,  ///< Nothing of it is of use.
+  chain, ///< The lookahead's first token was judged and accepted: the chain goes on.
+  fork,  ///< A fork was drafted for just this outcome, and goes on.
+};
+
+/// What became of one entry. A value: it names what goes on (`hit`), and whoever has the entry
+/// finds it by that (round.hpp).
+struct Verdict {
+  SequenceId sequence = 0;
+  Epoch epoch;
+  int cached = 0;   ///< Committed tokens now in the target's pages (before `tokens`).
+  int window = 0;   ///< Tokens of the window that were there to be judged.
+  int judged = 0;   ///< Accepted plus first rejection, lookahead included.
+  int accepted = 0; ///< Lookahead included.
+  Hit hit = Hit::none;
+  /// The pre-enqueued batch behind this one runs for it, and has begun by now: a full hit, whose
+  /// next window was bound as a whole.
+  bool goes_on = false;
+  bool had_lookahead = false; ///< There was a bound lookahead to judge, or a fork.
+  int guesses = 0;            ///< The draft's for the token that took a drafted one's place,
+  int guess_rank = -1;        ///< and which of them it was; -1: none.
+  sampling::JudgedByMargin by_margin; ///< As far as the draft made guesses.
+  std::uint64_t forked = 0;           ///< Tokens drawn for outcomes that did not come true.
+  std::vector<TokenId> tokens;        ///< To commit: accepted ones and the one that follows.
+  std::vector<TokenSource> sources;
+  std::vector<TokenLogprob> logprobs;
+  std::vector<TokenLogprob> prompt_logprobs; ///< Of the prompt tokens fed in this step.
+  bool draft_late = false;                   ///< A bound token did not come in time.
+  bool inconsistent_draw = false;            ///< A token was not the draw of the q shown.
+  bool failed = false;                       ///< The target's row was not a distribution.
+};
+
+struct Verdicts {
+  std::uint64_t batch = 0;
+  std::vector<Verdict> sequences;
+  int rows = 0;
+  base::TimePoint begin;      ///< Forward began on the lane.
+  base::TimePoint end;        ///< Verification ended.
+  base::Duration busy{};      ///< Lane time, without waiting for the draft.
+  std::optional<Error> error; ///< The step failed; no sequence has a verdict.
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,176 @@
+#include "scheduling/batch_builder.hpp"
+
+#include "scheduling/limits.hpp"
+#include "scheduling/round.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace paceline::scheduling {
+
+/// What is left of a step for the sequences that come next.
+struct BatchBuilder::Allowance {
+  int prefill_rows = 0;
+  int logit_rows = 0;
+  Forking forking; ///< Each one's, but for the window.
+};
+
+BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+                           Drafting& drafting, Residency& residency)
+    : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
+      residency_(residency) {}
+
+std::vector<Sequence*> BatchBuilder::order() const {
+  std::vector<Sequence*> order;
+  for (auto& [id, s] : sequences_)
+    if (s.running() && !s.in_flight)
+      order.push_back(&s);
+  std::ranges::sort(order, {},
+                    [](const Sequence* s) { return std::pair(!s->decoding(), s->arrival); });
+  return order;
+}
+
+InFlightBatch BatchBuilder::build(Turn& turn) {
+  InFlightBatch made;
+  made.mode = drafting_.policy().plan().mode;
+  int rows = 0; // of committed tokens
+  const std::vector<Sequence*> order = this->order();
+  Allowance left{config_.prefill_chunk, config_.logit_rows, drafting_.share_of_forks(order.size())};
+  for (Sequence* s : order) {
+    auto entry = entry_for(turn, *s, left);
+    if (!entry)
+      continue;
+    s->in_flight = true;
+    s->epoch = entry->epoch;
+    if (entry->round.chain || entry->next.chain)
+      made.mode = drafting_.plan_for(*s).mode;
+    rows += entry->length - entry->feed.cached;
+    made.batch.entries.push_back(std::move(*entry));
+  }
+  made.prefill = rows > int(made.batch.entries.size());
+  return made;
+}
+
+/// Committed tokens; 0: none can be fed now.
+int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
+  const int missing = s.length() - s.cached;
+  int count = std::min(
+      {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages->capacity() - s.cached});
+  if (s.reads_fast())
+    count = std::min(count, s.path.fast - s.cached) / s.path.chunk * s.path.chunk;
+  if (s.scores())
+    count = std::min(count, left.logit_rows);
+  return left.logit_rows < 1 ? 0 : std::max(count, 0);
+}
+
+std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allowance& left) {
+  const int count = rows_to_feed(s, left);
+  if (count == 0) {
+    if (s.target_pages->capacity() < s.cached + s.rows_at_least())
+      residency_.ensure_pages(turn, s);
+    return std::nullopt;
+  }
+  BatchEntry entry;
+  entry.spec = s.spec;
+  entry.epoch = epochs_.next();
+  entry.log = s.log;
+  entry.length = s.cached + count;
+  entry.feed = {s.cached, s.target_pages, s.reads_fast(), s.scores()};
+  entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
+  if (!s.decoding())
+    left.prefill_rows -= count;
+  left.logit_rows -= entry.feed.scores ? count : int(entry.round.judges);
+  if (entry.round.judges) {
+    entry.round = round_of(s, left.logit_rows);
+    left.logit_rows -= entry.round.window;
+    entry.next = drafting_.plan_next(s, entry.length, left.forking);
+  }
+  return entry;
+}
+
+/// Whatever is bound is judged, in every mode: what was drawn under another plan may not be dropped
+/// for a new one, which may have come from how long its drawing took. The verdict adds a token of
+/// its own, and every token fed needs a slot.
+Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
+  Round round;
+  const int length = s.length();
+  round.chain = s.chain;
+  round.window = std::max(
+      0, std::min({s.bound(), s.budget() - 1, logit_rows, s.target_pages->capacity() - length,
+                   config_.max_model_len - length - 1}));
+  round.whole = round.window == s.window;
+  round.judge_lookahead = s.chain && round.window < s.budget() - 1;
+  return round;
+}
+
+// ---- the batch behind one in flight ----
+
+std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& before) {
+  if (others_want_rows())
+    return std::nullopt;
+  InFlightBatch made;
+  Allowance left{0, config_.logit_rows, drafting_.share_of_forks(before.batch.entries.size())};
+  double chance = 1;
+  for (const BatchEntry& entry : before.batch.entries) {
+    chance *= std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
+    auto behind =
+        chance < limits::pre_enqueue_chance_min ? std::nullopt : entry_behind(entry, left);
+    if (!behind)
+      return std::nullopt;
+    made.batch.entries.push_back(std::move(*behind));
+  }
+  made.batch.after = before.batch.id;
+  made.mode = before.mode;
+  return made;
+}
+
+/// Somebody has, or is about to have, something to do in the next step.
+bool BatchBuilder::others_want_rows() const {
+  return std::ranges::any_of(sequences_, [](const auto& entry) {
+    const Sequence& s = entry.second;
+    return !s.in_flight && s.phase != Sequence::Phase::waiting;
+  });
+}
+
+/// None where a full hit is not to be had, or would leave no room for a whole window.
+std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, Allowance& left) {
+  const auto at = sequences_.find(before.spec->id);
+  if (at == sequences_.end())
+    return std::nullopt;
+  const Sequence& s = at->second;
+  if (s.epoch != before.epoch || s.chain != before.round.chain || s.length() != before.length ||
+      !before.round.whole || !before.round.judge_lookahead || before.next.lookahead == 0)
+    return std::nullopt;
+  BatchEntry entry;
+  entry.spec = s.spec;
+  entry.epoch = epochs_.next();
+  entry.log = s.log;
+  entry.assumed = before.round.window + 1;
+  entry.length = before.length + entry.assumed;
+  entry.feed.cached = entry.length - 1;
+  entry.feed.pages = s.target_pages;
+  entry.round.chain = s.chain;
+  entry.round.window = before.next.window;
+  entry.round.whole = true;
+  const int budget = s.spec->prompt_tokens + s.spec->max_tokens - entry.length;
+  entry.round.judge_lookahead = entry.round.window < budget - 1;
+  entry.next = drafting_.plan_next(s, entry.length, left.forking);
+  left.logit_rows -= entry.round.window + 1;
+  if (left.logit_rows < 0 || !has_pages_behind(s, entry) || !entry.next.chain ||
+      !entry.round.judge_lookahead)
+    return std::nullopt;
+  return entry;
+}
+
+/// For its rows, and for what is drafted after another hit.
+bool BatchBuilder::has_pages_behind(const Sequence& s, const BatchEntry& entry) const {
+  const int end = entry.length + entry.round.window;
+  const int room = s.room(config_.max_model_len);
+  const int drafted = end + 1 + entry.next.window + entry.next.lookahead;
+  return end < room && end <= s.target_pages->capacity() &&
+         (!s.draft_pages || // a caller's drafter has none
+          std::min(drafted, room) <= s.draft_pages->capacity());
+}
+
+} // namespace paceline::scheduling

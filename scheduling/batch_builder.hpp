@@ -1,0 +1,47 @@
+// What a step of the target does for whom.
+#pragma once
+
+#include "scheduling/config.hpp"
+#include "scheduling/drafting.hpp"
+#include "scheduling/in_flight.hpp"
+#include "scheduling/residency.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Builds batches within a step's bounds: tokens of prompts (SchedulerConfig::prefill_chunk) and
+/// rows of logits. Running streams go first, so that a long prompt never takes their place.
+class BatchBuilder {
+public:
+  BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+               Drafting& drafting, Residency& residency);
+
+  /// The next step of all that run and are in none; those that are in it are marked so. Has
+  /// sequences that lack pages for a row ask for them. No entries: there is nothing to do.
+  InFlightBatch build(Turn& turn);
+
+  /// The batch behind one that is in flight, as it is to be if all of that is accepted. Only with
+  /// the very same sequences: a step of others' would keep those waiting that had to be left out.
+  /// None where a full hit is not likely enough, or somebody else wants rows.
+  std::optional<InFlightBatch> build_behind(const InFlightBatch& before);
+
+private:
+  struct Allowance;
+  std::vector<Sequence*> order() const;
+  int rows_to_feed(const Sequence& s, const Allowance& left) const;
+  std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);
+  Round round_of(const Sequence& s, int logit_rows) const;
+  std::optional<BatchEntry> entry_behind(const BatchEntry& before, Allowance& left);
+  bool has_pages_behind(const Sequence& s, const BatchEntry& entry) const;
+  bool others_want_rows() const;
+
+  const SchedulerConfig& config_;
+  Sequences& sequences_;
+  EpochMint& epochs_;
+  Drafting& drafting_;
+  Residency& residency_;
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,48 @@
+// A request's way into the scheduler, and its tokens' way out of it.
+#pragma once
+
+#include "base/clock.hpp"
+#include "paceline/error.hpp"
+#include "paceline/event.hpp"
+#include "scheduling/names.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Decode this. `tokens` holds the prompt and, after a restart of the scheduler, what was already
+/// delivered.
+struct Admit {
+  SequenceSpecRef spec;
+  std::vector<TokenId> tokens;
+};
+
+/// Tokens of one target step, in order. `first` is the index of the first output token, so that a
+/// repeat is recognised.
+struct Committed {
+  SequenceId sequence = 0;
+  int first = 0;
+  std::vector<TokenId> tokens;
+  std::vector<TokenSource> sources;
+  std::vector<TokenLogprob> logprobs;
+  std::vector<TokenLogprob> prompt_logprobs; ///< Once, complete, before the first token.
+  bool end_of_text = false;
+  bool length = false; ///< The token budget or the context is used up.
+  int cached_tokens = 0;
+  std::optional<base::TimePoint> started; ///< When it first had pages.
+  SpeculationStats speculation;           ///< So far.
+};
+
+/// Several sequences' commits of one step.
+struct Commits {
+  std::vector<Committed> sequences;
+};
+
+/// This sequence cannot go on.
+struct Failed {
+  SequenceId sequence = 0;
+  Error error;
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,129 @@
+#include "scheduling/committer.hpp"
+
+#include "sampling/stop.hpp"
+#include "scheduling/round.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::scheduling {
+
+bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict,
+                      Commits& commits) {
+  s.in_flight = false;
+  if (verdict.failed) {
+    turn.act(
+        Failed{s.spec->id,
+               {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
+                "check the checkpoint, or run it with EngineOptions::dtype = f32"}});
+    return true;
+  }
+  s.cached = verdict.cached;
+  s.prompt_logprobs.insert(s.prompt_logprobs.end(), verdict.prompt_logprobs.begin(),
+                           verdict.prompt_logprobs.end());
+  if (!entry.round.judges)
+    return s.spec->max_tokens == 0 && entry.length == s.length() && commit(s, verdict, commits);
+  count(s, verdict);
+  throttle(s, entry, verdict);
+  const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
+  follow_chain(turn, s, entry, verdict);
+  if (!s.published && !ended) {
+    s.published = true;
+    residency_.publish(turn, s);
+  }
+  return ended;
+}
+
+/// Appends to the log up to where the sequence ends. True when it has ended.
+bool Committer::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
+  const auto room = std::min(s.budget(), config_.max_model_len - s.length());
+  const sampling::Cut cut =
+      sampling::cut_at_end(verdict.tokens, s.spec->end_of_text, std::size_t(std::max(0, room)));
+  Committed news = news_of(s, verdict, cut.keep);
+  news.end_of_text = cut.end_of_text;
+  s.log->append(news.tokens);
+  if (cut.keep > 0)
+    s.recomputations = 0;
+  news.length = !cut.end_of_text && (s.budget() <= 0 || s.length() >= config_.max_model_len);
+  base::add(config_.telemetry->generated_tokens, cut.keep);
+  const bool ended = news.end_of_text || news.length;
+  commits.sequences.push_back(std::move(news));
+  return ended;
+}
+
+/// The first `keep` tokens of the verdict.
+Committed Committer::news_of(Sequence& s, const Verdict& verdict, std::size_t keep) {
+  Committed news;
+  const auto end = std::ptrdiff_t(keep);
+  news.sequence = s.spec->id;
+  news.first = s.output();
+  news.tokens.assign(verdict.tokens.begin(), verdict.tokens.begin() + end);
+  news.sources.assign(verdict.sources.begin(), verdict.sources.begin() + end);
+  for (std::size_t i = 0; i < keep; ++i) // drafted under a verification, confirmed by this one
+    if (news.sources[i] == TokenSource::draft && s.length() + int(i) < s.lookahead_until)
+      news.sources[i] = TokenSource::lookahead;
+  if (!verdict.logprobs.empty())
+    news.logprobs.assign(verdict.logprobs.begin(), verdict.logprobs.begin() + end);
+  if (s.scores())
+    news.prompt_logprobs = std::exchange(s.prompt_logprobs, {});
+  news.cached_tokens = s.cached_tokens;
+  news.started = s.started;
+  news.speculation = s.stats;
+  if (s.chain)
+    news.speculation.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
+  return news;
+}
+
+/// The target's lane has turned the chains over already (round.hpp); this one goes by the same.
+void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
+                             const Verdict& verdict) {
+  const Resolution resolved = resolve(entry, verdict);
+  s.stats.drafted += verdict.forked;
+  s.stats.forked += verdict.forked;
+  if (resolved.chain != s.chain) {
+    drafting_.retire_chain(s, resolved.chain.get());
+    s.chain = resolved.chain;
+  }
+  s.lookahead_until = verdict.hit == Hit::none ? 0 : std::max(resolved.length, s.chain->bound());
+  s.window = resolved.window;
+  if (verdict.draft_late)
+    drafting_.was_late(turn.now);
+  if (verdict.inconsistent_draw) {
+    drafting_.retire_chain(s);
+    drafting_.disable(turn);
+  }
+}
+
+void Committer::count(Sequence& s, const Verdict& verdict) {
+  const bool hit = verdict.had_lookahead && verdict.hit == Hit::chain;
+  const speculation::Plan plan = drafting_.plan_for(s);
+  s.stats.mode = plan.mode;
+  s.stats.window = plan.window;
+  ++s.stats.rounds;
+  s.stats.judged += std::uint64_t(verdict.judged);
+  s.stats.accepted += std::uint64_t(verdict.accepted);
+  s.stats.lookahead_rounds += verdict.had_lookahead;
+  s.stats.lookahead_hits += hit;
+  s.stats.fork_hits += verdict.hit == Hit::fork;
+  base::Telemetry& t = *config_.telemetry;
+  base::add(t.windows, verdict.judged > 0);
+  base::add(t.window_tokens, std::max(verdict.window, verdict.judged));
+  base::add(t.rounds, 1);
+  base::add(t.judged, verdict.judged);
+  base::add(t.accepted, verdict.accepted);
+  base::add(t.lookahead_rounds, verdict.had_lookahead);
+  base::add(t.lookahead_hits, hit);
+  base::add(t.fork_hits, verdict.hit == Hit::fork);
+  for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
+    base::add(t.accepted_by_position[std::size_t(k)], 1);
+}
+
+/// Drafts that keep failing for a sequence switch its speculation off for a while.
+void Committer::throttle(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
+  if (entry.round.chain && verdict.judged > 0)
+    s.throttle.observe(verdict.judged, verdict.accepted);
+  else if (!s.throttle.speculate())
+    s.throttle.observe_plain();
+}
+
+} // namespace paceline::scheduling

@@ -1,0 +1,32 @@
+// What a verdict means for its sequence: tokens are committed, chains go on, statistics are kept.
+#pragma once
+
+#include "scheduling/config.hpp"
+#include "scheduling/drafting.hpp"
+#include "scheduling/residency.hpp"
+
+namespace paceline::scheduling {
+
+class Committer {
+public:
+  Committer(const SchedulerConfig& config, Drafting& drafting, Residency& residency)
+      : config_(config), drafting_(drafting), residency_(residency) {}
+
+  /// Takes the verdict of a sequence's step in flight; what is committed goes to `commits`. True:
+  /// the sequence has ended.
+  bool apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict,
+             Commits& commits);
+
+private:
+  bool commit(Sequence& s, const Verdict& verdict, Commits& commits);
+  Committed news_of(Sequence& s, const Verdict& verdict, std::size_t keep);
+  void follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict);
+  void count(Sequence& s, const Verdict& verdict);
+  static void throttle(Sequence& s, const BatchEntry& entry, const Verdict& verdict);
+
+  const SchedulerConfig& config_;
+  Drafting& drafting_;
+  Residency& residency_;
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,28 @@
+// What a scheduler is made from.
+#pragma once
+
+#include "base/telemetry.hpp"
+#include "paceline/engine.hpp"
+#include "speculation/policy.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace paceline::scheduling {
+
+struct SchedulerConfig {
+  std::uint32_t incarnation = 1; ///< Of this scheduler; epochs of earlier ones are stale.
+  speculation::PolicyOptions policy;
+  bool has_draft = false;
+  int max_model_len = 0;
+  int max_num_seqs = 16;
+  int prefill_chunk = 512;
+  int fast_chunk = 0;       ///< Prompts go by the fast path, in chunks of this; 0: none do.
+  int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
+  int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
+  std::shared_ptr<base::Telemetry> telemetry; ///< Written to, never read.
+  FaultOptions faults;
+  bool has_standby = false; ///< The target can go on elsewhere; the supervisor knows.
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,88 @@
+// What is drafted for the sequences, and whether a step waits for it.
+#pragma once
+
+#include "scheduling/actions.hpp"
+#include "scheduling/config.hpp"
+#include "scheduling/draft_trust.hpp"
+#include "scheduling/sequence.hpp"
+#include "speculation/policy.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace paceline::scheduling {
+
+/// The draft as the scheduler sees it: what it is to write for each sequence, what a step that
+/// could begin waits for, and how far it is trusted. Looks at counts of bound positions only: a
+/// token's value never decides whether it is judged (docs/theory.md).
+class Drafting {
+public:
+  Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs);
+
+  /// draft: a number for the one there is now, another for each successor; 0: there is none.
+  void set_draft(std::uint64_t draft) { draft_ = draft; }
+  std::uint64_t draft() const { return draft_; }
+
+  // What is drafted.
+  bool speculates(const Sequence& s) const;
+  /// The engine's plan, bent by what the request asked for.
+  speculation::Plan plan_for(const Sequence& s) const;
+  /// What each of so many sequences may spend on forks, which share the rows of a pass.
+  Forking share_of_forks(std::size_t sequences) const;
+  /// What the draft does after the verdict of a step that ends at `length`, decided before it is
+  /// known; no chain where nothing is drafted.
+  NextDraft plan_next(const Sequence& s, int length, const Forking& forking);
+  /// What has it read the committed tokens, and draw nothing yet.
+  speculation::Frontier reading(const Sequence& s);
+  const speculation::SpeculationPolicy& policy() const { return policy_; }
+
+  // Waiting for windows.
+  /// Has a step wait for windows that are not all there yet, where expected tokens per second gain
+  /// by it, and always where tokens have to repeat (`sync` with a fixed window). False: there are
+  /// none.
+  bool wait_for_windows(Turn& turn);
+  bool waiting() const { return wait_.has_value(); }
+  /// The windows of that wait are there. False: it was over before.
+  bool windows_ready(std::uint64_t ticket);
+  void stop_waiting() { wait_.reset(); }
+  /// When the present wait is given up.
+  std::optional<base::TimePoint> wait_ends() const;
+  /// Gives it up if it has lasted too long: what the draft left undone is not waited for again.
+  void end_late_wait(base::TimePoint now);
+  /// How long a bound token, or a window, is waited for before the draft counts as late.
+  base::Duration timeout() const;
+
+  // What becomes of it.
+  /// Nobody will go on with the sequence's chain. successor: a fork of it that goes on.
+  void retire_chain(Sequence& s, const Chain* successor = nullptr);
+  void retire_all_chains();
+  void was_late(base::TimePoint now) { back_off_.late(now); }
+  /// It drew a token that its q and the key do not give: it is not used again.
+  void disable(Turn& turn);
+  /// Ends a draft that stands still. One that is late is done without; only this one has to go.
+  void watch(Turn& turn);
+  void observe_guess(int rank) { policy_.observe_guess(rank); }
+  void observe(speculation::RoundObservation round);
+
+private:
+  bool should_wait(const Sequence& s, base::TimePoint now) const;
+  base::Duration step() const;
+
+  const SchedulerConfig& config_;
+  Sequences& sequences_;
+  EpochMint& epochs_;
+  speculation::SpeculationPolicy policy_;
+  std::uint64_t draft_ = 0;
+  bool enabled_;
+  DraftBackOff back_off_;
+  DraftWatch watch_;
+
+  struct Wait {
+    std::uint64_t ticket = 0;
+    base::TimePoint since;
+  };
+  std::optional<Wait> wait_;
+  std::uint64_t tickets_ = 0;
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,45 @@
+// Bounds of the scheduling layer (docs/limits.md lists all layers').
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace paceline::scheduling::limits {
+
+using namespace std::chrono_literals;
+
+/// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
+/// least recently used first, when a sequence wants their pages.
+inline constexpr std::size_t prefix_entries_max = 1u << 20;
+/// Pages are asked for this many tokens ahead of need, so that growing is rare; and given back when
+/// this many tokens lie behind what the target's attention sees.
+inline constexpr int tokens_ahead = 64;
+
+/// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
+/// that runs gives any back, before its request fails.
+inline constexpr int reservation_tries_max = 1000;
+inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
+
+/// The scheduler goes on without a window that took this many of the draft's steps more than it has
+/// tokens ...
+inline constexpr int draft_timeout_steps = 20;
+/// ... but never sooner or later than this. Sooner than threads are put aside on a busy machine
+/// would be no sign of a stall.
+inline constexpr std::chrono::nanoseconds draft_timeout_min = 50ms;
+inline constexpr std::chrono::nanoseconds draft_timeout_max = 10s;
+
+/// After it was late, nobody waits for the draft for this long, doubled each time up to the second.
+inline constexpr std::chrono::nanoseconds draft_back_off_min = 50ms;
+inline constexpr std::chrono::nanoseconds draft_back_off_max = 5s;
+
+/// The next batch is enqueued behind this one when all of this one is accepted at least this
+/// probably. A wasted one costs two messages, of which neither lane hears.
+inline constexpr double pre_enqueue_chance_min = 0.1;
+
+/// A step that takes this many times as long as steps did means that its lane stands still (and it
+/// has to take FaultOptions::stall_patience at least): the lane is abandoned.
+inline constexpr int stall_steps = 50;
+/// The same for a step like none that was measured.
+inline constexpr std::chrono::nanoseconds first_step_timeout = 10min;
+
+} // namespace paceline::scheduling::limits

@@ -1,0 +1,212 @@
+#include "scheduling/prefix_cache.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <string_view>
+
+namespace paceline::scheduling {
+namespace {
+
+/// The key before a sequence's first page.
+constexpr std::uint64_t no_parent = 0;
+
+} // namespace
+
+void PageBook::name(const gpu::PageTable& table) {
+  for (const gpu::PageRef& page : table.pages)
+    if (page)
+      change(page->id, +1, 0);
+}
+
+void PageBook::unname(const gpu::PageTable& table) {
+  for (const gpu::PageRef& page : table.pages)
+    if (page)
+      change(page->id, -1, 0);
+}
+
+void PageBook::keep(const gpu::PageRef& page) {
+  change(page->id, 0, +1);
+}
+
+void PageBook::let_go(const gpu::PageRef& page) {
+  change(page->id, 0, -1);
+}
+
+void PageBook::change(std::uint32_t page, int tables, int entries) {
+  Names& names = names_[page];
+  const auto is_used = [&] { return std::size_t(names.tables > 0); };
+  const auto is_cached = [&] { return std::size_t(names.tables == 0 && names.entries > 0); };
+  used_ -= is_used();
+  cached_ -= is_cached();
+  names.tables += std::uint32_t(tables);
+  names.entries += std::uint32_t(entries);
+  used_ += is_used();
+  cached_ += is_cached();
+}
+
+std::uint64_t PrefixCache::hash_page(std::uint64_t parent, std::span<const TokenId> page,
+                                     int fast) {
+  const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size_bytes());
+  const std::uint64_t content = std::hash<std::string_view>{}(bytes) + std::uint64_t(fast);
+  return (parent ^ content) * 0x9E3779B97F4A7C15u + 1;
+}
+
+PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t entries_max,
+                         Hash hash)
+    : page_tokens_(page_tokens), books_(books), entries_max_(entries_max), hash_(hash) {
+  assert(page_tokens > 0 && books.target);
+}
+
+PrefixCache::Content PrefixCache::page_of(std::span<const TokenId> tokens, const PrefillPath& path,
+                                          std::size_t index) const {
+  const int begin = int(index) * page_tokens_;
+  return {tokens.subspan(std::size_t(begin), std::size_t(page_tokens_)),
+          path.fast_in(begin, begin + page_tokens_)};
+}
+
+/// The entries of the leading `pages` pages, as far as they are there.
+PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, const PrefillPath& path,
+                                    std::size_t pages) {
+  Path walked;
+  while (walked.size() < pages) {
+    const Entry* parent = walked.empty() ? nullptr : &*walked.back();
+    const Content page = page_of(tokens, path, walked.size());
+    const auto [first, last] =
+        index_.equal_range(hash_(parent ? parent->key : no_parent, page.tokens, page.fast));
+    const auto found = std::find_if(first, last, [&](const auto& candidate) {
+      const Entry& entry = *candidate.second;
+      return entry.parent == parent && entry.fast == page.fast &&
+             std::ranges::equal(entry.tokens, page.tokens);
+    });
+    if (found == last)
+      break;
+    walked.push_back(found->second);
+  }
+  return walked;
+}
+
+/// Parents end up before their children.
+void PrefixCache::touch(const Path& path) {
+  std::for_each(path.rbegin(), path.rend(),
+                [&](Position entry) { recent_.splice(recent_.begin(), recent_, entry); });
+}
+
+PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
+                                                const PrefillPath& path) {
+  if (tokens.empty())
+    return {};
+  Path walked = walk(tokens, path, (tokens.size() - 1) / std::size_t(page_tokens_));
+  while (!path.begins(int(walked.size()) * page_tokens_))
+    walked.pop_back();
+  touch(walked);
+  PerPool<Pages> found;
+  for (const Position entry : walked)
+    found.target.push_back(entry->pages.target);
+  for (const Position entry : walked) {
+    if (!entry->pages.draft)
+      break;
+    found.draft.push_back(entry->pages.draft);
+  }
+  return found;
+}
+
+std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) const {
+  if (!from.table || from.valid <= 0)
+    return 0;
+  assert(from.table->page_tokens == page_tokens_);
+  return std::min({std::size_t(from.valid) / std::size_t(page_tokens_),
+                   tokens / std::size_t(page_tokens_), from.table->pages.size()});
+}
+
+void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
+                          const PrefillPath& path) {
+  const std::size_t target_pages = full_pages(from.target, tokens.size());
+  const std::size_t draft_pages = std::min(target_pages, full_pages(from.draft, tokens.size()));
+  Path walked = walk(tokens, path, target_pages);
+  while (walked.size() < target_pages && from.target.table->pages[walked.size()])
+    walked.push_back(insert(walked, page_of(tokens, path, walked.size()),
+                            from.target.table->pages[walked.size()]));
+  for (std::size_t i = 0; i < std::min(draft_pages, walked.size()); ++i)
+    if (!walked[i]->pages.draft)
+      set(*walked[i], Pool::draft, from.draft.table->pages[i]);
+  touch(walked);
+  while (recent_.size() > entries_max_)
+    erase(std::prev(recent_.end()));
+}
+
+PrefixCache::Position PrefixCache::insert(const Path& before, const Content& content,
+                                          gpu::PageRef target) {
+  Entry* parent = before.empty() ? nullptr : &*before.back();
+  const auto& [tokens, fast] = content;
+  const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens, fast);
+  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, {}, {}});
+  const Position entry = recent_.begin();
+  set(*entry, Pool::target, std::move(target));
+  if (parent)
+    parent->children.push_back(entry);
+  index_.emplace(key, entry);
+  return entry;
+}
+
+void PrefixCache::set(Entry& entry, Pool pool, gpu::PageRef page) {
+  gpu::PageRef& old = entry.pages[pool];
+  if (old)
+    books_[pool]->let_go(old);
+  if (page)
+    books_[pool]->keep(page);
+  old = std::move(page);
+}
+
+std::size_t PrefixCache::evictable(Pool pool) const {
+  return std::size_t(std::ranges::count_if(
+      recent_, [&](const Entry& entry) { return entry.pages[pool].use_count() == 1; }));
+}
+
+// From the least recently used on; whatever follows an entry has been passed by then.
+std::size_t PrefixCache::evict(Pool pool, std::size_t pages) {
+  std::size_t evicted = 0;
+  for (Position entry = recent_.end(); evicted < pages && entry != recent_.begin();) {
+    --entry;
+    if (entry->pages[pool].use_count() != 1)
+      continue;
+    ++evicted;
+    if (pool == Pool::draft)
+      erase_draft(entry);
+    else
+      entry = erase(entry);
+  }
+  return evicted;
+}
+
+std::vector<PrefixCache::Position> PrefixCache::with_descendants(Position entry) const {
+  std::vector<Position> all{entry};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& children = all[i]->children;
+    all.insert(all.end(), children.begin(), children.end());
+  }
+  return all;
+}
+
+PrefixCache::Position PrefixCache::erase(Position entry) {
+  if (entry->parent)
+    std::erase(entry->parent->children, entry);
+  const std::vector<Position> all = with_descendants(entry);
+  Position behind = recent_.end();
+  std::for_each(all.rbegin(), all.rend(), [&](Position gone) {
+    for (const Pool pool : both_pools)
+      set(*gone, pool, nullptr);
+    const auto same = index_.equal_range(gone->key);
+    index_.erase(
+        std::find_if(same.first, same.second, [&](const auto& i) { return i.second == gone; }));
+    behind = recent_.erase(gone);
+  });
+  return behind;
+}
+
+void PrefixCache::erase_draft(Position entry) {
+  for (const Position gone : with_descendants(entry))
+    set(*gone, Pool::draft, nullptr);
+}
+
+} // namespace paceline::scheduling

@@ -1,0 +1,123 @@
+// Which prefixes are worth keeping, and who names which page. Plain classes: no actor in sight.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "paceline/request.hpp"
+#include "scheduling/kv.hpp"
+#include "scheduling/limits.hpp"
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace paceline::scheduling {
+
+using scheduling::both_pools;
+using scheduling::PerPool;
+using scheduling::Pool;
+using scheduling::PrefillPath;
+
+/// Counts who names the pages of one pool: tables of sequences, and the prefix cache.
+class PageBook {
+public:
+  explicit PageBook(std::size_t pages) : names_(pages) {}
+
+  void name(const gpu::PageTable& table);
+  void unname(const gpu::PageTable& table);
+  void keep(const gpu::PageRef& page);
+  void let_go(const gpu::PageRef& page);
+
+  std::size_t used() const { return used_; }     ///< Pages that a table names.
+  std::size_t cached() const { return cached_; } ///< Pages that only the prefix cache names.
+
+private:
+  struct Names {
+    std::uint32_t tables = 0;
+    std::uint32_t entries = 0;
+  };
+  void change(std::uint32_t page, int tables, int entries);
+
+  std::vector<Names> names_; // by page id
+  std::size_t used_ = 0;
+  std::size_t cached_ = 0;
+};
+
+/// Full pages of committed tokens by what they hold: each entry is one page's tokens after those of
+/// its parent, and how many of them the fast path read, found by a chain of hashes and then
+/// compared. An entry has the target's page and, where that is right too, the draft's; a draft page
+/// is never there without those before it.
+///
+/// Entries are kept in order of use, parents as recent as their children or more. Threads: one.
+class PrefixCache {
+public:
+  using Hash = std::uint64_t (*)(std::uint64_t parent, std::span<const TokenId> page, int fast);
+  static std::uint64_t hash_page(std::uint64_t parent, std::span<const TokenId> page, int fast);
+
+  /// books: told of every page that comes and goes; the draft's may be null when there is none.
+  PrefixCache(int page_tokens, PerPool<PageBook*> books,
+              std::size_t entries_max = limits::prefix_entries_max, Hash hash = hash_page);
+
+  using Pages = std::vector<gpu::PageRef>;
+  /// The pages that hold the beginning of `tokens` as `path` would write them, short of the last
+  /// one, for a sequence has to feed one token at least, and up to where `path` can go on. Never
+  /// more pages of the draft than of the target.
+  PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {});
+
+  /// A sequence's table (null: none) and how many of its leading tokens have right keys and values.
+  struct Source {
+    const gpu::PageTable* table = nullptr;
+    int valid = 0;
+  };
+  /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
+  /// is there already stays; a draft page that it lacked is added.
+  void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
+               const PrefillPath& path = {});
+
+  /// How many pages `evict` could give back: those that nobody else holds.
+  std::size_t evictable(Pool pool) const;
+  /// Gives back up to `pages` pages, least recently used first; how many. An entry goes with all
+  /// that follow it: by then those hold nothing that could be given back.
+  std::size_t evict(Pool pool, std::size_t pages);
+
+  std::size_t entries() const { return recent_.size(); }
+
+private:
+  struct Entry {
+    Entry* parent = nullptr;
+    std::uint64_t key = 0;
+    std::vector<TokenId> tokens;
+    int fast = 0; ///< Of the tokens.
+    PerPool<gpu::PageRef> pages;
+    std::vector<std::list<Entry>::iterator> children;
+  };
+  using Position = std::list<Entry>::iterator;
+  using Path = std::vector<Position>;
+
+  /// One page of a sequence.
+  struct Content {
+    std::span<const TokenId> tokens;
+    int fast;
+  };
+  Content page_of(std::span<const TokenId> tokens, const PrefillPath& path,
+                  std::size_t index) const;
+  std::size_t full_pages(const Source& from, std::size_t tokens) const;
+  Path walk(std::span<const TokenId> tokens, const PrefillPath& path, std::size_t pages);
+  Position insert(const Path& before, const Content& content, gpu::PageRef target);
+  void touch(const Path& path);
+  void set(Entry& entry, Pool pool, gpu::PageRef page);
+  std::vector<Position> with_descendants(Position entry) const;
+  /// Returns the position behind it, like std::list::erase.
+  Position erase(Position entry);
+  void erase_draft(Position entry);
+
+  int page_tokens_;
+  PerPool<PageBook*> books_;
+  std::size_t entries_max_;
+  Hash hash_;
+  std::list<Entry> recent_; // most recently used first
+  std::unordered_multimap<std::uint64_t, Position> index_;
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,210 @@
+#include "scheduling/residency.hpp"
+
+#include "scheduling/limits.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace paceline::scheduling {
+
+Residency::Residency(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+                     Drafting& drafting, Alarms& alarms)
+    : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
+      alarms_(alarms) {}
+
+// ---- admission ----
+
+void Residency::admit_next(Turn& turn) {
+  int taken = 0;
+  bool reserving = false;
+  Sequence* next = nullptr;
+  for (auto& [id, s] : sequences_) {
+    reserving |= s.phase == Sequence::Phase::reserving;
+    if (s.phase != Sequence::Phase::waiting)
+      ++taken;
+    else if (!next || s.arrival < next->arrival)
+      next = &s;
+  }
+  config_.telemetry->running.store(taken, std::memory_order_relaxed);
+  config_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
+  if (next && !reserving && !pages_short_ && taken < config_.max_num_seqs)
+    reserve(turn, *next);
+}
+
+void Residency::reserve(Turn& turn, Sequence& s) {
+  s.phase = Sequence::Phase::reserving;
+  s.epoch = epochs_.next();
+  const int room = std::min(config_.max_model_len, s.length() + std::max(s.budget(), 0));
+  // A prompt that is scored needs every row, so nothing of it may come from the prefix cache.
+  KvReserve wanted{s.spec->id, s.log, s.scores() ? 0 : s.length(),
+                   std::min(room, s.length() + limits::tokens_ahead)};
+  wanted.path = s.path;
+  if (config_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
+    wanted.target_ahead = config_.prefill_chunk + limits::tokens_ahead;
+  turn.act(AskReserve{std::move(wanted), s.epoch});
+}
+
+bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& grant) {
+  const auto at = sequences_.find(id);
+  if (at == sequences_.end() || at->second.phase != Sequence::Phase::reserving ||
+      at->second.epoch != asked)
+    return false; // it was evicted or ended meanwhile, and its pages released behind this grant
+  Sequence& s = at->second;
+  if (grant.granted) {
+    begin(turn, s, grant);
+  } else {
+    s.phase = Sequence::Phase::waiting;
+    ask_again(turn, s);
+  }
+  return grant.granted;
+}
+
+void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
+  s.phase = Sequence::Phase::running;
+  if (!s.started)
+    s.started = turn.now;
+  s.refusals = 0;
+  s.target_pages = grant.target;
+  s.draft_pages = grant.draft;
+  s.cached = grant.cached_target;
+  s.cached_tokens = std::max(s.cached_tokens, grant.cached_target);
+  s.prompt_logprobs.clear();
+  if (s.scores()) // nothing precedes the first
+    s.prompt_logprobs.push_back({.token = s.log->first(1).front(), .logprob = 0, .top = {}});
+  s.residency = std::make_shared<speculation::CacheResidency>();
+  s.residency->epoch = epochs_.next();
+  s.residency->cached_at_grant = grant.cached_draft;
+  if (drafting_.speculates(s)) // the draft reads the prompt while the target does
+    turn.act(speculation::Frontiers{{drafting_.reading(s)}});
+}
+
+/// Pages were refused. A request that can never fit was refused at submission: they are only late
+/// in coming back, from those that run or from steps that have not retired.
+void Residency::ask_again(Turn& turn, Sequence& s) {
+  pages_short_ = true;
+  if (runs_alone(s) && ++s.refusals > limits::reservation_tries_max)
+    fail(turn, s.spec->id,
+         {ErrorCode::out_of_memory, "the KV cache stayed full",
+          "raise EngineOptions::kv_memory_bytes or lower EngineOptions::max_num_seqs"});
+  else
+    alarms_.wake_at(turn, turn.now + limits::reservation_pause);
+}
+
+/// Nobody else has pages that may come back.
+bool Residency::runs_alone(const Sequence& s) const {
+  return std::ranges::none_of(
+      sequences_, [&](const auto& other) { return &other.second != &s && other.second.running(); });
+}
+
+// ---- growth ----
+
+void Residency::ensure_pages(Turn& turn, Sequence& s) {
+  const int window = drafting_.plan_for(s).window;
+  const int end =
+      std::min(s.room(config_.max_model_len), s.length() + s.bound() + 2 * (window + 1));
+  PerPool<int> wanted{end, end};
+  if (config_.attention_window > 0) // a prompt's pages come and go: this step's and the next one's
+    wanted.target = std::min(end, s.cached + 2 * config_.prefill_chunk + end - s.length());
+  if (s.target_pages->capacity() < wanted.target || holds_unseen_pages(s))
+    grow(turn, s, wanted);
+}
+
+/// Enough of them to be worth a message.
+bool Residency::holds_unseen_pages(const Sequence& s) const {
+  if (config_.attention_window == 0)
+    return false;
+  const int unseen = s.cached - config_.attention_window - limits::tokens_ahead;
+  const int page = unseen / s.target_pages->page_tokens - 1;
+  return page >= 0 && s.target_pages->pages[std::size_t(page)];
+}
+
+void Residency::grow(Turn& turn, Sequence& s, PerPool<int> capacity) {
+  if (s.growing)
+    return;
+  s.growing = true;
+  if (config_.attention_window > 0) // what is let go of may still serve others
+    publish(turn, s);
+  const int room = s.room(config_.max_model_len);
+  for (const Pool pool : both_pools)
+    capacity[pool] =
+        std::min(capacity[pool] + limits::tokens_ahead, std::max(room, capacity[pool]));
+  turn.act(AskGrow{KvGrow{s.spec->id, capacity, s.cached}, s.residency->epoch});
+}
+
+bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant& grant) {
+  const auto at = sequences_.find(id);
+  if (at == sequences_.end() || !at->second.running() || at->second.residency->epoch != residency)
+    return false;
+  Sequence& s = at->second;
+  s.growing = false;
+  if (grant.granted) {
+    s.refusals = 0;
+    s.target_pages = grant.target;
+    s.draft_pages = grant.draft;
+  } else if (s.target_pages->capacity() < s.cached + std::max(s.rows_at_least(), 2)) {
+    preempt_for(turn, s); // it cannot take a single step more
+  }
+  return true;
+}
+
+/// The sequence that came last gives its pages up.
+void Residency::preempt_for(Turn& turn, Sequence& needy) {
+  Sequence* last = nullptr;
+  int running = 0;
+  for (auto& [id, s] : sequences_) {
+    if (!s.running())
+      continue;
+    ++running;
+    if (!last || s.arrival > last->arrival)
+      last = &s;
+  }
+  if (running > 1) {
+    base::add(config_.telemetry->preemptions, 1);
+    evict(turn, *last, true);
+  }
+  ask_again(turn, needy); // before the one that was evicted
+}
+
+// ---- sharing and release ----
+
+void Residency::publish(Turn& turn, const Sequence& s) {
+  const int draft_valid = s.residency ? std::min(s.residency->cached.load(), s.length()) : 0;
+  turn.act(KvPublish{s.spec->id, s.log, s.cached, draft_valid, s.path});
+}
+
+void Residency::evict(Turn& turn, Sequence& s, bool valid) {
+  drafting_.retire_chain(s);
+  const int draft_valid = s.residency ? s.residency->cached.load() : 0;
+  if (s.residency)
+    s.residency->over.store(true, std::memory_order_release);
+  if (drafting_.draft() != 0 && s.residency)
+    turn.act(Forget{});
+  turn.act(KvRelease{s.spec->id, s.log, valid ? s.cached : 0,
+                     valid ? std::min(draft_valid, s.length()) : 0, s.path});
+  s.target_pages = nullptr;
+  s.draft_pages = nullptr;
+  s.residency = nullptr;
+  s.cached = 0;
+  s.growing = s.published = s.in_flight = false;
+  s.epoch = epochs_.next(); // a verdict under way is stale now
+  s.phase = Sequence::Phase::waiting;
+  retry();
+}
+
+void Residency::end(Turn& turn, SequenceId id) {
+  const auto at = sequences_.find(id);
+  if (at == sequences_.end())
+    return;
+  if (at->second.phase != Sequence::Phase::waiting)
+    evict(turn, at->second, true);
+  retry();
+  sequences_.erase(id);
+}
+
+void Residency::fail(Turn& turn, SequenceId id, Error why) {
+  turn.act(Failed{id, std::move(why)});
+  end(turn, id);
+}
+
+} // namespace paceline::scheduling

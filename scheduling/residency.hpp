@@ -1,0 +1,59 @@
+// Which sequences have pages of the KV caches: admission, growth, preemption, release.
+#pragma once
+
+#include "scheduling/actions.hpp"
+#include "scheduling/alarms.hpp"
+#include "scheduling/config.hpp"
+#include "scheduling/drafting.hpp"
+#include "scheduling/sequence.hpp"
+
+namespace paceline::scheduling {
+
+/// First come, first served: no sequence overtakes one that waits for more pages. When pages run
+/// out the sequence that came last gives its own up, and is recomputed from its committed tokens.
+/// Pages are asked for ahead of need, so that no step waits for the cache manager.
+class Residency {
+public:
+  Residency(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+            Drafting& drafting, Alarms& alarms);
+
+  /// Asks for pages for the sequence that has waited longest, where there is room for one more.
+  void admit_next(Turn& turn);
+  /// Answers to AskReserve and AskGrow; `granted` is false, too, where none came. What they are
+  /// about may be over by now. True: a step may be possible that was not before.
+  bool reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& grant);
+  bool grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant& grant);
+  /// Two windows ahead of the frontier.
+  void ensure_pages(Turn& turn, Sequence& s);
+
+  /// What its pages hold by now may serve others.
+  void publish(Turn& turn, const Sequence& s);
+  /// Takes a sequence's pages; steps in flight keep theirs alive until they have retired.
+  /// valid: what they hold is right, and may serve others.
+  void evict(Turn& turn, Sequence& s, bool valid);
+  /// Forgets it, pages and all.
+  void end(Turn& turn, SequenceId id);
+  /// The same, as a failure that its request is told of.
+  void fail(Turn& turn, SequenceId id, Error why);
+
+  /// Pages may have come back: who was refused asks again.
+  void retry() { pages_short_ = false; }
+
+private:
+  void reserve(Turn& turn, Sequence& s);
+  void begin(Turn& turn, Sequence& s, const KvGrant& grant);
+  void grow(Turn& turn, Sequence& s, PerPool<int> capacity);
+  void preempt_for(Turn& turn, Sequence& needy);
+  void ask_again(Turn& turn, Sequence& s);
+  bool runs_alone(const Sequence& s) const;
+  bool holds_unseen_pages(const Sequence& s) const;
+
+  const SchedulerConfig& config_;
+  Sequences& sequences_;
+  EpochMint& epochs_;
+  Drafting& drafting_;
+  Alarms& alarms_;
+  bool pages_short_ = false; ///< Pages were refused; nobody asks until some come back, or a while.
+};
+
+} // namespace paceline::scheduling

@@ -1,0 +1,91 @@
+#include "scheduling/round.hpp"
+
+#include "sampling/stop.hpp"
+
+#include <cassert>
+#include <limits>
+
+namespace paceline::scheduling {
+namespace {
+
+constexpr int all_positions = std::numeric_limits<int>::max();
+
+ChainRef chain_behind(const BatchEntry& entry, const Verdict& verdict, int length) {
+  switch (verdict.hit) {
+  case Hit::chain: return entry.round.chain;
+  case Hit::fork: return entry.round.chain->fork(length - 1, verdict.tokens.back());
+  case Hit::none: break;
+  }
+  return entry.next.chain;
+}
+
+/// A full hit whose next window is bound as a whole.
+bool may_go_on(const BatchEntry& entry, const Verdict& verdict) {
+  const int length = entry.length + int(verdict.tokens.size());
+  return entry.round.whole && verdict.hit == Hit::chain && !verdict.inconsistent_draw &&
+         entry.round.chain->bound() >= length + entry.next.window;
+}
+
+/// Nobody waits for its next step: it was cancelled or evicted, or has said its last token.
+bool is_over(const BatchEntry& entry, const Verdict& verdict) {
+  const std::vector<TokenId>& tokens = verdict.tokens;
+  return (entry.round.chain && entry.round.chain->closed()) ||
+         sampling::cut_at_end(tokens, entry.spec->end_of_text, tokens.size()).end_of_text;
+}
+
+} // namespace
+
+Resolution resolve(const BatchEntry& entry, const Verdict& verdict) {
+  Resolution resolved;
+  resolved.length = entry.length + int(verdict.tokens.size());
+  resolved.chain = chain_behind(entry, verdict, resolved.length);
+  resolved.window = resolved.chain ? entry.next.window : 0;
+  resolved.window_end = resolved.length + entry.next.window;
+  resolved.limit = resolved.window_end + entry.next.lookahead;
+  return resolved;
+}
+
+Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
+  const ChainRef& judged = entry.round.chain;
+  const int length = entry.length + int(verdict.tokens.size());
+  const bool misses = judged && verdict.hit != Hit::chain && !verdict.failed;
+  if (misses && judged->fork(length - 1, verdict.tokens.back()))
+    verdict.hit = Hit::fork;
+  Resolution resolved = resolve(entry, verdict);
+  resolved.over = is_over(entry, verdict); // before a miss closes the chain
+  if (misses) {
+    judged->close();
+    verdict.forked = judged->drop_forks(all_positions, resolved.chain.get());
+  } else if (verdict.hit == Hit::chain) {
+    judged->drop_forks(length);
+  }
+  if (verdict.hit != Hit::none)
+    resolved.chain->extend(resolved.window_end, resolved.limit);
+  else if (resolved.chain)
+    resolved.chain->begin(length, resolved.window_end, resolved.limit);
+  return resolved;
+}
+
+void note_guesses(const BatchEntry& entry, Verdict& verdict) {
+  for (int i = 0; i < verdict.judged; ++i)
+    if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)
+      verdict.by_margin.add(guesses.margin, i < verdict.accepted);
+  if (verdict.judged == verdict.accepted || verdict.tokens.empty())
+    return;
+  const int position = entry.length + int(verdict.tokens.size()) - 1;
+  const sampling::Guesses& guesses = entry.round.chain->guesses(position);
+  verdict.guesses = guesses.count;
+  verdict.guess_rank = guesses.rank(verdict.tokens.back());
+}
+
+void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
+               std::span<Verdict> verdicts) {
+  assert(entries.size() == verdicts.size() && entries.size() == resolved.size());
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (!resolved[i].over && !may_go_on(entries[i], verdicts[i]))
+      return;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    verdicts[i].goes_on = !resolved[i].over;
+}
+
+} // namespace paceline::scheduling

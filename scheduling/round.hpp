@@ -1,0 +1,44 @@
+// A round's end: what goes on behind a verdict. The one place that knows; the target's lane, which
+// turns the chains over, and the scheduler, which hears of it later, both ask here.
+#pragma once
+
+#include "scheduling/batch.hpp"
+
+#include <span>
+
+namespace paceline::scheduling {
+
+/// Where a sequence stands behind a verdict, and what is drafted from there.
+struct Resolution {
+  int length = 0; ///< Committed tokens.
+  ChainRef chain; ///< The entry's own, a fork of it, the next one; null: nothing is drafted.
+  int window = 0; ///< K of the chain's next window; 0 without a chain.
+  /// How far it may be drafted, one past the last position.
+  int window_end = 0;
+  int limit = 0;
+  /// Nobody waits for the sequence's next step: it was cancelled or evicted, or has said its last
+  /// token. Known to the lane only (turn_over).
+  bool over = false;
+};
+
+/// A pure function of the entry and the verdict's tokens and hit.
+Resolution resolve(const BatchEntry& entry, const Verdict& verdict);
+
+/// On the target's lane, once, when everything has been judged: finds out what goes on
+/// (Verdict::hit; the lookahead's own outcome is there already) and turns the chains over to it.
+/// Its reach changes (to nothing, where no more is to be drafted: what is bound stays); anything
+/// else ends at once, so that the draft stops before its next token.
+Resolution turn_over(const BatchEntry& entry, Verdict& verdict);
+
+/// How sure was the draft of what was judged; and where a rejected token's place was taken by
+/// another, did it guess it?
+void note_guesses(const BatchEntry& entry, Verdict& verdict);
+
+/// Lets the pre-enqueued batch behind this one run (Verdict::goes_on) for all entries that are not
+/// over, or for none: a step for some would leave the others behind, and read the weights once more
+/// for them. Looks at counts, at what was judged, and never at a token of the next window.
+/// resolved: what turn_over gave for each.
+void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
+               std::span<Verdict> verdicts);
+
+} // namespace paceline::scheduling

@@ -1,0 +1,47 @@
+#include "scheduling/round_meter.hpp"
+
+#include <algorithm>
+
+namespace paceline::scheduling {
+namespace {
+
+void add(speculation::RoundObservation& round, const BatchEntry& entry, const Verdict& verdict) {
+  round.prefill |= entry.length - entry.feed.cached > 1;
+  round.window = std::max(round.window, verdict.window);
+  round.sequences += !verdict.tokens.empty();
+  round.judged += verdict.judged;
+  round.accepted += verdict.accepted;
+  round.by_margin.add(verdict.by_margin);
+  round.lookaheads += verdict.had_lookahead;
+  round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
+  round.tokens += int(verdict.tokens.size());
+}
+
+} // namespace
+
+speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const Verdicts& verdicts,
+                                              base::TimePoint now, base::Telemetry& telemetry) {
+  speculation::RoundObservation round;
+  round.mode = flight.mode;
+  base::Duration drafting{};
+  for (std::size_t i = 0; i < verdicts.sequences.size(); ++i) {
+    const BatchEntry& entry = flight.batch.entries[i];
+    if (entry.round.chain)
+      drafting = std::max<base::Duration>(drafting, entry.round.chain->busy());
+    add(round, entry, verdicts.sequences[i]);
+  }
+  const base::Duration took = now - last_end_.value_or(flight.sent);
+  const bool continues = last_end_.has_value();
+  last_end_ = now;
+  round.rows = verdicts.rows;
+  round.round_seconds = base::seconds(took);
+  round.target_seconds = base::seconds(verdicts.busy);
+  if (!round.prefill && continues && flight.mode != SpeculationMode::overlap) {
+    base::add(telemetry.decode_round_ns, took.count());
+    base::add(telemetry.decode_lane_ns,
+              std::int64_t(round.target_seconds * 1e9) + drafting.count());
+  }
+  return round;
+}
+
+} // namespace paceline::scheduling

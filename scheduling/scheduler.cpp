@@ -1,0 +1,324 @@
+#include "scheduling/scheduler.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace paceline::scheduling {
+
+Scheduler::Scheduler(SchedulerConfig config)
+    : config_(std::move(config)), epochs_(config_.incarnation),
+      drafting_(config_, sequences_, epochs_),
+      residency_(config_, sequences_, epochs_, drafting_, alarms_),
+      builder_(config_, sequences_, epochs_, drafting_, residency_),
+      committer_(config_, drafting_, residency_),
+      batches_(std::uint64_t(config_.incarnation) << 40),
+      step_times_(config_.faults.stall_patience) {}
+
+// What its sequences had is nobody's now: the lanes let go of it, and a successor begins anew.
+Scheduler::~Scheduler() {
+  for (auto& [id, s] : sequences_) {
+    if (s.chain)
+      s.chain->close();
+    if (s.residency)
+      s.residency->over.store(true, std::memory_order_release);
+  }
+}
+
+Sequence* Scheduler::find(SequenceId id) {
+  const auto at = sequences_.find(id);
+  return at == sequences_.end() ? nullptr : &at->second;
+}
+
+// ---- facts ----
+
+Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
+  Turn turn{now, {}};
+  if (find(request.spec->id))
+    return {};
+  Sequence& s = sequences_[request.spec->id];
+  s.spec = request.spec;
+  s.arrival = ++arrivals_;
+  const int room = request.spec->prompt_tokens + request.spec->max_tokens;
+  s.log = std::make_shared<speculation::TokenLog>(
+      request.tokens, std::max(std::size_t(room), request.tokens.size()));
+  s.stats.verify = request.spec->rule;
+  s.path = path_of(*request.spec);
+  schedule(turn);
+  return std::move(turn.actions);
+}
+
+/// A prompt's whole chunks go by the fast path, but for its last token, whose logits are asked for.
+/// The logits of a prompt that is scored are all asked for.
+PrefillPath Scheduler::path_of(const SequenceSpec& spec) const {
+  const int chunk = config_.fast_chunk;
+  if (chunk == 0 || spec.prompt_logprobs)
+    return {};
+  return {(spec.prompt_tokens - 1) / chunk * chunk, chunk};
+}
+
+Scheduler::Actions Scheduler::abandon(SequenceId id, base::TimePoint now) {
+  Turn turn{now, {}};
+  residency_.end(turn, id);
+  schedule(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::reserved(SequenceId id, Epoch asked, const KvGrant& grant,
+                                       base::TimePoint now) {
+  Turn turn{now, {}};
+  if (residency_.reserved(turn, id, asked, grant))
+    schedule(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::grown(SequenceId id, Epoch residency, const KvGrant& grant,
+                                    base::TimePoint now) {
+  Turn turn{now, {}};
+  if (residency_.grown(turn, id, residency, grant))
+    schedule(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::judged(const Verdicts& verdicts, base::TimePoint now) {
+  Turn turn{now, {}};
+  in_flight_.put(verdicts);
+  while (in_flight_.front_is_judged())
+    take_front(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::windows_ready(std::uint64_t ticket, base::TimePoint now) {
+  Turn turn{now, {}};
+  if (drafting_.windows_ready(ticket))
+    schedule(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint now) {
+  Turn turn{now, {}};
+  if (peers.version <= peers_.version)
+    return {};
+  const Peers old = std::exchange(peers_, peers);
+  drafting_.set_draft(peers.draft);
+  if (old.version == 0 && config_.incarnation > 1)
+    clear_predecessor(turn);
+  if (old.target != peers.target || old.sampler != peers.sampler || old.kv_cache != peers.kv_cache)
+    target_path_lost(turn);
+  else if (old.draft != peers.draft)
+    drafting_.retire_all_chains(); // their writer is gone; the next verdict begins others
+  residency_.retry();
+  drafting_.stop_waiting();
+  schedule(turn);
+  return std::move(turn.actions);
+}
+
+Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
+  Turn turn{now, {}};
+  alarms_.rang(now);
+  drafting_.end_late_wait(now);
+  if (!in_flight_.empty() && in_flight_.front().overdue && now >= *in_flight_.front().overdue)
+    abandon_target(turn);
+  residency_.retry();
+  if (const auto ends = drafting_.wait_ends())
+    alarms_.wake_at(turn, *ends);
+  else if (!in_flight_.empty() && in_flight_.front().overdue)
+    alarms_.wake_at(turn, *in_flight_.front().overdue);
+  schedule(turn);
+  return std::move(turn.actions);
+}
+
+// ---- what runs next ----
+
+void Scheduler::schedule(Turn& turn) {
+  if (peers_.version > 0)
+    residency_.admit_next(turn);
+  if (!in_flight_.empty() || drafting_.waiting())
+    return;
+  if (drafting_.wait_for_windows(turn))
+    alarms_.wake_at(turn, *drafting_.wait_ends());
+  else
+    send_batch(turn);
+}
+
+void Scheduler::send_batch(Turn& turn) {
+  if (peers_.target == 0)
+    return;
+  const base::Duration timeout = drafting_.timeout();
+  InFlightBatch made = builder_.build(turn);
+  ++batches_;
+  if (made.batch.entries.empty())
+    return meter_.idle();
+  made.batch.id = batches_;
+  made.batch.handles = peers_.version;
+  made.batch.draft_timeout = timeout;
+  made.draft = peers_.draft;
+  made.sent = turn.now;
+  int rows = 0;
+  for (const BatchEntry& entry : made.batch.entries)
+    rows += entry.length - entry.feed.cached;
+  turn.act(in_flight_.push(std::move(made)).batch);
+  expect_in_time(turn, rows);
+  send_behind(turn);
+  for (const BatchEntry& entry : in_flight_.front().batch.entries)
+    residency_.ensure_pages(turn, *find(entry.spec->id));
+}
+
+/// Sends the batch behind the one in flight, where there is to be one.
+void Scheduler::send_behind(Turn& turn) {
+  if (peers_.target == 0)
+    return;
+  auto made = builder_.build_behind(in_flight_.back());
+  if (!made)
+    return;
+  made->batch.id = ++batches_;
+  made->batch.handles = peers_.version;
+  made->batch.draft_timeout = drafting_.timeout();
+  made->draft = peers_.draft;
+  turn.act(in_flight_.push(std::move(*made)).batch);
+}
+
+/// From now on the first batch in flight is waited for.
+void Scheduler::expect_in_time(Turn& turn, int rows) {
+  InFlightBatch& flight = in_flight_.front();
+  const auto timeout = step_times_.timeout(rows, flight.prefill);
+  if (!timeout)
+    return;
+  flight.overdue = turn.now + *timeout + 2 * flight.batch.draft_timeout;
+  alarms_.wake_at(turn, *flight.overdue);
+}
+
+// ---- what became of a batch ----
+
+void Scheduler::take_front(Turn& turn) {
+  const InFlightBatch flight = in_flight_.pop();
+  const Verdicts& verdicts = *flight.verdicts;
+  if (verdicts.error)
+    return take_error(turn, flight, *verdicts.error);
+  Commits commits;
+  const std::vector<SequenceId> ended = take_verdicts(turn, flight, verdicts, commits);
+  step_times_.observe(verdicts.rows, flight.prefill, turn.now - flight.sent);
+  if (flight.draft != peers_.draft) // whoever was to write what goes on now is gone
+    drafting_.retire_all_chains();
+  drafting_.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
+  for (const SequenceId id : ended)
+    residency_.end(turn, id);
+  go_on(turn, verdicts);
+  schedule(turn); // the next batch before the news: the target waits for it
+  if (!commits.sequences.empty())
+    turn.act(std::move(commits));
+  drafting_.watch(turn);
+}
+
+void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error& error) {
+  in_flight_.clear();
+  if (error.code == ErrorCode::unavailable) // its lane was closed: it is dead
+    peers_.target = 0;
+  for (const BatchEntry& entry : flight.batch.entries)
+    if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
+      recompute(turn, *s, &error);
+  schedule(turn);
+}
+
+/// Returns who has ended. A verdict is stale whose sequence ended or lost its pages meanwhile.
+std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch& flight,
+                                                 const Verdicts& verdicts, Commits& commits) {
+  std::vector<SequenceId> ended;
+  for (std::size_t i = 0; i < verdicts.sequences.size(); ++i) {
+    const BatchEntry& entry = flight.batch.entries[i];
+    const Verdict& verdict = verdicts.sequences[i];
+    if (verdict.guesses > 0)
+      drafting_.observe_guess(verdict.guess_rank);
+    Sequence* s = find(verdict.sequence);
+    if (s && s->epoch == verdict.epoch && s->in_flight &&
+        committer_.apply(turn, *s, entry, verdict, commits))
+      ended.push_back(entry.spec->id);
+  }
+  return ended;
+}
+
+/// The target's lane has gone on with what was pre-enqueued, or it never will. Who ended meanwhile,
+/// or lost its pages, has a row in vain: its epoch is another.
+void Scheduler::go_on(Turn& turn, const Verdicts& before) {
+  if (in_flight_.empty())
+    return;
+  InFlightBatch& next = in_flight_.front();
+  next.batch.keep([&](std::size_t i) { return before.sequences[i].goes_on; });
+  if (next.batch.entries.empty())
+    return in_flight_.clear();
+  base::add(config_.telemetry->pre_enqueued_steps, 1);
+  next.sent = before.end;
+  expect_in_time(turn, int(next.batch.entries.size()));
+  std::vector<Sequence*> running;
+  for (const BatchEntry& entry : next.batch.entries)
+    if (Sequence* s = find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {
+      s->in_flight = true;
+      s->epoch = entry.epoch;
+      running.push_back(s);
+    }
+  send_behind(turn);
+  for (Sequence* s : running)
+    residency_.ensure_pages(turn, *s);
+}
+
+// ---- faults ----
+
+/// Its lane stands still. What the step in flight may touch is kept from everybody until it has
+/// retired. The sequences are recomputed when the successor is announced.
+void Scheduler::abandon_target(Turn& turn) {
+  base::add(config_.telemetry->stalls, 1);
+  in_flight_.clear();
+  if (peers_.target != 0)
+    turn.act(EndTarget{});
+  peers_.target = 0;
+}
+
+/// From its committed tokens, in new pages; given up where that was tried too often.
+void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
+  base::add(config_.telemetry->recomputations, 1);
+  if (++s.recomputations <= config_.faults.rebuilds_max || move_target(turn, why))
+    return residency_.evict(turn, s, false);
+  Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
+              "see the engine's log for the actor that keeps failing"};
+  if (why) {
+    error.message += "; its last step failed: " + why->message;
+    error.hint = why->hint;
+  }
+  residency_.fail(turn, s.spec->id, std::move(error));
+}
+
+/// Where it can: nothing is sent to the target that fails meanwhile, and whoever takes over from
+/// this scheduler begins with fresh counts. A step that lacks memory is the request's own affair.
+bool Scheduler::move_target(Turn& turn, const Error* why) {
+  if (!config_.has_standby || (why && why->code == ErrorCode::out_of_memory))
+    return false;
+  peers_.target = 0;
+  turn.act(MoveTarget{});
+  return true;
+}
+
+/// Target, sampler or cache manager was replaced: what was in their hands is lost.
+void Scheduler::target_path_lost(Turn& turn) {
+  in_flight_.clear();
+  std::vector<SequenceId> in_caches; // by id: what is done to one may end it
+  for (const auto& [id, s] : sequences_)
+    if (s.phase != Sequence::Phase::waiting)
+      in_caches.push_back(id);
+  for (const SequenceId id : in_caches) {
+    Sequence& s = *find(id);
+    if (s.in_flight) // which may be why the target died
+      recompute(turn, s);
+    else
+      residency_.evict(turn, s, false);
+  }
+}
+
+/// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they
+/// had.
+void Scheduler::clear_predecessor(Turn& turn) {
+  turn.act(KvReset{});
+  if (peers_.draft != 0)
+    turn.act(Forget{});
+}
+
+} // namespace paceline::scheduling

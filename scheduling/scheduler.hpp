@@ -1,0 +1,94 @@
+// The scheduler: which sequences run next, with which windows, in which pages. Plain logic: facts
+// in, actions out; no actor, no lane, no clock.
+#pragma once
+
+#include "scheduling/batch_builder.hpp"
+#include "scheduling/committer.hpp"
+#include "scheduling/in_flight.hpp"
+#include "scheduling/residency.hpp"
+#include "scheduling/round_meter.hpp"
+#include "scheduling/step_times.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace paceline::scheduling {
+
+/// Which neighbours there are: a number for each, another one for its successor; 0: there is none.
+struct Peers {
+  std::uint64_t version = 0; ///< Counts up; an older one is stale.
+  std::uint64_t draft = 0;
+  std::uint64_t target = 0;
+  std::uint64_t sampler = 0;
+  std::uint64_t kv_cache = 0;
+};
+
+/// When the verdicts of a batch are taken in, the next batch is the first action: between two
+/// target steps stand this class' few microseconds, no request to the cache manager and no other
+/// actor's answer. Where a full hit is likely enough, the next batch is *pre-enqueued*: sent at
+/// once, as that hit would have it. The target's lane goes on with it the moment the hit is known,
+/// and the verdicts only say that it has.
+///
+/// Each call takes in one fact at `now`, and returns what is to be done about it, in order.
+/// Threads: one.
+class Scheduler {
+public:
+  using Actions = std::vector<Action>;
+
+  explicit Scheduler(SchedulerConfig config);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// A request to decode, with all its tokens so far.
+  Actions admit(const Admit& request, base::TimePoint now);
+  /// A request's end was decided elsewhere.
+  Actions abandon(SequenceId id, base::TimePoint now);
+  /// The answers to AskReserve and AskGrow; `granted` false where none came.
+  Actions reserved(SequenceId id, Epoch asked, const KvGrant& grant, base::TimePoint now);
+  Actions grown(SequenceId id, Epoch residency, const KvGrant& grant, base::TimePoint now);
+  /// What became of a batch; stale verdicts are dropped.
+  Actions judged(const Verdicts& verdicts, base::TimePoint now);
+  /// The windows of this AwaitWindows are there.
+  Actions windows_ready(std::uint64_t ticket, base::TimePoint now);
+  /// Neighbours came or went: sequences that depended on the old ones are recomputed.
+  Actions peers_changed(const Peers& peers, base::TimePoint now);
+  /// A wait may have lasted too long.
+  Actions time_passed(base::TimePoint now);
+
+private:
+  void schedule(Turn& turn);
+  void send_batch(Turn& turn);
+  void send_behind(Turn& turn);
+  void take_front(Turn& turn);
+  void take_error(Turn& turn, const InFlightBatch& flight, const Error& error);
+  std::vector<SequenceId> take_verdicts(Turn& turn, const InFlightBatch& flight,
+                                        const Verdicts& verdicts, Commits& commits);
+  void go_on(Turn& turn, const Verdicts& before);
+  void expect_in_time(Turn& turn, int rows);
+  void abandon_target(Turn& turn);
+  void recompute(Turn& turn, Sequence& s, const Error* why = nullptr);
+  bool move_target(Turn& turn, const Error* why);
+  void target_path_lost(Turn& turn);
+  void clear_predecessor(Turn& turn);
+  PrefillPath path_of(const SequenceSpec& spec) const;
+  Sequence* find(SequenceId id);
+
+  SchedulerConfig config_;
+  Sequences sequences_;
+  EpochMint epochs_;
+  Alarms alarms_;
+  Drafting drafting_;
+  Residency residency_;
+  BatchBuilder builder_;
+  Committer committer_;
+
+  Peers peers_;
+  std::uint64_t arrivals_ = 0;
+  std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
+  InFlightBatches in_flight_;
+  StepTimes step_times_; ///< From batch to verdicts.
+  RoundMeter meter_;
+};
+
+} // namespace paceline::scheduling

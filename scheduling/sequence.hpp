@@ -1,0 +1,92 @@
+// The scheduler's view of one sequence.
+#pragma once
+
+#include "scheduling/batch.hpp"
+#include "scheduling/kv.hpp"
+#include "speculation/policy.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace paceline::scheduling {
+
+struct Sequence {
+  enum class Phase {
+    waiting,   ///< Has no pages.
+    reserving, ///< Has asked for pages.
+    running,
+  };
+
+  SequenceSpecRef spec;
+  TokenLogRef log;
+  std::uint64_t arrival = 0; ///< Order of admission: the earlier, the higher its priority.
+  Phase phase = Phase::waiting;
+  PrefillPath path; ///< Of every residency: its bits do not depend on what befell it.
+
+  // Its residency in the caches.
+  int cached = 0; ///< Committed tokens in the target's pages.
+  gpu::PageTableRef target_pages;
+  gpu::PageTableRef draft_pages;
+  CacheResidencyRef residency;
+  bool growing = false; ///< Has asked for more pages.
+  bool published = false;
+
+  // Its speculation.
+  ChainRef chain;          ///< What the draft is writing; null: nothing.
+  int window = 0;          ///< K of the chain's next window.
+  int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
+  speculation::SequenceThrottle throttle;
+
+  // Its step in flight.
+  bool in_flight = false;
+  Epoch epoch; ///< Of that step, or of the reservation under way.
+
+  // What it has been through.
+  std::optional<base::TimePoint> started; ///< When it first had pages.
+  int refusals = 0;                       ///< Of pages, in a row, while nobody else ran.
+  int recomputations = 0;                 ///< Without a new token since.
+  int cached_tokens = 0;
+  SpeculationStats stats;
+  std::vector<TokenLogprob> prompt_logprobs; ///< Of the tokens fed in this residency.
+
+  int length() const { return log->size(); }
+  int output() const { return length() - spec->prompt_tokens; }
+  int budget() const { return spec->max_tokens - output(); }
+  /// Positions that it may ever have, in a context of `max_model_len`.
+  int room(int max_model_len) const {
+    return std::min(max_model_len, spec->prompt_tokens + spec->max_tokens);
+  }
+  bool running() const { return phase == Phase::running; }
+  /// Positions of the current window that are bound.
+  int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
+  /// The current window is all there, or as much of it as will ever be.
+  bool window_settled() const { return chain->settled(length() + window); }
+  bool decoding() const { return length() - cached <= 1; }
+  /// Its next rows are of the fast path.
+  bool reads_fast() const { return cached < path.fast; }
+  int rows_at_least() const { return reads_fast() ? path.chunk : 1; }
+  /// Its prompt's log-probabilities go out with its first token, or with its end.
+  bool scores() const { return spec->prompt_logprobs && output() == 0; }
+};
+
+/// All that are open, by id.
+using Sequences = std::map<SequenceId, Sequence>;
+
+/// Mints the epochs of one scheduler; none is ever minted twice.
+class EpochMint {
+public:
+  explicit EpochMint(std::uint32_t incarnation) : last_{incarnation, 0} {}
+  Epoch next() {
+    ++last_.counter;
+    return last_;
+  }
+
+private:
+  Epoch last_;
+};
+
+} // namespace paceline::scheduling

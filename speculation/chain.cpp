@@ -1,0 +1,116 @@
+#include "speculation/chain.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace paceline::speculation {
+
+void Chain::begin(int start, int window_end, int limit) {
+  start_ = start;
+  attempt_ = std::uint32_t(start);
+  window_end_.store(window_end, std::memory_order_relaxed);
+  limit_.store(limit, std::memory_order_relaxed);
+  bound_.store(start, std::memory_order_relaxed);
+  end_.store(nobody, std::memory_order_relaxed);
+  drawn_.store(start, std::memory_order_release);
+}
+
+void Chain::begin_fork(int start, int end, int frontier, int fork) {
+  begin(start, end, end);
+  attempt_ = std::uint32_t(frontier) | std::uint32_t(fork) << limits::frontier_bits;
+}
+
+int Chain::next(int under_way) const {
+  const int position = drawn_.load(std::memory_order_relaxed) + under_way;
+  if (closed() || position >= std::min(limit(), end_.load(std::memory_order_relaxed)))
+    return -1;
+  return position;
+}
+
+void Chain::bind(int end) {
+  assert(end > drawn_.load(std::memory_order_relaxed));
+  bound_.store(end, std::memory_order_seq_cst);
+}
+
+void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& guesses) {
+  assert(position == drawn_.load(std::memory_order_relaxed));
+  assert(position < bound_.load(std::memory_order_relaxed));
+  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses};
+  drawn_.store(position + 1, std::memory_order_seq_cst);
+  announce();
+}
+
+void Chain::end_at(int position) {
+  end_.store(position, std::memory_order_seq_cst);
+  announce();
+}
+
+int Chain::bound() const {
+  return std::min(bound_.load(std::memory_order_seq_cst), end_.load(std::memory_order_seq_cst));
+}
+
+void Chain::extend(int window_end, int limit) {
+  window_end_.store(window_end, std::memory_order_release);
+  limit_.store(limit, std::memory_order_release);
+}
+
+void Chain::add_fork(int position, TokenId token, std::shared_ptr<Chain> fork) {
+  const std::lock_guard lock(forks_mutex_);
+  forks_.push_back({position, token, std::move(fork)});
+}
+
+std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {
+  const std::lock_guard lock(forks_mutex_);
+  for (const Fork& fork : forks_)
+    if (fork.position == position && fork.token == token)
+      return fork.chain;
+  return nullptr;
+}
+
+std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
+  std::vector<Fork> dropped; // let go of outside the lock
+  {
+    const std::lock_guard lock(forks_mutex_);
+    const auto first = std::stable_partition(forks_.begin(), forks_.end(), [&](const Fork& fork) {
+      return fork.position >= position || fork.chain.get() == kept;
+    });
+    dropped.assign(std::make_move_iterator(first), std::make_move_iterator(forks_.end()));
+    forks_.erase(first, forks_.end());
+  }
+  std::uint64_t drawn = 0;
+  for (const Fork& fork : dropped) {
+    fork.chain->close();
+    drawn += std::uint64_t(fork.chain->drawn() - fork.chain->start());
+  }
+  return drawn;
+}
+
+// The writer stores `drawn` and then reads `notify_position`; notify_at stores `notify_position`
+// and then reads `drawn` (both sequentially consistent), so at least one of them sees the other.
+void Chain::announce() {
+  if (!settled(notify_position_.load(std::memory_order_seq_cst)))
+    return;
+  std::shared_ptr<Gate> gate;
+  {
+    const std::lock_guard lock(gate_mutex_);
+    if (!settled(notify_position_.load(std::memory_order_relaxed)))
+      return;
+    notify_position_.store(nobody, std::memory_order_relaxed);
+    gate = std::move(gate_);
+    gate_ = nullptr;
+  }
+  if (gate)
+    gate->arrive();
+}
+
+// The gate that was replaced is let go of outside the lock: what it holds is not ours.
+void Chain::notify_at(int position, std::shared_ptr<Gate> gate) {
+  {
+    const std::lock_guard lock(gate_mutex_);
+    gate_.swap(gate);
+    notify_position_.store(position, std::memory_order_seq_cst);
+  }
+  announce();
+}
+
+} // namespace paceline::speculation

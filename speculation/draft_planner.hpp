@@ -1,0 +1,99 @@
+// What the draft's lane does next: which sequences, which of their tokens, which forks. Plain
+// logic: it knows tokens, positions and page numbers, and computes nothing.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "speculation/forks.hpp"
+#include "speculation/frontier.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// A sequence as the draft knows it.
+struct DraftSequence {
+  Frontier at;
+  std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
+  int agreed = 0;           ///< Of these, leading ones known to be committed.
+  ForkSet forks;
+};
+
+/// One sequence's, or one of its forks', part of a pass: tokens that are fed, and the position that
+/// is drawn after them.
+struct DraftRows {
+  DraftSequence* sequence = nullptr;
+  Fork* fork = nullptr;        ///< Null: the sequence's own chain.
+  int start = 0;               ///< Position of the first token fed.
+  std::vector<TokenId> tokens; ///< Fed; a place holder where the token is pending.
+  int draws = -1;              ///< -1: nothing, it only catches up.
+  /// The token to feed is pending: the pass before is still drawing it, as this one of its parts.
+  int follows = -1;
+
+  bool pending() const { return follows >= 0; }
+  Chain& chain() const { return fork ? *fork->chain : *sequence->at.chain; }
+  const std::vector<std::uint32_t>& pages() const {
+    return fork ? fork->pages : sequence->at.pages->ids;
+  }
+  TokenId token_at(int position) const;
+};
+
+/// Every sequence one token further, as far as its chain reaches.
+struct DraftPass {
+  std::vector<DraftRows> parts;
+  int fork_rows = 0;       ///< Parts that are forks'.
+  bool hurries = false;    ///< For a window that somebody waits for, or will soon.
+  bool leaves_out = false; ///< There is more to do when no pass hurries any more.
+};
+
+struct DraftLimits {
+  int context = 0;   ///< Positions that the draft can take.
+  int fork_rows = 0; ///< Most parts of a pass that are forks', over all sequences.
+};
+
+/// A window that somebody waits for, or will soon, goes before those that have much to read first,
+/// and before forks. Pointers in a pass are good until the next call of `take`. Threads: the draft
+/// lane's alone.
+class DraftPlanner {
+public:
+  /// pool: forks take pages of it that no sequence has.
+  DraftPlanner(DraftLimits limits, std::shared_ptr<gpu::KvPool> pool)
+      : limits_(limits), pool_(std::move(pool)) {}
+
+  /// Newer frontiers replace what is known; sequences whose residency is over are forgotten.
+  void take(std::vector<Frontier> news);
+  /// The next pass; no parts: there is nothing to do until there are news.
+  DraftPass plan();
+  /// What `plan` would give once the pass before, all of whose parts draw, has completed; no parts
+  /// where that depends on what it draws.
+  DraftPass plan_behind(const DraftPass& before) const;
+
+  /// The pass that feeds these rows begins.
+  static void begins(const DraftRows& rows);
+  /// They have been fed.
+  static void fed(DraftRows& rows);
+  /// What was under way is lost: nobody waits for what is left undone.
+  void abandon();
+
+private:
+  /// What a sequence wants next: the tokens of positions [start, end) fed, and then the token at
+  /// `draws` (-1: none, it only reads).
+  struct Reach {
+    int start = 0;
+    int end = 0;
+    int draws = -1;
+    bool far() const; ///< Too much for the pass that draws: it catches up first.
+  };
+  void take(Frontier frontier);
+  int context(const DraftSequence& s) const;
+  Reach reach_of(const DraftSequence& s) const;
+  static void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget);
+  void add_forks(DraftPass& pass);
+
+  DraftLimits limits_;
+  std::shared_ptr<gpu::KvPool> pool_;
+  std::map<SequenceId, DraftSequence> sequences_;
+};
+
+} // namespace paceline::speculation

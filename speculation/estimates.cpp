@@ -1,0 +1,104 @@
+#include "speculation/estimates.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::speculation {
+
+Estimates::Estimates(double prior_acceptance, double prior_cost_ratio)
+    : acceptance_{prior_acceptance, prior_weight}, gain_{1, prior_weight},
+      prior_cost_ratio_(prior_cost_ratio) {
+  for (std::size_t rank = 0; rank < guess_.size(); ++rank)
+    guess_[rank] = {Odds{}.guess[rank], prior_weight};
+}
+
+namespace {
+
+/// theory::expected_tokens for a mean window, which need not be whole.
+double geometric_tokens(double a, double window) {
+  return a > 1 - 1e-9 ? window + 1 : (1 - std::pow(a, window + 1)) / (1 - a);
+}
+
+} // namespace
+
+void Estimates::observe(const RoundObservation& round) {
+  if (round.judged > 0)
+    acceptance_.add(double(round.accepted) / round.judged, round.judged, acceptance_memory);
+  for (std::size_t i = 0; i < margin_classes; ++i)
+    if (const int judged = round.by_margin.judged[i])
+      by_margin_[i].add(double(round.by_margin.accepted[i]) / judged, judged, margin_memory);
+  if (round.prefill || round.sequences == 0)
+    return;
+  const double window = double(round.rows) / round.sequences - 1;
+  const double expected = geometric_tokens(acceptance(), window) - 1;
+  if (round.judged > 0 && expected > 0)
+    gain_.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
+  if (round.draft_step_seconds > 0)
+    draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
+                       time_memory);
+  if (round.fork_step_seconds > 0)
+    fork_seconds_.add(unless_stalled(round.fork_step_seconds, fork_seconds_.value), 1, time_memory);
+  if (round.target_seconds > 0) {
+    const double rows = round.rows;
+    const double seconds = unless_stalled(round.target_seconds, target_seconds(rows));
+    rows_.add(rows, 1, time_memory);
+    seconds_.add(seconds, 1, time_memory);
+    rows_squared_.add(rows * rows, 1, time_memory);
+    rows_seconds_.add(rows * seconds, 1, time_memory);
+  }
+}
+
+double Estimates::tokens(double window) const {
+  return 1 + gain_.value * (geometric_tokens(acceptance(), window) - 1);
+}
+
+/// Of the line of least squares; between a constant and a line through the origin. Covariance and
+/// variance fade together, so that rounds of one size leave the slope as it was.
+double Estimates::slope() const {
+  if (rows_.weight == 0)
+    return 0;
+  const double variance = rows_squared_.value - rows_.value * rows_.value;
+  if (variance <= 1e-9 * rows_squared_.value)
+    return 0;
+  const double covariance = rows_seconds_.value - rows_.value * seconds_.value;
+  return std::clamp(covariance / variance, 0.0, seconds_.value / rows_.value);
+}
+
+double Estimates::target_seconds(double rows) const {
+  return seconds_.value + slope() * (rows - rows_.value);
+}
+
+double Estimates::cost_ratio(double sequences) const {
+  const double step = target_seconds(sequences);
+  return draft_seconds_.weight > 0 && step > 0 ? draft_seconds_.value / step : prior_cost_ratio_;
+}
+
+double Estimates::fork_cost_ratio(double sequences) const {
+  const double step = target_seconds(sequences);
+  return fork_seconds_.weight > 0 && step > 0 ? fork_seconds_.value / step : 0;
+}
+
+void Estimates::observe_guess(int rank) {
+  for (std::size_t i = 0; i < guess_.size(); ++i)
+    guess_[i].add(int(i) == rank ? 1 : 0, 1, guess_memory);
+}
+
+Odds Estimates::odds() const {
+  Odds odds;
+  odds.acceptance = acceptance();
+  for (std::size_t i = 0; i < margin_classes; ++i) {
+    FadingMean shrunk = by_margin_[i];
+    shrunk.add(acceptance(), margin_prior, margin_memory);
+    odds.by_margin[i] = shrunk.value;
+  }
+  for (std::size_t rank = 0; rank < guess_.size(); ++rank)
+    odds.guess[rank] = guess_[rank].value;
+  return odds;
+}
+
+double Estimates::v_slope(double sequences) const {
+  const double step = target_seconds(sequences);
+  return step > 0 ? slope() * sequences / step : 0;
+}
+
+} // namespace paceline::speculation

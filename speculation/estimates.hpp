@@ -1,0 +1,109 @@
+// What rounds tell about the models and the machine: acceptance, and how long steps take.
+#pragma once
+
+#include "paceline/event.hpp"
+#include "sampling/guess.hpp"
+
+#include <array>
+
+namespace paceline::speculation {
+
+using sampling::JudgedByMargin;
+using sampling::margin_classes;
+using sampling::Odds;
+
+/// One finished round of one batch, as the scheduler saw it. Only *judged* positions count towards
+/// acceptance: rows after a rejection say nothing.
+struct RoundObservation {
+  SpeculationMode mode = SpeculationMode::off;
+  int sequences = 0;    ///< Sequences that committed tokens.
+  int window = 0;       ///< Longest window in the batch.
+  int rows = 0;         ///< Rows of the target step.
+  bool prefill = false; ///< The step carried prefill rows: its time says nothing of decoding.
+  int judged = 0;       ///< Over all sequences.
+  int accepted = 0;
+  JudgedByMargin by_margin; ///< As far as the draft said how sure it was.
+  int tokens = 0;           ///< Committed, over all sequences.
+  int lookaheads = 0;       ///< Sequences that had a lookahead to hit.
+  int hits = 0;
+  double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
+  double target_seconds = 0;     ///< Target lane time: forward and verification.
+  double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted),
+  double fork_step_seconds = 0;  ///< and of a pass that advances forks.
+};
+
+/// A mean that forgets: of the last `memory` units of weight, or so.
+struct FadingMean {
+  double value = 0;
+  double weight = 0;
+
+  void add(double x, double amount, double memory) {
+    weight += amount;
+    value += (x - value) * amount / weight;
+    limit(memory);
+  }
+  /// Lets new values count more.
+  void limit(double most) { weight = weight < most ? weight : most; }
+};
+
+/// A time as far as it is believable: one stall must not pass for the speed of a machine. A real
+/// change comes again and is followed in a few steps. expected: 0 when nothing is known yet.
+inline double unless_stalled(double seconds, double expected) {
+  return expected > 0 && seconds > 3 * expected ? 3 * expected : seconds;
+}
+
+/// Smoothed a, c and v of theory.hpp. A pure function of the rounds observed.
+class Estimates {
+public:
+  Estimates(double prior_acceptance, double prior_cost_ratio);
+
+  void observe(const RoundObservation& round);
+  /// From now on the next judged positions count more than all before: what was learned may be out
+  /// of date.
+  void doubt_acceptance() { acceptance_.limit(acceptance_doubted); }
+
+  double acceptance() const { return acceptance_.value; }
+  /// Expected tokens per sequence of a round with windows of (on average) `window` tokens:
+  /// theory.hpp's E, corrected by what rounds have really brought (acceptance is not the same at
+  /// every position of a text).
+  double tokens(double window) const;
+  /// Target lane time of a step; 0 before the first one was seen.
+  double target_seconds(double rows) const;
+  /// A draft step over a target step of one row for each of `sequences`.
+  double cost_ratio(double sequences) const;
+  /// The same of a draft pass that advances forks; 0 before the first one was seen.
+  double fork_cost_ratio(double sequences) const;
+  /// A rejected token's place was taken by the guess of this rank (-1: by none).
+  void observe_guess(int rank);
+  Odds odds() const;
+  /// By how much one more row for each of `sequences` lengthens a target step of one row each, in
+  /// units of that step.
+  double v_slope(double sequences) const;
+
+private:
+  static constexpr double acceptance_memory = 400; // judged positions
+  static constexpr double acceptance_doubted = 10;
+  static constexpr double prior_weight = 20;
+  static constexpr double gain_memory = 200; // rounds
+  static constexpr double time_memory = 32;
+  static constexpr double guess_memory = 400;  // rejections
+  static constexpr double margin_memory = 200; // judged positions of one class
+  static constexpr double margin_prior = 8;    // that the class is like all others
+
+  double slope() const;
+
+  FadingMean acceptance_;
+  std::array<FadingMean, margin_classes> by_margin_; ///< Acceptance, by how sure the draft was.
+  FadingMean gain_;          ///< Tokens gained by speculation over those expected.
+  FadingMean draft_seconds_; ///< Of one step,
+  FadingMean fork_seconds_;  ///< and of one that advances forks.
+  std::array<FadingMean, std::size_t(sampling::limits::guesses_max)> guess_; ///< Hits by rank.
+  /// Moments of (rows, seconds) of target steps, for a straight line.
+  FadingMean rows_;
+  FadingMean seconds_;
+  FadingMean rows_squared_;
+  FadingMean rows_seconds_;
+  double prior_cost_ratio_;
+};
+
+} // namespace paceline::speculation

@@ -1,0 +1,73 @@
+// Where a sequence stands: all that is needed to draft from there.
+#pragma once
+
+#include "gpu/kv_pool.hpp"
+#include "speculation/chain.hpp"
+#include "speculation/sequence.hpp"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// One time that a sequence spends in the KV caches, from grant to release. The draft's lane notes
+/// how many leading committed tokens its pages hold, which is what the prefix cache may keep
+/// afterwards.
+struct CacheResidency {
+  Epoch epoch;             ///< Of the grant.
+  int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
+  /// Writer: the draft's lane. Readers: the scheduler, for what may be shared.
+  std::atomic<int> cached{0};
+  /// Writer: the scheduler, before it sends Forget, and when it dies. Reader: the draft's lane,
+  /// which drops a frontier of this residency that arrives behind that.
+  std::atomic<bool> over{false};
+};
+using CacheResidencyRef = std::shared_ptr<CacheResidency>;
+
+/// What the draft may spend on outcomes of the verification under way other than its chain's own.
+struct Forking {
+  int rows = 0;   ///< Forks that a pass advances, for this sequence; 0: none.
+  int window = 0; ///< Tokens of each.
+  sampling::Odds odds;
+};
+
+/// (sequence, committed length, epoch) with all that is needed to draft from there: the draft
+/// keeps nothing that it could not rebuild from one of these.
+struct Frontier {
+  SequenceSpecRef spec;
+  Epoch epoch;
+  TokenLogView log;
+  int log_length = 0;          ///< Committed tokens to read from `log` ...
+  std::vector<TokenId> tokens; ///< ... and those that follow them (the log may not have them yet).
+  ChainRef chain;              ///< Already begun at `length()`, or kept after a hit.
+  gpu::PageTableRef pages;     ///< The draft's.
+  CacheResidencyRef residency;
+  Forking forking;
+
+  int length() const { return log_length + int(tokens.size()); }
+  /// The sequence's token at `position`: committed, or of its chain.
+  TokenId token_at(int position) const {
+    if (position < log_length)
+      return log->first(log_length)[std::size_t(position)];
+    if (position < length())
+      return tokens[std::size_t(position - log_length)];
+    return chain->token(position);
+  }
+};
+
+/// Several at once: the verdicts of one target step.
+struct Frontiers {
+  std::vector<Frontier> sequences;
+};
+
+/// The way to the draft's lane, lent by the draft actor: what a verification has found reaches the
+/// draft from the thread that knows it first, without waking an actor in between. Threads: any.
+class DraftInbox {
+public:
+  virtual ~DraftInbox() = default;
+  /// A hint: it is lost when the draft is gone.
+  virtual void post(const Frontiers& frontiers) = 0;
+};
+
+} // namespace paceline::speculation

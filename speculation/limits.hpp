@@ -1,0 +1,26 @@
+// Bounds of the speculation layer (docs/limits.md lists all layers').
+#pragma once
+
+#include "sampling/limits.hpp"
+
+namespace paceline::speculation::limits {
+
+/// Positions a chain remembers. A draft may run at most K + (K + 1) tokens past the frontier, and
+/// after a hit as far past the next one before the last window has been read.
+inline constexpr int chain_positions = 4 * (sampling::limits::window_max + 1);
+
+/// Bits of a draw's attempt number that hold the frontier's length; the others number forks.
+/// Contexts are shorter (models/limits.hpp).
+inline constexpr int frontier_bits = 24;
+
+/// Forks of one frontier, and rows that all forks of a pass may have together.
+inline constexpr int forks_max = 64;
+inline constexpr int fork_rows_max = 64;
+/// Pages of the draft's pool beyond the target's, for each row of forks. Forks take what no
+/// sequence has; where nothing is left there are fewer of them.
+inline constexpr int pages_per_fork_row = 3;
+
+/// Prompt tokens the draft catches up on in one pass, over all sequences.
+inline constexpr int draft_prefill_chunk = 256;
+
+} // namespace paceline::speculation::limits

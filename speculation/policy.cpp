@@ -1,0 +1,259 @@
+#include "speculation/policy.hpp"
+
+#include "sampling/theory.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace paceline::speculation {
+
+namespace theory = sampling::theory;
+
+namespace {
+
+constexpr double round_memory = 24;        // rounds that a mode's mean time is taken over
+constexpr double clear_lead = 1.03;        // a rate below this lead changes nothing
+constexpr double window_lead = 1.02;       // the same for windows
+constexpr double fork_window_lead = 1.005; // a change of windows costs forks nothing
+constexpr double least_lead = 1.01;        // below it forks are not worth their memory
+constexpr double probe_budget = 0.0075;
+constexpr int first_pause = 12;
+constexpr int longest_pause = 2048;
+constexpr int longest_costly_pause = 16 * longest_pause;
+constexpr int rounds_per_lookahead = 16; // its choice takes some thousand operations
+
+constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
+                                         SpeculationMode::overlap};
+
+/// Rounds; the first is not timed. Plain rounds are all alike, others bring luck with them.
+int probe_length(SpeculationMode mode) {
+  return mode == SpeculationMode::off ? 5 : 12;
+}
+
+} // namespace
+
+SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
+    : options_(options), estimates_(options.prior_acceptance, options.prior_cost_ratio) {
+  enter_load(1);
+  choose_windows();
+  choose_lookahead();
+}
+
+double SpeculationPolicy::acceptance() const {
+  return estimates_.acceptance();
+}
+
+double SpeculationPolicy::cost_ratio() const {
+  return estimates_.cost_ratio(sequences_);
+}
+
+double SpeculationPolicy::v(int rows) const {
+  const double one = estimates_.target_seconds(1);
+  return one > 0 ? estimates_.target_seconds(rows) / one : 1;
+}
+
+Plan SpeculationPolicy::plan() const {
+  const bool probing = load().probe_rounds > 0 && !prefill_;
+  Plan plan{probing ? load().probed : load().mode, 0, 0};
+  plan.window = load().arms[std::size_t(plan.mode)].choice;
+  if (plan.mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
+    return plan;
+  if (forks_)
+    plan.window = fork_window_;
+  plan.lookahead = plan.window + 1;
+  plan.fork_rows = forks_ ? options_.fork_rows : 0;
+  return plan;
+}
+
+bool SpeculationPolicy::worth_waiting(int bound, int window) const {
+  if (bound >= window)
+    return false;
+  if (plan().mode == SpeculationMode::sync)
+    return true;
+  const double a = acceptance();
+  const double c = cost_ratio();
+  const double slope = estimates_.v_slope(sequences_);
+  const auto rate_with = [&](int k) {
+    return theory::expected_tokens(a, k) / ((k - bound) * c + 1 + k * slope);
+  };
+  for (int k = bound + 1; k <= window; ++k)
+    if (rate_with(k) > rate_with(bound))
+      return true;
+  return false;
+}
+
+void SpeculationPolicy::observe(const RoundObservation& round) {
+  if (round.sequences == 0)
+    return;
+  estimates_.observe(round);
+  enter_load(round.sequences);
+  choose_windows();
+  if (rounds_++ % rounds_per_lookahead == 0)
+    choose_lookahead();
+  prefill_ = round.prefill;
+  if (!prefill_) {
+    time(round);
+    if (options_.mode == SpeculationMode::automatic)
+      steer();
+  }
+  last_mode_ = prefill_ ? SpeculationMode::automatic : round.mode;
+}
+
+/// A new load starts in the mode that is in use.
+void SpeculationPolicy::enter_load(int sequences) {
+  const auto before = load().known                                  ? load().mode
+                      : options_.mode == SpeculationMode::automatic ? SpeculationMode::sync
+                                                                    : options_.mode;
+  sequences_ = sequences;
+  load_ = std::min<std::size_t>(std::bit_width(unsigned(sequences - 1)), loads - 1);
+  if (load().known)
+    return;
+  load().known = true;
+  load().mode = before;
+  for (auto& arm : load().arms)
+    arm.pause = arm.pause_at_least = first_pause;
+}
+
+bool SpeculationPolicy::open_to(SpeculationMode mode) const {
+  return mode != SpeculationMode::overlap || options_.lookahead != Lookahead::none;
+}
+
+/// Tokens per second and sequence; 0 for a mode that was never timed.
+double SpeculationPolicy::rate(const Arm& arm) const {
+  return arm.seconds.weight > 0 ? estimates_.tokens(arm.window.value) / arm.seconds.value : 0;
+}
+
+void SpeculationPolicy::choose_windows() {
+  const double a = acceptance();
+  const double c = cost_ratio();
+  const double slope = estimates_.v_slope(sequences_);
+  const int limit = options_.window_limit;
+  const auto settle = [&](int& choice, int best, auto rate_with) {
+    if (options_.window)
+      choice = *options_.window;
+    else if (choice == 0 || rate_with(best) > window_lead * rate_with(choice))
+      choice = best;
+  };
+  settle(arm(SpeculationMode::sync).choice, theory::best_window_sync(a, c, slope, limit),
+         [&](int k) { return theory::sync_rate(a, k, c, 1 + k * slope); });
+  settle(
+      arm(SpeculationMode::overlap).choice, theory::best_window_overlap(a, c, slope, limit),
+      [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
+}
+
+double SpeculationPolicy::fork_rate(const Odds& odds, int window) const {
+  const double c = cost_ratio();
+  const double measured = estimates_.fork_cost_ratio(sequences_);
+  const int rows = std::max(1, int(options_.fork_rows / sequences_));
+  return theory::fork_rate(odds.acceptance, window, c, measured > 0 ? measured : c,
+                           1 + window * estimates_.v_slope(sequences_), odds.hit(window, rows));
+}
+
+/// A chain or forks, by what each should bring with its best window. Times that `overlap` showed
+/// with the other kind are forgotten.
+void SpeculationPolicy::choose_lookahead() {
+  const bool before = forks_;
+  forks_ = false;
+  if (options_.lookahead == Lookahead::none || options_.lookahead == Lookahead::chain ||
+      options_.fork_rows == 0)
+    return;
+  const Odds odds = estimates_.odds();
+  int best = options_.window.value_or(1);
+  if (!options_.window) {
+    for (int window = 2; window <= options_.window_limit; ++window)
+      if (fork_rate(odds, window) > fork_rate(odds, best))
+        best = window;
+    if (fork_window_ > 0 &&
+        fork_rate(odds, best) < fork_window_lead * fork_rate(odds, fork_window_))
+      best = fork_window_;
+  }
+  fork_window_ = best;
+  const int chain = arm(SpeculationMode::overlap).choice;
+  const double a = odds.acceptance;
+  const double chain_rate =
+      theory::overlap_rate(a, chain, cost_ratio(), 1 + chain * estimates_.v_slope(sequences_),
+                           theory::chain_hit(a, chain));
+  const double lead = fork_rate(odds, best) / chain_rate;
+  forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
+  if (forks_ != before) {
+    arm(SpeculationMode::overlap).seconds.limit(1);
+    arm(SpeculationMode::overlap).window.limit(1);
+  }
+}
+
+/// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one
+/// that stalled.
+void SpeculationPolicy::time(const RoundObservation& round) {
+  if (round.mode != last_mode_)
+    return;
+  Arm& used = arm(round.mode);
+  used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
+  used.window.add(double(round.rows) / round.sequences - 1, 1, round_memory);
+}
+
+void SpeculationPolicy::steer() {
+  if (load().probe_rounds > 0) {
+    if (--load().probe_rounds == 0)
+      end_probe();
+    return;
+  }
+  const double present = rate(arm(load().mode));
+  for (auto mode : all_modes)
+    if (rate(arm(mode)) > clear_lead * present && present > 0)
+      return follow(mode);
+  for (auto mode : all_modes)
+    if (mode != load().mode && open_to(mode) && --arm(mode).pause <= 0)
+      return begin_probe(mode);
+}
+
+void SpeculationPolicy::begin_probe(SpeculationMode mode) {
+  load().probed = mode;
+  load().probe_rounds = probe_length(mode);
+  arm(mode).seconds.limit(1);
+  arm(mode).window.limit(1);
+  if (load().mode == SpeculationMode::off)
+    estimates_.doubt_acceptance();
+}
+
+void SpeculationPolicy::end_probe() {
+  Arm& probed = arm(load().probed);
+  const Arm& present = arm(load().mode);
+  if (rate(probed) > clear_lead * rate(present))
+    return follow(load().probed);
+  probed.pause_at_least = std::min(2 * probed.pause_at_least, longest_pause);
+  probed.pause = probed.pause_at_least;
+  if (rate(present) == 0)
+    return;
+  const double loss = 1 - rate(probed) / rate(present);
+  const double rounds = probe_length(load().probed) * probed.seconds.value / present.seconds.value;
+  const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
+  probed.pause = std::max(probed.pause, int(pause));
+}
+
+void SpeculationPolicy::follow(SpeculationMode mode) {
+  load().mode = mode;
+  for (auto& arm : load().arms)
+    arm.pause = arm.pause_at_least = first_pause;
+}
+
+void SequenceThrottle::observe(int judged, int accepted) {
+  constexpr double memory = 16; // judged positions
+  constexpr double hopeless = 0.15;
+  if (judged == 0)
+    return;
+  const double weight = judged / (judged + memory);
+  score_ += weight * (double(accepted) / judged - score_);
+  if (score_ > 0.5)
+    next_pause_ = first_pause;
+  if (score_ >= hopeless)
+    return;
+  pause_ = next_pause_;
+  next_pause_ = std::min(2 * next_pause_, longest_pause);
+  score_ = 2 * hopeless; // a few failures more will do next time
+}
+
+void SequenceThrottle::observe_plain() {
+  pause_ = std::max(pause_ - 1, 0);
+}
+
+} // namespace paceline::speculation

@@ -1,0 +1,124 @@
+// Chooses mode and window length from what the rounds have shown.
+#pragma once
+
+#include "speculation/estimates.hpp"
+
+#include <array>
+#include <optional>
+
+namespace paceline::speculation {
+
+/// What the next round should do.
+struct Plan {
+  SpeculationMode mode = SpeculationMode::off; ///< off, sync or overlap.
+  int window = 0;                              ///< K; 0 in `off`.
+  int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
+  int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
+};
+
+struct PolicyOptions {
+  SpeculationMode mode = SpeculationMode::automatic;
+  std::optional<int> window; ///< Fixed K.
+  Lookahead lookahead = Lookahead::automatic;
+  int fork_rows = 15;
+  int window_limit = 16;
+  double prior_acceptance = 0.7;
+  double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
+};
+
+/// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock).
+///
+/// Windows maximise theory.hpp's tokens per second for the estimated a, c and v. `automatic`
+/// starts in `sync` and follows the mode of most tokens per second: a mode's rounds are timed
+/// while it is in use, and what a round of that length should bring is the estimates' to say,
+/// which is steadier than counting a few rounds' tokens. Modes not in use are probed for a few
+/// rounds, after pauses that grow and are long enough to keep the loss below about 1 % each: so
+/// speculation that loses (a large batch, a text the draft does not know) ends by itself, and
+/// comes back. Times of small and large batches are kept apart. Rounds with prefill are neither
+/// timed nor used for probes.
+class SpeculationPolicy {
+public:
+  explicit SpeculationPolicy(PolicyOptions options);
+  void observe(const RoundObservation& round);
+  void observe_guess(int rank) { estimates_.observe_guess(rank); }
+  Plan plan() const;
+  /// What forks are weighed with.
+  Odds odds() const { return estimates_.odds(); }
+
+  double acceptance() const; ///< Smoothed a.
+  double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
+  double v(int rows) const;  ///< Smoothed target time of `rows` rows over one row.
+
+  /// Should a free target wait for a window of which `bound` of `window` positions are bound?
+  /// `sync` always waits (its mode was chosen at that price, and with a fixed window its tokens
+  /// repeat); `overlap` when some longer window makes more tokens per second from now on.
+  /// Depends on the past and on counts only, never on token values.
+  bool worth_waiting(int bound, int window) const;
+
+private:
+  static constexpr std::size_t modes = 3; // off, sync, overlap
+  static constexpr std::size_t loads = 9; // sequences: 1, 2, up to 4, up to 8, ...
+
+  /// A mode under a load.
+  struct Arm {
+    FadingMean seconds;     ///< Of a round.
+    FadingMean window;      ///< Rows per sequence, less one.
+    int choice = 0;         ///< Window to use.
+    int pause = 0;          ///< Rounds before it is probed.
+    int pause_at_least = 0; ///< Next time.
+  };
+  struct Load {
+    std::array<Arm, modes> arms;
+    SpeculationMode mode = SpeculationMode::sync; ///< The one to follow.
+    SpeculationMode probed = SpeculationMode::off;
+    int probe_rounds = 0; ///< Left; 0: no probe.
+    bool known = false;
+  };
+
+  Load& load() { return loads_[load_]; }
+  const Load& load() const { return loads_[load_]; }
+  Arm& arm(SpeculationMode mode) { return load().arms[std::size_t(mode)]; }
+  bool open_to(SpeculationMode mode) const;
+  double rate(const Arm& arm) const;
+  void enter_load(int sequences);
+  void choose_windows();
+  void choose_lookahead();
+  double fork_rate(const Odds& odds, int window) const;
+  void time(const RoundObservation& round);
+  void steer();
+  void begin_probe(SpeculationMode mode);
+  void end_probe();
+  void follow(SpeculationMode mode);
+
+  PolicyOptions options_;
+  Estimates estimates_;
+  std::array<Load, loads> loads_{};
+  std::size_t load_ = 0;
+  double sequences_ = 1;
+  bool forks_ = false;  ///< The lookahead that `overlap` uses now.
+  int fork_window_ = 0; ///< And its window.
+  int rounds_ = 0;
+  bool prefill_ = false;                                   ///< Of the last round.
+  SpeculationMode last_mode_ = SpeculationMode::automatic; ///< automatic: none to compare with.
+};
+
+/// One sequence's own view: drafts that keep failing switch speculation off for that sequence,
+/// and it is tried again after a growing pause.
+class SequenceThrottle {
+public:
+  /// After each round with a window. Judged positions only.
+  void observe(int judged, int accepted);
+  /// After each plain round while paused.
+  void observe_plain();
+  /// False while paused.
+  bool speculate() const { return pause_ == 0; }
+
+private:
+  static constexpr int first_pause = 16;
+  static constexpr int longest_pause = 1024;
+  double score_ = 1; ///< Smoothed acceptance.
+  int pause_ = 0;    ///< Plain rounds left.
+  int next_pause_ = first_pause;
+};
+
+} // namespace paceline::speculation

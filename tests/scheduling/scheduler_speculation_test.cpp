@@ -1,0 +1,297 @@
+// What the scheduler does with what was drafted.
+#include "scheduling/limits.hpp"
+#include "tests/scheduling/scheduler_world.hpp"
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::testing;
+using World = SchedulerWorld;
+
+TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on with it") {
+  World world(drafting(SpeculationMode::overlap, 2));
+  world.admit(1, {1, 2, 3});
+  Batch batch = world.batch();
+  const ChainRef first = batch.entries[0].next.chain;
+  REQUIRE(first);
+  CHECK(batch.entries[0].round.chain == nullptr);
+  CHECK(batch.entries[0].next.window == 2);
+  CHECK(batch.entries[0].next.lookahead == 3);
+  first->begin(4, 6, 9); // the verification's part, and the draft's
+  draft_up_to(*first, 7);
+  world.decode(batch, {7});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].round.chain == first);
+  CHECK(batch.entries[0].round.window == 2);
+  CHECK(batch.entries[0].round.whole);
+  CHECK(batch.entries[0].round.judge_lookahead);
+  Verdict hit = World::verdict(batch.entries[0], {5, 5, 5});
+  hit.judged = hit.accepted = 3;
+  hit.hit = Hit::chain;
+  hit.had_lookahead = true;
+  first->extend(9, 12);
+  draft_up_to(*first, 9);
+  world.answer(batch, {hit});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].round.chain == first);
+  CHECK_FALSE(first->closed());
+  const ChainRef second = batch.entries[0].next.chain;
+  Verdict miss = World::verdict(batch.entries[0], {5, 9});
+  miss.judged = 2;
+  miss.accepted = 1;
+  second->begin(9, 11, 14);
+  draft_up_to(*second, 11);
+  world.answer(batch, {miss});
+
+  batch = world.batch();
+  CHECK(batch.entries[0].round.chain == second);
+  CHECK(first->closed());
+}
+
+TEST_CASE("tokens that were drafted under a verification say so") {
+  World world(drafting(SpeculationMode::overlap, 1));
+  const ChainRef chain = world.begin_drafting(3, 5, 4);
+  CHECK(world.commits().sources == std::vector{TokenSource::target});
+  Batch batch = world.batch();
+  Verdict hit = World::verdict(batch.entries[0], {5, 5});
+  hit.sources = {TokenSource::draft, TokenSource::lookahead};
+  hit.judged = hit.accepted = 2;
+  hit.hit = Hit::chain;
+  hit.had_lookahead = true;
+  chain->extend(6, 8);
+  draft_up_to(*chain, 5); // before the verdict is known here
+  world.answer(batch, {hit});
+  CHECK(world.commits().sources == hit.sources);
+  draft_up_to(*chain, 6); // behind it
+  batch = world.batch();
+  Verdict next = World::verdict(batch.entries[0], {5, 5, 6});
+  next.sources = {TokenSource::draft, TokenSource::draft, TokenSource::target};
+  next.judged = next.accepted = 2;
+  world.answer(batch, {next});
+  CHECK(world.commits().sources ==
+        std::vector{TokenSource::lookahead, TokenSource::draft, TokenSource::target});
+}
+
+TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const auto begin = world.now;
+  const ChainRef chain = world.begin_drafting(6, 6, 2);
+  Batch batch = world.batch();
+  CHECK(world.now - begin == scheduling::limits::draft_timeout_min);
+  CHECK(batch.entries[0].round.window == 0);
+  CHECK(batch.entries[0].round.chain == nullptr); // it is not waited for again
+  CHECK(chain->closed());
+}
+
+TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
+  World world(drafting(SpeculationMode::sync, 2));
+  const ChainRef chain = world.begin_drafting(4, 4, 2);
+  world.commits(); // the scheduler has done all it can, and waits
+  const auto begin = world.now;
+  CHECK(world.target.empty());
+  draft_up_to(*chain, 4);
+  Batch batch = world.batch();
+  CHECK(world.now == begin);
+  CHECK(batch.entries[0].round.window == 2);
+}
+
+TEST_CASE("a window never reaches beyond what the request may still say") {
+  World world(drafting(SpeculationMode::sync, 8));
+  world.admit(1, {1}, 4);
+  Batch batch = world.batch();
+  CHECK(batch.entries[0].next.window == 2); // one token comes now, one is the verdict's own
+  const ChainRef chain = batch.entries[0].next.chain;
+  chain->begin(2, 4, 4);
+  draft_up_to(*chain, 4);
+  world.decode(batch, {7});
+  batch = world.batch();
+  CHECK(batch.entries[0].round.window == 2);
+  CHECK(batch.entries[0].next.window == 1); // should it accept nothing
+}
+
+TEST_CASE("a draft that lied is not asked again, and its request goes on") {
+  World world(drafting(SpeculationMode::sync, 2));
+  const ChainRef chain = world.begin_drafting(4, 4, 4);
+  Batch batch = world.batch();
+  Verdict lie = World::verdict(batch.entries[0], {8});
+  lie.judged = 1;
+  lie.inconsistent_draw = true;
+  world.answer(batch, {lie});
+  batch = world.batch();
+  CHECK(chain->closed());
+  CHECK(batch.entries[0].round.chain == nullptr);
+  CHECK(batch.entries[0].next.chain == nullptr);
+}
+
+TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
+  World world(drafting(SpeculationMode::sync, 2));
+  const ChainRef chain = world.begin_drafting(4, 4, 2); // it would wait for the window
+  world.commits();
+  const auto begin = world.now;
+  world.announce(false);
+  Batch batch = world.batch();
+  CHECK(world.now == begin);
+  CHECK(batch.entries[0].round.window == 0);
+  CHECK(batch.entries[0].next.chain == nullptr);
+}
+
+// ---- armed batches ----
+
+namespace {
+
+/// Windows of 2 with a lookahead, and a target that may take for ever.
+SchedulerConfig arming() {
+  SchedulerConfig parts = drafting(SpeculationMode::overlap, 2);
+  parts.faults.stall_patience = {};
+  return parts;
+}
+
+/// One sequence, and its first batch with a whole window.
+struct ArmedWorld : World {
+  explicit ArmedWorld(SchedulerConfig parts = arming(), int max_tokens = 100)
+      : World(std::move(parts)) {
+    admit(1, {1, 2, 3}, max_tokens);
+    const Batch first = batch();
+    chain = first.entries.at(0).next.chain;
+    chain->begin(4, 6, 9);
+    draft_up_to(*chain, 9);
+    decode(first, {7});
+    window = batch();
+  }
+  /// The verdict on `batch` that a full hit is.
+  Verdict hit(const Batch& batch, bool goes_on) const {
+    Verdict v = verdict(batch.entries.at(0), {5, 5, 5});
+    v.cached = batch.entries[0].length + 2;
+    v.judged = v.accepted = 3;
+    v.hit = Hit::chain;
+    v.had_lookahead = true;
+    v.goes_on = goes_on;
+    return v;
+  }
+  bool nothing_sent() {
+    run();
+    return target.empty();
+  }
+
+  ChainRef chain;
+  Batch window; ///< That batch.
+};
+
+} // namespace
+
+TEST_CASE("with a batch goes the one that follows a full hit of it") {
+  ArmedWorld world;
+  const Batch armed = world.batch_behind();
+  CHECK(armed.after == world.window.id);
+  CHECK(armed.id > world.window.id);
+  REQUIRE(armed.entries.size() == 1);
+  const BatchEntry& before = world.window.entries[0];
+  const BatchEntry& entry = armed.entries[0];
+  CHECK(before.length == 4);
+  CHECK(entry.assumed == 3);
+  CHECK(entry.length == 7);
+  CHECK(entry.logged() == 4);
+  CHECK(entry.feed.cached == 6);
+  CHECK(entry.round.chain == world.chain);
+  CHECK(entry.round.window == 2);
+  CHECK(entry.round.whole);
+  CHECK(entry.round.judge_lookahead);
+  CHECK(before.next.epoch < entry.epoch);
+  CHECK(entry.epoch < entry.next.epoch);
+  CHECK(entry.next.chain);
+  CHECK(entry.next.chain != before.next.chain);
+}
+
+TEST_CASE("what has gone on is the batch under way, and the next one is armed behind it") {
+  ArmedWorld world;
+  const Batch armed = world.batch_behind();
+  world.commits();
+  world.chain->extend(9, 12);
+  draft_up_to(*world.chain, 12);
+  world.answer(world.window, {world.hit(world.window, true)});
+  CHECK(world.commits().tokens == Tokens{5, 5, 5});
+  const Batch next = world.batch_behind();
+  CHECK(next.after == armed.id);
+  CHECK(next.entries.at(0).length == 10);
+  CHECK(next.entries.at(0).logged() == 7);
+  CHECK(world.nothing_sent());
+  Verdict miss = World::verdict(armed.entries[0], {5, 9});
+  miss.judged = 2;
+  miss.accepted = 1;
+  armed.entries[0].next.chain->begin(9, 11, 14);
+  world.answer(armed, {miss});
+  CHECK(world.commits().tokens == Tokens{5, 9});
+  CHECK(world.batch().entries.at(0).length == 9); // and what was armed behind it is forgotten
+  world.answer(next, {World::verdict(next.entries.at(0), {8})});
+  CHECK(world.facade.empty());
+}
+
+TEST_CASE("where the lane did not go on a batch is sent as ever") {
+  ArmedWorld world;
+  const Batch armed = world.batch_behind();
+  world.chain->extend(9, 12);
+  world.answer(world.window, {world.hit(world.window, false)}); // it came too late, for one
+  const Batch batch = world.batch();
+  CHECK(batch.entries.at(0).length == 7);
+  CHECK(batch.entries.at(0).assumed == 0);
+  CHECK(batch.id > armed.id);
+}
+
+TEST_CASE("nothing is armed that would not fit, or whose hit is unlikely") {
+  const auto arms = [](SchedulerConfig parts, int max_tokens = 100) {
+    ArmedWorld world(std::move(parts), max_tokens);
+    return !world.nothing_sent();
+  };
+  CHECK(arms(arming()));
+  CHECK(arms(arming(), 8)); // one came, three are to come; then a whole window, and a token
+  CHECK_FALSE(arms(arming(), 6));
+  SchedulerConfig parts = arming();
+  parts.max_model_len = 9;
+  CHECK_FALSE(arms(parts));
+  parts = arming();
+  parts.policy.prior_acceptance = 0.3;
+  CHECK_FALSE(arms(parts));
+}
+
+TEST_CASE("nothing is armed while somebody waits for the next step") {
+  ArmedWorld world;
+  world.batch_behind();
+  world.admit(2, {4, 5});
+  world.run();
+  world.chain->extend(9, 12);
+  draft_up_to(*world.chain, 12);
+  world.answer(world.window, {world.hit(world.window, true)});
+  CHECK(world.nothing_sent()); // the armed one runs; whoever came is in the next
+}
+
+TEST_CASE("a verdict on the row of a sequence that has ended is dropped") {
+  ArmedWorld world;
+  const Batch armed = world.batch_behind();
+  world.commits();
+  world.chain->extend(9, 12);
+  draft_up_to(*world.chain, 12);
+  Verdict hit = world.hit(world.window, true);
+  hit.tokens = {5, 5, 0}; // the end of the text
+  world.answer(world.window, {hit});
+  CHECK(world.commits().end_of_text);
+  world.answer(armed, {World::verdict(armed.entries.at(0), {8})});
+  CHECK(world.nothing_sent());
+  CHECK(world.facade.empty());
+  world.admit(2, {4, 5});
+  CHECK(world.batch().entries.at(0).spec->id == 2);
+}
+
+TEST_CASE("verdicts of what is armed wait for those of the batch before") {
+  ArmedWorld world;
+  const Batch armed = world.batch_behind();
+  world.commits();
+  world.chain->extend(9, 12);
+  world.answer(armed, {World::verdict(armed.entries.at(0), {8})});
+  CHECK(world.nothing_sent());
+  CHECK(world.facade.empty());
+  world.answer(world.window, {world.hit(world.window, true)});
+  CHECK(world.commits().tokens == Tokens{5, 5, 5});
+  CHECK(world.commits().tokens == Tokens{8});
+}

@@ -1,0 +1,449 @@
+// A sequence's life at the scheduler's: admission, pages, batches, faults, end.
+#include "scheduling/limits.hpp"
+#include "tests/scheduling/scheduler_world.hpp"
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace paceline::speculation;
+using namespace paceline::testing;
+using World = SchedulerWorld;
+
+TEST_CASE("a request is given pages, runs, commits, and gives its pages back at the end") {
+  World world(plain());
+  world.admit(1, {1, 2, 3}, 2);
+  const auto asked = world.kv.take<KvReserve>();
+  CHECK(asked.length == 3);
+  CHECK(asked.capacity == 5); // not more than it can ever need
+  const Batch prefill = world.batch();
+  REQUIRE(prefill.entries.size() == 1);
+  CHECK(prefill.entries[0].feed.cached == 0);
+  CHECK(prefill.entries[0].length == 3);
+  CHECK(prefill.entries[0].round.judges);
+  CHECK(prefill.entries[0].round.chain == nullptr);
+  world.decode(prefill, {7});
+  CHECK(world.commits().tokens == Tokens{7});
+  const Batch next = world.batch();
+  CHECK(next.entries[0].feed.cached == 3);
+  CHECK(next.entries[0].length == 4);
+  world.decode(next, {8});
+  const Committed last = world.commits();
+  CHECK(last.first == 1);
+  CHECK(last.tokens == Tokens{8});
+  CHECK(last.length);
+  CHECK(world.kv.take<KvPublish>().target_valid == 3);
+  const auto released = world.kv.take<KvRelease>();
+  CHECK(released.sequence == 1);
+  CHECK(released.target_valid == 4);
+  CHECK(world.target.empty());
+}
+
+TEST_CASE("a token of the end of text ends the output, and what a step brought after it is cut") {
+  World world(plain());
+  world.admit(1, {1, 2});
+  world.decode(world.batch(), {7, 0, 9});
+  const Committed news = world.commits();
+  CHECK(news.tokens == Tokens{7, 0});
+  CHECK(news.end_of_text);
+}
+
+TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
+  World world(plain()); // 16 prompt tokens a step
+  world.admit(1, {1});
+  Batch batch = world.batch();
+  world.admit(2, Tokens(40, 3));
+  world.decode(batch, {7});
+  world.facade.take<Commits>();
+  std::vector<int> lengths;
+  for (bool judged = false; !judged;) {
+    batch = world.batch_of(2);
+    CHECK(batch.entries[0].spec->id == 1); // first, and never without its row
+    CHECK(batch.entries[0].length - batch.entries[0].feed.cached == 1);
+    lengths.push_back(batch.entries[1].length);
+    judged = batch.entries[1].round.judges;
+    world.answer(batch, {World::verdict(batch.entries[0], {5}),
+                         World::verdict(batch.entries[1], judged ? Tokens{6} : Tokens{})});
+    world.facade.take<Commits>();
+  }
+  CHECK(lengths == std::vector{16, 32, 40});
+}
+
+namespace {
+
+/// Prompts go by the fast path in chunks of 8, at most 16 tokens a step.
+SchedulerConfig reading_fast() {
+  SchedulerConfig parts = plain();
+  parts.fast_chunk = 8;
+  return parts;
+}
+
+/// Reads a sequence's prompt; how far each step came, and by which path.
+std::vector<std::pair<int, bool>> read_prompt(World& world) {
+  std::vector<std::pair<int, bool>> steps;
+  for (bool judged = false; !judged;) {
+    const Batch batch = world.batch();
+    const BatchEntry& entry = batch.entries.at(0);
+    steps.emplace_back(entry.length, entry.feed.fast);
+    judged = entry.round.judges;
+    world.decode(batch, judged ? Tokens{6} : Tokens{});
+  }
+  return steps;
+}
+using Steps = std::vector<std::pair<int, bool>>;
+
+} // namespace
+
+TEST_CASE("whole chunks of a prompt go by the fast path, its last tokens by the other") {
+  World world(reading_fast());
+  SUBCASE("some tokens are over") {
+    world.admit(1, Tokens(30, 3));
+    CHECK(read_prompt(world) == Steps{{16, true}, {24, true}, {30, false}});
+  }
+  SUBCASE("the last token's logits are asked for, though it ends a chunk") {
+    world.admit(1, Tokens(32, 3));
+    CHECK(read_prompt(world) == Steps{{16, true}, {24, true}, {32, false}});
+  }
+  SUBCASE("a chunk and a token") {
+    world.admit(1, Tokens(9, 3));
+    CHECK(read_prompt(world) == Steps{{8, true}, {9, false}});
+  }
+  SUBCASE("less than that") {
+    world.admit(1, Tokens(8, 3));
+    CHECK(read_prompt(world) == Steps{{8, false}});
+  }
+  CHECK(world.kv.take<KvReserve>().path.chunk == 8);
+}
+
+TEST_CASE("what is recomputed goes by the path that it went by before, and is shared as that") {
+  World world(reading_fast());
+  world.admit(1, Tokens(20, 3), 100, Tokens(15, 4)); // Committed tokens were decoded.
+  CHECK(read_prompt(world) == Steps{{16, true}, {32, false}, {35, false}});
+  const auto asked = world.kv.take<KvReserve>();
+  CHECK(asked.path.fast == 16);
+  CHECK(world.kv.take<KvPublish>().path.fast == 16);
+  world.abandon(1);
+  CHECK(world.kv.take<KvRelease>().path.fast == 16);
+}
+
+TEST_CASE("a step's rest that is less than a chunk is left to others") {
+  World world(reading_fast());
+  world.admit(1, Tokens(12, 3)); // 8 and 4
+  Batch batch = world.batch();
+  world.admit(2, Tokens(40, 3));
+  while (world.kv.take<KvReserve>().sequence != 2) // Then it has its pages.
+    ;
+  world.decode(batch, {});
+  batch = world.batch(); // 4 of the first, and of the second what is left of 16, in chunks
+  REQUIRE(batch.entries.size() == 2);
+  CHECK(batch.entries[0].length == 12);
+  CHECK(!batch.entries[0].feed.fast);
+  CHECK(batch.entries[1].length == 8);
+  CHECK(batch.entries[1].feed.fast);
+}
+
+TEST_CASE("a prompt that is scored is read by the invariant path") {
+  World world(reading_fast());
+  auto spec = std::make_shared<SequenceSpec>();
+  spec->id = 1;
+  spec->prompt_tokens = 20;
+  spec->max_tokens = 10;
+  spec->prompt_logprobs = true;
+  world.tell(Admit{spec, Tokens(20, 3)});
+  CHECK(read_prompt(world) == Steps{{16, false}, {20, false}});
+}
+
+TEST_CASE("the fast path waits for pages of a whole chunk where attention has a window") {
+  SchedulerConfig parts = reading_fast();
+  parts.attention_window = 20;
+  World world(parts);
+  world.on_reserve = [](const KvReserve& asked) {
+    KvGrant granted = grant(asked.sequence, asked.capacity);
+    granted.target = table(4); // Half a chunk.
+    return granted;
+  };
+  world.on_grow = [](const KvGrow& more) {
+    return grant(more.sequence, more.target_read + 12); // One and a half.
+  };
+  world.admit(1, Tokens(40, 3));
+  CHECK(read_prompt(world) ==
+        Steps{{8, true}, {16, true}, {24, true}, {32, true}, {36, false}, {40, false}});
+}
+
+TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
+  SchedulerConfig parts = plain();
+  parts.attention_window = 20;
+  std::vector<KvGrow> grown; // outlives the mock that fills it
+  World world(parts);
+  world.on_reserve = [](const KvReserve& asked) {
+    KvGrant granted = grant(asked.sequence, asked.capacity);
+    granted.target = table(std::min(asked.capacity, asked.target_ahead));
+    return granted;
+  };
+  world.on_grow = [&](const KvGrow& more) {
+    grown.push_back(more);
+    return grant(more.sequence, more.capacity.target);
+  };
+  world.admit(1, Tokens(300, 5), 10);
+  for (int read = 0; read < 300;) { // 16 at a time, never more than there are pages for
+    const Batch batch = world.batch();
+    const BatchEntry& entry = batch.entries.at(0);
+    CHECK(entry.feed.cached == read);
+    CHECK(entry.length - entry.feed.cached <= 16);
+    CHECK(entry.feed.pages->capacity() >= entry.length);
+    read = entry.length;
+    world.decode(batch, entry.round.judges ? Tokens{7} : Tokens{});
+  }
+  REQUIRE(grown.size() > 2);
+  for (std::size_t i = 0; i < grown.size(); ++i) {
+    CHECK(grown[i].capacity.target <=
+          grown[i].target_read + 2 * 16 + 2 * scheduling::limits::tokens_ahead);
+    CHECK((i == 0 || grown[i].target_read > grown[i - 1].target_read));
+  }
+}
+
+TEST_CASE("no more sequences run than may, and the next comes as soon as one ends") {
+  SchedulerConfig parts = plain();
+  parts.max_num_seqs = 2;
+  World world(parts);
+  for (const SequenceId id : {1, 2, 3})
+    world.admit(id, {1}, 2);
+  Batch batch = world.batch();
+  world.decode(batch, {5});
+  batch = world.batch();
+  REQUIRE(batch.entries.size() == 2);
+  CHECK(batch.entries[0].spec->id == 1);
+  CHECK(batch.entries[1].spec->id == 2);
+  world.answer(batch,
+               {World::verdict(batch.entries[0], {5}), World::verdict(batch.entries[1], {5})});
+  batch = world.batch(); // 1 is done; 3 has asked for pages meanwhile
+  world.decode(batch, {5});
+  batch = world.batch();
+  CHECK(batch.entries[0].spec->id == 3);
+}
+
+TEST_CASE("verdicts of another batch and of another epoch are dropped") {
+  World world(plain());
+  world.admit(1, {1});
+  const Batch batch = world.batch();
+  Batch older = batch;
+  --older.id;
+  world.decode(older, {9});
+  Verdict stale = World::verdict(batch.entries[0], {9});
+  --stale.epoch.counter;
+  world.answer(batch, {stale});
+  world.abandon(1); // the end, so that there is one to wait for
+  world.kv.take<KvReserve>();
+  CHECK(world.kv.take<KvRelease>().sequence == 1);
+  CHECK(world.facade.empty());
+}
+
+TEST_CASE("a verdict after its request was abandoned commits nothing") {
+  World world(plain());
+  world.admit(1, {1});
+  const Batch batch = world.batch();
+  world.abandon(1);
+  world.decode(batch, {9});
+  world.admit(2, {2});
+  CHECK(world.batch().entries.at(0).spec->id == 2);
+  CHECK(world.facade.empty());
+}
+
+TEST_CASE("refused pages are asked for again, and a request that nobody can serve fails") {
+  World world(plain());
+  int refusals = 0;
+  world.on_reserve = [&](const KvReserve& asked) {
+    ++refusals;
+    return refusal(asked.sequence);
+  };
+  world.admit(1, {1});
+  const auto failed = world.facade.take<Failed>();
+  CHECK(failed.sequence == 1);
+  CHECK(failed.error.code == ErrorCode::out_of_memory);
+  CHECK(refusals == scheduling::limits::reservation_tries_max + 1);
+}
+
+TEST_CASE("when pages run out the youngest gives way, and is recomputed from all its tokens") {
+  World world(plain());
+  bool full = false;
+  world.on_reserve = [&](const KvReserve& asked) {
+    return full ? refusal(asked.sequence) : grant(asked.sequence, 8);
+  };
+  world.on_grow = [](const KvGrow& asked) { return refusal(asked.sequence); };
+  world.admit(1, Tokens(6, 1));
+  world.admit(2, Tokens(6, 2));
+  Tokens second(6, 2); // with what is committed of it
+  std::optional<KvRelease> released;
+  while (!released) {
+    const Batch batch = world.batch();
+    std::vector<Verdict> verdicts;
+    for (const BatchEntry& entry : batch.entries)
+      verdicts.push_back(World::verdict(entry, {5}));
+    full = true;
+    world.answer(batch, verdicts);
+    for (const Committed& news : world.facade.take<Commits>().sequences)
+      if (news.sequence == 2)
+        second.insert(second.end(), news.tokens.begin(), news.tokens.end());
+    world.run_until([&] { return !world.target.empty(); });
+    released = world.kv.find<KvRelease>();
+  }
+  CHECK(released->sequence == 2);
+  CHECK(released->target_valid == int(second.size()) - 1); // what it computed may be kept
+  full = false;
+  world.abandon(1);
+  std::optional<KvReserve> asked;
+  world.run_until(
+      [&] { return (asked = world.kv.find<KvReserve>()) && asked->length == int(second.size()); });
+  REQUIRE(asked);
+  CHECK(asked->sequence == 2);
+  const auto log = asked->log->first(asked->length);
+  CHECK(Tokens(log.begin(), log.end()) == second);
+}
+
+TEST_CASE("a new target gets every sequence again, from its committed tokens") {
+  World world(plain());
+  world.admit(1, {1, 2, 3});
+  world.decode(world.batch(), {7});
+  CHECK(world.commits().tokens == Tokens{7});
+  const Batch lost = world.batch();
+  world.replace_target();
+  const Batch again = world.batch();
+  CHECK(again.entries[0].feed.cached == 0);
+  CHECK(again.entries[0].length == 4);
+  CHECK(again.entries[0].epoch > lost.entries[0].epoch);
+  world.decode(lost, {8}); // too late
+  world.decode(again, {9});
+  const Committed news = world.commits();
+  CHECK(news.first == 1);
+  CHECK(news.tokens == Tokens{9});
+  const auto released = world.kv.find<KvRelease>();
+  REQUIRE(released);
+  CHECK(released->target_valid == 0); // nobody knows what a dead target wrote
+}
+
+TEST_CASE("a target that stands still is ended, and after some rebuilds so is its request") {
+  SchedulerConfig parts = plain();
+  parts.faults.rebuilds_max = 3;
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  std::uint64_t ended = 0;
+  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+    CHECK(world.batch().entries.size() == 1);
+    CHECK(world.facade.empty());
+    world.run(); // nothing comes but the deadline
+    CHECK(world.target_ended);
+    ++ended;
+    world.replace_target();
+  }
+  CHECK(world.facade.take<Failed>().error.code == ErrorCode::unavailable);
+  CHECK(parts.telemetry->stalls == ended);
+  CHECK(parts.telemetry->recomputations == ended);
+}
+
+TEST_CASE("a target whose batches are never overdue is waited for") {
+  SchedulerConfig parts = plain();
+  parts.faults.stall_patience = {};
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  world.batch();
+  world.run();
+  CHECK_FALSE(world.target_ended);
+}
+
+TEST_CASE("what was not in a batch when the target died is not held to account for it") {
+  SchedulerConfig parts = plain();
+  parts.faults.rebuilds_max = 0;
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  world.batch();
+  world.admit(2, {4});
+  world.run_until([&] { return world.kv.find<KvReserve>().has_value(); });
+  world.replace_target();
+  CHECK(world.facade.take<Failed>().sequence == 1);
+  CHECK(world.batch().entries.at(0).spec->id == 2);
+  CHECK(world.facade.empty());
+}
+
+TEST_CASE("a draft that drew inconsistently is used no more, and the supervisor hears of it") {
+  World world(drafting(SpeculationMode::sync, 2));
+  world.admit(1, {1, 2, 3});
+  const Batch first = world.batch();
+  REQUIRE(first.entries[0].next.chain);
+  Verdict caught = World::verdict(first.entries[0], {7});
+  first.entries[0].next.chain->begin(4, 6, 6);
+  caught.inconsistent_draw = true;
+  world.answer(first, {caught});
+  CHECK_FALSE(world.batch().entries[0].next.chain);
+  world.supervisor.take<DisableDraft>();
+}
+
+TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progress") {
+  World world(plain());
+  world.admit(1, {1, 2, 3}, 1000);
+  for (int round = 0; round < 2 * FaultOptions().rebuilds_max; ++round) {
+    Verdicts failed;
+    failed.batch = world.batch().id;
+    failed.error = Error{ErrorCode::internal, "the lane failed", ""};
+    world.tell(failed);
+    world.decode(world.batch(), {7});
+    CHECK(world.commits().first == round);
+    world.run_until([&] { return !world.target.empty(); });
+  }
+}
+
+TEST_CASE("where steps keep failing the target moves to its reserve, and nobody is given up") {
+  SchedulerConfig parts = plain();
+  parts.has_standby = true;
+  World world(parts);
+  world.admit(1, {1, 2, 3}, 1000);
+  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+    CHECK(world.supervisor.empty());
+    Verdicts failed;
+    failed.batch = world.batch().id;
+    failed.error = Error{ErrorCode::internal, "the device is lost", ""};
+    world.tell(failed);
+    world.run_until([&] { return !world.target.empty() || !world.supervisor.empty(); });
+  }
+  world.supervisor.take<MoveTarget>();
+  CHECK(world.facade.empty());
+  CHECK(world.target.empty()); // nothing more is sent to who fails
+}
+
+TEST_CASE("a request whose steps lack memory is given up, reserve or not") {
+  SchedulerConfig parts = plain();
+  parts.has_standby = true;
+  parts.faults.rebuilds_max = 0;
+  World world(parts);
+  world.admit(1, {1, 2, 3}, 1000);
+  Verdicts failed;
+  failed.batch = world.batch().id;
+  failed.error = Error{ErrorCode::out_of_memory, "a step ran out of memory", ""};
+  world.tell(failed);
+  CHECK(world.facade.take<Failed>().sequence == 1);
+  CHECK(world.supervisor.empty());
+}
+
+TEST_CASE("a row that is no distribution fails its request only") {
+  World world(plain());
+  world.admit(1, {1});
+  world.decode(world.batch(), {7});
+  world.commits();
+  world.admit(2, {2});
+  const Batch batch = world.batch_of(2);
+  Verdict bad = World::verdict(batch.entries[0], {});
+  bad.failed = true;
+  world.answer(batch, {bad, World::verdict(batch.entries[1], {8})});
+  CHECK(world.facade.take<Failed>().sequence == bad.sequence);
+  CHECK(world.commits().tokens == Tokens{8});
+}
+
+TEST_CASE("epochs begin with the incarnation, and grow") {
+  SchedulerConfig parts = plain();
+  parts.incarnation = 3;
+  World world(parts);
+  world.admit(1, {1}, 100, {4, 5}); // as the facade gives it to a successor
+  const Batch batch = world.batch();
+  CHECK(batch.entries[0].epoch.incarnation == 3);
+  CHECK(batch.entries[0].length == 3);
+  world.decode(batch, {6});
+  CHECK(world.commits().first == 2); // what was delivered before is not committed again
+  CHECK(world.batch().entries[0].epoch > batch.entries[0].epoch);
+}

@@ -1,0 +1,79 @@
+// A closed loop for policies: rounds of a machine whose speed and acceptance are known.
+#pragma once
+
+#include "speculation/policy.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+namespace paceline::testing {
+
+using speculation::Plan;
+using speculation::RoundObservation;
+
+/// A machine and a pair of models, as rounds show them.
+struct Machine {
+  double a = 0.7;
+  double c = 0.1;          ///< A draft step, in units of a target step of one row.
+  double slope = 0;        ///< Of the target step's time, per row.
+  double contention = 1;   ///< Factor on all steps while both models work.
+  double overhead = 0.005; ///< Of a round.
+  double noise = 0.02;     ///< Relative, of times.
+  int sequences = 1;
+  double guess = 0.5; ///< That a rejected token's successor has a fork, given 8 rows for it.
+};
+
+/// Plays rounds of whole batches: sequences accept independently; a round's exposed drafting is
+/// hidden for those whose lookahead came true, and happens for all if one of them missed.
+class RoundSimulator {
+public:
+  explicit RoundSimulator(std::uint64_t seed) : random_(seed) {}
+
+  RoundObservation round(const Machine& m, const Plan& plan) {
+    RoundObservation r;
+    const bool overlap = plan.mode == SpeculationMode::overlap;
+    const int k = plan.window;
+    r.mode = plan.mode;
+    r.sequences = m.sequences;
+    r.window = k;
+    r.rows = m.sequences * (k + 1);
+    const double slower = (overlap ? m.contention : 1) * noise(m);
+    r.target_seconds = slower * (1 + m.slope * (r.rows - 1));
+    r.draft_step_seconds = k > 0 ? slower * m.c : 0;
+    const bool hidden = overlap && hit_;
+    r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * m.c * slower)
+                                           : r.target_seconds + k * m.c * noise(m));
+    r.fork_step_seconds = plan.fork_rows > 0 ? r.draft_step_seconds : 0;
+    hit_ = overlap && plan.lookahead > 0;
+    const double guessed = m.guess * std::min(1.0, plan.fork_rows / m.sequences / 8.0);
+    for (int i = 0; i < m.sequences; ++i)
+      decode_one(m, k, overlap, guessed, r);
+    r.tokens += r.accepted;
+    return r;
+  }
+
+private:
+  double noise(const Machine& m) {
+    return std::max(0.5, 1 + m.noise * std::normal_distribution<double>()(random_));
+  }
+
+  void decode_one(const Machine& m, int k, bool overlap, double guessed, RoundObservation& r) {
+    std::bernoulli_distribution accept(m.a);
+    int accepted = 0;
+    const int drafted = k + (overlap ? 1 : 0); // the lookahead's first is judged too
+    while (accepted < drafted && accept(random_))
+      ++accepted;
+    r.accepted += accepted;
+    r.judged += std::min(accepted + 1, drafted);
+    const bool full = accepted == drafted;
+    r.tokens += !(overlap && full); // the target's own token
+    const bool fork = !full && std::bernoulli_distribution(guessed)(random_);
+    hit_ = hit_ && (full || fork);
+  }
+
+  std::mt19937_64 random_;
+  bool hit_ = false;
+};
+
+} // namespace paceline::testing

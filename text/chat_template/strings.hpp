@@ -1,0 +1,45 @@
+// Python's operations on texts, which count characters, not bytes. All texts are valid UTF-8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::text::jinja {
+
+std::size_t character_count(std::string_view text);
+std::vector<std::string_view> characters(std::string_view text);
+/// Of str.isspace, which is more than Unicode's White_Space.
+bool is_space(char32_t point);
+
+enum class Side { left, right, both };
+/// Without the characters of `those` (none: white space) at its ends.
+std::string_view strip(std::string_view text, Side side,
+                       std::optional<std::string_view> those = {});
+/// At each `separator` (none: runs of white space), at most `splits` times (negative: always).
+std::vector<std::string_view> split(std::string_view text,
+                                    std::optional<std::string_view> separator, std::int64_t splits,
+                                    bool from_right = false);
+std::vector<std::string_view> split_lines(std::string_view text);
+/// At most `times` times (negative: always). from: not empty.
+std::string replace(std::string_view text, std::string_view from, std::string_view to,
+                    std::int64_t times = -1);
+std::size_t count(std::string_view text, std::string_view part);
+
+/// One code point becomes one, as Unicode's simple mappings have it.
+std::string upper(std::string_view text);
+std::string lower(std::string_view text);
+std::string capitalize(std::string_view text);
+std::string title(std::string_view text);
+
+/// A text as Python writes it in its source.
+std::string quoted(std::string_view text);
+/// A text as JSON.
+std::string json_quoted(std::string_view text);
+/// As Python writes it: the fewest digits that are read back as the same number.
+std::string number_text(double x);
+
+} // namespace paceline::text::jinja

@@ -1,0 +1,19 @@
+// Bounds of the text layer (docs/limits.md lists all layers').
+#pragma once
+
+#include <cstddef>
+
+namespace paceline::text::limits {
+
+inline constexpr std::size_t json_file_bytes_max = 64u << 20; ///< Larger files are refused.
+inline constexpr int json_depth_max = 64;
+inline constexpr int vocabulary_max = 1 << 20;
+inline constexpr std::size_t token_bytes_max = 1024;          ///< Longer tokens are refused,
+inline constexpr std::size_t vocabulary_bytes_max = 8u << 20; ///< and more bytes of all together.
+inline constexpr std::size_t template_bytes_max = 1u << 20; ///< Longer chat templates are refused.
+inline constexpr int template_nesting_max = 128; ///< Of their blocks, expressions and values.
+inline constexpr int template_depth_max = 400; ///< Of blocks and expressions while one is followed.
+inline constexpr std::size_t template_steps_max = 8'000'000;      ///< That following one may take.
+inline constexpr std::size_t template_text_bytes_max = 64u << 20; ///< Of each text it makes.
+
+} // namespace paceline::text::limits

@@ -1,0 +1,44 @@
+#include "text/tokenizer.hpp"
+
+#include "text/json.hpp"
+#include "text/tokenizer/pipeline.hpp"
+#include "text/utf8.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::text {
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse(const std::string& name,
+                                                          std::string_view json) {
+  return parse_json_object(name, json).and_then([&](const boost::json::object& root) {
+    return Pipeline::read(name, root);
+  });
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool keep_special) const {
+  Detokenizer detokenizer(*this, keep_special);
+  std::string all;
+  for (const TokenId id : ids)
+    all += detokenizer.feed(id);
+  return sanitize_utf8(all);
+}
+
+std::string Detokenizer::feed(TokenId id) {
+  return opening_.over() ? tokenizer_->bytes(id, keep_special_)
+                         : tokenizer_->first_bytes(id, keep_special_, opening_);
+}
+
+Result<void> check_same_vocabulary(const Tokenizer& target, const Tokenizer& draft) {
+  const int both = std::min(target.vocabulary(), draft.vocabulary());
+  for (TokenId id = 0; id < both; ++id)
+    if (target.known(id) && draft.known(id) && target.bytes(id, true) != draft.bytes(id, true))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("the draft has another vocabulary: id {} is '{}' for the target and "
+                              "'{}' for the draft",
+                              id, shown(target.piece(id)), shown(draft.piece(id))),
+                  "use a draft model with the target's tokenizer");
+  return {};
+}
+
+} // namespace paceline::text

@@ -1,0 +1,73 @@
+// Text to token ids and back, as tokenizer.json describes it.
+#pragma once
+
+#include "paceline/error.hpp"
+#include "paceline/request.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::text {
+
+/// Immutable. Threads: all members from any.
+class Tokenizer {
+public:
+  /// Reads a tokenizer.json: BPE of bytes or characters, or Unigram; what it asks for and is not
+  /// known here is refused by name. name: where it comes from, for messages.
+  static Result<std::shared_ptr<const Tokenizer>> parse(const std::string& name,
+                                                        std::string_view json);
+  virtual ~Tokenizer() = default;
+
+  /// Ids of a text; invalid UTF-8 is replaced by U+FFFD first. add_special: what the checkpoint's
+  /// post-processor adds (such as a BOS).
+  virtual std::vector<TokenId> encode(std::string_view text, bool add_special = true) const = 0;
+  /// Bytes of one token inside a text: may be part of a UTF-8 character. Unknown ids and (unless
+  /// keep_special) special tokens give nothing.
+  virtual std::string bytes(TokenId id, bool keep_special = false) const = 0;
+
+  /// What is still to be left out where a text begins: the blank that encoding put before it.
+  struct Opening {
+    bool first = false; ///< No token was shown yet.
+    int strip = 0;      ///< As many blanks may still go.
+    bool over() const { return !first && strip == 0; }
+  };
+  virtual Opening opening() const { return {}; }
+  /// `bytes` of a token of which `opening` says how far the text is; moves it on.
+  virtual std::string first_bytes(TokenId id, bool keep_special, Opening& /*opening*/) const {
+    return bytes(id, keep_special);
+  }
+  /// The token as the vocabulary spells it, for display ("Ġdef").
+  virtual std::string piece(TokenId id) const = 0;
+  /// One more than the largest known id.
+  virtual int vocabulary() const = 0;
+  virtual bool known(TokenId id) const = 0;
+  virtual std::vector<TokenId> special_ids() const = 0;
+
+  /// All bytes in order, invalid UTF-8 as U+FFFD.
+  std::string decode(std::span<const TokenId> ids, bool keep_special = false) const;
+};
+
+/// Tokens to bytes as they come; the bytes together are those of all tokens decoded at once.
+class Detokenizer {
+public:
+  /// tokenizer: must outlive this.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool keep_special = false)
+      : tokenizer_(&tokenizer), opening_(tokenizer.opening()), keep_special_(keep_special) {}
+  std::string feed(TokenId id);
+  /// What follows does not depend on what came before.
+  bool begun() const { return opening_.over(); }
+
+private:
+  const Tokenizer* tokenizer_;
+  Tokenizer::Opening opening_;
+  bool keep_special_;
+};
+
+/// Compares two vocabularies by content. Padding (ids only one side has) is welcome; an id that
+/// means different tokens is an error naming it.
+Result<void> check_same_vocabulary(const Tokenizer& target, const Tokenizer& draft);
+
+} // namespace paceline::text

@@ -1,0 +1,84 @@
+// Byte-pair encoding of one piece of text (Sennrich et al. 2016), over bytes as GPT-2 does it, or
+// over characters as SentencePiece does it.
+#pragma once
+
+#include "paceline/error.hpp"
+#include "paceline/request.hpp"
+#include "text/tokenizer/part.hpp"
+#include "text/tokenizer/vocabulary.hpp"
+
+#include <array>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::text {
+
+/// Immutable once filled. Threads: `encode` from any, each with its own scratch.
+class Bpe {
+public:
+  struct Merge {
+    std::uint32_t rank = 0; ///< Lower ranks merge first.
+    TokenId token = 0;      ///< What the pair becomes.
+  };
+  /// Grows to the longest word and is reused.
+  struct Scratch {
+    struct Node {
+      TokenId token;
+      std::uint32_t rank; ///< Of the merge with the next node; `no_merge` if there is none.
+      std::int32_t previous;
+      std::int32_t next;
+      TokenId merged; ///< What that merge gives.
+    };
+    std::vector<Node> nodes; ///< One per symbol of the word.
+    std::vector<std::uint64_t> heap;
+  };
+
+  Bpe();
+  /// "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's alphabet.
+  static Result<Bpe> read(Part& part, const Vocabulary& vocabulary, bool byte_level);
+
+  /// Appends the word's tokens: the pair of lowest rank merges first, the leftmost of equals;
+  /// O(n log n). What the vocabulary does not know becomes byte tokens or the unknown token, or is
+  /// left out, as the reference implementation does.
+  void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+
+  static std::uint64_t pair(TokenId left, TokenId right) {
+    return std::uint64_t(std::uint32_t(left)) << 32 | std::uint32_t(right);
+  }
+
+  bool byte_level = true;
+  std::array<TokenId, 256> byte_tokens{}; ///< Of bytes, or else of ASCII characters. -1: none.
+  boost::unordered_flat_map<char32_t, TokenId> character_tokens; ///< Of the other characters.
+  boost::unordered_flat_map<std::uint64_t, Merge> merges;
+  /// Words that are tokens as a whole, whatever the merges say (`ignore_merges`); else empty.
+  boost::unordered_flat_map<std::string, TokenId, StringHash, std::equal_to<>> words;
+  /// Tokens such as <0x0A>; -1: none.
+  std::array<TokenId, 256> fallback_tokens{};
+  TokenId unknown = -1;      ///< -1: none.
+  bool fuse_unknown = false; ///< Several in a row become one.
+  /// Pairs of symbols that stand side by side in some token: no merge reaches over another pair, so
+  /// that a long text falls into short ones there. None where that is not worth it (byte level).
+  std::optional<boost::unordered_flat_set<std::uint64_t>> joints;
+
+private:
+  static constexpr std::uint32_t no_merge = ~0u;
+  Result<void> read_alphabet(Part& part, const Vocabulary& vocabulary);
+  Result<void> read_unknown(Part& part, const Vocabulary& vocabulary);
+  Result<void> read_merges(Part& part, const Vocabulary& vocabulary);
+  void read_joint(std::string_view left, std::string_view right);
+  void lay_out(std::string_view word, Scratch& scratch) const;
+  std::size_t link_run(Scratch& scratch, std::size_t begin) const;
+  bool fall_back(std::string_view character, Scratch& scratch) const;
+  TokenId token_of(std::string_view word, std::size_t& size) const;
+  void find_merge(Scratch& scratch, std::int32_t at) const;
+  void merge_short(Scratch& scratch, std::size_t begin) const;
+  void merge_long(Scratch& scratch, std::size_t begin, std::size_t end) const;
+  void merge_at(Scratch& scratch, std::int32_t at) const;
+};
+
+} // namespace paceline::text
