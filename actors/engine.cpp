@@ -33,7 +33,7 @@ public:
   ~Impl();
 
   Result<Stream> submit(const Request& request);
-  void shutdown(std::chrono::milliseconds drain);
+  Result<void> shutdown(std::chrono::milliseconds drain);
 
   EngineContext context;
 
@@ -84,13 +84,13 @@ Result<void> Engine::Impl::start() {
 }
 
 Engine::Impl::~Impl() {
-  shutdown(std::chrono::milliseconds(0));
+  (void)shutdown(std::chrono::milliseconds(0));
 }
 
-void Engine::Impl::shutdown(std::chrono::milliseconds drain) {
+Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   const std::lock_guard once(shutting_down_);
   if (!runtime_)
-    return;
+    return {};
   if (core_) {
     const auto limit = drain + std::chrono::seconds(10);
     runtime_->ask<messages::Drained>(core_->facade(), messages::Drain{drain}, limit);
@@ -106,8 +106,7 @@ void Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   if (!lanes_closed())
     leave_behind();
   runtime_.reset();
-  if (trace_)
-    (void)trace_->write(options_.trace_file);
+  return trace_ ? trace_->write(options_.trace_file) : Result<void>();
 }
 
 bool Engine::Impl::lanes_closed() {
@@ -156,7 +155,8 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
           alive->cancel(id);
       },
       std::move(advance));
-  checked->sink = std::make_shared<Outlet>(stream);
+  checked->sink =
+      std::make_shared<Outlet>(judging_repeats(stream, *checked->spec, request, context));
   messages::tell(core_->facade(), std::move(*checked));
   return Stream(std::move(stream));
 }
@@ -205,12 +205,13 @@ std::string Engine::token_bytes(TokenId token) const {
   return impl_->context.tokenizer->bytes(token);
 }
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
-                                        bool add_generation_prompt) const {
+                                        bool add_generation_prompt,
+                                        const TemplateVariables& variables) const {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
   return impl_->context.chat.and_then([&](const text::ChatTemplate& chat) {
-    return chat.render(messages, add_generation_prompt, local);
+    return chat.render(messages, add_generation_prompt, local, variables);
   });
 }
 std::vector<std::string> Engine::chat_stops() const {
@@ -237,8 +238,8 @@ Metrics Engine::metrics() const {
   metrics.kv_pages_quarantined = out - std::min(out, named);
   return metrics;
 }
-void Engine::shutdown(std::chrono::milliseconds drain) {
-  impl_->shutdown(drain);
+Result<void> Engine::shutdown(std::chrono::milliseconds drain) {
+  return impl_->shutdown(drain);
 }
 
 } // namespace paceline

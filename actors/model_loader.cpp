@@ -27,6 +27,8 @@ Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string
   how.progress = options_.progress;
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;
+  if (role == "target")
+    how.positions_needed = options_.max_model_len;
   return open_device(device, threads)
       .and_then([&](auto opened) {
         loaded.device = std::move(opened);

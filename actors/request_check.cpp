@@ -87,7 +87,82 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineConte
   return tokens;
 }
 
+Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
+  if (ids.size() > std::size_t(bounds::stop_strings_max))
+    return bad(fmt::format("Request::stop_token_ids has {} entries", ids.size()),
+               fmt::format("give at most {}", bounds::stop_strings_max));
+  for (const TokenId id : ids)
+    if (id < 0 || id >= vocabulary)
+      return bad(fmt::format("Request::stop_token_ids names token {}", id),
+                 fmt::format("ids go from 0 to {}", vocabulary - 1));
+  return {};
+}
+
+/// What would make the rounds of a request others than those of the run before.
+std::uint64_t faults(const base::Telemetry& telemetry) {
+  return telemetry.restarts + telemetry.recomputations + telemetry.stalls + telemetry.preemptions;
+}
+
+/// How the request speculates: as it asks, else as the engine does; not at all without a draft.
+SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
+  const SchedulerParts& scheduler = engine.parts.scheduler;
+  if (!scheduler.has_draft)
+    return SpeculationMode::off;
+  const auto asked = request.speculation.value_or(SpeculationMode::automatic);
+  return asked == SpeculationMode::automatic ? scheduler.policy.mode : asked;
+}
+
+class RepeatJudge final : public base::EventSink {
+public:
+  enum class Promise { always, without_fault, none };
+
+  RepeatJudge(std::shared_ptr<base::EventSink> to, Promise promise,
+              std::shared_ptr<const base::Telemetry> telemetry)
+      : to_(std::move(to)), promise_(promise), telemetry_(std::move(telemetry)),
+        moved_before_(telemetry_->target_moved), faults_before_(faults(*telemetry_)) {}
+
+  void deliver(Event event) override {
+    if (auto* end = std::get_if<Finished>(&event))
+      end->reproducible = repeats();
+    to_->deliver(std::move(event));
+  }
+
+private:
+  bool repeats() const {
+    if (promise_ == Promise::none || telemetry_->target_moved != moved_before_)
+      return false;
+    return promise_ == Promise::always ||
+           (!telemetry_->draft_left_out && faults(*telemetry_) == faults_before_);
+  }
+
+  const std::shared_ptr<base::EventSink> to_;
+  const Promise promise_;
+  const std::shared_ptr<const base::Telemetry> telemetry_;
+  const bool moved_before_;
+  const std::uint64_t faults_before_;
+};
+
+/// As docs/theory.md has it.
+RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Request& request,
+                                const EngineContext& engine) {
+  const SpeculationMode mode = mode_of(request, engine);
+  if (spec.warping.temperature == 0 || spec.rule == VerifyRule::coupled ||
+      mode == SpeculationMode::off)
+    return RepeatJudge::Promise::always;
+  const bool fixed_window = request.window || engine.parts.scheduler.policy.window;
+  return mode == SpeculationMode::sync && fixed_window ? RepeatJudge::Promise::without_fault
+                                                       : RepeatJudge::Promise::none;
+}
+
 } // namespace
+
+std::shared_ptr<base::EventSink> judging_repeats(std::shared_ptr<base::EventSink> to,
+                                                 const speculation::SequenceSpec& spec,
+                                                 const Request& request,
+                                                 const EngineContext& engine) {
+  return std::make_shared<RepeatJudge>(std::move(to), promise_of(spec, request, engine),
+                                       engine.parts.telemetry);
+}
 
 Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
                                        std::uint64_t drawn_seed) {
@@ -100,7 +175,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
     return tl::unexpected(warping.error());
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
-       {check_stops(request.stop),
+       {check_stops(request.stop), check_stop_ids(request.stop_token_ids, vocabulary),
         in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
         in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
         in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
@@ -113,10 +188,12 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->max_tokens = std::min(request.max_tokens.value_or(room), room);
   if (!request.ignore_eos)
     spec->end_of_text = engine.defaults.end_of_text;
+  spec->end_of_text.insert(spec->end_of_text.end(), request.stop_token_ids.begin(),
+                           request.stop_token_ids.end());
   spec->warping = *warping;
   spec->rule = sampling::resolve(request.verify, request.sampling.seed.has_value());
   spec->noise.choice = std::uint32_t(request.sampling.choice);
-  spec->noise.seed = request.sampling.seed.value_or(drawn_seed);
+  spec->noise.seed = request.sampling.seed.value_or(drawn_seed & ((1ULL << 53) - 1));
   spec->top_logprobs = request.logprobs || request.prompt_logprobs ? request.top_logprobs : -1;
   spec->logprobs_mode = request.logprobs_mode;
   spec->prompt_logprobs = request.prompt_logprobs;

@@ -6,11 +6,20 @@
 #include "paceline/request.hpp"
 
 #include <cstdint>
+#include <memory>
 
 namespace paceline::actors {
 
-/// The request as the facade takes it, without id and sink. drawn_seed: used when none was given.
+/// The request as the facade takes it, without id and sink. drawn_seed: used when none was given,
+/// as far as it fits into the 53 bits that every reader of JSON keeps.
 Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
                                        std::uint64_t drawn_seed);
+
+/// Passes events on, and says in the last one whether the same request would give the same tokens
+/// again (Finished::reproducible).
+std::shared_ptr<base::EventSink> judging_repeats(std::shared_ptr<base::EventSink> to,
+                                                 const speculation::SequenceSpec& spec,
+                                                 const Request& request,
+                                                 const EngineContext& engine);
 
 } // namespace paceline::actors

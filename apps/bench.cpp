@@ -97,6 +97,7 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
   if (!modes)
     return tl::unexpected(modes.error());
   report.modes = std::move(*modes);
+  report.traced = close_engine(engine);
   return {};
 }
 
@@ -138,6 +139,17 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   return report;
 }
 
+/// before: an earlier report to compare with; empty: none.
+Result<int> print_report(const BenchReport& report, const boost::json::object& before, bool json) {
+  boost::json::object now = report_json(report);
+  if (before.empty())
+    return json ? print_json(now) : print_text(report_text(report));
+  if (!json)
+    return print_text(report_text(report) + "\n" + comparison_text(before, now));
+  now["now_over_before"] = compare_reports(before, now);
+  return print_json(now);
+}
+
 Result<int> run(const Options& options, Interrupt& interrupt) {
   boost::json::object before;
   if (!options.compare.empty()) {
@@ -149,13 +161,8 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   const auto report = measure(options, interrupt);
   if (!report)
     return tl::unexpected(report.error());
-  boost::json::object now = report_json(*report);
-  if (before.empty())
-    return options.json ? print_json(now) : print_text(report_text(*report));
-  if (!options.json)
-    return print_text(report_text(*report) + "\n" + comparison_text(before, now));
-  now["now_over_before"] = compare_reports(before, now);
-  return print_json(now);
+  const auto printed = print_report(*report, before, options.json);
+  return report->traced.and_then([&] { return printed; });
 }
 
 void add_scale_options(CLI::App& app, Options& options) {

@@ -83,7 +83,7 @@ Result<int> run(ChatOptions options, Interrupt& interrupt) {
   auto status = converse(chat, reader, stopper, out, terminal);
   if (terminal)
     note("\n");
-  return status;
+  return status.and_then([&](int given) { return chat.close().map([given] { return given; }); });
 }
 
 constexpr const char* footer = R"(Examples:

@@ -73,16 +73,22 @@ boost::json::object answer_json(const Engine& engine, const Options& options,
   return object;
 }
 
+/// What would repeat it.
+std::string seed_text(const Finished& end) {
+  return fmt::format("; seed {}{}", end.seed,
+                     end.reproducible ? "" : ", not repeatable (--verify coupled is)");
+}
+
 std::string speculation_line(const Finished& end) {
   const SpeculationStats& s = end.speculation;
   if (s.rounds == 0 || s.drafted == 0)
-    return fmt::format("{}; seed {}", to_string(s.mode), end.seed);
+    return fmt::format("{}, {}", to_string(s.mode), to_string(s.verify)) + seed_text(end);
   std::string line = fmt::format("{}, {}: acceptance {:.2f}, {:.2f} tokens a round",
                                  to_string(s.mode), to_string(s.verify), s.acceptance_rate(),
                                  tokens_per_round(s, end.usage.completion_tokens));
   if (s.lookahead_rounds > 0)
     line += fmt::format(", lookahead hits {:.2f}", s.lookahead_hit_rate());
-  return line + fmt::format("; seed {}", end.seed);
+  return line + seed_text(end);
 }
 
 std::string statistics(const Outcome& outcome) {
@@ -165,7 +171,9 @@ Result<int> run(Options options, Interrupt& interrupt) {
   if (!answer)
     return tl::unexpected(answer.error());
   const Outcome outcome{std::move(*answer), session->load_seconds, simulated(options.engine)};
-  return report(session->engine, options, outcome, interrupt.seen());
+  return report(session->engine, options, outcome, interrupt.seen()).and_then([&](int status) {
+    return close_engine(session->engine).map([status] { return status; });
+  });
 }
 
 void add_logprob_options(CLI::App& app, Request& request, CLI::Option* json) {

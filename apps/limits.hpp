@@ -13,10 +13,17 @@ using namespace std::chrono_literals;
 inline constexpr std::size_t body_bytes = std::size_t(16) << 20;
 /// Request line and headers together; more are answered 431.
 inline constexpr std::size_t header_bytes = std::size_t(32) << 10;
+/// What all requests together may hold of what clients sent: bodies, parsed JSON, prompts
+/// (--max-request-memory); a request beyond it is told 503.
+inline constexpr std::size_t request_memory_bytes = std::size_t(512) << 20;
+/// After so much of that was given back, the allocator gives it to the system.
+inline constexpr std::size_t trim_bytes = std::size_t(64) << 20;
 /// Connections at once (--max-connections); one more is told 503, and as many again just closed.
 inline constexpr int connections = 1024;
 /// Nesting of a body's JSON; more is answered 400.
 inline constexpr int json_depth_max = 64;
+/// What parsed JSON begins with, of that memory; it takes more as it needs it.
+inline constexpr std::size_t json_block_bytes = std::size_t(4) << 10;
 /// Answers of one HTTP request, prompts times n; more are answered 400.
 inline constexpr int choices_max = 128;
 /// Messages of a conversation; more are answered 400.
@@ -40,8 +47,10 @@ inline constexpr std::chrono::seconds farewell_time = 2s;
 /// so that the refusal is not lost.
 inline constexpr std::chrono::seconds linger_time = 2s;
 inline constexpr std::size_t linger_bytes = std::size_t(1) << 20;
-/// Pause after the system had no more file descriptors for a connection.
+/// Pause after the system had no more file descriptors for a connection, and between two lines of
+/// the log about that.
 inline constexpr std::chrono::milliseconds accept_pause = 100ms;
+inline constexpr std::chrono::seconds accept_log_pause = 60s;
 
 /// Of pipelined requests, read while an answer is under way.
 inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
@@ -58,8 +67,14 @@ inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
 inline constexpr std::size_t control_bytes = std::size_t(64) << 10;
 /// What the system keeps of an answer that a client does not take; the rest stays in the engine.
 inline constexpr std::size_t send_bytes = std::size_t(128) << 10;
-/// Texts longer than this are rendered and encoded aside, on a thread of their own.
+/// Bodies and texts longer than this are parsed, rendered and encoded aside, on a thread of their
+/// own
 inline constexpr std::size_t encode_here_bytes = std::size_t(16) << 10;
+/// ... and what is longer than this on another one, for which nobody with less waits.
+inline constexpr std::size_t aside_short_bytes = std::size_t(256) << 10;
+/// The first piece of a long text that is encoded to see whether all of it may fit; the next are
+/// four times as long each.
+inline constexpr std::size_t encode_piece_bytes = std::size_t(64) << 10;
 /// Lines of the log that wait to be written; then the oldest are lost rather than a request held
 /// up.
 inline constexpr std::size_t log_lines = 8192;

@@ -6,6 +6,7 @@
 #include "models/limits.hpp"
 #include "paceline/event.hpp"
 #include "sampling/limits.hpp"
+#include "speculation/limits.hpp"
 
 #include <fmt/format.h>
 #include <limits>
@@ -93,6 +94,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                         "What overlap drafts past a window that is being verified");
   app.add_option("--fork-rows", engine.fork_rows,
                  "Forks that one pass of the draft may advance; 0: none")
+      ->check(whole_number(0, speculation::limits::fork_rows_max))
       ->type_name("N");
 }
 
@@ -192,7 +194,8 @@ void add_sampling_options(CLI::App& app, Request& request) {
       ->type_name("X");
   add_truncations(app, request.sampling);
   add_penalties(app, request.sampling);
-  app.add_option("--seed", request.sampling.seed, "Repeats a run; default: drawn and reported")
+  app.add_option("--seed", request.sampling.seed,
+                 "Repeats a run, with the --verify it reported; default: drawn and reported")
       ->check(seed_number())
       ->type_name("N");
 }
@@ -211,7 +214,7 @@ void add_trace_option(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(output_group);
   app.add_option("--trace", engine.trace_file,
                  "Write what lanes and actors did, for ui.perfetto.dev")
-      ->check(creatable_file())
+      ->check(writable_file())
       ->type_name("FILE");
 }
 

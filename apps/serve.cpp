@@ -6,6 +6,7 @@
 #include "apps/serve/notify.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/settings.hpp"
+#include "apps/session.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 
@@ -72,7 +73,8 @@ Result<Engine> open_warm(const Options& options) {
 class Life {
 public:
   Life(const Options& options, serve::Server& server, asio::io_context& io)
-      : options_(options), server_(server), io_(io), signals_(io, SIGTERM) {
+      : options_(options), server_(server), io_(io), signals_(io, SIGTERM), reloads_(io, SIGHUP) {
+    reloads_.async_wait([this](auto... what) { on_reload(what...); });
     signals_.async_wait([this](auto... what) { on_signal(what...); });
   }
   Result<int> run(Interrupt& interrupt);
@@ -84,6 +86,16 @@ private:
     signals_.async_wait([this](auto... what) { on_signal(what...); });
     drain();
   }
+  void on_reload(boost::system::error_code cancelled, int) {
+    if (cancelled)
+      return;
+    reloads_.async_wait([this](auto... what) { on_reload(what...); });
+    server_.reload();
+  }
+  void end_signals() {
+    signals_.cancel();
+    reloads_.cancel();
+  }
   void drain();
   void load();
   void loaded(Result<Engine> engine);
@@ -92,6 +104,7 @@ private:
   serve::Server& server_;
   asio::io_context& io_;
   asio::signal_set signals_;
+  asio::signal_set reloads_;
   std::optional<Engine> engine_;
   std::optional<Error> failed_;
 };
@@ -114,6 +127,8 @@ Result<int> Life::run(Interrupt& interrupt) {
   log.info("stopped");
   if (failed_)
     return tl::unexpected(std::move(*failed_));
+  if (const auto closed = close_engine(*engine_); !closed)
+    return tl::unexpected(closed.error());
   return interrupt.seen() ? status_interrupted : status_ok;
 }
 
@@ -125,7 +140,7 @@ void Life::load() {
 void Life::loaded(Result<Engine> engine) {
   if (!engine) {
     failed_ = std::move(engine.error());
-    signals_.cancel();
+    end_signals();
     return server_.stop();
   }
   engine_ = std::move(*engine);
@@ -143,7 +158,7 @@ void Life::drain() {
     _exit(status_ok); // nothing was accepted, and loading cannot be stopped half-way
   server_.service().log().info("draining");
   serve::notify_manager("STOPPING=1");
-  server_.drain([this] { signals_.cancel(); });
+  server_.drain([this] { end_signals(); });
 }
 
 Result<int> run(Options options, Interrupt& interrupt) {
@@ -176,6 +191,9 @@ void add_address_options(CLI::App& app, Settings& settings) {
                  "What clients call the model; may be given several times; default: --model's name")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  app.add_option("--allowed-origins", settings.allowed_origins,
+                 "Whose web pages may ask, such as https://example.org; *: any; default: none")
+      ->type_name("ORIGIN...");
   app.add_option("--api-key-file", settings.api_key_file,
                  "API keys, one a line; default: those in $PACELINE_API_KEY, if any")
       ->type_name("FILE");
@@ -211,6 +229,11 @@ void add_limit_options(CLI::App& app, Settings& settings, EngineOptions& engine)
       ->type_name("N");
   app.add_option("--max-body", settings.max_body_bytes, "Bytes of a request's body; more: 413")
       ->default_str("16M")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  app.add_option("--max-request-memory", settings.max_request_memory,
+                 "Of all requests' bodies and prompts together; more: 503")
+      ->default_str("512M")
       ->transform(memory_size())
       ->type_name("SIZE");
   app.add_option("--max-prompt-tokens", settings.max_prompt_tokens, "0: what the context takes")
@@ -257,7 +280,7 @@ constexpr const char* footer = R"(Examples:
 
 OpenAI's API under /v1 (completions, chat/completions, models), and /tokenize, /detokenize,
 /version, /metrics, /health, /ready. SIGTERM and Ctrl-C let running answers finish; new requests
-are told 503. The address goes to standard output once it is ready, the log to standard error.
+are told 503. SIGHUP reads keys and certificate again. The address goes to standard output once it is ready, the log to standard error.
 Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start.)";
 
 } // namespace

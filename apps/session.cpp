@@ -35,6 +35,10 @@ Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)
   return answer;
 }
 
+Result<void> close_engine(Engine& engine) {
+  return engine.shutdown(std::chrono::milliseconds(0));
+}
+
 double decode_rate(const Finished& end) {
   const int decoded = end.usage.completion_tokens - 1;
   return decoded > 0 && end.timing.decode_seconds > 0 ? decoded / end.timing.decode_seconds : 0;

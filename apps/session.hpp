@@ -24,6 +24,9 @@ Result<Session> open_session(EngineOptions options,
 /// that failed is an error; one that was cancelled is not.
 Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)>& show = {});
 
+/// Ends the engine, which writes its trace now. A trace that could not be written is an error.
+Result<void> close_engine(Engine& engine);
+
 /// Tokens per second after the first one; 0 where there were fewer than two.
 double decode_rate(const Finished& end);
 

@@ -1,11 +1,11 @@
 #include "apps/validators.hpp"
 
+#include "base/file.hpp"
+
 #include <charconv>
-#include <filesystem>
 #include <fmt/format.h>
 #include <limits>
 #include <optional>
-#include <unistd.h>
 
 namespace paceline::apps {
 namespace {
@@ -86,14 +86,8 @@ CLI::Validator memory_size() {
   return {read, ""};
 }
 
-CLI::Validator creatable_file() {
-  return must_be("a file name in a folder that exists and can be written to",
-                 [](const std::string& text) {
-                   const auto folder = std::filesystem::path(text).parent_path();
-                   std::error_code ignored;
-                   return !text.empty() && !std::filesystem::is_directory(text, ignored) &&
-                          access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
-                 });
+CLI::Validator writable_file() {
+  return must_be("a file that can be written, in a folder that exists", base::can_write_file);
 }
 
 } // namespace paceline::apps

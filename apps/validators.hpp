@@ -21,8 +21,8 @@ CLI::Validator seed_number();
 CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high);
 /// "512M", "2GiB": turned into bytes.
 CLI::Validator memory_size();
-/// A file that can be made: its folder exists and lets us write.
-CLI::Validator creatable_file();
+/// What `base::write_file` could write.
+CLI::Validator writable_file();
 
 /// A message for a value that is not `wanted`.
 std::string not_acceptable(const std::string& value, const std::string& wanted);

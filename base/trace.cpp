@@ -1,10 +1,9 @@
 #include "base/trace.hpp"
 
+#include "base/file.hpp"
+
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 
 namespace paceline::base {
 namespace {
@@ -42,37 +41,31 @@ void Trace::span(const std::string& row, const std::string& name, TimePoint begi
   events_.push_back({int(at - rows_.begin()), name, begin, end, std::move(args)});
 }
 
-Result<void> Trace::write(const std::string& path) const {
+void Trace::write(std::FILE* out) const {
+  const auto put = [out](const std::string& text) { std::fputs(text.c_str(), out); };
   const std::lock_guard lock(mutex_);
-  const std::string temporary = path + ".part";
-  std::ofstream out(temporary, std::ios::trunc);
-  out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped\":" << dropped_
-      << "},\"traceEvents\":[\n";
+  put(fmt::format(
+      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped\":{}}},\"traceEvents\":[\n",
+      dropped_));
   for (std::size_t i = 0; i < rows_.size(); ++i)
-    out << fmt::format(
-               R"({{"ph":"M","pid":1,"tid":{},"name":"thread_name","args":{{"name":"{}"}}}},)", i,
-               escaped(rows_[i]))
-        << '\n';
+    put(fmt::format(R"({{"ph":"M","pid":1,"tid":{},"name":"thread_name","args":{{"name":"{}"}}}},)"
+                    "\n",
+                    i, escaped(rows_[i])));
   double origin = events_.empty() ? 0 : microseconds(events_.front().begin);
   for (const Event& e : events_)
     origin = std::min(origin, microseconds(e.begin));
   for (const Event& e : events_)
-    out << fmt::format(
-               R"({{"ph":"X","pid":1,"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f},"args":{{{}}}}},)",
-               e.row, escaped(e.name), microseconds(e.begin) - origin,
-               std::max(0.0, microseconds(e.end) - microseconds(e.begin)), e.args)
-        << '\n';
-  out << R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"paceline"}}]})" << '\n';
-  out.close();
-  std::error_code failed;
-  if (out)
-    std::filesystem::rename(temporary, path, failed);
-  if (!out || failed) {
-    std::remove(temporary.c_str());
-    return fail(ErrorCode::unavailable, "cannot write the trace " + path,
-                "check the folder and the free space");
-  }
-  return {};
+    put(fmt::format(
+        R"({{"ph":"X","pid":1,"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f},"args":{{{}}}}},)"
+        "\n",
+        e.row, escaped(e.name), microseconds(e.begin) - origin,
+        std::max(0.0, microseconds(e.end) - microseconds(e.begin)), e.args));
+  put(R"({"ph":"M","pid":1,"name":"process_name","args":{"name":"paceline"}}]})"
+      "\n");
+}
+
+Result<void> Trace::write(const std::string& path) const {
+  return write_file(path, [this](std::FILE* out) { write(out); });
 }
 
 } // namespace paceline::base

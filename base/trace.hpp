@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -23,10 +24,11 @@ public:
   /// args: a JSON object's inside (`"rows":8`), or empty.
   void span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
             std::string args = {});
-  /// Writes to a temporary beside `path` and renames it: nothing half-written is left.
+  /// As `write_file` does it: no half-written file is left.
   Result<void> write(const std::string& path) const;
 
 private:
+  void write(std::FILE* out) const;
   struct Event {
     int row;
     std::string name;

@@ -254,6 +254,8 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
   auto config = source.config();
   if (!config)
     return tl::unexpected(config.error());
+  if (const auto enough = check_context(source.location(), config->context, options); !enough)
+    return tl::unexpected(enough.error());
   config->context = std::min(config->context, options.max_positions);
   auto tensors = source.tensors(*config);
   if (!tensors)

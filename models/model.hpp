@@ -82,6 +82,7 @@ struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
   ProgressCallback progress;                     ///< May be empty.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
+  int positions_needed = 0;                      ///< A shorter one is refused.
 };
 
 /// The model at a location that resolve_model_path gave, packed for `device`.

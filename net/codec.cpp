@@ -128,6 +128,7 @@ void write(schema::Submit& to, const Submit& from) {
     to.set_max_tokens(*request.max_tokens);
   for (const std::string& stop : request.stop)
     to.add_stop(stop);
+  to.mutable_stop_token_ids()->Add(request.stop_token_ids.begin(), request.stop_token_ids.end());
   to.set_ignore_eos(request.ignore_eos);
   write(*to.mutable_sampling(), request.sampling);
   if (request.speculation)
@@ -157,6 +158,7 @@ Submit read(const schema::Submit& from) {
   if (from.has_max_tokens())
     request.max_tokens = from.max_tokens();
   request.stop.assign(from.stop().begin(), from.stop().end());
+  request.stop_token_ids.assign(from.stop_token_ids().begin(), from.stop_token_ids().end());
   request.ignore_eos = from.ignore_eos();
   request.sampling = read(from.sampling());
   if (from.has_speculation())

@@ -6,10 +6,15 @@
 #include "text/limits.hpp"
 #include "text/utf8.hpp"
 
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
 #include <fmt/format.h>
 
 namespace paceline::text {
 namespace {
+
+namespace json = boost::json;
 
 constexpr const char* plain_format = R"({{ opening }}{% for message in messages -%}
 {% if message.role == 'system' %}{{ message.content | trim }}
@@ -19,6 +24,32 @@ constexpr const char* plain_format = R"({{ opening }}{% for message in messages 
 
 /// The end of whatever the model writes as the other's part.
 const std::vector<std::string> plain_stops{"\nUser:"};
+
+/// JSON as Python reads it.
+jinja::Value value_of(const json::value& from) {
+  using jinja::Value;
+  switch (from.kind()) {
+  case json::kind::null: return Value(jinja::None{});
+  case json::kind::bool_: return Value(from.get_bool());
+  case json::kind::int64: return Value(from.get_int64());
+  case json::kind::uint64: return Value(double(from.get_uint64()));
+  case json::kind::double_: return Value(from.get_double());
+  case json::kind::string: return Value(sanitize_utf8(std::string_view(from.get_string())));
+  case json::kind::array: {
+    jinja::List items;
+    for (const json::value& each : from.get_array())
+      items.push_back(value_of(each));
+    return Value::list(std::move(items));
+  }
+  case json::kind::object: {
+    jinja::Members members;
+    for (const auto& [name, each] : from.get_object())
+      members.emplace_back(std::string(name), value_of(each));
+    return Value::dict(std::move(members));
+  }
+  }
+  return Value(jinja::None{});
+}
 
 Error error_of(const jinja::Failure& failure, const std::string& name, int line) {
   const bool unsupported = failure.code == ErrorCode::unsupported;
@@ -54,8 +85,17 @@ ChatTemplate ChatTemplate::plain(const std::string& opening) {
 }
 
 Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages,
-                                         bool add_generation_prompt, const std::tm& now) const {
+                                         bool add_generation_prompt, const std::tm& now,
+                                         const TemplateVariables& variables) const {
   using jinja::Value;
+  jinja::Members given;
+  for (const auto& [name, text] : variables) {
+    json::error_code wrong;
+    given.emplace_back(name, value_of(json::parse(text, wrong)));
+    if (wrong)
+      return fail(ErrorCode::invalid_argument, fmt::format("the variable {} is no JSON", name),
+                  "give its value as JSON");
+  }
   jinja::Interpreter interpreter(now);
   try {
     jinja::List list;
@@ -66,8 +106,14 @@ Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages,
                            {"add_generation_prompt", Value(add_generation_prompt)},
                            {"tools", Value(jinja::None{})},
                            {"documents", Value(jinja::None{})}};
+    const auto is_given = [&](const std::string& name) {
+      return std::any_of(given.begin(), given.end(),
+                         [&](const auto& g) { return g.first == name; });
+    };
     for (const auto& [name, text] : variables_)
-      globals.emplace_back(name, Value(text));
+      if (!is_given(name))
+        globals.emplace_back(name, Value(text));
+    globals.insert(globals.end(), given.begin(), given.end());
     return interpreter.run(*template_, std::move(globals));
   } catch (const jinja::Failure& failure) {
     return tl::unexpected(error_of(failure, template_->name, interpreter.line()));

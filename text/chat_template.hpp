@@ -34,10 +34,11 @@ public:
   /// "User: ...", "Assistant: ...", each followed by an empty line; a system's text stands alone.
   static ChatTemplate plain(const std::string& opening);
 
-  /// The conversation's text. now: local time, for templates that tell the date. Errors: what the
-  /// template refuses (invalid_argument), does not know how to do (unsupported) or exceeds.
+  /// The conversation's text. now: local time, for templates that tell the date. variables: go
+  /// before the template's own. Errors: what the template refuses (invalid_argument), does not know
+  /// how to do (unsupported) or exceeds.
   Result<std::string> render(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                             const std::tm& now) const;
+                             const std::tm& now, const TemplateVariables& variables = {}) const;
   /// Texts that end an answer, for a format that has no token of its own for that.
   const std::vector<std::string>& stops() const { return stops_; }
 

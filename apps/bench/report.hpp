@@ -24,6 +24,7 @@ struct BenchReport {
   int repetitions = 0;
   int max_tokens = 0;
   float temperature = 0;
+  Result<void> traced; ///< Whether the trace that was asked for could be written.
 };
 
 /// The object of docs/program.md; what was not measured is left out.

@@ -96,7 +96,7 @@ Result<Request> ChatSession::next_request() const {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("the conversation has {} tokens, and the model's context {}",
                             request.prompt_tokens.size(), context),
-                "/reset begins anew; --max-model-len asks for more");
+                "/reset begins anew");
   const auto stops = engine().chat_stops();
   request.stop.insert(request.stop.end(), stops.begin(), stops.end());
   if (!request.max_tokens)
@@ -160,7 +160,10 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
     if (!opened)
       return tl::unexpected(with_hint(opened.error(), "the models stay as they were"));
     options_.engine = std::move(wanted);
+    const auto closed = close();
     *session_ = std::move(*opened);
+    if (!closed)
+      return closed;
   }
   remark(models());
   return {};

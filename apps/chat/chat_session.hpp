@@ -55,6 +55,7 @@ public:
   Result<bool> take(const ChatCommand& command);
   /// What opens a chat in a terminal.
   std::string greeting() const;
+  Result<void> close() { return close_engine(session_->engine); }
 
 private:
   Result<void> say(const std::string& text);

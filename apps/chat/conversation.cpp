@@ -1,14 +1,13 @@
 #include "apps/chat/conversation.hpp"
 
 #include "apps/input.hpp"
+#include "base/file.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 
 namespace paceline::apps {
 namespace json = boost::json;
@@ -73,18 +72,9 @@ Result<Conversation> conversation_from_json(const std::string& name, const std::
 }
 
 Result<void> save(const Conversation& conversation, const std::string& path) {
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::binary);
-  file << to_json(conversation) << std::flush;
-  std::error_code failed;
-  if (file)
-    std::filesystem::rename(temporary, path, failed);
-  if (file && !failed)
-    return {};
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  return fail(ErrorCode::invalid_argument, fmt::format("cannot write {}", path),
-              "name a file in a folder that exists and can be written");
+  return base::write_file(path, [text = to_json(conversation)](std::FILE* out) {
+    std::fwrite(text.data(), 1, text.size(), out);
+  });
 }
 
 Result<Conversation> load(const std::string& path) {

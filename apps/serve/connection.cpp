@@ -7,6 +7,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 #include <cmath>
+#include <ctime>
 #include <fmt/format.h>
 #include <random>
 
@@ -18,6 +19,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t read_bytes = 4096;
+constexpr std::size_t body_read_bytes = std::size_t(64) << 10;
 
 std::string new_id() {
   thread_local std::mt19937_64 random(std::random_device{}());
@@ -39,7 +41,7 @@ std::string_view view(boost::beast::string_view text) {
 }
 
 /// What Beast reads without complaint but two servers in a row could read differently.
-const char* ambiguity(const http::request<http::string_body>& head) {
+const char* ambiguity(const http::request<http::buffer_body>& head) {
   if (head.version() >= 11 && head.count(http::field::host) != 1)
     return "a request must have one Host";
   if (head.count(http::field::transfer_encoding) > 0 &&
@@ -53,12 +55,11 @@ const char* ambiguity(const http::request<http::string_body>& head) {
 ApiError unreadable(error_code why, bool late) {
   if (late)
     return {.status = 408,
-            .message = "the request did not come in time: send it at once, or raise "
-                       "--receive-timeout",
+            .message = "the request did not come in time: send it at once",
             .code = "request_timeout"};
   if (why == http::error::body_limit)
     return {.status = 413,
-            .message = "the body is too large: send a smaller one, or raise --max-body",
+            .message = "the body is larger than this server takes: send a smaller one",
             .code = "body_too_large"};
   if (why == http::error::header_limit || why == http::error::buffer_overflow)
     return {.status = 431, .message = "the headers are too large", .code = "headers_too_large"};
@@ -90,6 +91,22 @@ HttpResponse refusal(const ApiError& error, std::string header, std::string valu
   return response;
 }
 
+/// Whether a page from there may ask.
+bool is_allowed(std::string_view origin, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
+    return one == "*" || boost::beast::iequals(one, origin);
+  });
+}
+
+/// The time as RFC 9110, section 5.6.7, has it.
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 40> text{}; // the program runs in the C locale
+  return {text.data(), std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc)};
+}
+
 /// The client has gone: there is nobody to be told anything.
 bool is_end(error_code why) {
   return why == http::error::end_of_stream || why == http::error::partial_message ||
@@ -107,6 +124,7 @@ Connection::Connection(Transport::Socket socket, asio::ssl::context* tls, Servic
 }
 
 Connection::~Connection() {
+  take_body(); // before its share of the memory
   watchdog_->stop();
   --service_->connections;
 }
@@ -121,8 +139,11 @@ asio::awaitable<void> Connection::run() {
   const bool welcome = co_await transport_.handshake();
   if (!welcome)
     co_return;
-  for (bool asked = co_await await_request(); asked; asked = co_await await_request())
+  for (bool asked = co_await await_request(); asked; asked = co_await await_request()) {
     co_await serve_request();
+    take_body();
+    memory_.reset();
+  }
   co_await linger();
 }
 
@@ -134,8 +155,7 @@ asio::awaitable<void> Connection::turn_away() {
   keep_alive_ = false;
   request_.id = new_id();
   const ApiError full{.status = 503,
-                      .message = "too many connections: try again later, or raise "
-                                 "--max-connections",
+                      .message = "too many connections: try again later",
                       .code = "too_many_connections",
                       .retry_after_seconds = 1};
   co_await send(full);
@@ -164,6 +184,8 @@ asio::awaitable<void> Connection::serve_request() {
   request_.path.clear();
   remarks_.clear();
   on_gone(nullptr);
+  origin_.clear();
+  memory_.emplace(service_->memory());
   status_ = 0;
   written_ = 0;
   watchdog_->set(service_->settings().receive_timeout);
@@ -173,6 +195,8 @@ asio::awaitable<void> Connection::serve_request() {
   if (!co_await read_head(parser))
     co_return log_request();
   const Service::Answering counted(*service_);
+  if (co_await answer_preflight(parser))
+    co_return log_request();
   std::string allowed;
   const auto route = find_route(request_.method, request_.path, allowed);
   if (!route) {
@@ -211,6 +235,9 @@ void Connection::take_head(const Parser& parser) {
   request_.method = view(head.method_string());
   request_.path = decode_target(view(head.target()));
   request_.id = request_id(view(head["X-Request-Id"]));
+  const auto origin = view(head[http::field::origin]);
+  if (!origin.empty() && is_allowed(origin, service_->settings().allowed_origins))
+    origin_ = origin;
   chunked_ = head.version() >= 11;
   keep_alive_ = parser.keep_alive();
 }
@@ -219,13 +246,54 @@ asio::awaitable<bool> Connection::read_body(Parser& parser) {
   if (!parser.is_done() && boost::beast::iequals(parser.get()[http::field::expect], "100-continue"))
     co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   watchdog_->set(service_->settings().receive_timeout);
-  const auto [failed, count] = co_await http::async_read(transport_, buffer_, parser, as_result);
-  if (failed) {
-    co_await refuse_reading(failed);
-    co_return false;
+  std::string& body = request_.body;
+  const std::size_t whole = parser.content_length().value_or(0); // 0: it does not say
+  while (!parser.is_done()) {
+    const std::size_t had = body.size();
+    const std::size_t rest = whole > had ? whole - had : body_read_bytes;
+    if (!make_room(std::min(rest, std::max(had, body_read_bytes)))) {
+      keep_alive_ = false;
+      co_await send(no_request_memory());
+      co_return false;
+    }
+    body.resize(body.capacity());
+    parser.get().body().data = body.data() + had;
+    parser.get().body().size = body.size() - had;
+    const auto [failed, count] = co_await http::async_read(transport_, buffer_, parser, as_result);
+    body.resize(body.size() - parser.get().body().size);
+    if (failed && failed != http::error::need_buffer) {
+      co_await refuse_reading(failed);
+      co_return false;
+    }
   }
   watchdog_->clear();
-  request_.body = std::move(parser.get().body());
+  co_return true;
+}
+
+/// For so many bytes more of the body; at most doubled, so that what counts is what has come.
+bool Connection::make_room(std::size_t more) {
+  std::string& body = request_.body;
+  if (!memory_->hold(body.size() + more))
+    return false;
+  body.reserve(body.size() + more);
+  return memory_->hold(body.capacity());
+}
+
+/// What a browser asks before a page of another origin may. True: it was that, and is answered.
+asio::awaitable<bool> Connection::answer_preflight(const Parser& parser) {
+  const auto& head = parser.get();
+  if (request_.method != "OPTIONS" || origin_.empty() ||
+      head.count(http::field::access_control_request_method) == 0)
+    co_return false;
+  keep_alive_ = keep_alive_ && parser.is_done();
+  HttpResponse response{.status = 204};
+  const auto headers = view(head[http::field::access_control_request_headers]);
+  response.headers = {
+      {"Access-Control-Allow-Methods", "GET, HEAD, POST"},
+      {"Access-Control-Allow-Headers",
+       headers.empty() ? "Authorization, Content-Type, X-Request-Id" : std::string(headers)},
+      {"Access-Control-Max-Age", "600"}};
+  co_await send(std::move(response));
   co_return true;
 }
 
@@ -307,27 +375,30 @@ asio::awaitable<bool> Connection::write(std::string bytes) {
   co_return !gone();
 }
 
-namespace {
-
-std::string head_of(const HttpResponse& response, const std::string& id, bool keep_alive) {
+std::string Connection::head_of(const HttpResponse& response) const {
   const auto reason = http::obsolete_reason(http::int_to_status(response.status));
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\nServer: paceline/{}\r\nX-Request-Id: {}\r\n"
-                                 "Content-Type: {}\r\nConnection: {}\r\n",
-                                 response.status, view(reason), PACELINE_VERSION, id,
-                                 response.content_type, keep_alive ? "keep-alive" : "close");
+  std::string head =
+      fmt::format("HTTP/1.1 {} {}\r\nServer: paceline/{}\r\nDate: {}\r\n"
+                  "X-Request-Id: {}\r\nContent-Type: {}\r\nConnection: {}\r\n",
+                  response.status, view(reason), PACELINE_VERSION, http_date(), request_.id,
+                  response.content_type, keep_alive_ ? "keep-alive" : "close");
+  if (!origin_.empty())
+    head += fmt::format("Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
+                        "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\n",
+                        origin_);
   for (const auto& [name, value] : response.headers)
     head += fmt::format("{}: {}\r\n", name, value);
   return head;
 }
 
-} // namespace
-
 asio::awaitable<void> Connection::send(HttpResponse response) {
   status_ = response.status;
   if (service_->state() == Service::State::draining)
     keep_alive_ = false;
-  std::string bytes = head_of(response, request_.id, keep_alive_);
-  bytes += fmt::format("Content-Length: {}\r\n\r\n", response.body.size());
+  std::string bytes = head_of(response);
+  bytes += response.status == 204 // has no body, and says no length
+               ? "\r\n"
+               : fmt::format("Content-Length: {}\r\n\r\n", response.body.size());
   if (request_.method != "HEAD")
     bytes += response.body;
   co_await write(std::move(bytes));
@@ -339,7 +410,7 @@ asio::awaitable<bool> Connection::begin_events() {
   status_ = response.status;
   if (service_->state() == Service::State::draining || !chunked_)
     keep_alive_ = false;
-  std::string bytes = head_of(response, request_.id, keep_alive_);
+  std::string bytes = head_of(response);
   bytes += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
   return write(std::move(bytes));
 }

@@ -9,9 +9,10 @@
 #include "apps/serve/watchdog.hpp"
 
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <memory>
+#include <optional>
 
 namespace paceline::apps::serve {
 
@@ -31,14 +32,18 @@ public:
   boost::asio::awaitable<bool> begin_events() override;
   boost::asio::awaitable<bool> write_events(std::string events) override;
   boost::asio::awaitable<void> end_events() override;
+  MemoryShare& memory() override { return *memory_; }
 
 private:
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
 
   boost::asio::awaitable<bool> await_request();
   boost::asio::awaitable<void> serve_request();
   boost::asio::awaitable<bool> read_head(Parser& parser);
   boost::asio::awaitable<bool> read_body(Parser& parser);
+  bool make_room(std::size_t more);
+  boost::asio::awaitable<bool> answer_preflight(const Parser& parser);
+  std::string head_of(const HttpResponse& response) const;
   boost::asio::awaitable<void> refuse_reading(boost::system::error_code why);
   boost::asio::awaitable<void> answer(const Route& route);
   boost::asio::awaitable<void> call(const Route& route);
@@ -54,6 +59,8 @@ private:
   std::shared_ptr<Watchdog> watchdog_;
 
   // The request in hand.
+  std::optional<MemoryShare> memory_; ///< For what `request_` and its endpoint hold.
+  std::string origin_;                ///< Of the page that asks, if it may read the answer.
   bool keep_alive_ = true;
   bool chunked_ = true; ///< HTTP/1.1 and newer: a stream can be told from what follows.
   unsigned status_ = 0; ///< Of its answer; 0: none yet.

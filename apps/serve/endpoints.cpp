@@ -1,6 +1,7 @@
 // The endpoints that answer at once.
 #include "apps/serve/endpoints.hpp"
 
+#include "apps/serve/bodies.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/prompts.hpp"
 
@@ -51,26 +52,30 @@ ApiError no_prompt() {
           .code = "invalid_value"};
 }
 
-/// A text, or a conversation, as the body of /tokenize has it.
-asio::awaitable<ApiResult<EncodedPrompt>> encode_body(Service& service, const json::object& body) {
+/// What /tokenize is asked.
+struct Tokenizing {
+  std::optional<std::string> text; ///< Else the messages.
+  Asked chat;
+  bool special = true;
+  bool pieces = false;
+};
+
+std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& asked) {
   Fields fields(body);
-  const bool special = fields.boolean("add_special_tokens").value_or(true);
-  const bool opening = fields.boolean("add_generation_prompt").value_or(true);
-  const auto prompt = fields.text("prompt");
-  if (fields.error())
-    co_return refuse(*fields.error());
-  if (prompt) {
-    EncodedPrompt encoded;
-    co_await service.aside(prompt->size(),
-                           [&] { encoded.tokens = service.engine().tokenize(*prompt, special); });
-    co_return encoded;
-  }
+  asked.pieces = fields.boolean("return_token_strs").value_or(false);
+  asked.special = fields.boolean("add_special_tokens").value_or(true);
+  asked.text = fields.text("prompt");
+  asked.chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  if (fields.error() || asked.text)
+    return fields.error();
   if (!fields.find("messages"))
-    co_return refuse(no_prompt());
-  const auto messages = read_messages(body);
+    return no_prompt();
+  auto messages = read_messages(body);
   if (!messages)
-    co_return refuse(messages.error());
-  co_return co_await encode_chat(service, *messages, opening);
+    return messages.error();
+  asked.chat.messages = std::move(*messages);
+  asked.special = false; // a template writes what stands before
+  return std::nullopt;
 }
 
 } // namespace
@@ -94,39 +99,48 @@ asio::awaitable<void> show_model(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
-  const auto body = parse_object(exchange.request().body);
-  if (!body)
-    co_return co_await exchange.send(body.error());
-  Fields fields(*body);
-  const bool pieces = fields.boolean("return_token_strs").value_or(false);
-  if (fields.error())
-    co_return co_await exchange.send(*fields.error());
-  const auto encoded = co_await encode_body(service, *body);
-  if (!encoded)
-    co_return co_await exchange.send(encoded.error());
-  const auto& ids = encoded->tokens;
-  json::object reply{{"count", ids.size()},
-                     {"max_model_len", service.engine().target().max_model_len},
-                     {"tokens", json::array(ids.begin(), ids.end())},
-                     {"token_strs", nullptr}};
-  if (pieces) {
-    auto& list = reply["token_strs"].emplace_array();
-    for (const TokenId id : ids)
-      list.emplace_back(service.engine().detokenize({id}));
+  Tokenizing asked;
+  const BodyReader read = [&](const json::object& body) { return read_tokenizing(body, asked); };
+  const auto wrong = co_await read_body(service, exchange, read);
+  if (wrong)
+    co_return co_await exchange.send(*wrong);
+  if (!asked.text) {
+    auto rendered = co_await render_chat(service, asked.chat);
+    if (!rendered)
+      co_return co_await exchange.send(rendered.error());
+    asked.text = std::move(*rendered);
   }
-  co_await send_json(exchange, reply);
+  std::string reply;
+  co_await service.aside(asked.text->size(), [&] {
+    const auto ids = service.engine().tokenize(*asked.text, asked.special);
+    json::object object{{"count", ids.size()},
+                        {"max_model_len", service.engine().target().max_model_len},
+                        {"tokens", json::array(ids.begin(), ids.end())},
+                        {"token_strs", nullptr}};
+    if (asked.pieces) {
+      auto& list = object["token_strs"].emplace_array();
+      for (const TokenId id : ids)
+        list.emplace_back(service.engine().detokenize({id}));
+    }
+    reply = json::serialize(object);
+  });
+  HttpResponse response{.body = std::move(reply)};
+  co_await exchange.send(std::move(response));
 }
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
-  const auto body = parse_object(exchange.request().body);
-  if (!body)
-    co_return co_await exchange.send(body.error());
-  const auto* list = body->if_contains("tokens");
-  const auto ids = read_ids(list ? *list : json::value(), "tokens", service.vocabulary());
-  if (!ids)
-    co_return co_await exchange.send(ids.error());
   std::string text;
-  co_await service.aside(ids->size(), [&] { text = service.engine().detokenize(*ids); });
+  const BodyReader read = [&](const json::object& body) -> std::optional<ApiError> {
+    const auto* list = body.if_contains("tokens");
+    const auto ids = read_ids(list ? *list : json::value(), "tokens", service.vocabulary());
+    if (!ids)
+      return ids.error();
+    text = service.engine().detokenize(*ids);
+    return std::nullopt;
+  };
+  const auto wrong = co_await read_body(service, exchange, read);
+  if (wrong)
+    co_return co_await exchange.send(*wrong);
   const json::object reply{{"prompt", text}};
   co_await send_json(exchange, reply);
 }

@@ -38,8 +38,18 @@ boost::json::value or_null(const std::string& text) {
 
 } // namespace
 
+ApiError no_request_memory() {
+  return {.status = 503,
+          .message = "the server holds as much of requests as it may: try again in a moment",
+          .code = "request_memory",
+          .retry_after_seconds = 1};
+}
+
 ApiError api_error(const Error& error) {
-  ApiError told{.status = status_of(error.code), .message = with_request_fields(error).text()};
+  const Error known = with_request_fields(error);
+  const bool for_clients = known.hint.find("--") == std::string::npos;
+  ApiError told{.status = status_of(error.code),
+                .message = for_clients ? known.text() : known.message + ": try again later"};
   told.code = to_string(error.code);
   if (told.status == 429 || told.status == 503)
     told.retry_after_seconds = 1;

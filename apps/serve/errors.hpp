@@ -24,7 +24,11 @@ inline tl::unexpected<ApiError> refuse(ApiError error) {
   return tl::unexpected(std::move(error));
 }
 
-/// An error of the engine, as HTTP has it.
+/// The bound over all requests is reached.
+ApiError no_request_memory();
+
+/// An error of the engine, as HTTP has it; of its hints those that name a program's options are for
+/// the operator.
 ApiError api_error(const Error& error);
 
 /// {"error": {"message", "type", "param", "code"}}

@@ -3,6 +3,7 @@
 
 #include "apps/serve/errors.hpp"
 #include "apps/serve/log.hpp"
+#include "apps/serve/request_memory.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
@@ -36,6 +37,11 @@ class Exchange {
 public:
   virtual ~Exchange() = default;
   const HttpRequest& request() const { return request_; }
+
+  /// The body, which is then no longer there.
+  std::string take_body() { return std::exchange(request_.body, {}); }
+  /// What this request holds of what the client sent.
+  virtual MemoryShare& memory() = 0;
 
   /// Answers in one piece.
   virtual boost::asio::awaitable<void> send(HttpResponse response) = 0;

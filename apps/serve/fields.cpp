@@ -2,9 +2,11 @@
 
 #include "apps/limits.hpp"
 
-#include <boost/json/parse.hpp>
+#include <boost/json/monotonic_resource.hpp>
+#include <boost/json/parser.hpp>
 #include <cmath>
 #include <fmt/format.h>
+#include <new>
 
 namespace paceline::apps::serve {
 namespace json = boost::json;
@@ -84,21 +86,38 @@ const json::object* Fields::nested(std::string_view name) {
   return object;
 }
 
-ApiResult<json::object> parse_object(const std::string& body) {
+namespace {
+
+json::value parse(const std::string& body, const json::storage_ptr& memory,
+                  json::error_code& wrong) {
   json::parse_options options;
   options.max_depth = std::size_t(limits::json_depth_max);
+  json::parser parser(memory, options);
+  parser.reset(
+      json::make_shared_resource<json::monotonic_resource>(limits::json_block_bytes, memory));
+  parser.write(body, wrong);
+  return wrong ? json::value() : parser.release();
+}
+
+} // namespace
+
+ApiResult<json::object> parse_object(const std::string& body, const json::storage_ptr& memory) {
   json::error_code wrong;
-  json::value value = json::parse(body, wrong, {}, options);
+  try {
+    json::value value = parse(body, memory, wrong);
+    if (!wrong && value.is_object())
+      return std::move(value.get_object());
+  } catch (const std::bad_alloc&) {
+    return refuse(no_request_memory());
+  }
   if (wrong)
     return refuse({.status = 400,
                    .message = "the body is not valid JSON (" + wrong.message() +
                               "): send one JSON object in UTF-8",
                    .code = "invalid_json"});
-  if (!value.is_object())
-    return refuse({.status = 400,
-                   .message = "the body is no JSON object: send {\"prompt\": ...} or the like",
-                   .code = "invalid_json"});
-  return std::move(value.get_object());
+  return refuse({.status = 400,
+                 .message = "the body is no JSON object: send {\"prompt\": ...} or the like",
+                 .code = "invalid_json"});
 }
 
 } // namespace paceline::apps::serve

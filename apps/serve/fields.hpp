@@ -5,6 +5,7 @@
 #include "apps/serve/errors.hpp"
 
 #include <boost/json/object.hpp>
+#include <boost/json/storage_ptr.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,7 +42,9 @@ private:
   std::optional<ApiError> error_;
 };
 
-/// The text as a JSON object, within the limits of depth.
-ApiResult<boost::json::object> parse_object(const std::string& body);
+/// The text as a JSON object, within the limits of depth. memory: where it lies; when there is no
+/// more of that, the error says so.
+ApiResult<boost::json::object> parse_object(const std::string& body,
+                                            const boost::json::storage_ptr& memory = {});
 
 } // namespace paceline::apps::serve

@@ -1,11 +1,12 @@
 // POST /v1/completions and /v1/chat/completions: from a body to answers, whole or as they come.
 #include "apps/serve/answers.hpp"
+#include "apps/serve/bodies.hpp"
 #include "apps/serve/endpoints.hpp"
-#include "apps/serve/fields.hpp"
 #include "apps/serve/openai_response.hpp"
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
 
+#include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
@@ -34,8 +35,8 @@ std::optional<ApiError> failure(const Finished& end) {
   case FinishReason::length: return std::nullopt;
   case FinishReason::deadline:
     return ApiError{.status = 504,
-                    .message = "the answer took too long: ask for fewer tokens, or raise "
-                               "--request-timeout",
+                    .message = "the answer took longer than this server allows: ask for fewer "
+                               "tokens",
                     .code = "deadline"};
   case FinishReason::cancelled:
     return ApiError{.status = 503,
@@ -64,12 +65,15 @@ public:
 
 private:
   ReplyHead head() const;
+  std::optional<ApiError> keep_out_bad_words();
+  bool hold(const std::vector<EncodedPrompt>& prompts);
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
   asio::awaitable<void> whole();
   asio::awaitable<void> stream();
   asio::awaitable<std::optional<ApiError>> write_stream(std::optional<Answers::Item> item);
   /// Keeps the event, and measures; an error is what the choice failed by.
   std::optional<ApiError> take(Answers::Item& item);
+  void note_stop_token(Choice& choice, Delta& delta);
   std::string events_of(Answers::Item& item);
   /// Whatever still comes is only counted.
   asio::awaitable<void> abandon();
@@ -95,9 +99,13 @@ ReplyHead Generation::head() const {
 }
 
 asio::awaitable<void> Generation::run() {
+  if (const auto wrong = keep_out_bad_words())
+    co_return co_await exchange_.send(*wrong);
   auto prompts = co_await encode(service_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
+  if (!hold(*prompts))
+    co_return co_await exchange_.send(no_request_memory());
   if (const auto refused = submit(std::move(*prompts)))
     co_return co_await exchange_.send(*refused);
   exchange_.on_gone([this] { answers_.cancel(); });
@@ -106,6 +114,39 @@ asio::awaitable<void> Generation::run() {
   else
     co_await whole();
   remark();
+}
+
+/// A word that is one token gets no probability, with a blank before it and without.
+std::optional<ApiError> Generation::keep_out_bad_words() {
+  constexpr float none = -1e30F; // e to the power of this is 0
+  for (const std::string& word : asked_.bad_words) {
+    const auto alone = service_.engine().tokenize(word, false);
+    const auto inside = service_.engine().tokenize(" " + word, false);
+    if (alone.size() != 1)
+      return ApiError{.status = 400,
+                      .message =
+                          fmt::format("bad_words: '{}' is {} tokens, and only single ones can "
+                                      "be kept out: leave it out",
+                                      word, alone.size()),
+                      .param = "bad_words",
+                      .code = "unsupported_parameter"};
+    for (const auto& tokens : {alone, inside})
+      if (tokens.size() == 1)
+        asked_.request.sampling.logit_bias.emplace_back(tokens.front(), none);
+  }
+  return std::nullopt;
+}
+
+/// What was parsed makes room for what goes on: ids, which each choice has for itself.
+bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
+  std::size_t bytes = 0;
+  for (const EncodedPrompt& prompt : prompts)
+    bytes +=
+        prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
+  for (Prompt& prompt : asked_.prompts) // how many there are still counts
+    prompt.emplace<std::string>();
+  asked_.messages.clear();
+  return exchange_.memory().hold(bytes);
 }
 
 std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
@@ -129,13 +170,29 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
 std::optional<ApiError> Generation::take(Answers::Item& item) {
   progress_[item.index].note(service_, item.event, exchange_.request().arrived);
   Choice& choice = choices_[item.index];
+  if (auto* delta = std::get_if<Delta>(&item.event))
+    note_stop_token(choice, *delta);
   if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
     choice.prompt = std::move(*scores);
   } else if (auto* end = std::get_if<Finished>(&item.event)) {
     choice.answer.end = std::move(*end);
+    if (asked_.include_stop)
+      choice.tail = choice.answer.end.stop_match;
     return failure(choice.answer.end);
   }
   return std::nullopt;
+}
+
+/// A stop token ends the text before it, unless it is wanted.
+void Generation::note_stop_token(Choice& choice, Delta& delta) {
+  const auto& stops = asked_.request.stop_token_ids;
+  if (delta.tokens.empty() ||
+      std::find(stops.begin(), stops.end(), delta.tokens.back()) == stops.end())
+    return;
+  choice.stop_token = delta.tokens.back();
+  const std::string text = service_.engine().token_bytes(*choice.stop_token);
+  if (!asked_.include_stop && delta.text.ends_with(text))
+    delta.text.resize(delta.text.size() - text.size());
 }
 
 asio::awaitable<void> Generation::abandon() {
@@ -147,11 +204,11 @@ asio::awaitable<void> Generation::abandon() {
 asio::awaitable<void> Generation::whole() {
   std::optional<ApiError> failed;
   while (auto item = co_await answers_.next()) {
-    if (const auto* delta = std::get_if<Delta>(&item->event))
-      choices_[item->index].answer.add(*delta);
     failed = take(*item);
     if (failed)
       break;
+    if (const auto* delta = std::get_if<Delta>(&item->event))
+      choices_[item->index].answer.add(*delta);
   }
   if (failed) {
     co_await abandon();
@@ -237,19 +294,38 @@ void Generation::remark() const {
   exchange_.remark("prompt_tokens", prompt_tokens);
   exchange_.remark("completion_tokens", completion_tokens);
   exchange_.remark("finish", reasons);
-  if (service_.settings().log_prompts)
-    exchange_.remark("body", exchange_.request().body);
+}
+
+/// More answers at once than there are places will never be.
+std::optional<ApiError> check_choices(const Service& service, const Asked& asked) {
+  const int most = service.settings().max_open;
+  if (asked.choices() <= most)
+    return std::nullopt;
+  return ApiError{.status = 400,
+                  .message = fmt::format("{} answers are asked for, and this server takes {} at "
+                                         "once: lower n, or send fewer prompts",
+                                         asked.choices(), most),
+                  .param = "n",
+                  .code = "invalid_value"};
 }
 
 asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
-  const auto body = parse_object(exchange.request().body);
-  if (!body)
-    co_return co_await exchange.send(body.error());
-  auto asked = read_request(api, *body, service.settings().defaults, service.vocabulary());
-  if (!asked)
-    co_return co_await exchange.send(asked.error());
-  if (const auto wrong = check_model(service, asked->model))
+  if (service.settings().log_prompts)
+    exchange.remark("body", exchange.request().body);
+  ApiResult<Asked> asked;
+  const BodyReader read = [&](const boost::json::object& body) {
+    asked = read_request(api, body, service.settings().defaults, service.vocabulary());
+    return asked ? std::nullopt : std::optional(asked.error());
+  };
+  auto wrong = co_await read_body(service, exchange, read);
+  if (!wrong)
+    wrong = check_model(service, asked->model);
+  if (!wrong)
+    wrong = check_choices(service, *asked);
+  if (wrong)
     co_return co_await exchange.send(*wrong);
+  if (!exchange.memory().hold(asked->bytes()))
+    co_return co_await exchange.send(no_request_memory());
   if (const auto full = service.check_room(asked->choices()))
     co_return co_await exchange.send(*full);
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)

@@ -1,5 +1,7 @@
 #include "apps/serve/metrics.hpp"
 
+#include "apps/serve/process_metrics.hpp"
+
 #include <map>
 #include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>
@@ -23,6 +25,11 @@ const prometheus::Histogram::BucketBoundaries request_bounds{
 const prometheus::Histogram::BucketBoundaries token_bounds{
     .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2,
     .3,    .4,     .5,    .75,  1,     2.5,  5,   7.5,  10,  20,   40, 80};
+
+// vLLM's: 1, 2, 5, 10 ... up to any context.
+const prometheus::Histogram::BucketBoundaries length_bounds{
+    1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
+    2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
 
 using Labels = std::vector<ClientMetric::Label>;
 
@@ -153,6 +160,13 @@ struct ServerMetrics::Parts {
   prometheus::Histogram token_gap{token_bounds};
   prometheus::Histogram whole{request_bounds};
   prometheus::Histogram queue{request_bounds};
+  prometheus::Histogram prefill{request_bounds};
+  prometheus::Histogram decode{request_bounds};
+  prometheus::Histogram inference{request_bounds};
+  prometheus::Histogram prompt_tokens{length_bounds};
+  prometheus::Histogram generation_tokens{length_bounds};
+  double cache_queries = 0; ///< Tokens of prompts,
+  double cache_hits = 0;    ///< and those that were there from before.
   std::map<std::string, double> ended{{"abort", 0}, {"error", 0}, {"length", 0}, {"stop", 0}};
   std::map<std::string, double> answered; ///< By status.
   std::map<std::string, double> submitted{{"accepted", 0}};
@@ -175,7 +189,18 @@ void ServerMetrics::more_tokens(double after, std::size_t count) {
 void ServerMetrics::finished(const Finished& end, double took) {
   parts_->ended[finished_reason(end.reason)] += 1;
   parts_->whole.Observe(took);
-  parts_->queue.Observe(end.timing.queue_seconds);
+  const Timing& timing = end.timing;
+  parts_->queue.Observe(timing.queue_seconds);
+  if (end.usage.completion_tokens > 0) {
+    parts_->prefill.Observe(timing.time_to_first_token_seconds - timing.queue_seconds);
+    parts_->decode.Observe(timing.decode_seconds);
+    parts_->inference.Observe(timing.time_to_first_token_seconds - timing.queue_seconds +
+                              timing.decode_seconds);
+  }
+  parts_->prompt_tokens.Observe(end.usage.prompt_tokens);
+  parts_->generation_tokens.Observe(end.usage.completion_tokens);
+  parts_->cache_queries += end.usage.prompt_tokens;
+  parts_->cache_hits += end.usage.cached_tokens;
 }
 
 void ServerMetrics::answered(unsigned status) {
@@ -196,6 +221,19 @@ std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
                  parts_->whole);
   page.histogram("vllm:request_queue_time_seconds", "Waiting for a place in the batch.",
                  parts_->queue);
+  page.histogram("vllm:request_prefill_time_seconds",
+                 "From a place in the batch to the first token.", parts_->prefill);
+  page.histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
+                 parts_->decode);
+  page.histogram("vllm:request_inference_time_seconds",
+                 "From a place in the batch to the last token.", parts_->inference);
+  page.histogram("vllm:request_prompt_tokens", "Tokens of a request's prompt.",
+                 parts_->prompt_tokens);
+  page.histogram("vllm:request_generation_tokens", "Tokens of a request's answer.",
+                 parts_->generation_tokens);
+  page.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the prefix cache.",
+               parts_->cache_queries);
+  page.counter("vllm:prefix_cache_hits_total", "Prompt tokens found there.", parts_->cache_hits);
   page.counters("vllm:request_success_total", "Requests that ended, by reason.", "finished_reason",
                 {parts_->ended.begin(), parts_->ended.end()});
   add_engine(page, engine);
@@ -204,13 +242,16 @@ std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
   page.counters("paceline_http_responses_total", "HTTP requests answered, by status.", "status",
                 {parts_->answered.begin(), parts_->answered.end()});
   page.gauge("paceline_http_connections", "Connections open.", open.connections);
-  page.gauge("paceline_http_requests", "HTTP requests being answered.", open.requests);
+  page.gauge("paceline_http_requests_running", "HTTP requests being answered.", open.requests);
   page.counters("paceline_tcp_requests_total",
                 "Requests over TCP, accepted or refused, by outcome.", "outcome",
                 {parts_->submitted.begin(), parts_->submitted.end()});
   page.gauge("paceline_tcp_connections", "Connections open.", open.tcp_connections);
-  page.gauge("paceline_tcp_requests", "Requests over TCP being answered.", open.tcp_requests);
-  return page.text();
+  page.gauge("paceline_tcp_requests_running", "Requests over TCP being answered.",
+             open.tcp_requests);
+  page.gauge("paceline_request_memory_bytes", "Held of what clients sent: bodies and prompts.",
+             double(open.request_memory));
+  return page.text() + process_text();
 }
 
 } // namespace paceline::apps::serve

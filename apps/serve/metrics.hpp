@@ -4,6 +4,7 @@
 
 #include "paceline/engine.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,7 @@ public:
     int requests = 0;    ///< Being answered.
     int tcp_connections = 0;
     int tcp_requests = 0;
+    std::size_t request_memory = 0; ///< Bytes.
   };
   /// engine: what it says of itself now.
   std::string text(const Metrics& engine, const Open& open) const;

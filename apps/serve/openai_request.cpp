@@ -6,6 +6,8 @@
 #include "apps/validators.hpp"
 #include "sampling/limits.hpp"
 
+#include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <charconv>
 #include <fmt/format.h>
 #include <limits>
@@ -99,6 +101,33 @@ void read_stop(Fields& fields, std::vector<std::string>& stops) {
     fields.wrong("stop", wanted);
 }
 
+void read_stop_ids(Fields& fields, std::vector<TokenId>& ids, int vocabulary) {
+  const auto* list = fields.find("stop_token_ids");
+  if (!list)
+    return;
+  auto read = read_ids(*list, "stop_token_ids", vocabulary);
+  if (!read)
+    return fields.wrong(std::move(read.error()));
+  ids = std::move(*read);
+  if (ids.size() > std::size_t(bounds::stop_strings_max))
+    fields.wrong("stop_token_ids", fmt::format("at most {}", bounds::stop_strings_max));
+}
+
+void read_bad_words(Fields& fields, std::vector<std::string>& words) {
+  const auto* value = fields.find("bad_words");
+  if (!value)
+    return;
+  const auto* list = value->if_array();
+  if (!list || list->size() > std::size_t(bounds::logit_bias_max / 2))
+    return fields.wrong("bad_words",
+                        fmt::format("a list of at most {} words", bounds::logit_bias_max / 2));
+  for (const json::value& word : *list)
+    if (const auto* text = word.if_string(); text && !text->empty())
+      words.emplace_back(*text);
+    else
+      return fields.wrong("bad_words", "a list of words, none of them empty");
+}
+
 template <class T>
 void read_choice(Fields& fields, std::string_view name, std::optional<T>& field,
                  const Choices<T>& choices) {
@@ -163,9 +192,31 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   take(asked.n, fields.integer("n", 1, limits::choices_max));
   read_stream(fields, asked);
   read_stop(fields, request.stop);
+  read_stop_ids(fields, request.stop_token_ids, vocabulary);
+  read_bad_words(fields, asked.bad_words);
+  take(asked.include_stop, fields.boolean("include_stop_str_in_output"));
+  take(asked.add_special, fields.boolean("add_special_tokens"));
+  if (const auto most = fields.integer("truncate_prompt_tokens", -1, int_max))
+    asked.truncate_prompt = int(*most);
+  if (asked.truncate_prompt == 0)
+    fields.wrong("truncate_prompt_tokens", "-1, or at least 1");
   take(request.ignore_eos, fields.boolean("ignore_eos"));
   read_sampling(fields, request.sampling, vocabulary);
   read_speculation(fields, request);
+}
+
+/// vLLM's; the engine counts the likeliest alternatives once, for prompt and output.
+void read_prompt_logprobs(Fields& fields, Asked& asked) {
+  Request& request = asked.request;
+  asked.top_logprobs = request.top_logprobs;
+  const auto count = fields.integer("prompt_logprobs", 0, bounds::top_logprobs_max);
+  if (!count)
+    return;
+  if (asked.stream)
+    return fields.wrong("prompt_logprobs", "left out of a stream");
+  asked.prompt_logprobs = int(*count);
+  request.prompt_logprobs = true;
+  request.top_logprobs = std::max(request.top_logprobs, int(*count));
 }
 
 /// prompt: a string, a list of them, ids, or a list of lists of ids.
@@ -223,7 +274,29 @@ void read_completion(Fields& fields, Asked& asked, int vocabulary) {
   }
 }
 
+/// What the template is told besides the messages.
+void read_template(Fields& fields, Asked& asked) {
+  take(asked.continue_final, fields.boolean("continue_final_message"));
+  const auto opening = fields.boolean("add_generation_prompt");
+  asked.add_generation_prompt = opening.value_or(!asked.continue_final);
+  if (asked.continue_final && asked.add_generation_prompt)
+    fields.wrong("add_generation_prompt", "false where continue_final_message is true");
+  const auto* variables = fields.nested("chat_template_kwargs");
+  if (!variables)
+    return;
+  Fields inner(*variables, "chat_template_kwargs");
+  for (const auto& [name, value] : *variables) {
+    for (const char* own : {"messages", "tools", "documents", "add_generation_prompt"})
+      if (name == own)
+        inner.wrong(problem(inner.path(name), inner.path(name) + " is no variable: leave it out"));
+    asked.variables.emplace_back(name, json::serialize(value));
+  }
+  fields.wrong(inner.error());
+}
+
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
+  asked.add_special = false; // a template writes what stands before
+  read_template(fields, asked);
   auto messages = read_messages(body);
   if (messages)
     asked.messages = std::move(*messages);
@@ -294,6 +367,18 @@ ApiResult<ChatMessage> read_message(const json::value& value, const std::string&
 
 } // namespace
 
+std::size_t Asked::bytes() const {
+  std::size_t sum = 0;
+  for (const Prompt& prompt : prompts)
+    if (const auto* text = std::get_if<std::string>(&prompt))
+      sum += text->size();
+    else
+      sum += std::get<std::vector<TokenId>>(prompt).size() * sizeof(TokenId);
+  for (const ChatMessage& message : messages)
+    sum += message.content.size();
+  return sum;
+}
+
 ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::string& name,
                                          int vocabulary) {
   const auto* array = list.if_array();
@@ -340,6 +425,7 @@ ApiResult<Asked> read_request(Api api, const json::object& body, const Request& 
   else
     read_completion(fields, asked, vocabulary);
   read_common(fields, asked, vocabulary);
+  read_prompt_logprobs(fields, asked);
   if (asked.choices() > limits::choices_max)
     fields.wrong("n", fmt::format("such that prompts times n are at most {}", limits::choices_max));
   if (fields.error())

@@ -6,6 +6,8 @@
 #include "paceline/request.hpp"
 
 #include <boost/json/object.hpp>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,10 +28,22 @@ struct Asked {
   Request request;                   ///< All but the prompt.
   int n = 1;
   bool stream = false;
-  bool include_usage = false; ///< Of a stream.
-  bool echo = false;          ///< The prompt before its answer.
+  bool include_usage = false;         ///< Of a stream.
+  bool echo = false;                  ///< The prompt before its answer.
+  bool include_stop = false;          ///< The stop string, or token, in the text that it ends.
+  int top_logprobs = 0;               ///< Of the output; the request's may be more, for its prompt.
+  std::optional<int> prompt_logprobs; ///< Of the prompt, for itself.
+  std::vector<std::string> bad_words; ///< Never in the output; each must be one token.
+
+  bool add_special = true;            ///< What the tokenizer puts before a prompt.
+  std::optional<int> truncate_prompt; ///< To so many of its last tokens; -1: to what fits.
+  bool add_generation_prompt = true;  ///< Of a chat: what opens the answer; ...
+  bool continue_final = false;        ///< ... or the answer goes on with the last message.
+  TemplateVariables variables;        ///< For its template.
 
   int choices() const { return n * (api == Api::chat ? 1 : int(prompts.size())); }
+  /// Memory that its prompts take.
+  std::size_t bytes() const;
 };
 
 /// Of POST /v1/completions and /v1/chat/completions. Known fields that are not supported are

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <span>
 
 namespace paceline::apps::serve {
 namespace json = boost::json;
@@ -20,12 +21,32 @@ std::size_t characters(const std::string& text) {
 }
 
 /// What only the last part of a choice says.
-void add_end(json::object& choice, const Finished& end) {
+void add_end(json::object& choice, const Choice& from) {
+  const Finished& end = from.answer.end;
   choice["finish_reason"] = to_string(end.reason);
-  choice["stop_reason"] =
-      end.stop_match.empty() ? json::value(nullptr) : json::value(end.stop_match);
+  json::value& reason = choice["stop_reason"] = nullptr;
+  if (!end.stop_match.empty())
+    reason = end.stop_match;
+  else if (from.stop_token)
+    reason = *from.stop_token;
   choice["seed"] = end.seed;
+  choice["verify"] = to_string(end.speculation.verify);
   choice["reproducible"] = end.reproducible;
+}
+
+/// What vLLM says of speculation under this name. Steps here are those that committed tokens, and
+/// drafted tokens all that the draft wrote, lookahead included.
+json::object vllm_metrics(const SpeculationStats& stats) {
+  const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
+    return whole ? double(part) / double(whole) : 0;
+  };
+  return {{"speculative_decoding",
+           {{"mean_acceptance_length", 1 + ratio(stats.accepted, stats.rounds)},
+            {"draft_acceptance_rate", ratio(stats.accepted, stats.drafted)},
+            {"num_spec_steps", stats.rounds},
+            {"num_accepted_draft_tokens", stats.accepted},
+            {"num_draft_tokens", stats.drafted},
+            {"num_spec_tokens", stats.window}}}};
 }
 
 void add(SpeculationStats& sum, const SpeculationStats& more) {
@@ -38,6 +59,11 @@ void add(SpeculationStats& sum, const SpeculationStats& more) {
   sum.lookahead_rounds += more.lookahead_rounds;
 }
 
+std::span<const std::pair<TokenId, float>>
+likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
+  return std::span(top).first(std::min(top.size(), std::size_t(most)));
+}
+
 std::string data(const json::object& object) {
   return "data: " + json::serialize(object) + "\n\n";
 }
@@ -46,6 +72,7 @@ std::string data(const json::object& object) {
 
 Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
     : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
+      echo_(asked.echo), top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
       include_usage_(asked.include_usage), head_(std::move(head)) {}
 
 json::object Reply::object(const char* kind) const {
@@ -57,7 +84,7 @@ json::object Reply::object(const char* kind) const {
 }
 
 /// Prompts count once, however many answers they have.
-json::object Reply::usage(const std::vector<Choice>& choices) const {
+void Reply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
   Usage sum;
   SpeculationStats stats;
   for (const Choice& choice : choices) {
@@ -72,28 +99,28 @@ json::object Reply::usage(const std::vector<Choice>& choices) const {
       sum.cached_tokens += end.usage.cached_tokens;
     }
   }
-  return {{"prompt_tokens", sum.prompt_tokens},
-          {"completion_tokens", sum.completion_tokens},
-          {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", sum.cached_tokens}}},
-          {"completion_tokens_details",
-           {{"accepted_prediction_tokens", stats.accepted},
-            {"rejected_prediction_tokens", stats.judged - stats.accepted}}},
-          {"speculation", speculation_json(stats, sum.completion_tokens)}};
+  reply["usage"] = {{"prompt_tokens", sum.prompt_tokens},
+                    {"completion_tokens", sum.completion_tokens},
+                    {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
+                    {"prompt_tokens_details", {{"cached_tokens", sum.cached_tokens}}},
+                    {"speculation", speculation_json(stats, sum.completion_tokens)}};
+  if (stats.drafted > 0)
+    reply["metrics"] = vllm_metrics(stats);
 }
 
 json::object Reply::whole(std::vector<Choice>& choices) const {
   json::object reply = object(api_ == Api::chat ? "chat.completion" : "text_completion");
-  auto& list = reply["choices"].emplace_array();
+  json::array list;
   for (Choice& choice : choices) {
     json::object one{{"index", choice.index}};
     if (api_ == Api::chat)
-      one["message"] = {
-          {"role", "assistant"}, {"content", choice.answer.text}, {"refusal", nullptr}};
+      one["message"] = {{"role", "assistant"},
+                        {"content", choice.answer.text + choice.tail},
+                        {"refusal", nullptr}};
     else
-      one["text"] = choice.echo + choice.answer.text;
+      one["text"] = choice.echo + choice.answer.text + choice.tail;
     json::value scores;
-    if (logprobs_ && choice.prompt) {
+    if (logprobs_ && echo_ && choice.prompt) {
       scores = logprobs(choice, choice.prompt->logprobs, true);
       const json::value more = logprobs(choice, choice.answer.logprobs, false);
       for (const auto& [name, values] : more.get_object())
@@ -104,10 +131,13 @@ json::object Reply::whole(std::vector<Choice>& choices) const {
       scores = logprobs(choice, choice.answer.logprobs, false);
     }
     one["logprobs"] = std::move(scores);
-    add_end(one, choice.answer.end);
+    if (prompt_logprobs_ && choice.prompt)
+      (api_ == Api::chat ? reply : one)["prompt_logprobs"] = prompt_scores(*choice.prompt);
+    add_end(one, choice);
     list.push_back(std::move(one));
   }
-  reply["usage"] = usage(choices);
+  reply["choices"] = std::move(list);
+  add_usage(reply, choices);
   return reply;
 }
 
@@ -164,10 +194,12 @@ std::string Reply::part(Choice& choice, const Delta& delta) const {
 
 std::string Reply::end(Choice& choice) const {
   std::string events = opening(choice);
+  if (!choice.tail.empty())
+    events += event(chunk(choice, choice.tail, nullptr, false));
   json::object last = chunk(choice, "", nullptr, false);
   if (api_ == Api::chat)
     last["delta"] = json::object();
-  add_end(last, choice.answer.end);
+  add_end(last, choice);
   return events + event(std::move(last));
 }
 
@@ -176,7 +208,7 @@ std::string Reply::epilogue(const std::vector<Choice>& choices) const {
   if (include_usage_) {
     json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
     reply["choices"] = json::array();
-    reply["usage"] = usage(choices);
+    add_usage(reply, choices);
     events = data(reply);
   }
   return events + "data: [DONE]\n\n";
@@ -218,11 +250,34 @@ json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const
   for (const TokenLogprob& token : tokens) {
     json::object one = chat_token(token.token, token.logprob);
     auto& top = one["top_logprobs"].emplace_array();
-    for (const auto& [id, logprob] : token.top)
+    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
       top.push_back(chat_token(id, logprob));
     content.push_back(std::move(one));
   }
   return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+/// As vLLM has them: for each token of the prompt the likeliest there, and itself.
+json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
+  json::array all;
+  for (const TokenLogprob& token : prompt.logprobs) {
+    if (all.empty()) { // nothing stands before it
+      all.emplace_back(nullptr);
+      continue;
+    }
+    json::object one;
+    const auto put = [&](TokenId id, float logprob, json::value rank) {
+      one.emplace(std::to_string(id), json::object{{"logprob", double(logprob)},
+                                                   {"rank", std::move(rank)},
+                                                   {"decoded_token", piece(id)}});
+    };
+    std::int64_t rank = 0;
+    for (const auto& [id, logprob] : likeliest(token.top, *prompt_logprobs_))
+      put(id, logprob, ++rank);
+    put(token.token, token.logprob, nullptr); // unless it is among them
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 /// prompt: the first token has nothing before it, and so no probability.
@@ -242,7 +297,7 @@ json::object Reply::completion_logprobs(Choice& choice, const std::vector<TokenL
     } else {
       values.emplace_back(double(token.logprob));
       json::object top;
-      for (const auto& [id, logprob] : token.top)
+      for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
         top.emplace(piece(id), double(logprob)); // of two with one text, the likelier
       top.emplace(text, double(token.logprob));
       tops.push_back(std::move(top));

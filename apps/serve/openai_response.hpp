@@ -27,8 +27,10 @@ struct Choice {
   std::string echo; ///< The prompt, where it is wanted before its answer.
   std::optional<PromptLogprobs> prompt;
   Completion answer;
-  std::size_t offset = 0; ///< Characters of text that logprobs have covered.
-  bool begun = false;     ///< A chunk of it went out.
+  std::optional<TokenId> stop_token; ///< That ended it, of those that were asked for.
+  std::string tail;                  ///< What its end adds to its text.
+  std::size_t offset = 0;            ///< Characters of text that logprobs have covered.
+  bool begun = false;                ///< A chunk of it went out.
 };
 
 class Reply {
@@ -50,7 +52,7 @@ public:
 
 private:
   boost::json::object object(const char* kind) const;
-  boost::json::object usage(const std::vector<Choice>& choices) const;
+  void add_usage(boost::json::object& reply, const std::vector<Choice>& choices) const;
   std::string event(boost::json::object choice) const;
   std::string opening(Choice& choice) const;
   boost::json::object chunk(const Choice& choice, std::string_view text,
@@ -58,6 +60,7 @@ private:
   boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
                               bool prompt) const;
   boost::json::object chat_logprobs(const std::vector<TokenLogprob>& tokens) const;
+  boost::json::array prompt_scores(const PromptLogprobs& prompt) const;
   boost::json::object completion_logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
                                           bool prompt) const;
   boost::json::object chat_token(TokenId id, float logprob) const;
@@ -67,6 +70,9 @@ private:
   Api api_;
   int n_;
   bool logprobs_;
+  bool echo_;
+  int top_logprobs_;
+  std::optional<int> prompt_logprobs_;
   bool include_usage_;
   ReplyHead head_;
 };

@@ -1,78 +1,138 @@
 #include "apps/serve/prompts.hpp"
 
 #include <fmt/format.h>
-#include <numeric>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-std::size_t size_of(const Asked& asked) {
-  std::size_t bytes = 0;
-  for (const Prompt& prompt : asked.prompts)
-    if (const auto* text = std::get_if<std::string>(&prompt))
-      bytes += text->size();
-    else if (asked.echo)
-      bytes += std::get<std::vector<TokenId>>(prompt).size();
-  return bytes;
+/// The conversation up to the end of its last message, without what the template writes behind it.
+ApiResult<std::string> cut_behind_last(std::string text, const std::string& last) {
+  constexpr const char* blanks = " \t\r\n";
+  const auto begin = last.find_first_not_of(blanks);
+  const auto end = last.find_last_not_of(blanks);
+  const std::string core =
+      begin == std::string::npos ? std::string() : last.substr(begin, end - begin + 1);
+  const auto at = text.rfind(core);
+  if (core.empty() || at == std::string::npos)
+    return refuse({.status = 400,
+                   .message = "the last message is empty or the chat template changes it, so it "
+                              "cannot be gone on with: leave continue_final_message out",
+                   .param = "continue_final_message",
+                   .code = "invalid_value"});
+  const bool blanks_kept = text.compare(at, last.size() - begin, last, begin) == 0;
+  text.resize(at + (blanks_kept ? last.size() - begin : core.size()));
+  return text;
 }
 
-EncodedPrompt encode_one(const Engine& engine, const Prompt& prompt, bool echo) {
-  if (const auto* text = std::get_if<std::string>(&prompt))
-    return {engine.tokenize(*text), echo ? *text : std::string()};
-  const auto& tokens = std::get<std::vector<TokenId>>(prompt);
-  return {tokens, echo ? engine.detokenize(tokens) : std::string()};
+/// The last `most` tokens.
+void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
+  if (tokens.size() > most)
+    tokens.erase(tokens.begin(), tokens.end() - std::ptrdiff_t(most));
 }
 
-std::optional<ApiError> check_length(const Service& service, const EncodedPrompt& prompt) {
-  const int most = service.settings().max_prompt_tokens;
-  if (most == 0 || prompt.tokens.size() <= std::size_t(most))
-    return std::nullopt;
-  return ApiError{.status = 400,
-                  .message = fmt::format("the prompt has {} tokens: {} is the most here",
-                                         prompt.tokens.size(), most),
-                  .param = "prompt",
-                  .code = "context_length_exceeded"};
+/// One prompt's encoding: the text, or ids as they are.
+asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Asked& asked,
+                                                     const Prompt& prompt) {
+  const std::size_t most = prompt_tokens_max(service, asked.request.max_tokens);
+  const std::size_t enough = asked.truncate_prompt ? SIZE_MAX / 4 : most;
+  const char* param = asked.api == Api::chat ? "messages" : "prompt";
+  EncodedPrompt encoded;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    auto tokens = co_await encode_text(service, *text, asked.add_special, enough);
+    if (!tokens)
+      co_return refuse(prompt_too_long(service, 0, most, param));
+    encoded.tokens = std::move(*tokens);
+  } else {
+    encoded.tokens = std::get<std::vector<TokenId>>(prompt);
+  }
+  if (asked.truncate_prompt)
+    keep_last(encoded.tokens,
+              *asked.truncate_prompt < 0 ? most : std::size_t(*asked.truncate_prompt));
+  if (encoded.tokens.size() > most)
+    co_return refuse(prompt_too_long(service, encoded.tokens.size(), most, param));
+  if (!asked.echo)
+    co_return encoded;
+  const auto* text = std::get_if<std::string>(&prompt);
+  if (text && !asked.truncate_prompt)
+    encoded.text = *text;
+  else
+    co_await service.aside(encoded.tokens.size(),
+                           [&] { encoded.text = service.engine().detokenize(encoded.tokens); });
+  co_return encoded;
 }
 
 } // namespace
 
-asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service,
-                                                      const std::vector<ChatMessage>& messages,
-                                                      bool add_generation_prompt) {
-  const std::size_t bytes =
-      std::accumulate(messages.begin(), messages.end(), std::size_t(0),
-                      [](std::size_t sum, const ChatMessage& m) { return sum + m.content.size(); });
-  ApiResult<EncodedPrompt> encoded;
-  co_await service.aside(bytes, [&] {
-    const Engine& engine = service.engine();
-    const auto text = engine.render_chat(messages, add_generation_prompt);
-    if (text)
-      encoded->tokens = engine.tokenize(*text, false); // a template writes what stands before
+std::size_t prompt_tokens_max(const Service& service, std::optional<int> max_tokens) {
+  const int context = service.engine().target().max_model_len - (max_tokens == 0 ? 0 : 1);
+  const int allowed = service.settings().max_prompt_tokens;
+  return std::size_t(allowed > 0 ? std::min(allowed, context) : context);
+}
+
+ApiError prompt_too_long(const Service& service, std::size_t count, std::size_t most,
+                         std::string param) {
+  const int context = service.engine().target().max_model_len;
+  const std::string tokens =
+      count > 0 ? fmt::format("{} tokens", count) : fmt::format("more than {} tokens", most);
+  const std::string limit = most + 1 >= std::size_t(context)
+                                ? fmt::format("this model's maximum context length is {}", context)
+                                : fmt::format("{} is the most here", most);
+  return {.status = 400,
+          .message = fmt::format("the prompt has {}, and {}: shorten it", tokens, limit),
+          .param = std::move(param),
+          .code = "context_length_exceeded"};
+}
+
+/// Longer and longer pieces first. Where a piece is cut off, ids differ from those of the whole,
+/// but hardly in number: twice as many are enough to be certain.
+asio::awaitable<std::optional<std::vector<TokenId>>>
+encode_text(Service& service, const std::string& text, bool add_special, std::size_t most) {
+  const Engine& engine = service.engine();
+  for (std::size_t bytes = limits::encode_piece_bytes; bytes < text.size(); bytes *= 4) {
+    std::size_t count = 0;
+    co_await service.aside(
+        bytes, [&] { count = engine.tokenize(text.substr(0, bytes), add_special).size(); });
+    if (count / 2 > most)
+      co_return std::nullopt;
+  }
+  std::vector<TokenId> tokens;
+  co_await service.aside(text.size(), [&] { tokens = engine.tokenize(text, add_special); });
+  co_return tokens;
+}
+
+asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Asked& asked) {
+  ApiResult<std::string> rendered;
+  co_await service.aside(asked.bytes(), [&] {
+    auto text =
+        service.engine().render_chat(asked.messages, asked.add_generation_prompt, asked.variables);
+    if (!text)
+      rendered = refuse(api_error(text.error()));
+    else if (asked.continue_final)
+      rendered = cut_behind_last(std::move(*text), asked.messages.back().content);
     else
-      encoded = refuse(api_error(text.error()));
+      rendered = std::move(*text);
   });
-  co_return encoded;
+  co_return rendered;
 }
 
 asio::awaitable<ApiResult<std::vector<EncodedPrompt>>> encode(Service& service,
                                                               const Asked& asked) {
-  std::vector<EncodedPrompt> prompts;
+  std::vector<Prompt> rendered;
   if (asked.api == Api::chat) {
-    auto prompt = co_await encode_chat(service, asked.messages, true);
-    if (!prompt)
-      co_return refuse(std::move(prompt.error()));
-    prompts.push_back(std::move(*prompt));
-  } else {
-    co_await service.aside(size_of(asked), [&] {
-      for (const Prompt& prompt : asked.prompts)
-        prompts.push_back(encode_one(service.engine(), prompt, asked.echo));
-    });
+    auto text = co_await render_chat(service, asked);
+    if (!text)
+      co_return refuse(std::move(text.error()));
+    rendered.emplace_back(std::move(*text));
   }
-  for (const EncodedPrompt& prompt : prompts)
-    if (auto wrong = check_length(service, prompt))
-      co_return refuse(std::move(*wrong));
-  co_return prompts;
+  std::vector<EncodedPrompt> encoded;
+  for (const Prompt& prompt : asked.api == Api::chat ? rendered : asked.prompts) {
+    auto one = co_await encode_one(service, asked, prompt);
+    if (!one)
+      co_return refuse(std::move(one.error()));
+    encoded.push_back(std::move(*one));
+  }
+  co_return encoded;
 }
 
 } // namespace paceline::apps::serve

@@ -25,6 +25,33 @@ const std::array routes{
     Route{.method = "GET", .path = "/metrics", .for_everybody = true, .answer = metrics},
 };
 
+/// What others serve under OpenAI's paths, and nobody can expect here.
+constexpr std::array not_served = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"/v1/embeddings", "embeddings"},
+     {"/v1/responses", "the responses API"},
+     {"/v1/audio/", "sound"},
+     {"/v1/images/", "images"},
+     {"/v1/moderations", "moderations"},
+     {"/v1/files", "files"},
+     {"/v1/batches", "batches"},
+     {"/v1/fine_tuning/", "fine-tuning"},
+     {"/v1/rerank", "ranking"},
+     {"/v1/score", "scores of pairs"}});
+
+ApiError no_such_path(std::string_view path) {
+  for (const auto& [name, what] : not_served)
+    if (path.starts_with(name))
+      return {.status = 404,
+              .message = fmt::format("{} is not served: this server completes texts and chats, and "
+                                     "has no {}; use another one for that",
+                                     path, what),
+              .code = "unsupported_endpoint"};
+  return {.status = 404,
+          .message = fmt::format("there is no {}: docs/serving.md lists what there is",
+                                 path.empty() ? "such path" : path),
+          .code = "not_found"};
+}
+
 bool leads(const Route& route, std::string_view path) {
   return route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
                                    : path == route.path;
@@ -42,10 +69,7 @@ ApiResult<const Route*> find_route(std::string_view method, std::string_view pat
     allowed = route.method;
   }
   if (allowed.empty())
-    return refuse({.status = 404,
-                   .message = fmt::format("there is no {}: docs/serving.md lists what there is",
-                                          path.empty() ? "such path" : path),
-                   .code = "not_found"});
+    return refuse(no_such_path(path));
   return refuse({.status = 405,
                  .message = fmt::format("{} does not take {}: use {}", path, method, allowed),
                  .code = "method_not_allowed"});

@@ -89,7 +89,7 @@ Result<void> Server::listen(const tcp::endpoint& endpoint, Protocol protocol) {
     acceptor.listen(asio::socket_base::max_listen_connections, failed);
   if (failed)
     return cannot_bind(endpoint, protocol, failed);
-  listeners_.push_back({std::move(acceptor), protocol});
+  listeners_.push_back({.acceptor = std::move(acceptor), .protocol = protocol});
   return {};
 }
 
@@ -131,11 +131,40 @@ asio::awaitable<void> Server::accept(Listener& listener) {
       asio::co_spawn(io_, run(std::move(socket), listener.protocol), asio::detached);
     } else if (failed != asio::error::operation_aborted &&
                failed != asio::error::connection_aborted) { // too many files: wait for some
-      service_->log().write(Log::Level::warning, "accept", {{"error", failed.message()}});
+      note_failure(listener, failed);
       pause.expires_after(limits::accept_pause);
       co_await pause.async_wait(as_result);
     }
   }
+}
+
+/// It may fail ten times a second, and the log says so once a minute.
+void Server::note_failure(Listener& listener, error_code why) {
+  ++listener.failures;
+  if (listener.told && Clock::now() - *listener.told < limits::accept_log_pause)
+    return;
+  service_->log().write(Log::Level::warning, "accept",
+                        {{"error", why.message()}, {"times", listener.failures}});
+  listener.told = Clock::now();
+  listener.failures = 0;
+}
+
+void Server::reload() {
+  const Settings& settings = service_->settings();
+  const auto failed = [this](const Error& error) {
+    service_->log().write(Log::Level::error, "reload", {{"error", error.text()}});
+  };
+  if (auto keys = Keys::load(settings.api_key_file))
+    service_->set_keys(std::move(*keys));
+  else
+    failed(keys.error());
+  if (tls_) {
+    if (auto tls = open_tls(settings.tls_certificate, settings.tls_key))
+      tls_ = std::move(*tls); // connections keep what they began with
+    else
+      failed(tls.error());
+  }
+  service_->log().info("reloaded", {{"keys", service_->keys().required()}});
 }
 
 asio::awaitable<void> Server::run(tcp::socket socket, Protocol protocol) {

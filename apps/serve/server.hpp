@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -44,6 +45,9 @@ public:
   /// everything, so that the io_context has nothing left to do. Again: does not wait any more.
   /// closed: called once everything is.
   void drain(std::function<void()> closed = {});
+  /// Reads keys and certificate again, for requests and connections that come from now on. What
+  /// cannot be used is told in the log, and stays as it was.
+  void reload();
   /// Closes everything now.
   void stop();
   Service& service() { return *service_; }
@@ -54,11 +58,14 @@ private:
   struct Listener {
     Acceptor acceptor;
     Protocol protocol;
+    std::optional<Clock::time_point> told = {}; ///< When the log said so last, ...
+    int failures = 0;                           ///< ... and what could not be accepted since then.
   };
 
   Result<void> listen(const Settings& settings, Protocol protocol, std::uint16_t port);
   Result<void> listen(const boost::asio::ip::tcp::endpoint& endpoint, Protocol protocol);
   boost::asio::awaitable<void> accept(Listener& listener);
+  void note_failure(Listener& listener, boost::system::error_code why);
   boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket, Protocol protocol);
   const Acceptor* first(Protocol protocol) const;
   void give_up();

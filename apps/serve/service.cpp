@@ -5,7 +5,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <ctime>
+#include <exception>
 #include <fmt/format.h>
+#include <malloc.h>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
@@ -13,7 +15,9 @@ namespace asio = boost::asio;
 Service::Service(asio::any_io_executor executor, const Settings& settings, Keys keys)
     : executor_(std::move(executor)), settings_(settings), keys_(std::move(keys)),
       log_(settings.log_level, settings.log_json), metrics_(settings.model_names.front()),
-      started_(std::time(nullptr)) {}
+      started_(std::time(nullptr)), memory_(settings.max_request_memory, [this] {
+        asio::post(aside_long_, [] { malloc_trim(0); });
+      }) {}
 
 void Service::open(Engine& engine) {
   engine_ = &engine;
@@ -85,15 +89,23 @@ asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> wo
     work();
     co_return;
   }
-  const auto working = [this, work = std::move(work)](auto handler) {
-    asio::post(aside_, [work, handler = std::move(handler),
-                        home = asio::make_work_guard(executor_)]() mutable {
-      work();
+  auto& threads = bytes <= limits::aside_short_bytes ? aside_ : aside_long_;
+  std::exception_ptr thrown;
+  const auto working = [&](auto handler) {
+    asio::post(threads, [&work, &thrown, handler = std::move(handler),
+                         home = asio::make_work_guard(executor_)]() mutable {
+      try {
+        work();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
       asio::post(home.get_executor(), std::move(handler));
     });
   };
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(working,
                                                                        asio::use_awaitable);
+  if (thrown)
+    std::rethrow_exception(thrown);
 }
 
 std::string Service::metrics_text() const {
@@ -101,7 +113,8 @@ std::string Service::metrics_text() const {
                        {.connections = connections - tcp_connections,
                         .requests = answering_ - over_tcp_,
                         .tcp_connections = tcp_connections,
-                        .tcp_requests = over_tcp_});
+                        .tcp_requests = over_tcp_,
+                        .request_memory = memory_.used()});
 }
 
 } // namespace paceline::apps::serve

@@ -6,6 +6,7 @@
 #include "apps/serve/keys.hpp"
 #include "apps/serve/log.hpp"
 #include "apps/serve/metrics.hpp"
+#include "apps/serve/request_memory.hpp"
 #include "apps/serve/settings.hpp"
 #include "paceline/engine.hpp"
 
@@ -31,6 +32,8 @@ public:
 
   const Settings& settings() const { return settings_; }
   const Keys& keys() const { return keys_; }
+  void set_keys(Keys keys) { keys_ = std::move(keys); }
+  RequestMemory& memory() { return memory_; }
   Log& log() { return log_; }
   ServerMetrics& metrics() { return metrics_; }
   boost::asio::any_io_executor executor() const { return executor_; }
@@ -74,7 +77,7 @@ public:
   next_write(std::chrono::steady_clock::time_point last) const;
 
   /// Runs `work` on a thread of its own when it is about this many bytes of text, so that other
-  /// requests need not wait for it.
+  /// requests need not wait for it; what it throws comes back here.
   boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);
 
   /// For the life of one request that is being answered.
@@ -115,7 +118,9 @@ private:
   int over_tcp_ = 0;  ///< and those of them that are not HTTP's.
   std::set<Admission*> running_;
   std::function<void()> idle_;
-  boost::asio::thread_pool aside_{1};
+  boost::asio::thread_pool aside_{1};      ///< For what is short,
+  boost::asio::thread_pool aside_long_{1}; ///< and for what is long.
+  RequestMemory memory_;
 };
 
 } // namespace paceline::apps::serve

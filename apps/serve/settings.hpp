@@ -18,11 +18,13 @@ struct Settings {
   std::optional<std::uint16_t> tcp_port; ///< Of the protocol over TCP; 0: any; none: not served.
   std::vector<std::string> model_names;  ///< Under which clients ask for the model; not empty.
 
+  std::vector<std::string> allowed_origins; ///< Of web pages that may ask; "*": any.
   std::string api_key_file;    ///< One key a line; empty: those of the environment, if any.
   std::string tls_certificate; ///< PEM files; both or none.
   std::string tls_key;
 
   std::size_t max_body_bytes = limits::body_bytes;
+  std::size_t max_request_memory = limits::request_memory_bytes; ///< Over all requests.
   int max_connections = limits::connections;
   int max_open = 272;        ///< Answers waiting or running; the engine's own bound.
   int max_prompt_tokens = 0; ///< 0: what the context takes.

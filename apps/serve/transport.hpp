@@ -25,7 +25,7 @@ public:
   using Socket = boost::asio::ip::tcp::socket;
   using executor_type = Socket::executor_type;
 
-  /// tls: null for plain TCP; else must outlive this.
+  /// tls: null for plain TCP; of no use to this later.
   Transport(Socket socket, boost::asio::ssl::context* tls);
 
   /// Of TLS; true at once without.

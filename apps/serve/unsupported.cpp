@@ -27,6 +27,11 @@ bool is_text(const json::value& value, const char* text) {
   return value.is_string() && value.get_string() == text;
 }
 
+/// Of these it is false that asks for something.
+bool is_on_by_default(std::string_view name) {
+  return name == "skip_special_tokens" || name == "spaces_between_special_tokens";
+}
+
 /// Values that ask for what happens anyway.
 bool is_default(std::string_view name, const json::value& value, const json::object& body) {
   if (name == "tool_choice" || name == "function_call")
@@ -43,28 +48,60 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
     const auto* n = body.if_contains("n");
     return value == (n && !n->is_null() ? *n : json::value(1));
   }
-  if (name == "length_penalty")
-    return value == json::value(1) || value == json::value(1.0);
+  if (name == "min_tokens") { // where nothing can end an answer early
+    const auto* forever = body.if_contains("ignore_eos");
+    return forever && *forever == json::value(true) && !body.contains("stop") &&
+           !body.contains("stop_token_ids");
+  }
+  for (const char* neutral : {"length_penalty", "typical_p", "typical", "repeat_penalty", "tfs_z"})
+    if (name == neutral)
+      return value == json::value(1) || value == json::value(1.0);
+  if (is_on_by_default(name))
+    return value.is_null() || value == json::value(true);
   return false;
 }
 
-constexpr std::array<std::string_view, 27> unsupported{
-    "best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "response_format",
-    "modalities", "audio", "prediction", "web_search_options",
-    // vLLM's
-    "use_beam_search", "length_penalty", "min_tokens", "stop_token_ids", "bad_words",
-    "allowed_token_ids", "prompt_logprobs", "guided_json", "guided_regex", "guided_choice",
-    "guided_grammar", "structured_outputs", "logits_processors", "prompt_embeds",
-    "truncate_prompt_tokens", "continue_final_message"};
+constexpr std::array unsupported = std::to_array<std::string_view>(
+    {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "response_format",
+     "modalities", "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
+     // vLLM's
+     "use_beam_search", "length_penalty", "min_tokens", "allowed_token_ids", "guided_json",
+     "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
+     "guided_whitespace_pattern", "structured_outputs", "structural_tag", "logits_processors",
+     "prompt_embeds", "chat_template", "documents", "mm_processor_kwargs", "skip_special_tokens",
+     "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids",
+     "thinking_token_budget", "enable_thinking", "repetition_detection",
+     // llama.cpp's, Ollama's and others'
+     "typical_p", "typical", "repeat_penalty", "repeat_last_n", "grammar", "json_schema", "regex",
+     "ebnf", "mirostat", "tfs_z", "top_a", "xtc_probability", "dry_multiplier", "dynatemp_range",
+     "samplers", "n_predict", "num_predict", "max_new_tokens", "no_repeat_ngram_size", "template",
+     "raw", "format", "options"});
+
+/// What does the same, where something does.
+constexpr std::pair<std::string_view, std::string_view> instead[] = {
+    {"repeat_penalty", "repetition_penalty"},
+    {"enable_thinking", "chat_template_kwargs"},
+    {"reasoning_effort", "chat_template_kwargs"},
+    {"n_predict", "max_tokens"},
+    {"num_predict", "max_tokens"},
+    {"max_new_tokens", "max_tokens"}};
+
+std::string how_to_mend(std::string_view name) {
+  for (const auto& [wrong, right] : instead)
+    if (name == wrong)
+      return fmt::format("give {}", right);
+  return "leave it out";
+}
 
 } // namespace
 
 std::optional<ApiError> find_unsupported(const json::object& body) {
   for (const std::string_view name : unsupported) {
     const auto* value = body.if_contains(name);
-    if (value && !asks_for_nothing(*value) && !is_default(name, *value, body))
+    if (value && (is_on_by_default(name) || !asks_for_nothing(*value)) &&
+        !is_default(name, *value, body))
       return ApiError{.status = 400,
-                      .message = fmt::format("{} is not supported: leave it out", name),
+                      .message = fmt::format("{} is not supported: {}", name, how_to_mend(name)),
                       .param = std::string(name),
                       .code = "unsupported_parameter"};
   }

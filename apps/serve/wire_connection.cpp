@@ -27,7 +27,7 @@ WireConnection::WireConnection(Transport::Socket socket, asio::ssl::context* tls
     : transport_(std::move(socket), tls), service_(&service),
       reading_(std::make_shared<Watchdog>(transport_.get_executor(), [this] { late(); })),
       writing_(std::make_shared<Watchdog>(transport_.get_executor(), [this] { gone(); })),
-      reader_(net::limits::hello_bytes),
+      memory_(service.memory()), reader_(net::limits::hello_bytes),
       news_(transport_.get_executor(), asio::steady_timer::time_point::max()),
       space_(transport_.get_executor(), asio::steady_timer::time_point::max()),
       requests_(service, transport_.peer(), [this] { news_.cancel(); }) {
@@ -110,8 +110,7 @@ asio::awaitable<void> WireConnection::turn_away() {
   const bool welcome = co_await transport_.handshake();
   if (!welcome || gone_)
     co_return;
-  refuse({ErrorCode::overloaded, "too many connections",
-          "try again later, or raise --max-connections"});
+  refuse({ErrorCode::overloaded, "too many connections", "try again later"});
   co_await (read_away() && write_answers());
 }
 
@@ -125,6 +124,7 @@ asio::awaitable<std::optional<net::ToServer>> WireConnection::receive() {
       break;
     }
     if (*frame) {
+      memory_.hold(unread_ = 0);
       auto message = net::read_to_server(**frame);
       if (message)
         co_return std::move(*message);
@@ -134,6 +134,10 @@ asio::awaitable<std::optional<net::ToServer>> WireConnection::receive() {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(part), as_result);
     if (failed) {
       gone();
+      break;
+    }
+    if (!memory_.hold(unread_ += count)) {
+      refuse({ErrorCode::overloaded, no_request_memory().message, "retry with growing pauses"});
       break;
     }
     const bool amid = reader_.amid();

@@ -48,6 +48,8 @@ private:
   Service* service_;
   std::shared_ptr<Watchdog> reading_;
   std::shared_ptr<Watchdog> writing_;
+  MemoryShare memory_;     ///< For the frame that is being read.
+  std::size_t unread_ = 0; ///< Bytes of it that have come.
   net::FrameReader reader_;
   boost::asio::steady_timer news_;  ///< Never expires: cancelled when there is something to write,
   boost::asio::steady_timer space_; ///< and this one when something was.

@@ -2,6 +2,7 @@
 
 #include "apps/field_names.hpp"
 #include "apps/serve/progress.hpp"
+#include "apps/serve/prompts.hpp"
 #include "net/codec.hpp"
 #include "paceline/asio.hpp"
 
@@ -31,6 +32,10 @@ net::ToClient refusal(Service& service, net::RequestNumber number, Error error) 
   return net::Failure{number, std::move(error)};
 }
 
+tl::unexpected<Error> too_long(const Service& service, std::size_t count, std::size_t most) {
+  return fail(ErrorCode::invalid_argument, prompt_too_long(service, count, most, "").message);
+}
+
 Finished closed() {
   Finished end;
   end.reason = FinishReason::error;
@@ -41,13 +46,15 @@ Finished closed() {
 } // namespace
 
 struct WireRequests::One {
-  One(Service& service, net::RequestNumber its, AsyncStream events, Clock::time_point when)
-      : number(its), arrived(when), stream(std::move(events)), counted(service, Protocol::tcp),
-        admission(
-            service, [this] { stream.cancel(); }, 1) {}
+  One(Service& service, net::RequestNumber its, AsyncStream events, Clock::time_point when,
+      std::unique_ptr<MemoryShare> share)
+      : number(its), arrived(when), memory(std::move(share)), stream(std::move(events)),
+        counted(service, Protocol::tcp), admission(
+                                             service, [this] { stream.cancel(); }, 1) {}
 
   net::RequestNumber number;
   Clock::time_point arrived;
+  std::unique_ptr<MemoryShare> memory;
   AsyncStream stream;
   Service::Answering counted;
   Service::Admission admission;
@@ -89,13 +96,31 @@ Result<void> WireRequests::prepare(Request& request) const {
     request.verify = settings.defaults.verify;
   if (const auto limit = settings.request_timeout; limit.count() > 0)
     request.deadline = std::min(request.deadline.value_or(limit), limit);
-  const int most = settings.max_prompt_tokens;
-  if (most > 0 && request.prompt_tokens.size() > std::size_t(most))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the prompt has {} tokens: {} is the most here",
-                            request.prompt_tokens.size(), most),
-                "shorten it, or raise the server's --max-prompt-tokens");
+  const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
+  if (request.prompt_tokens.size() > most)
+    return too_long(service_, request.prompt_tokens.size(), most);
   return {};
+}
+
+/// The prompt as ids, and what it takes in memory.
+asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare& memory) const {
+  const auto no_room = [] {
+    return fail(ErrorCode::overloaded, no_request_memory().message, "retry with growing pauses");
+  };
+  const std::size_t text = request.prompt.size();
+  if (!memory.hold(text + request.prompt_tokens.size() * sizeof(TokenId)))
+    co_return no_room();
+  if (request.prompt_tokens.empty()) {
+    const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
+    auto tokens = co_await encode_text(service_, request.prompt, true, most);
+    if (!tokens)
+      co_return too_long(service_, 0, most);
+    request.prompt_tokens = std::move(*tokens);
+    std::string().swap(request.prompt);
+  }
+  if (!memory.hold(2 * request.prompt_tokens.size() * sizeof(TokenId))) // the engine's, too
+    co_return no_room();
+  co_return Result<void>();
 }
 
 asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
@@ -106,17 +131,17 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
     co_return refusal(service_, asked.number,
                       {ErrorCode::overloaded, full->message, "retry with growing pauses"});
   Request& request = asked.request;
-  if (request.prompt_tokens.empty())
-    co_await service_.aside(request.prompt.size(), [&] {
-      request.prompt_tokens = service_.engine().tokenize(request.prompt);
-    });
+  auto memory = std::make_unique<MemoryShare>(service_.memory());
+  if (auto encoded = co_await encode(request, *memory); !encoded)
+    co_return refusal(service_, asked.number, std::move(encoded.error()));
   if (auto wrong = prepare(request); !wrong)
     co_return refusal(service_, asked.number, std::move(wrong.error()));
   auto stream = service_.engine().submit(request);
   if (!stream)
     co_return refusal(service_, asked.number, with_request_fields(stream.error()));
   auto one = std::make_unique<One>(service_, asked.number,
-                                   AsyncStream(shared_->executor, std::move(*stream)), arrived);
+                                   AsyncStream(shared_->executor, std::move(*stream)), arrived,
+                                   std::move(memory));
   one->stream.on_end([kept = std::weak_ptr(shared_)] {
     if (const auto here = kept.lock()) {
       ++here->ending;

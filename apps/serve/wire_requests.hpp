@@ -42,6 +42,7 @@ private:
   struct Shared;
   static void listen(const std::shared_ptr<Shared>& shared, One& one);
   Result<void> prepare(Request& request) const;
+  boost::asio::awaitable<Result<void>> encode(Request& request, MemoryShare& memory) const;
   void note(One& one, Event& event);
 
   Service& service_;

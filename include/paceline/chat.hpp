@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace paceline {
 
@@ -10,5 +12,9 @@ struct ChatMessage {
   std::string role; ///< "system", "user", "assistant", or what the model's template knows besides.
   std::string content;
 };
+
+/// Names that a chat template may look for, each with its value as JSON: {"enable_thinking",
+/// "false"}.
+using TemplateVariables = std::vector<std::pair<std::string, std::string>>;
 
 } // namespace paceline

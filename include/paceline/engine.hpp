@@ -156,9 +156,11 @@ public:
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
   /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with
-  /// what opens the answer. Errors: what the template refuses, or what of it is not supported.
+  /// what opens the answer. variables: what the template may name besides (Qwen 3's
+  /// enable_thinking). Errors: what the template refuses, or what of it is not supported.
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
-                                  bool add_generation_prompt = true) const;
+                                  bool add_generation_prompt = true,
+                                  const TemplateVariables& variables = {}) const;
   /// Texts that end an answer where the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
 
@@ -167,7 +169,8 @@ public:
   Metrics metrics() const;
 
   /// Refuses new requests, lets running ones finish for `drain`, cancels the rest. Always ends.
-  void shutdown(std::chrono::milliseconds drain = std::chrono::seconds(5));
+  /// Errors: the trace could not be written.
+  Result<void> shutdown(std::chrono::milliseconds drain = std::chrono::seconds(5));
 
   class Impl;
 

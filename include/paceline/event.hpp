@@ -86,12 +86,14 @@ struct Finished {
   FinishReason reason = FinishReason::stop;
   std::optional<Error> error; ///< Set when reason is `error`.
   std::string stop_match;     ///< The stop string found, if one ended the output.
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;     ///< One that was drawn is below 2^53, as JSON's readers want it.
   Usage usage;
   SpeculationStats speculation;
   Timing timing;
-  /// False after the request moved to another numeric setting (kernel, device) on its way:
-  /// its distribution holds, bitwise repetition does not.
+  /// The same request with this seed and `speculation.verify` gives the same tokens again: greedy
+  /// and `coupled` ones always, others without speculation, or in `sync` with a fixed window when
+  /// nothing failed; none that moved to another numeric setting (kernel, device) on its way. What
+  /// is not reproducible has the target's distribution all the same.
   bool reproducible = true;
 };
 

@@ -59,6 +59,8 @@ struct Request {
   std::vector<TokenId> prompt_tokens; ///< Ids; taken as they are.
   std::optional<int> max_tokens;      ///< Default: what the context leaves.
   std::vector<std::string> stop;      ///< Output ends before the first of these.
+  std::vector<TokenId>
+      stop_token_ids; ///< Output ends with the first of these, `ignore_eos` or not.
   bool ignore_eos = false;
   Sampling sampling;
 

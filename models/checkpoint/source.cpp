@@ -1,12 +1,24 @@
 #include "models/checkpoint/source.hpp"
 
 #include "models/transformer.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
 
 namespace paceline::models {
 
 Result<std::shared_ptr<const Model>> CheckpointSource::load(std::shared_ptr<gpu::Device> device,
                                                             const LoadOptions& options) const {
   return load_transformer(*this, std::move(device), options);
+}
+
+Result<void> check_context(const std::string& location, int context, const LoadOptions& options) {
+  if (options.positions_needed <= context)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("EngineOptions::max_model_len is {}, and {} has a context of {} tokens",
+                          options.positions_needed, text::shown_path(location), context),
+              fmt::format("give at most {}", context));
 }
 
 } // namespace paceline::models

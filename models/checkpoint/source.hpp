@@ -40,4 +40,7 @@ private:
   std::string location_;
 };
 
+/// Whether `context` positions, which the model at `location` has, are those that are needed.
+Result<void> check_context(const std::string& location, int context, const LoadOptions& options);
+
 } // namespace paceline::models

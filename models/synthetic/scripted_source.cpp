@@ -20,8 +20,10 @@ public:
   }
   Result<GenerationDefaults> generation_defaults() const override { return GenerationDefaults(); }
   Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
-                                            const LoadOptions& /*options*/) const override {
-    return make_scripted(options_, std::move(device));
+                                            const LoadOptions& options) const override {
+    return check_context(location(), options_.context, options).and_then([&] {
+      return make_scripted(options_, std::move(device));
+    });
   }
 
 private:

@@ -122,7 +122,9 @@ TEST_CASE("a conversation comes back from its file as it was") {
   CHECK(to_json(load(path.string()).value()) == to_json(talk));
   std::filesystem::remove(path);
   CHECK(load(path.string()).error().code == ErrorCode::not_found);
-  CHECK(save(talk, "/no/such/folder/x").error().code == ErrorCode::invalid_argument);
+  CHECK(save(talk, "/no/such/folder/x").error().code == ErrorCode::unavailable);
+  CHECK(!save(talk, "/dev/full")); // written to, not replaced
+  CHECK(std::filesystem::is_character_file("/dev/full"));
 }
 
 TEST_CASE("what is no saved chat is refused by what it lacks") {

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 
 using namespace paceline::testing;
@@ -97,11 +98,41 @@ TEST_CASE("options reach the engine") {
   CHECK(short_context.at("finish_reason") == "length");
 }
 
-TEST_CASE("the seed that was drawn repeats the run") {
-  const auto first = generate({"--temperature", "1", "--verify", "coupled"});
-  const auto seed = std::to_string(first.at("seed").to_number<std::uint64_t>());
-  const auto second = generate({"--temperature", "1", "--verify", "coupled", "--seed", seed});
-  CHECK(second.at("tokens") == first.at("tokens"));
+TEST_CASE("what is greedy says that it can be repeated, without a seed") {
+  CHECK(generate({"--temperature", "0"}).at("reproducible") == true);
+}
+
+TEST_CASE("the seed and the rule that were reported repeat a run that says it can be repeated") {
+  const std::vector<std::pair<std::vector<std::string>, bool>> cases{
+      {{}, false}, // speculates by rejection, as time has it
+      {{"--top-k", "1", "--verify", "coupled"}, true},
+      {{"--verify", "coupled", "--speculation", "overlap"}, true},
+      {{"--speculation", "off"}, true},
+      {{"-d", ""}, true},
+      {{"--speculation", "sync", "--window", "4"}, true},
+      {{"--speculation", "sync"}, false},
+      {{"--speculation", "overlap", "--window", "4", "--verify", "rejection"}, false},
+      {{"--verify", "match"}, false},
+      {{"--verify", "rejection", "--seed", "7"}, false}};
+  for (const auto& [options, repeats] : cases) {
+    std::string line;
+    for (const std::string& option : options)
+      line += option + " ";
+    CAPTURE(line);
+    const auto all = with({"--temperature", "1"}, options);
+    const auto first = generate(all);
+    CHECK(first.at("reproducible") == repeats);
+    const auto seed = first.at("seed").to_number<std::uint64_t>();
+    CHECK(seed < (1ULL << 53)); // so that every reader of JSON can give it back
+    if (!repeats)
+      continue;
+    const std::string rule(first.at("speculation").at("verify").as_string());
+    std::vector<std::string> with_seed{"--seed", std::to_string(seed)};
+    if (line.find("--verify") == std::string::npos)
+      with_seed.insert(with_seed.end(), {"--verify", rule});
+    const auto again = generate(with(all, with_seed));
+    CHECK(again.at("tokens") == first.at("tokens"));
+  }
 }
 
 TEST_CASE("text goes to standard output, statistics to standard error") {
@@ -169,6 +200,15 @@ TEST_CASE("a trace is written as JSON, and nothing is left beside it") {
   const auto trace = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
   CHECK(trace.as_object().at("traceEvents").as_array().size() > 0);
   CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a trace that cannot be written is an error, after the text") {
+  const auto result = run_paceline(
+      {"generate", prompt, "-n", "4", "--temperature", "0", "-q", "--trace", "/dev/full"});
+  CHECK(result.status == 1);
+  CHECK(!result.output.empty());
+  CHECK(result.errors.starts_with("paceline: cannot write /dev/full (No space left on device): "));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
 }
 
 TEST_CASE("a reader that goes away is no error") {

@@ -64,6 +64,7 @@ Request full_request() {
   request.max_tokens = 0;
   request.stop = {"a", "\xf0\x28"};
   request.ignore_eos = true;
+  request.stop_token_ids = {5, 6};
   request.sampling.temperature = 0.5f;
   request.sampling.top_k = 3;
   request.sampling.top_p = 0.25f;
@@ -104,6 +105,7 @@ void check_same(const Request& a, const Request& b) {
   CHECK(a.max_tokens == b.max_tokens);
   CHECK(a.stop == b.stop);
   CHECK(a.ignore_eos == b.ignore_eos);
+  CHECK(a.stop_token_ids == b.stop_token_ids);
   check_same(a.sampling, b.sampling);
   CHECK((a.speculation == b.speculation));
   CHECK(a.window == b.window);

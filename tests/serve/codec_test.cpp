@@ -182,9 +182,7 @@ TEST_CASE("known fields that are not supported are refused unless they change no
       {"suffix", R"("end")"},
       {"guided_json", R"({"type": "object"})"},
       {"use_beam_search", "true"},
-      {"min_tokens", "3"},
-      {"stop_token_ids", "[3]"},
-      {"prompt_logprobs", "1"}};
+      {"min_tokens", "3"}};
   for (const auto& [name, value] : refused) {
     check_refused(completion("\"" + std::string(name) + "\": " + value), name);
     check_refused(chat("\"" + std::string(name) + "\": " + value), name);

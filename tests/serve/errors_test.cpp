@@ -2,6 +2,7 @@
 #include "tests/serve/live_server.hpp"
 
 #include <boost/json/serialize.hpp>
+#include <ctime>
 #include <doctest/doctest.h>
 
 using namespace paceline;
@@ -41,12 +42,49 @@ TEST_CASE("bad requests are told which field is wrong") {
   std::string ids = "[1";
   for (int i = 0; i < 70'000; ++i)
     ids += ",1";
-  check_error(post(R"({"prompt": )" + ids + "]}"), 400, "invalid_argument");
+  check_error(post(R"({"prompt": )" + ids + "]}"), 400, "context_length_exceeded");
+}
+
+TEST_CASE("a prompt that is too long is told as OpenAI tells it, without the operator's options") {
+  LiveServer server;
+  const int context = server.engine().target().max_model_len;
+  std::string text;
+  for (int i = 0; i < context; ++i)
+    text += "x = 1\n";
+  const std::string prompt = boost::json::serialize(boost::json::value(text));
+  for (const auto& [path, body] :
+       {std::pair{"/v1/completions", R"({"prompt": )" + prompt + "}"},
+        std::pair{"/v1/chat/completions",
+                  R"({"messages": [{"role": "user", "content": )" + prompt + "}]}"}}) {
+    const HttpReply reply = server.ask("POST", path, body);
+    check_error(reply, 400, "context_length_exceeded");
+    const std::string limit = "maximum context length is " + std::to_string(context);
+    CHECK(reply.body.find(limit) != std::string::npos);
+    CHECK(reply.body.find("--") == std::string::npos);
+  }
+}
+
+TEST_CASE("more answers than there are places are refused for good") {
+  Settings settings;
+  settings.max_open = 2;
+  LiveServer server(scripted(), settings);
+  check_error(server.ask("POST", "/v1/completions", R"({"prompt": [1], "n": 3})"), 400,
+              "invalid_value");
+}
+
+TEST_CASE("answers say when they were sent") {
+  LiveServer server(scripted());
+  const std::string date = server.ask("GET", "/health").headers.at("date");
+  INFO(date);
+  std::tm parsed{};
+  const char* end = strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parsed);
+  CHECK((end != nullptr && *end == '\0'));
 }
 
 TEST_CASE("unknown paths and methods are told what there is") {
   LiveServer server(scripted());
-  check_error(server.ask("GET", "/v1/embeddings"), 404, "not_found");
+  check_error(server.ask("GET", "/v1/embedding"), 404, "not_found");
+  check_error(server.ask("POST", "/v1/embeddings", "{}"), 404, "unsupported_endpoint");
   check_error(server.ask("GET", "/v1/models/other"), 404, "model_not_found");
   const HttpReply reply = server.ask("GET", "/v1/completions");
   check_error(reply, 405, "method_not_allowed");

@@ -3,6 +3,7 @@
 #include "tests/support/engine_fixture.hpp"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/json/serialize.hpp>
 
 #include <ctime>
@@ -60,6 +61,10 @@ double LiveServer::thread_seconds() {
   return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
+void LiveServer::reload() {
+  boost::asio::post(io_, boost::asio::use_future([this] { server_.reload(); })).get();
+}
+
 void LiveServer::drain() {
   boost::asio::post(io_, [this] { server_.drain(); });
 }
@@ -94,8 +99,8 @@ void LiveServer::await_idle() {
   const auto busy = [this] {
     const Metrics now = engine_.metrics();
     return now.running + now.waiting > 0 || now.kv_pages_used > 0 ||
-           metric("paceline_http_requests") > 1 || // the one that asks
-           metric("paceline_tcp_requests{") > 0;
+           metric("paceline_http_requests_running") > 1 || // the one that asks
+           metric("paceline_tcp_requests_running{") > 0;
   };
   while (busy())
     std::this_thread::yield();

@@ -42,6 +42,8 @@ public:
   /// Processor time that the server's thread has used.
   double thread_seconds();
 
+  /// As SIGHUP does; it is done when this returns.
+  void reload();
   /// As SIGTERM does.
   void drain();
   /// Waits for the end of a drain.

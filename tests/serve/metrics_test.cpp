@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
+#include <string_view>
+
 using namespace paceline;
 using namespace paceline::testing;
 
@@ -19,6 +23,17 @@ TEST_CASE("metrics have vLLM's names, and count what happened") {
                              "vllm:inter_token_latency_seconds histogram",
                              "vllm:e2e_request_latency_seconds histogram",
                              "vllm:request_queue_time_seconds histogram",
+                             "vllm:request_prefill_time_seconds histogram",
+                             "vllm:request_decode_time_seconds histogram",
+                             "vllm:request_inference_time_seconds histogram",
+                             "vllm:request_prompt_tokens histogram",
+                             "vllm:request_generation_tokens histogram",
+                             "vllm:prefix_cache_queries_total counter",
+                             "vllm:prefix_cache_hits_total counter",
+                             "process_cpu_seconds_total counter",
+                             "process_resident_memory_bytes gauge",
+                             "process_start_time_seconds gauge",
+                             "process_open_fds gauge",
                              "vllm:num_requests_running gauge",
                              "vllm:num_requests_waiting gauge",
                              "vllm:kv_cache_usage_perc gauge",
@@ -38,6 +53,10 @@ TEST_CASE("metrics have vLLM's names, and count what happened") {
     CAPTURE(family);
     CHECK(reply.body.find(std::string("# TYPE ") + family + "\n") != std::string::npos);
   }
+  CHECK(server.metric("vllm:request_generation_tokens_sum{") == 90);
+  CHECK(server.metric("vllm:request_decode_time_seconds_count{") == 3);
+  CHECK(server.metric("vllm:prefix_cache_queries_total{") ==
+        server.metric("vllm:request_prompt_tokens_sum{"));
   const Metrics engine = server.engine().metrics();
   const auto prompt = double(server.engine().tokenize("def f(x):").size());
   CHECK(server.metric("vllm:generation_tokens_total{") == 90);
@@ -60,4 +79,23 @@ TEST_CASE("metrics have vLLM's names, and count what happened") {
   CHECK(server.metric("vllm:kv_cache_usage_perc{") == 0);
   CHECK(server.metric(
             R"(paceline_http_responses_total{engine="0",model_name="demo",status="200"})") >= 3);
+}
+
+TEST_CASE("no two families have one name once OpenMetrics has taken its endings away") {
+  LiveServer server(scripted());
+  const std::string page = server.ask("GET", "/metrics").body;
+  std::set<std::string> names;
+  const std::string_view mark = "# TYPE ";
+  for (auto at = page.find(mark); at != std::string::npos; at = page.find(mark, at + 1)) {
+    std::istringstream line(page.substr(at + mark.size()));
+    std::string name;
+    std::string type;
+    line >> name >> type;
+    CAPTURE(name);
+    CHECK(name.ends_with("_total") == (type == "counter"));
+    if (type == "counter")
+      name.resize(name.size() - std::string_view("_total").size());
+    CHECK(names.insert(name).second);
+  }
+  CHECK(names.size() > 30);
 }

@@ -1,4 +1,5 @@
 // paceline serve as operators run it.
+#include "apps/limits.hpp"
 #include "tests/serve/http_client.hpp"
 #include "tests/serve/wire_client.hpp"
 #include "tests/support/process.hpp"
@@ -11,8 +12,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 using namespace paceline::testing;
 namespace asio = boost::asio;
@@ -27,9 +31,11 @@ std::vector<std::string> serve_command(std::vector<std::string> arguments) {
 /// A server of a scripted model, on a port of its own.
 class Served {
 public:
+  /// launcher: a program that starts ours, with its own arguments.
   explicit Served(const std::vector<std::string>& more = {},
-                  const std::vector<std::string>& environment = {})
-      : process_(command(more), environment) {
+                  const std::vector<std::string>& environment = {},
+                  const std::vector<std::string>& launcher = {})
+      : process_(command(more, launcher), environment) {
     process_.close_input();
     const std::string begin = "http://127.0.0.1:";
     process_.read_output(begin.size() + 2);
@@ -49,9 +55,11 @@ public:
   Process& process() { return process_; }
 
 private:
-  static std::vector<std::string> command(const std::vector<std::string>& more) {
+  static std::vector<std::string> command(const std::vector<std::string>& more,
+                                          const std::vector<std::string>& launcher) {
     auto all = serve_command({"-m", "scripted:context=65536", "-d", "", "--port", "0"});
     all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.begin(), launcher.begin(), launcher.end());
     return all;
   }
   Process process_;
@@ -180,12 +188,95 @@ TEST_CASE("options come from a file, and the command line goes first") {
   CHECK(result.status == 0);
   for (std::size_t at = 0; at < result.errors.size(); at = result.errors.find('\n', at) + 1)
     CHECK(result.errors[at] == '{');
+}
 
-  check_refused({"--config", folder.write("bad", "prot = 7\n")}, "prot");
-  check_refused({"--config", folder.write("range", "port = 70000\n")}, "65535");
-  check_refused({"--config", folder.write("flag", "log-json = \"maybe\"\n")}, "log-json");
+TEST_CASE("what a configuration file says and is not understood is named, with its line") {
+  const TemporaryFolder folder;
+  const auto check_config = [&](const std::string& text, const std::string& line,
+                                const std::string& word) {
+    CAPTURE(text);
+    check_refused({"--config", folder.write("serve.toml", text)}, word);
+    check_refused({"--config", folder.write("serve.toml", text)}, line);
+  };
+  check_config("prot = 7\n", "line 1", "prot");
+  check_config("log-json = true\nport = 70000\n", "line 2", "port cannot be '70000'");
+  check_config("log-json = \"maybe\"\n", "line 1", "log-json");
+  check_config("[security]\napi-key-file = \"keys\"\n", "line 1", "security");
+  check_config("security.api-key-file = \"keys\"\n", "line 1", "security");
+  check_config("[serve]\nport = 0\n[serve.tls]\n", "line 3", "tls");
+  check_config("port = 0\nport = 1\n", "line 2", "port");
+  check_config("port = 0\n[serve]\nport = 1\n", "line 3", "port");
+  check_config("port = [1, 2]\n", "line 1", "port");
+  check_config("host = []\n", "line 1", "host");
+  check_config("# a comment\nmodel = [\"a\",\n", "line", "TOML");
+  check_config("model = unquoted\n", "line 1", "TOML");
+  check_config("x = 1", "line 1", "x");
+  check_config("fork-rows = 1.5", "line 1", "fork-rows");
+  check_config("config = \"another\"\n", "line 1", "config");
   check_refused({"--config", folder.write("draft", "draft-model = \"\"\nspeculation = \"sync\"\n")},
                 "--draft-model");
+}
+
+TEST_CASE("a key file whose name has a # in it keeps a server closed, as does one in a section") {
+  const TemporaryFolder folder;
+  const std::string keys = folder.write("keys#1", "secret\n");
+  for (const char* section : {"", "[serve]\n"}) {
+    const std::string text = section + ("api-key-file = \"" + keys + "\" # who may ask\n");
+    Served served({"--config", folder.write("serve.toml", text)});
+    CHECK(HttpClient(served.port()).ask("GET", "/v1/models").status == 401);
+    CHECK(served.end(SIGTERM).status == 0);
+  }
+}
+
+TEST_CASE("SIGHUP reads the keys again, and keeps the old ones where that cannot be") {
+  const TemporaryFolder folder;
+  const std::string keys = folder.write("keys", "old\n");
+  Served served({"--api-key-file", keys});
+  HttpClient client(served.port());
+  const auto status = [&](const std::string& key) {
+    return client.ask("GET", "/v1/models", "", {{"Authorization", "Bearer " + key}}).status;
+  };
+  CHECK(status("old") == 200);
+  CHECK(status("new") == 401);
+  folder.write("keys", "new\n");
+  served.process().send(SIGHUP);
+  while (status("new") != 200)
+    std::this_thread::yield();
+  CHECK(status("old") == 401);
+  std::filesystem::remove(keys);
+  served.process().send(SIGHUP);
+  CHECK(status("new") == 200);
+  const ProcessResult result = served.end(SIGTERM);
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("reload") != std::string::npos);
+}
+
+TEST_CASE("a server without files for more connections says so once, and goes on when there are") {
+  Served served({}, {}, {"/usr/bin/prlimit", "--nofile=64:64"});
+  HttpClient first(served.port());
+  CHECK(first.ask("GET", "/health").status == 200);
+  std::vector<std::unique_ptr<HttpClient>> more;
+  while (more.size() < 80) // the system takes them, the server cannot
+    more.push_back(std::make_unique<HttpClient>(served.port()));
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < begin + 5 * paceline::apps::limits::accept_pause)
+    CHECK(first.ask("GET", "/health").status == 200);
+  more.clear();
+  CHECK(HttpClient(served.port()).ask("GET", "/health").status == 200);
+  const std::string log = served.end(SIGTERM).errors;
+  std::size_t told = 0;
+  for (auto at = log.find(" accept "); at != std::string::npos; at = log.find(" accept ", at + 1))
+    ++told;
+  CHECK(told == 1);
+}
+
+TEST_CASE("a server whose trace cannot be written says so in the end") {
+  Served served({"--trace", "/dev/full", "--log-level", "off"});
+  HttpClient client(served.port());
+  CHECK(client.ask("POST", "/v1/completions", small).status == 200);
+  const ProcessResult result = served.end(SIGTERM);
+  CHECK(result.status == 1);
+  CHECK(result.errors.starts_with("paceline: cannot write /dev/full"));
 }
 
 TEST_CASE("the log has requests' ids and counts, and neither texts nor keys") {

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 using namespace paceline;
@@ -111,6 +112,31 @@ TEST_CASE("HTTPS gives the same answers, whole and streamed") {
   HttpClient silent(server.port());
   silent.ended();
   CHECK(over_tls(server.port(), identity, post(R"({"prompt": [1]})")).starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("a certificate that was renewed is read again, and a broken one changes nothing") {
+  const Identity old;
+  const Identity renewed;
+  const TemporaryFolder folder;
+  apps::serve::Settings settings;
+  settings.tls_certificate = folder.file("cert.pem");
+  settings.tls_key = folder.file("key.pem");
+  const auto install = [&](const Identity& identity) {
+    constexpr auto replace = std::filesystem::copy_options::overwrite_existing;
+    std::filesystem::copy_file(identity.certificate_file(), settings.tls_certificate, replace);
+    std::filesystem::copy_file(identity.key_file(), settings.tls_key, replace);
+  };
+  install(old);
+  LiveServer server(scripted(), settings);
+  const std::string body = post(R"({"prompt": [1], "max_tokens": 2})");
+  CHECK(over_tls(server.port(), old, body).starts_with("HTTP/1.1 200"));
+  install(renewed);
+  server.reload();
+  CHECK(over_tls(server.port(), renewed, body).starts_with("HTTP/1.1 200"));
+  CHECK_THROWS(over_tls(server.port(), old, body));
+  std::filesystem::remove(settings.tls_key);
+  server.reload();
+  CHECK(over_tls(server.port(), renewed, body).starts_with("HTTP/1.1 200"));
 }
 
 TEST_CASE("a client over TCP has TLS, trusts whom it is told to, and looks at the name") {

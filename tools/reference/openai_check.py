@@ -83,7 +83,7 @@ def completion(client, _):
     assert reply.choices[0].text == again.choices[0].text
     assert reply.choices[0].finish_reason in ("length", "stop")
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
-    assert reply.usage.completion_tokens_details.accepted_prediction_tokens >= 0
+    assert reply.usage.speculation["accepted"] >= 0
 
 
 @check

@@ -1,0 +1,58 @@
+// What all requests together may hold of what clients sent: bodies, parsed JSON, prompts.
+#pragma once
+
+#include <atomic>
+#include <boost/json/memory_resource.hpp>
+#include <cstddef>
+#include <functional>
+
+namespace paceline::apps::serve {
+
+/// One bound over all of it. Threads: any.
+class RequestMemory {
+public:
+  /// idle: called now and then after much was given back, so that the allocator can give it to the
+  /// system; from whichever thread gave it.
+  RequestMemory(std::size_t most, std::function<void()> idle)
+      : most_(most), idle_(std::move(idle)) {}
+
+  /// False: so much is not there now.
+  bool take(std::size_t bytes);
+  void give(std::size_t bytes);
+  std::size_t used() const { return used_; }
+
+private:
+  const std::size_t most_;
+  const std::function<void()> idle_;
+  std::atomic<std::size_t> used_{0};
+  std::atomic<std::size_t> given_{0}; ///< Back, since `idle_` was called.
+};
+
+/// One request's share, given back when it goes; declared before what it stands for. Memory that is
+/// allocated through it counts by itself, and is not to be had (std::bad_alloc) beyond the bound.
+/// Threads: one at a time.
+class MemoryShare final : public boost::json::memory_resource {
+public:
+  explicit MemoryShare(RequestMemory& memory) : memory_(memory) {}
+  ~MemoryShare() override { memory_.give(held_ + allocated_); }
+  MemoryShare(const MemoryShare&) = delete;
+  MemoryShare& operator=(const MemoryShare&) = delete;
+
+  /// Holds so much besides what is allocated through it. False: there is not so much, and it holds
+  /// what it did.
+  bool hold(std::size_t bytes);
+
+private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override;
+  bool do_is_equal(const boost::json::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  RequestMemory& memory_;
+  std::size_t held_ = 0;
+  std::size_t allocated_ = 0; ///< As far as is known: Boost's monotonic_resource gives back less
+                              ///< than it took, the rest of which goes with this object.
+};
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,95 @@
+#include "base/file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace paceline::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a path leads to through all links, the last of which may lead nowhere yet. None: to
+/// something that must not be replaced; what a process has open (/dev/stdout) is such a thing even
+/// where it is a file, since others write to it, too.
+std::optional<fs::path> place_of(const std::string& path) {
+  constexpr int links_max = 40; // the kernel's own
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return std::nullopt;
+  fs::path place = path;
+  std::error_code failed;
+  for (int i = 0; i < links_max && fs::is_symlink(place, failed); ++i) {
+    if (fs::weakly_canonical(place.parent_path(), failed).string().starts_with("/proc/"))
+      return std::nullopt;
+    place = place.parent_path() / fs::read_symlink(place, failed); // an absolute one stays as it is
+  }
+  return place;
+}
+
+tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
+  return fail(ErrorCode::unavailable,
+              fmt::format("cannot write {} ({})", path, std::strerror(error_number)),
+              "check its folder, its permissions and the free space");
+}
+
+/// 0, or the number of what went wrong. The file is closed in any case.
+int write_and_close(int file, const std::function<void(std::FILE*)>& write) {
+  std::FILE* stream = file < 0 ? nullptr : fdopen(file, "wb");
+  if (!stream)
+    return errno;
+  write(stream);
+  int failed = std::fflush(stream) == 0 && std::ferror(stream) == 0 ? 0 : errno;
+  if (std::fclose(stream) != 0 && failed == 0)
+    failed = errno;
+  return failed;
+}
+
+/// Writes beside `place`, and puts that in its place.
+int replace(const fs::path& place, const std::function<void(std::FILE*)>& write) {
+  const std::string temporary = fmt::format("{}.{}.part", place.string(), getpid());
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0)
+    return errno;
+  struct stat before {};
+  if (stat(place.c_str(), &before) == 0) {
+    (void)!fchown(file, before.st_uid, before.st_gid); // as far as we may
+    (void)!fchmod(file, before.st_mode & 07777U);
+  }
+  int failed = write_and_close(file, write);
+  if (failed == 0 && std::rename(temporary.c_str(), place.c_str()) != 0)
+    failed = errno;
+  if (failed != 0)
+    unlink(temporary.c_str());
+  return failed;
+}
+
+} // namespace
+
+Result<void> write_file(const std::string& path, const std::function<void(std::FILE*)>& write) {
+  const auto place = place_of(path);
+  const int failed =
+      place ? replace(*place, write)
+            : write_and_close(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), write);
+  if (failed != 0)
+    return cannot_write(path, failed);
+  return {};
+}
+
+bool can_write_file(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || path.ends_with('/') || fs::is_directory(path, ignored))
+    return false;
+  const auto place = place_of(path);
+  if (!place)
+    return access(path.c_str(), W_OK) == 0;
+  const fs::path folder = place->parent_path();
+  return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+}
+
+} // namespace paceline::base
