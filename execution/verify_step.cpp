@@ -237,8 +237,7 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   Verdict& verdict = cases_[index].verdict;
   if (!entry.round.judges)
     return {};
-  verdict.had_lookahead =
-      entry.round.whole && cases_[index].bound_behind && !verdict.draft_late;
+  verdict.had_lookahead = entry.round.whole && cases_[index].bound_behind && !verdict.draft_late;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
   verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on

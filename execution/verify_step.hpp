@@ -44,8 +44,8 @@ private:
   struct Case {
     std::vector<TokenId> window;
     std::vector<const float*> q;
-    std::vector<TokenId> prefix;  ///< What the log may lack, and the window once it was accepted.
-    bool bound_behind = false; ///< The position behind them is, as read when the pass ended.
+    std::vector<TokenId> prefix; ///< What the log may lack, and the window once it was accepted.
+    bool bound_behind = false;   ///< The position behind them is, as read when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;
     scheduling::Verdict verdict;

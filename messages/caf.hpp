@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace paceline::messages {
@@ -17,13 +18,30 @@ namespace paceline::messages {
 #endif
 
 namespace detail {
+/// One of CAF's own types, or declared as a value or as local.
+template <class Message>
+inline constexpr bool declared = std::is_void_v<Message> || caf::has_type_id<Message>::value;
+
 template <class Signature>
 struct replies;
 template <class... R, class... A>
 struct replies<caf::result<R...>(A...)> {
+  static_assert((declared<R> && ...) && (declared<A> && ...),
+                "a message of this interface stands in neither list of messages/values.hpp");
   using type = typename caf::replies_to<A...>::template with<R...>;
 };
 } // namespace detail
+
+/// What writes a value, what reads one, and what either says: nothing, or what was wrong.
+using Writer = caf::serializer;
+using Reader = caf::deserializer;
+using Inspected = caf::error;
+
+/// Writes or reads fields in their order, up to the first that fails.
+template <class Inspector, class... Fields>
+Inspected inspect_all(Inspector& inspector, Fields&&... fields) {
+  return inspector(fields...);
+}
 
 /// A typed actor by its handlers: Interface<caf::result<Answer>(Question), ...>.
 template <class... Signatures>
@@ -101,3 +119,19 @@ typename State::Handle spawn(Host& host, Args&&... args) {
 }
 
 } // namespace paceline::messages
+
+// At global scope. How a struct is written and read; defined in one source file, so that who sends
+// it need not compile that.
+#define PACELINE_DECLARE_INSPECT(space, Type)                                                      \
+  namespace space {                                                                                \
+  paceline::messages::Inspected inspect(paceline::messages::Writer& to, space::Type& value);       \
+  paceline::messages::Inspected inspect(paceline::messages::Reader& from, space::Type& value);     \
+  }
+
+// A message that stays in this process.
+#define PACELINE_DECLARE_LOCAL(space, Type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(space::Type)
+
+// A message that could leave it: CAF knows it by name and number. Between the two others.
+#define PACELINE_BEGIN_VALUES CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)
+#define PACELINE_DECLARE_VALUE(space, Type) CAF_ADD_TYPE_ID(paceline, (space::Type))
+#define PACELINE_END_VALUES CAF_END_TYPE_ID_BLOCK(paceline)

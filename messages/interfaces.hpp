@@ -11,20 +11,9 @@
 // lane then waits for none of 3 to 6.
 #pragma once
 
-#include "messages/caf.hpp"
-#include "messages/draft.hpp"
-#include "messages/request.hpp"
-#include "messages/step.hpp"
-#include "scheduling/actions.hpp"
+#include "messages/values.hpp"
 
 namespace paceline::messages {
-
-struct ActorHandles;
-/// An actor's own reminder.
-struct Wake {};
-/// "Are you alive?"; answered at once even in the middle of a forward pass.
-struct Ping {};
-struct Pong {};
 
 /// Guards the requests: owns the log of committed tokens, decides where each request ends, and
 /// feeds the callers' streams.
@@ -118,33 +107,3 @@ struct ActorHandles {
 };
 
 } // namespace paceline::messages
-
-// Process-local messages: they hold references to memory of this process.
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Submit)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Cancel)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Commits)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Failed)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drain)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Drained)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Admit)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Abandon)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::speculation::Frontiers)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Forget)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Batch)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Logits)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Borrow)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Lent)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::Verdicts)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::WindowsReady)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvReserve)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvGrow)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvGrant)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvRelease)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvPublish)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::KvReset)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::DisableDraft)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::scheduling::MoveTarget)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::ActorHandles)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Wake)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Ping)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Pong)

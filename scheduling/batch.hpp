@@ -115,8 +115,8 @@ struct Verdict {
   /// A bound token did not come in time. `tokens` end before it (there may be none), and the chain
   /// goes on: it is judged by a later step.
   bool draft_late = false;
-  bool inconsistent_draw = false;            ///< A token was not the draw of the q shown.
-  bool failed = false;                       ///< The target's row was not a distribution.
+  bool inconsistent_draw = false; ///< A token was not the draw of the q shown.
+  bool failed = false;            ///< The target's row was not a distribution.
 };
 
 struct Verdicts {

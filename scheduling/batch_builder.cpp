@@ -113,8 +113,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
   if (others_want_rows())
     return std::nullopt;
   InFlightBatch made;
-  Allowance left{0, config_.logit_rows,
-                 drafting_.share_of_forks(before.batch.entries.size()), now};
+  Allowance left{0, config_.logit_rows, drafting_.share_of_forks(before.batch.entries.size()), now};
   double chance = 1;
   for (const BatchEntry& entry : before.batch.entries) {
     chance *= std::pow(drafting_.policy().acceptance(), entry.round.window + 1);

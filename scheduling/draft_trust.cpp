@@ -13,7 +13,9 @@ void DraftBackOff::late(base::TimePoint now) {
 }
 
 void DraftBackOff::cost(base::Duration held_up, base::TimePoint now) {
-  idle_until_ = std::max(idle_until_, now + limits::draft_idle_factor * held_up);
+  const bool again = now < idle_until_ + limits::draft_idle_factor_max * held_up;
+  idle_factor_ = again ? std::min(2 * idle_factor_, limits::draft_idle_factor_max) : 1;
+  idle_until_ = std::max(idle_until_, now + idle_factor_ * held_up);
 }
 
 bool DraftWatch::stands_still(bool owes, std::uint64_t written, base::Duration step,

@@ -10,8 +10,9 @@
 namespace paceline::scheduling {
 
 /// After the draft was late nobody waits for it for a while, which doubles each time until it is on
-/// time again. And where a token was bound, so that its sequence had to wait, nothing is drafted for
-/// a while that is long beside that.
+/// time again. And where a token was bound, so that its sequence had to wait, nothing is drafted
+/// for as long as that took, then for twice as long, and so on: a draft that is always late costs
+/// little, and one that was late once is soon used again.
 class DraftBackOff {
 public:
   void late(base::TimePoint now);
@@ -25,6 +26,7 @@ public:
 private:
   base::TimePoint until_{};
   base::TimePoint idle_until_{};
+  int idle_factor_ = 1;
   base::Duration pause_{};
 };
 

@@ -17,8 +17,8 @@ Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMin
 // ---- what is drafted ----
 
 bool Drafting::speculates(const Sequence& s, base::TimePoint now) const {
-  return enabled_ && draft_ != 0 && back_off_.drafts(now) && s.spec->max_tokens > 0 && s.throttle.speculate() &&
-         plan_for(s).mode != SpeculationMode::off;
+  return enabled_ && draft_ != 0 && back_off_.drafts(now) && s.spec->max_tokens > 0 &&
+         s.throttle.speculate() && plan_for(s).mode != SpeculationMode::off;
 }
 
 Plan Drafting::plan_for(const Sequence& s) const {

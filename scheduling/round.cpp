@@ -22,8 +22,8 @@ ChainRef chain_behind(const BatchEntry& entry, const Verdict& verdict, int lengt
 /// A full hit whose next window is bound as a whole, and no token of it late.
 bool may_go_on(const BatchEntry& entry, const Verdict& verdict) {
   const int length = entry.length + int(verdict.tokens.size());
-  return entry.round.whole && verdict.hit == Hit::chain && !verdict.draft_late && !verdict.inconsistent_draw &&
-         entry.round.chain->bound() >= length + entry.next.window;
+  return entry.round.whole && verdict.hit == Hit::chain && !verdict.draft_late &&
+         !verdict.inconsistent_draw && entry.round.chain->bound() >= length + entry.next.window;
 }
 
 /// Nobody waits for its next step: it was cancelled or evicted, or has said its last token.

@@ -1,0 +1,73 @@
+// The two kinds of messages: values, which hold all they say and could leave the process, and local
+// ones, which hold memory of it. An interface with a message that stands in neither list does not
+// compile (messages/caf.hpp), nor does a value with a field that cannot leave (values.cpp).
+//
+// Time points cross as nanoseconds of the sender's steady clock, which begins anywhere: who sends
+// them to another machine has to translate them.
+#pragma once
+
+#include "messages/caf.hpp"
+#include "messages/draft.hpp"
+#include "messages/request.hpp"
+#include "messages/step.hpp"
+#include "messages/supervision.hpp"
+#include "scheduling/actions.hpp"
+
+namespace paceline::messages {
+struct ActorHandles;
+}
+
+/// X(namespace, type) for each message that is a value. CAF numbers them in this order.
+#define PACELINE_VALUES(X)                                                                         \
+  X(paceline::messages, Cancel)                                                                    \
+  X(paceline::messages, Abandon)                                                                   \
+  X(paceline::messages, Drain)                                                                     \
+  X(paceline::messages, Drained)                                                                   \
+  X(paceline::messages, Borrow)                                                                    \
+  X(paceline::messages, WindowsReady)                                                              \
+  X(paceline::messages, Wake)                                                                      \
+  X(paceline::messages, Ping)                                                                      \
+  X(paceline::messages, Pong)                                                                      \
+  X(paceline::scheduling, Admit)                                                                   \
+  X(paceline::scheduling, Commits)                                                                 \
+  X(paceline::scheduling, Failed)                                                                  \
+  X(paceline::scheduling, Verdicts)                                                                \
+  X(paceline::scheduling, Forget)                                                                  \
+  X(paceline::scheduling, KvGrow)                                                                  \
+  X(paceline::scheduling, KvReset)                                                                 \
+  X(paceline::scheduling, DisableDraft)                                                            \
+  X(paceline::scheduling, MoveTarget)
+
+/// The structs that values consist of.
+#define PACELINE_VALUE_PARTS(X)                                                                    \
+  X(paceline, Error)                                                                               \
+  X(paceline, SpeculationStats)                                                                    \
+  X(paceline, TokenLogprob)                                                                        \
+  X(paceline::sampling, JudgedByMargin)                                                            \
+  X(paceline::sampling, Noise)                                                                     \
+  X(paceline::sampling, Warping)                                                                   \
+  X(paceline::speculation, Epoch)                                                                  \
+  X(paceline::speculation, SequenceSpec)                                                           \
+  X(paceline::scheduling, Committed)                                                               \
+  X(paceline::scheduling, PerPool<int>)                                                            \
+  X(paceline::scheduling, Verdict)
+
+/// The messages that are local, and what holds them here.
+#define PACELINE_LOCALS(X)                                                                         \
+  X(paceline::messages, ActorHandles) /* the actors themselves */                                  \
+  X(paceline::messages, Lent)         /* the draft's inbox */                                      \
+  X(paceline::messages, Logits)       /* lane, pass and step */                                    \
+  X(paceline::messages, Submit)       /* the caller's stream */                                    \
+  X(paceline::scheduling, Batch)      /* page tables, chains, logs */                              \
+  X(paceline::scheduling, KvGrant)    /* page tables */                                            \
+  X(paceline::scheduling, KvPublish)  /* a log */                                                  \
+  X(paceline::scheduling, KvRelease)  /* a log */                                                  \
+  X(paceline::scheduling, KvReserve)  /* a log */                                                  \
+  X(paceline::speculation, Frontiers) /* page tables, chains, logs */
+
+PACELINE_VALUES(PACELINE_DECLARE_INSPECT)
+PACELINE_VALUE_PARTS(PACELINE_DECLARE_INSPECT)
+PACELINE_LOCALS(PACELINE_DECLARE_LOCAL)
+PACELINE_BEGIN_VALUES
+PACELINE_VALUES(PACELINE_DECLARE_VALUE)
+PACELINE_END_VALUES
