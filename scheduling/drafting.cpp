@@ -178,6 +178,15 @@ void Drafting::retire_chain(Sequence& s, const Chain* successor) {
   s.awaited = false;
 }
 
+bool Drafting::end_forks(Sequence& s) {
+  if (!s.chain || s.in_flight || s.chain->forks_ended())
+    return false;
+  const std::uint64_t forked = s.chain->end_forks();
+  s.stats.drafted += forked;
+  s.stats.forked += forked;
+  return true;
+}
+
 void Drafting::retire_all_chains(base::TimePoint now) {
   for (auto& [id, s] : sequences_) {
     release(s, now);

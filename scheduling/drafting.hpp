@@ -57,6 +57,9 @@ public:
   /// Nobody will go on with the sequence's chain. successor: a fork of it that goes on.
   void retire_chain(Sequence& s, const Chain* successor = nullptr);
   void retire_all_chains(base::TimePoint now);
+  /// No more is written for outcomes other than the chain's own, but where one of them may be what
+  /// a step in flight comes to. False: nothing was.
+  bool end_forks(Sequence& s);
   /// A bound token of this sequence's was waited for in vain. The sequence is held up until it is
   /// there, or its draft is dead; others go on.
   void was_late(Sequence& s, base::TimePoint now);

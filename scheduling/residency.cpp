@@ -120,7 +120,7 @@ bool Residency::holds_unseen_pages(const Sequence& s) const {
 }
 
 void Residency::grow(Turn& turn, Sequence& s, PerPool<int> capacity) {
-  if (s.growing)
+  if (s.growing || turn.now < s.grows_at)
     return;
   s.growing = true;
   if (config_.attention_window > 0) // what is let go of may still serve others
@@ -143,9 +143,24 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
     s.target_pages = grant.target;
     s.draft_pages = grant.draft;
   } else if (s.target_pages->capacity() < s.cached + std::max(s.rows_at_least(), 2)) {
-    preempt_for(turn, s); // it cannot take a single step more
+    // It cannot take a single step more: what is speculative gives way first, then the youngest.
+    s.grows_at = turn.now + limits::reservation_pause;
+    if (end_forks(turn))
+      ask_again(turn, s);
+    else
+      preempt_for(turn, s);
   }
   return true;
+}
+
+/// Forks hold pages of the draft's. False: there are none.
+bool Residency::end_forks(Turn& turn) {
+  bool any = false;
+  for (auto& [id, s] : sequences_)
+    any |= drafting_.end_forks(s);
+  if (any)
+    turn.act(Forget{}); // so that the draft's lane lets go of their pages
+  return any;
 }
 
 /// The sequence that came last gives its pages up.

@@ -43,6 +43,7 @@ private:
   void reserve(Turn& turn, Sequence& s);
   void begin(Turn& turn, Sequence& s, const KvGrant& grant);
   void grow(Turn& turn, Sequence& s, PerPool<int> capacity);
+  bool end_forks(Turn& turn);
   void preempt_for(Turn& turn, Sequence& needy);
   void ask_again(Turn& turn, Sequence& s);
   bool runs_alone(const Sequence& s) const;

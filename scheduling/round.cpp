@@ -4,19 +4,27 @@
 
 #include <cassert>
 #include <limits>
+#include <utility>
 
 namespace paceline::scheduling {
 namespace {
 
 constexpr int all_positions = std::numeric_limits<int>::max();
 
-ChainRef chain_behind(const BatchEntry& entry, const Verdict& verdict, int length) {
-  switch (verdict.hit) {
-  case Hit::chain: return entry.round.chain;
-  case Hit::fork: return entry.round.chain->fork(length - 1, verdict.tokens.back());
-  case Hit::none: break;
-  }
-  return entry.next.chain;
+Resolution resolution(const BatchEntry& entry, const Verdict& verdict, ChainRef chain) {
+  Resolution resolved;
+  resolved.length = entry.length + int(verdict.tokens.size());
+  resolved.chain = std::move(chain);
+  resolved.window = resolved.chain ? entry.next.window : 0;
+  resolved.window_end = resolved.length + entry.next.window;
+  resolved.limit = resolved.window_end + entry.next.lookahead;
+  return resolved;
+}
+
+/// That was drafted for just this verdict.
+ChainRef fork_behind(const BatchEntry& entry, const Verdict& verdict) {
+  const int length = entry.length + int(verdict.tokens.size());
+  return entry.round.chain->fork(length - 1, verdict.tokens.back());
 }
 
 /// A full hit whose next window is bound as a whole, and no token of it late.
@@ -36,33 +44,33 @@ bool is_over(const BatchEntry& entry, const Verdict& verdict) {
 } // namespace
 
 Resolution resolve(const BatchEntry& entry, const Verdict& verdict) {
-  Resolution resolved;
-  resolved.length = entry.length + int(verdict.tokens.size());
-  resolved.chain = chain_behind(entry, verdict, resolved.length);
-  resolved.window = resolved.chain ? entry.next.window : 0;
-  resolved.window_end = resolved.length + entry.next.window;
-  resolved.limit = resolved.window_end + entry.next.lookahead;
-  return resolved;
+  switch (verdict.hit) {
+  case Hit::chain: return resolution(entry, verdict, entry.round.chain);
+  case Hit::fork: return resolution(entry, verdict, fork_behind(entry, verdict));
+  case Hit::none: break;
+  }
+  return resolution(entry, verdict, entry.next.chain);
 }
 
+// A fork is looked up once: whoever ends the sequence meanwhile drops all of them.
 Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
   const ChainRef& judged = entry.round.chain;
-  const int length = entry.length + int(verdict.tokens.size());
   const bool misses = judged && verdict.hit != Hit::chain && !verdict.failed;
-  if (misses && judged->fork(length - 1, verdict.tokens.back()))
+  const ChainRef fork = misses ? fork_behind(entry, verdict) : nullptr;
+  if (fork)
     verdict.hit = Hit::fork;
-  Resolution resolved = resolve(entry, verdict);
+  Resolution resolved = fork ? resolution(entry, verdict, fork) : resolve(entry, verdict);
   resolved.over = is_over(entry, verdict); // before a miss closes the chain
   if (misses) {
     judged->close();
     verdict.forked = judged->drop_forks(all_positions, resolved.chain.get());
   } else if (verdict.hit == Hit::chain) {
-    judged->drop_forks(length);
+    judged->drop_forks(resolved.length);
   }
   if (verdict.hit != Hit::none)
     resolved.chain->extend(resolved.window_end, resolved.limit);
   else if (resolved.chain)
-    resolved.chain->begin(length, resolved.window_end, resolved.limit);
+    resolved.chain->begin(resolved.length, resolved.window_end, resolved.limit);
   return resolved;
 }
 

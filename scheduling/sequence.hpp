@@ -50,6 +50,7 @@ struct Sequence {
   // What it has been through.
   std::optional<base::TimePoint> started; ///< When it first had pages.
   int refusals = 0;                       ///< Of pages, in a row, while nobody else ran.
+  base::TimePoint grows_at{};             ///< It does not ask for more pages sooner.
   int recomputations = 0;                 ///< Without a new token since.
   int cached_tokens = 0;
   SpeculationStats stats;

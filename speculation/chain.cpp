@@ -85,6 +85,11 @@ std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
   return drawn;
 }
 
+std::uint64_t Chain::end_forks() {
+  forks_ended_.store(true, std::memory_order_release);
+  return drop_forks(nobody);
+}
+
 // The writer stores `drawn` and then reads `notify_position`; notify_at stores `notify_position`
 // and then reads `drawn` (both sequentially consistent), so at least one of them sees the other.
 void Chain::announce() {

@@ -112,6 +112,11 @@ public:
   /// `kept`. Returns how many tokens were drawn for them.
   std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
 
+  /// Forks give way: those there are are dropped, and no more are to be written for this chain. As
+  /// drop_forks. From the scheduler.
+  std::uint64_t end_forks();
+  bool forks_ended() const { return forks_ended_.load(std::memory_order_acquire); }
+
   /// Calls gate->arrive() once when the chain is settled up to `position`: now, or from the draft's
   /// thread. A later call replaces an earlier one.
   void notify_at(int position, std::shared_ptr<Gate> gate);
@@ -139,6 +144,7 @@ private:
   std::atomic<int> drawn_{0};
   std::atomic<int> end_{nobody};
   std::atomic<bool> closed_{false};
+  std::atomic<bool> forks_ended_{false};
   std::atomic<std::int64_t> busy_{0};
   std::array<Slot, std::size_t(limits::chain_positions)> slots_;
 

@@ -27,6 +27,9 @@ void DraftPlanner::take(std::vector<Frontier> news) {
   std::erase_if(sequences_, [](const auto& entry) {
     return entry.second.at.residency->over.load(std::memory_order_acquire);
   });
+  for (auto& [id, s] : sequences_)
+    if (s.at.chain->forks_ended()) // somebody needs their pages
+      s.forks.clear();
 }
 
 void DraftPlanner::take_one(Frontier frontier) {

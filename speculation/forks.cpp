@@ -35,6 +35,8 @@ void ForkSet::end() {
 
 std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu::KvPool& pool) {
   const sampling::Odds& odds = at.forking.odds;
+  if (at.chain->forks_ended())
+    return {};
   std::vector<Candidate> candidates;
   for (const auto& fork : forks_)
     if (fork->chain->next() >= 0)

@@ -17,7 +17,7 @@ json::object body_of(const std::string& prompt, int tokens = 24) {
   return {{"prompt", prompt}, {"max_tokens", tokens}, {"temperature", 0}};
 }
 
-std::string text_of(const json::object& reply) {
+std::string said_in(const json::object& reply) {
   return std::string(reply.at("choices").at(0).at("text").as_string());
 }
 
@@ -79,13 +79,13 @@ TEST_CASE("fields that would change the answer and cannot be had are refused by 
 TEST_CASE("a stop string is in the text where it is wanted there") {
   LiveServer server;
   json::object body = body_of("def f(x):", 40);
-  const std::string whole = text_of(server.post("/v1/completions", body));
+  const std::string whole = said_in(server.post("/v1/completions", body));
   const std::string stop = whole.substr(whole.size() / 2, 3);
   body["stop"] = stop;
   const std::string before = whole.substr(0, whole.find(stop));
-  CHECK(text_of(server.post("/v1/completions", body)) == before);
+  CHECK(said_in(server.post("/v1/completions", body)) == before);
   body["include_stop_str_in_output"] = true;
-  CHECK(text_of(server.post("/v1/completions", body)) == before + stop);
+  CHECK(said_in(server.post("/v1/completions", body)) == before + stop);
   CHECK(streamed(server, body) == before + stop);
 }
 
@@ -109,13 +109,13 @@ TEST_CASE("a stop token ends the answer, is named, and is not in its text unless
   body.erase("logprobs");
   body["stop_token_ids"] = {stop};
   const json::object reply = server.post("/v1/completions", body);
-  CHECK(text_of(reply) == before);
+  CHECK(said_in(reply) == before);
   CHECK(choice_of(reply).at("finish_reason") == "stop");
   CHECK(choice_of(reply).at("stop_reason") == stop);
   CHECK(reply.at("usage").at("completion_tokens") == first + 1);
   CHECK(streamed(server, body) == before);
   body["include_stop_str_in_output"] = true;
-  CHECK(text_of(server.post("/v1/completions", body)) ==
+  CHECK(said_in(server.post("/v1/completions", body)) ==
         before + server.engine().token_bytes(stop));
   body["stop_token_ids"] = {99'999'999};
   CHECK(server.ask("POST", "/v1/completions", json::serialize(body)).status == 400);
@@ -164,7 +164,7 @@ TEST_CASE("a prompt is cut to its last tokens where that is asked for") {
   CHECK(cut.at("usage").at("prompt_tokens") == 4);
   body.erase("truncate_prompt_tokens");
   body["prompt"] = json::array(ids.end() - 4, ids.end());
-  CHECK(text_of(server.post("/v1/completions", body)) == text_of(cut));
+  CHECK(said_in(server.post("/v1/completions", body)) == said_in(cut));
   std::string text;
   while (text.size() < 100'000)
     text += "x = 1\n";
@@ -255,7 +255,7 @@ TEST_CASE("what a choice reports is enough to repeat it where it says so") {
     json::object again = body;
     again["seed"] = first.at("seed");
     again["speculation"].as_object()["verify"] = first.at("verify");
-    CHECK(text_of(server.post("/v1/completions", again)) ==
+    CHECK(said_in(server.post("/v1/completions", again)) ==
           std::string(first.at("text").as_string()));
   }
 }

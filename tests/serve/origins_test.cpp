@@ -11,7 +11,7 @@ namespace {
 const HttpClient::Headers preflight{{"Origin", "https://page.example"},
                                     {"Access-Control-Request-Method", "POST"},
                                     {"Access-Control-Request-Headers", "authorization,x-custom"}};
-constexpr const char* small = R"({"prompt": [1], "max_tokens": 2})";
+constexpr const char* two_tokens = R"({"prompt": [1], "max_tokens": 2})";
 
 } // namespace
 
@@ -25,11 +25,12 @@ TEST_CASE("pages of an allowed origin may ask, and are told so, others are not")
   CHECK(asked.headers.at("access-control-allow-methods").find("POST") != std::string::npos);
   CHECK(asked.headers.at("access-control-allow-headers") == "authorization,x-custom");
   const HttpReply answered =
-      server.ask("POST", "/v1/completions", small, {{"Origin", "https://page.example"}});
+      server.ask("POST", "/v1/completions", two_tokens, {{"Origin", "https://page.example"}});
   CHECK(answered.status == 200);
   CHECK(answered.headers.at("access-control-allow-origin") == "https://page.example");
   CHECK(answered.headers.at("vary") == "Origin");
-  const HttpReply other = server.ask("POST", "/v1/completions", small, {{"Origin", "https://x"}});
+  const HttpReply other =
+      server.ask("POST", "/v1/completions", two_tokens, {{"Origin", "https://x"}});
   CHECK(other.headers.count("access-control-allow-origin") == 0);
   CHECK(server
             .ask("OPTIONS", "/v1/completions", "",
