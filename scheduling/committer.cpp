@@ -88,7 +88,8 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
     drafting_.retire_chain(s, resolved.chain.get());
     s.chain = resolved.chain;
   }
-  s.lookahead_until = verdict.hit == Hit::none ? 0 : std::max(resolved.length, s.chain->bound());
+  const bool ahead = s.chain && verdict.hit != Hit::none; // a fork may have gone with its draft
+  s.lookahead_until = ahead ? std::max(resolved.length, s.chain->bound()) : 0;
   s.window = resolved.window;
   if (verdict.draft_late)
     drafting_.was_late(s, turn.now);

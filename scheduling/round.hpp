@@ -21,7 +21,8 @@ struct Resolution {
   bool over = false;
 };
 
-/// A pure function of the entry and the verdict's tokens and hit.
+/// A pure function of the entry and the verdict's tokens and hit, and of the forks that are there:
+/// without a chain, too, where whoever retired the sequence's chain meanwhile dropped the fork.
 Resolution resolve(const BatchEntry& entry, const Verdict& verdict);
 
 /// On the target's lane, once, when everything has been judged: finds out what goes on

@@ -190,6 +190,23 @@ TEST_CASE("a draft that lied is not asked again, and its request goes on") {
   CHECK(batch.entries[0].next.chain == nullptr);
 }
 
+TEST_CASE("a fork that came true when its draft was gone is not gone on with") {
+  World world(drafting(SpeculationMode::overlap, 2));
+  const ChainRef chain = world.begin_drafting(4, 7, 5);
+  world.commits();
+  const Batch batch = world.batch();
+  const auto fork = std::make_shared<Chain>(1);
+  fork->begin_fork(3, 5, 2, 1);
+  chain->add_fork(2, 9, fork);
+  Verdict verdict = World::verdict(batch.entries[0], {9});
+  verdict.judged = 1;
+  verdict.hit = Hit::fork;
+  world.announce(false);
+  world.answer(batch, {verdict});
+  CHECK(world.commits().tokens == Tokens{9});
+  CHECK(world.batch().entries.at(0).round.chain == nullptr);
+}
+
 TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
   World world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 2); // it would wait for the window
