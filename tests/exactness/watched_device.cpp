@@ -3,6 +3,7 @@
 #include "gpu/cpu/operations.hpp"
 #include "tests/support/scripted_operations.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -85,7 +86,7 @@ private:
       }
       if (next == gpu::Step::Next::waiting) {
         note_wait(now);
-        return call_after(asking_again, &LaneState::advance);
+        return call_after(asking_again(), &LaneState::advance);
       }
       waiting_since_.reset();
       piece_begin_ = now;
@@ -142,7 +143,10 @@ private:
     std::exchange(step_, nullptr)->retire(how_);
   }
 
-  static constexpr base::Duration asking_again = 200us;
+  /// A small part of a long wait.
+  base::Duration asking_again() const {
+    return std::max<base::Duration>(200us, watch_.pace.target / 100);
+  }
 
   const Watch watch_;
   Pacemaker pacemaker_;
