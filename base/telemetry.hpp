@@ -67,8 +67,6 @@ struct Telemetry {
   std::atomic<std::uint64_t> messages{0};
   std::atomic<std::int64_t> decode_round_ns{0};
   std::atomic<std::int64_t> decode_lane_ns{0};
-  std::atomic<std::int64_t> draft_step_ns{0};      ///< Smoothed lane time of one draft pass
-  std::atomic<std::int64_t> draft_fork_step_ns{0}; ///< and of one that advances forks.
   std::atomic<std::size_t> kv_pages_total{0};
   std::atomic<std::size_t> kv_pages_used{0};
   std::atomic<std::size_t> kv_pages_cached{0};

@@ -162,6 +162,8 @@ void DraftStep::complete(base::TimePoint now) {
   Pass& pass = this->pass(completed_++);
   const base::TimePoint begin = std::max(pass.begin, last_end_);
   last_end_ = now;
+  if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
+    pace_.observe(now - begin, pass.plan.fork_rows > 0);
   std::size_t next_task = 0;
   const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
   for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {
@@ -171,8 +173,6 @@ void DraftStep::complete(base::TimePoint now) {
   base::add(parts_.telemetry->drafted, pass.tasks.size());
   base::add(parts_.telemetry->forked, pass.plan.fork_rows);
   parts_.telemetry->overlap.drafted(begin, now);
-  if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
-    note_time(pass, now - begin);
   pass.plan.parts.clear(); // the pass behind this one wants nothing but its tasks
   pass.draws.clear();
 }
@@ -189,21 +189,11 @@ void DraftStep::complete(DraftRows& rows, Draw& draw, const gpu::ProposeTask* dr
   speculation::DraftPlanner::fed(rows);
   if (!drawn)
     return;
-  chain.add_busy(share);
+  chain.spent(share, pace_);
   if (drawn->failed || lacks_q(rows, draw.q))
     chain.end_at(rows.draws);
   else
     chain.put(rows.draws, drawn->token, std::move(draw.q), drawn->guesses);
-}
-
-void DraftStep::note_time(const Pass& pass, base::Duration took) const {
-  auto& mean = pass.plan.fork_rows > 0 ? parts_.telemetry->draft_fork_step_ns
-                                       : parts_.telemetry->draft_step_ns;
-  const auto old = mean.load(std::memory_order_relaxed);
-  auto ns = took.count();
-  if (old > 0) // one that stalled says little of the next
-    ns = std::min(ns, 8 * old);
-  mean.store(old ? old + (ns - old) / 8 : ns, std::memory_order_relaxed);
 }
 
 // Nobody waits for what an abandoned step left undone.

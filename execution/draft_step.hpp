@@ -73,7 +73,6 @@ private:
   bool can_follow(const Pass& before);
   void complete(speculation::DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
                 base::Duration share);
-  void note_time(const Pass& pass, base::Duration took) const;
 
   Parts parts_;
   int drawable_; ///< Ids that both models have.
@@ -83,6 +82,7 @@ private:
   std::shared_ptr<RowPool> rows_;
 
   speculation::DraftPlanner planner_;
+  speculation::DraftPace pace_;
   /// In turn: two may be under way, and the first of them reads what the one before it drew.
   std::array<Pass, 3> passes_;
   std::size_t prepared_ = 0; ///< Passes so far.

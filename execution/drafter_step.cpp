@@ -108,6 +108,8 @@ void DrafterStep::complete(base::TimePoint now) {
   Chain& chain = *current_->chain;
   const bool needs_q = current_->spec->needs_q();
   int position = chain.drawn();
+  pace_.observe((now - begin_) / std::max(1, asked_), false);
+  chain.spent(now - begin_, pace_);
   const int end = position + std::min(asked_, int(proposal_.tokens.size()));
   for (std::size_t i = 0; position < end; ++i, ++position) {
     const TokenId token = proposal_.tokens[i];
@@ -121,10 +123,7 @@ void DrafterStep::complete(base::TimePoint now) {
   }
   if (chain.drawn() < chain.bound())
     chain.end_at(chain.drawn());
-  chain.add_busy(now - begin_);
   parts_.telemetry->overlap.drafted(begin_, now);
-  parts_.telemetry->draft_step_ns.store((now - begin_).count() / std::max(1, asked_),
-                                        std::memory_order_relaxed);
 }
 
 // Nobody waits for what an abandoned step left undone.

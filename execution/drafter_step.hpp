@@ -52,6 +52,7 @@ private:
   int asked_ = 0;
   Proposal proposal_;
   base::TimePoint begin_;
+  speculation::DraftPace pace_;
 };
 
 } // namespace paceline::execution

@@ -35,7 +35,6 @@ std::vector<Sequence*> BatchBuilder::order() const {
 InFlightBatch BatchBuilder::build(Turn& turn) {
   InFlightBatch made;
   made.mode = drafting_.policy().plan().mode;
-  int rows = 0; // of committed tokens
   const std::vector<Sequence*> order = this->order();
   Allowance left{config_.prefill_chunk, config_.logit_rows, drafting_.share_of_forks(order.size())};
   for (Sequence* s : order) {
@@ -43,14 +42,13 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
     if (!entry)
       continue;
     s->in_flight = true;
-    drafting_.release(*s, turn.now);
     s->epoch = entry->epoch;
     if (entry->round.chain || entry->next.chain)
       made.mode = drafting_.plan_for(*s).mode;
-    rows += entry->length - entry->feed.cached;
+    made.rows += entry->length - entry->feed.cached;
     made.batch.entries.push_back(std::move(*entry));
   }
-  made.prefill = rows > int(made.batch.entries.size());
+  made.prefill = made.rows > int(made.batch.entries.size());
   return made;
 }
 
@@ -73,6 +71,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
       residency_.ensure_pages(turn, s);
     return std::nullopt;
   }
+  drafting_.release(s, turn.now); // before it is planned what is drafted next
   BatchEntry entry;
   entry.spec = s.spec;
   entry.epoch = epochs_.next();
@@ -124,6 +123,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
     made.batch.entries.push_back(std::move(*behind));
   }
   made.batch.after = before.batch.id;
+  made.rows = int(made.batch.entries.size());
   made.mode = before.mode;
   return made;
 }
@@ -132,7 +132,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
 bool BatchBuilder::others_want_rows() const {
   return std::ranges::any_of(sequences_, [](const auto& entry) {
     const Sequence& s = entry.second;
-    return !s.in_flight && s.phase != Sequence::Phase::waiting;
+    return !s.in_flight && !s.held_up() && s.phase != Sequence::Phase::waiting;
   });
 }
 

@@ -122,19 +122,18 @@ void Drafting::end_late_wait(base::TimePoint now) {
   stop_waiting();
   for (auto& [id, s] : sequences_)
     if (s.chain && !s.in_flight && !s.window_settled())
-      s.late = now;
+      s.late = {now, s.chain->bound()};
 }
 
 void Drafting::was_late(Sequence& s, base::TimePoint now) {
   back_off_.late(now);
-  s.late = now;
+  s.late = {now, s.chain->bound()};
 }
 
 void Drafting::release(Sequence& s, base::TimePoint now) {
-  if (s.late)
-    back_off_.cost(now - *s.late, now);
+  if (s.late && now > s.late->since)
+    back_off_.cost(now - s.late->since, now);
   s.late.reset();
-  s.awaited = false;
 }
 
 bool Drafting::await_held_up(Turn& turn) {
@@ -143,21 +142,28 @@ bool Drafting::await_held_up(Turn& turn) {
     if (!s.running() || s.in_flight || !s.held_up())
       continue;
     any = true;
-    if (!std::exchange(s.awaited, true))
-      turn.act(AwaitWindows{++tickets_, {{s.chain, s.chain->bound()}}});
+    if (!std::exchange(s.late->awaited, true))
+      turn.act(AwaitWindows{++tickets_, {{s.chain, s.late->until}}});
   }
   return any;
 }
 
 base::Duration Drafting::step() const {
-  return base::Duration(config_.telemetry->draft_step_ns.load(std::memory_order_relaxed));
+  base::Duration longest = step_;
+  for (const auto& [id, s] : sequences_)
+    if (s.chain)
+      longest = std::max<base::Duration>(longest, s.chain->pace().step);
+  return longest;
 }
 
 base::Duration Drafting::timeout() const {
+  const base::Duration step = this->step();
+  if (step == step.zero())
+    return limits::first_draft_timeout;
   int longest = 0;
   for (const auto& [id, s] : sequences_)
     longest = std::max(longest, s.window);
-  return std::clamp<base::Duration>(step() * (longest + limits::draft_timeout_steps),
+  return std::clamp<base::Duration>(step * (longest + limits::draft_timeout_steps),
                                     limits::draft_timeout_min, limits::draft_timeout_max);
 }
 
@@ -168,6 +174,8 @@ void Drafting::retire_chain(Sequence& s, const Chain* successor) {
     return;
   stop_waiting(); // nobody will finish it
   s.chain->close();
+  if (const auto step = s.chain->pace().step; step > step.zero())
+    step_ = step;
   s.stats.drafted += std::uint64_t(s.chain->drawn() - s.chain->start());
   const std::uint64_t forked = s.chain->drop_forks(std::numeric_limits<int>::max(), successor);
   s.stats.drafted += forked;
@@ -175,16 +183,13 @@ void Drafting::retire_chain(Sequence& s, const Chain* successor) {
   s.chain = nullptr;
   s.window = 0;
   s.late.reset();
-  s.awaited = false;
 }
 
-bool Drafting::end_forks(Sequence& s) {
-  if (!s.chain || s.in_flight || s.chain->forks_ended())
-    return false;
-  const std::uint64_t forked = s.chain->end_forks();
-  s.stats.drafted += forked;
-  s.stats.forked += forked;
-  return true;
+bool Drafting::end_forks() {
+  bool any = false;
+  for (const auto& [id, s] : sequences_)
+    any |= s.chain && s.chain->end_forks();
+  return any;
 }
 
 void Drafting::retire_all_chains(base::TimePoint now) {
@@ -207,7 +212,7 @@ void Drafting::watch(Turn& turn) {
       written += std::uint64_t(s.residency->cached.load(std::memory_order_relaxed));
     if (!s.chain)
       continue;
-    owes |= !s.window_settled();
+    owes |= !s.window_settled() || s.held_up();
     written += std::uint64_t(s.chain->drawn() - s.chain->start());
   }
   if (draft_ == 0 || !watch_.stands_still(owes, written, step(), turn.now))
@@ -217,9 +222,6 @@ void Drafting::watch(Turn& turn) {
 }
 
 void Drafting::observe(speculation::RoundObservation round) {
-  round.draft_step_seconds = double(step().count()) * 1e-9;
-  round.fork_step_seconds =
-      double(config_.telemetry->draft_fork_step_ns.load(std::memory_order_relaxed)) * 1e-9;
   if (round.window == 0 && round.mode != SpeculationMode::off)
     round.mode = SpeculationMode::off; // nothing was there to judge
   policy_.observe(round);

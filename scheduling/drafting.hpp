@@ -57,9 +57,8 @@ public:
   /// Nobody will go on with the sequence's chain. successor: a fork of it that goes on.
   void retire_chain(Sequence& s, const Chain* successor = nullptr);
   void retire_all_chains(base::TimePoint now);
-  /// No more is written for outcomes other than the chain's own, but where one of them may be what
-  /// a step in flight comes to. False: nothing was.
-  bool end_forks(Sequence& s);
+  /// No more is written for outcomes other than the chains' own. False: nothing was.
+  bool end_forks();
   /// A bound token of this sequence's was waited for in vain. The sequence is held up until it is
   /// there, or its draft is dead; others go on.
   void was_late(Sequence& s, base::TimePoint now);
@@ -76,6 +75,7 @@ public:
 
 private:
   bool should_wait(const Sequence& s, base::TimePoint now) const;
+  /// How long a pass of the draft takes.
   base::Duration step() const;
 
   const SchedulerConfig& config_;
@@ -84,6 +84,7 @@ private:
   speculation::SpeculationPolicy policy_;
   std::uint64_t draft_ = 0;
   bool enabled_;
+  base::Duration step_{}; ///< By the last chain that was retired.
   DraftBackOff back_off_;
   DraftWatch watch_;
 

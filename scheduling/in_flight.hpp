@@ -14,6 +14,7 @@ struct InFlightBatch {
   Batch batch;
   base::TimePoint sent;
   std::optional<base::TimePoint> overdue; ///< When the target's lane counts as stalled.
+  int rows = 0;                           ///< Of committed tokens.
   bool prefill = false;
   std::uint64_t draft = 0; ///< The draft that was to go on after its verdicts.
   SpeculationMode mode = SpeculationMode::off;
@@ -36,14 +37,14 @@ public:
   }
   void clear() { batches_.clear(); }
 
-  /// Keeps verdicts with the batch that they are of; those of no batch in flight are dropped.
-  void put(const Verdicts& verdicts) {
+  bool is_front(std::uint64_t batch) const { return !empty() && front().batch.id == batch; }
+  /// Verdicts that are early stay with their batch; those of no batch in flight are dropped.
+  void keep(const Verdicts& verdicts) {
     const auto at = std::ranges::find(batches_, verdicts.batch,
                                       [](const InFlightBatch& flight) { return flight.batch.id; });
     if (at != batches_.end())
       at->verdicts = verdicts;
   }
-  bool front_is_judged() const { return !empty() && front().verdicts.has_value(); }
 
 private:
   std::deque<InFlightBatch> batches_;

@@ -27,6 +27,8 @@ inline constexpr int draft_timeout_steps = 20;
 /// would be no sign of a stall.
 inline constexpr std::chrono::nanoseconds draft_timeout_min = 50ms;
 inline constexpr std::chrono::nanoseconds draft_timeout_max = 10s;
+/// The same for a draft that has not shown yet how long its steps take.
+inline constexpr std::chrono::nanoseconds first_draft_timeout = 1s;
 
 /// After it was late, nobody waits for the draft for this long, doubled each time up to the second.
 inline constexpr std::chrono::nanoseconds draft_back_off_min = 50ms;

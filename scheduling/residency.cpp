@@ -155,12 +155,10 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
 
 /// Forks hold pages of the draft's. False: there are none.
 bool Residency::end_forks(Turn& turn) {
-  bool any = false;
-  for (auto& [id, s] : sequences_)
-    any |= drafting_.end_forks(s);
-  if (any)
-    turn.act(Forget{}); // so that the draft's lane lets go of their pages
-  return any;
+  if (!drafting_.end_forks())
+    return false;
+  turn.act(Forget{}); // so that the draft's lane lets go of their pages
+  return true;
 }
 
 /// The sequence that came last gives its pages up.

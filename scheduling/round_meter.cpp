@@ -6,6 +6,11 @@ namespace paceline::scheduling {
 namespace {
 
 void add(speculation::RoundObservation& round, const BatchEntry& entry, const Verdict& verdict) {
+  if (const auto& chain = entry.round.chain) {
+    const speculation::DraftPace pace = chain->pace();
+    round.draft_step_seconds = std::max(round.draft_step_seconds, base::seconds(pace.step));
+    round.fork_step_seconds = std::max(round.fork_step_seconds, base::seconds(pace.fork_step));
+  }
   round.prefill |= entry.length - entry.feed.cached > 1;
   round.window = std::max(round.window, verdict.window);
   round.sequences += !verdict.tokens.empty();

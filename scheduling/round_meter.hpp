@@ -13,7 +13,8 @@ class RoundMeter {
 public:
   /// Nothing is in flight: the next round begins with its batch.
   void idle() { last_end_.reset(); }
-  /// The batch's verdicts have been taken, but for what they cost. draft: lane time of the chains.
+  /// The batch's verdicts have been taken, but for what they cost. Reads what the draft spent from
+  /// the chains that they judged.
   speculation::RoundObservation end(const InFlightBatch& flight, const Verdicts& verdicts,
                                     base::TimePoint now, base::Telemetry& telemetry);
 

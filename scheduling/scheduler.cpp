@@ -82,9 +82,12 @@ Scheduler::Actions Scheduler::grown(SequenceId id, Epoch residency, const KvGran
 
 Scheduler::Actions Scheduler::judged(const Verdicts& verdicts, base::TimePoint now) {
   Turn turn{now, {}};
-  in_flight_.put(verdicts);
-  while (in_flight_.front_is_judged())
-    take_front(turn);
+  if (in_flight_.is_front(verdicts.batch))
+    take_front(turn, verdicts);
+  else
+    in_flight_.keep(verdicts);
+  while (!in_flight_.empty() && in_flight_.front().verdicts)
+    take_front(turn, Verdicts(*std::move(in_flight_.front().verdicts)));
   return std::move(turn.actions);
 }
 
@@ -147,21 +150,11 @@ void Scheduler::schedule(Turn& turn) {
 void Scheduler::send_batch(Turn& turn) {
   if (peers_.target == 0)
     return;
-  const base::Duration timeout = drafting_.timeout();
   InFlightBatch made = builder_.build(turn);
-  ++batches_;
   if (made.batch.entries.empty())
     return meter_.idle();
-  made.batch.id = batches_;
-  made.batch.handles = peers_.version;
-  made.batch.draft_timeout = timeout;
-  made.draft = peers_.draft;
-  made.sent = turn.now;
-  int rows = 0;
-  for (const BatchEntry& entry : made.batch.entries)
-    rows += entry.length - entry.feed.cached;
-  turn.act(in_flight_.push(std::move(made)).batch);
-  expect_in_time(turn, rows);
+  send(turn, std::move(made));
+  expect_in_time(turn, turn.now);
   send_behind(turn);
   for (const BatchEntry& entry : in_flight_.front().batch.entries)
     residency_.ensure_pages(turn, *find(entry.spec->id));
@@ -171,20 +164,23 @@ void Scheduler::send_batch(Turn& turn) {
 void Scheduler::send_behind(Turn& turn) {
   if (peers_.target == 0)
     return;
-  auto made = builder_.build_behind(in_flight_.back(), turn.now);
-  if (!made)
-    return;
-  made->batch.id = ++batches_;
-  made->batch.handles = peers_.version;
-  made->batch.draft_timeout = drafting_.timeout();
-  made->draft = peers_.draft;
-  turn.act(in_flight_.push(std::move(*made)).batch);
+  if (auto made = builder_.build_behind(in_flight_.back(), turn.now))
+    send(turn, *std::move(made));
 }
 
-/// From now on the first batch in flight is waited for.
-void Scheduler::expect_in_time(Turn& turn, int rows) {
+void Scheduler::send(Turn& turn, InFlightBatch made) {
+  made.batch.id = ++batches_;
+  made.batch.handles = peers_.version;
+  made.batch.draft_timeout = drafting_.timeout();
+  made.draft = peers_.draft;
+  turn.act(in_flight_.push(std::move(made)).batch);
+}
+
+/// The first batch in flight is waited for. begun: the lane's turn came to it.
+void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
-  const auto timeout = step_times_.timeout(rows, flight.prefill);
+  flight.sent = begun;
+  const auto timeout = step_times_.timeout(flight.rows, flight.prefill);
   if (!timeout)
     return;
   flight.overdue = turn.now + *timeout + 2 * flight.batch.draft_timeout;
@@ -193,9 +189,8 @@ void Scheduler::expect_in_time(Turn& turn, int rows) {
 
 // ---- what became of a batch ----
 
-void Scheduler::take_front(Turn& turn) {
+void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
   const InFlightBatch flight = in_flight_.pop();
-  const Verdicts& verdicts = *flight.verdicts;
   if (verdicts.error)
     return take_error(turn, flight, *verdicts.error);
   Commits commits;
@@ -247,11 +242,11 @@ void Scheduler::go_on(Turn& turn, const Verdicts& before) {
     return;
   InFlightBatch& next = in_flight_.front();
   next.batch.keep([&](std::size_t i) { return before.sequences[i].goes_on; });
+  next.rows = int(next.batch.entries.size());
   if (next.batch.entries.empty())
     return in_flight_.clear();
   base::add(config_.telemetry->pre_enqueued_steps, 1);
-  next.sent = before.end;
-  expect_in_time(turn, int(next.batch.entries.size()));
+  expect_in_time(turn, before.end);
   std::vector<Sequence*> running;
   for (const BatchEntry& entry : next.batch.entries)
     if (Sequence* s = find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {

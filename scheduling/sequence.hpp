@@ -40,8 +40,13 @@ struct Sequence {
   int window = 0;          ///< K of the chain's next window.
   int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
   speculation::SequenceThrottle throttle;
-  std::optional<base::TimePoint> late; ///< A bound token was waited for in vain, until then.
-  bool awaited = false;                ///< And whoever waits for it is told when it is there.
+  /// Bound tokens of the chain that were waited for in vain.
+  struct Late {
+    base::TimePoint since;
+    int until = 0;        ///< Their positions are before this one.
+    bool awaited = false; ///< There will be news when they are there.
+  };
+  std::optional<Late> late;
 
   // Its step in flight.
   bool in_flight = false;
@@ -69,7 +74,7 @@ struct Sequence {
   /// The current window is all there, or as much of it as will ever be.
   bool window_settled() const { return chain->settled(length() + window); }
   /// No step can judge a token that is bound and not there, and none may do without it.
-  bool held_up() const { return late && chain && !chain->settled(chain->bound()); }
+  bool held_up() const { return late && !chain->settled(late->until); }
   bool decoding() const { return length() - cached <= 1; }
   /// Its next rows are of the fast path.
   bool reads_fast() const { return cached < path.fast; }

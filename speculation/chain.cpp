@@ -5,6 +5,14 @@
 
 namespace paceline::speculation {
 
+void DraftPace::observe(std::chrono::nanoseconds took, bool forks) {
+  auto& mean = forks ? fork_step : step;
+  if (mean.count() == 0)
+    mean = took;
+  else // one that stalled says little of the next
+    mean += (std::min(took, 8 * mean) - mean) / 8;
+}
+
 void Chain::begin(int start, int window_end, int limit) {
   start_ = start;
   attempt_ = std::uint32_t(start);
@@ -85,9 +93,21 @@ std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
   return drawn;
 }
 
-std::uint64_t Chain::end_forks() {
-  forks_ended_.store(true, std::memory_order_release);
-  return drop_forks(nobody);
+bool Chain::end_forks() {
+  const std::lock_guard lock(forks_mutex_);
+  return !forks_ended_.exchange(true, std::memory_order_acq_rel) && !forks_.empty();
+}
+
+void Chain::spent(std::chrono::nanoseconds time, const DraftPace& pace) {
+  busy_.fetch_add(time.count(), std::memory_order_relaxed);
+  step_.store(pace.step.count(), std::memory_order_relaxed);
+  fork_step_.store(pace.fork_step.count(), std::memory_order_relaxed);
+}
+
+DraftPace Chain::pace() const {
+  using std::chrono::nanoseconds;
+  return {nanoseconds(step_.load(std::memory_order_relaxed)),
+          nanoseconds(fork_step_.load(std::memory_order_relaxed))};
 }
 
 // The writer stores `drawn` and then reads `notify_position`; notify_at stores `notify_position`

@@ -33,6 +33,14 @@ private:
   std::function<void()> opened_;
 };
 
+/// How long the draft takes of late: lane time; 0: not known yet.
+struct DraftPace {
+  std::chrono::nanoseconds step{};      ///< A pass that drafts.
+  std::chrono::nanoseconds fork_step{}; ///< A pass that advances forks.
+
+  void observe(std::chrono::nanoseconds took, bool forks);
+};
+
 /// A memory row for one position's q; returned to its pool with the last reference.
 using QRow = std::shared_ptr<float>;
 
@@ -44,7 +52,7 @@ using QRow = std::shared_ptr<float>;
 /// outcome of a verification other than this chain's own. Its prefix is fixed before its first
 /// token is drawn, so it is right or wrong whoever asks, and whenever.
 ///
-/// Threads: the draft's lane alone calls bind, put, end_at and add_busy; begin, extend, close and
+/// Threads: the draft's lane alone calls bind, put, end_at and spent; begin, extend, close and
 /// forks are for who decides what becomes of it; anybody reads. A position is
 /// *bound* before its token is drawn; readers that saw it bound wait until it is drawn, or until
 /// the chain has ended before it. That is what keeps `rejection` exact under any timing: whether a
@@ -75,10 +83,8 @@ public:
   void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {});
   /// Nothing will be drawn from `position` on (the draft's context is full, or it failed).
   void end_at(int position);
-  /// Lane time spent on this chain's tokens.
-  void add_busy(std::chrono::nanoseconds time) {
-    busy_.fetch_add(time.count(), std::memory_order_relaxed);
-  }
+  /// Lane time spent on tokens of this chain, and what passes take now.
+  void spent(std::chrono::nanoseconds time, const DraftPace& pace);
 
   // Everybody else's side.
   /// One past the last position that is bound (and not cut off by the chain's end).
@@ -96,6 +102,7 @@ public:
   std::chrono::nanoseconds busy() const {
     return std::chrono::nanoseconds(busy_.load(std::memory_order_relaxed));
   }
+  DraftPace pace() const;
 
   /// Lets the draft go on to here (after a hit).
   void extend(int window_end, int limit);
@@ -112,9 +119,9 @@ public:
   /// `kept`. Returns how many tokens were drawn for them.
   std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
 
-  /// Forks give way: those there are are dropped, and no more are to be written for this chain. As
-  /// drop_forks. From the scheduler.
-  std::uint64_t end_forks();
+  /// Forks give way: nothing more is written for any of this chain. What they have is judged as
+  /// ever. From the scheduler. False: there are none that could.
+  bool end_forks();
   bool forks_ended() const { return forks_ended_.load(std::memory_order_acquire); }
 
   /// Calls gate->arrive() once when the chain is settled up to `position`: now, or from the draft's
@@ -145,7 +152,9 @@ private:
   std::atomic<int> end_{nobody};
   std::atomic<bool> closed_{false};
   std::atomic<bool> forks_ended_{false};
-  std::atomic<std::int64_t> busy_{0};
+  std::atomic<std::int64_t> busy_{0}; ///< Nanoseconds, as those of the pace.
+  std::atomic<std::int64_t> step_{0};
+  std::atomic<std::int64_t> fork_step_{0};
   std::array<Slot, std::size_t(limits::chain_positions)> slots_;
 
   static constexpr int nobody = 1 << 30;

@@ -28,8 +28,8 @@ struct RoundObservation {
   int hits = 0;
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
   double target_seconds = 0;     ///< Target lane time: forward and verification.
-  double draft_step_seconds = 0; ///< Lane time of one drafted token (0: none drafted),
-  double fork_step_seconds = 0;  ///< and of a pass that advances forks.
+  double draft_step_seconds = 0; ///< Lane time of one drafted token; 0: none drafted.
+  double fork_step_seconds = 0;  ///< Lane time of a pass that advances forks; 0: there was none.
 };
 
 /// A mean that forgets: of the last `memory` units of weight, or so.

@@ -78,11 +78,19 @@ TEST_CASE("tokens that were drafted under a verification say so") {
 TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
   World world(drafting(SpeculationMode::sync, 4));
   const auto begin = world.now;
-  const ChainRef chain = world.begin_drafting(6, 6, 2);
-  Batch batch = world.batch();
+  const ChainRef chain = world.begin_drafting(6, 6, 3);
+  const Batch batch = world.batch();
   CHECK(world.now - begin == scheduling::limits::draft_timeout_min);
-  CHECK(batch.entries[0].round.window == 0);
   CHECK(batch.entries[0].round.judge_lookahead); // what is bound by the time the pass ends
+}
+
+TEST_CASE("a window of a draft that has drawn nothing yet is waited for longer") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const auto begin = world.now;
+  world.begin_drafting(6, 6, 2);
+  const Batch batch = world.batch();
+  CHECK(world.now - begin == scheduling::limits::first_draft_timeout);
+  CHECK(batch.entries[0].round.window == 0);
 }
 
 TEST_CASE("what is there of a window that comes too late is judged") {
@@ -113,6 +121,40 @@ TEST_CASE("a sequence whose bound token is late is held up until that is there, 
   const Batch batch = world.batch_of(2);
   CHECK(batch.entries[0].spec->id == 1);
   CHECK(batch.entries[0].round.window == 3); // every one that was bound
+}
+
+TEST_CASE("a sequence goes on with what was late, whatever is bound behind it by then") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const ChainRef chain = world.begin_drafting(6, 6, 4);
+  chain->bind(5);
+  world.commits();
+  world.run_until([&] { return world.now.time_since_epoch() > 100ms; });
+  CHECK(world.target.empty());
+  chain->bind(6); // the draft is at the next one before anybody hears of this one
+  chain->put(4, 5, nullptr);
+  const auto there = world.now;
+  CHECK(world.batch().entries.at(0).round.chain == chain);
+  CHECK(world.now == there);
+}
+
+TEST_CASE("a draft that stands still over a token behind an empty window is ended, too") {
+  World world(drafting(SpeculationMode::sync, 4));
+  const ChainRef chain = world.begin_drafting(6, 6, 4);
+  chain->bind(5);
+  world.commits();
+  world.run_until([&] { return world.now.time_since_epoch() > 100ms; });
+  chain->put(4, 5, nullptr);
+  const Batch batch = world.batch();
+  CHECK(batch.entries[0].next.window == 0); // after what was late nothing is drafted for a while
+  chain->bind(6);
+  Verdict late = World::verdict(batch.entries[0], {5, 5, 5});
+  late.judged = late.accepted = 3;
+  late.hit = Hit::chain;
+  late.draft_late = true;
+  world.answer(batch, {late});
+  CHECK(world.commits().tokens == Tokens{5, 5, 5});
+  world.run_until([&] { return world.draft_ended; });
+  CHECK(world.draft_ended);
 }
 
 TEST_CASE("a step that a bound token was too late for changes nothing, and is made again") {

@@ -67,6 +67,7 @@ inline scheduling::SchedulerConfig drafting(SpeculationMode mode, int window) {
 /// The draft, as a verification leaves it: all positions up to `end` bound and drawn.
 inline void draft_up_to(speculation::Chain& chain, int end) {
   chain.bind(end);
+  chain.spent({}, {std::chrono::milliseconds(1), {}});
   for (int position = chain.drawn(); position < end; ++position)
     chain.put(position, 5, nullptr);
 }

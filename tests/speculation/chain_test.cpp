@@ -10,6 +10,7 @@
 
 using namespace paceline;
 using namespace paceline::speculation;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -174,11 +175,13 @@ TEST_CASE("a q row is kept as long as its position is remembered") {
   CHECK(chain->q(ring) == nullptr);
 }
 
-TEST_CASE("lane time adds up") {
+TEST_CASE("lane time adds up, and what passes take now stands beside it") {
   const auto chain = chain_from(0, 2);
-  chain->add_busy(std::chrono::nanoseconds(3));
-  chain->add_busy(std::chrono::nanoseconds(4));
-  CHECK(chain->busy() == std::chrono::nanoseconds(7));
+  chain->spent(3ns, {5ns, 0ns});
+  chain->spent(4ns, {6ns, 9ns});
+  CHECK(chain->busy() == 7ns);
+  CHECK(chain->pace().step == 6ns);
+  CHECK(chain->pace().fork_step == 9ns);
 }
 
 TEST_CASE("who asks for what is there already is told at once") {
