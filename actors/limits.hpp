@@ -13,13 +13,16 @@ using namespace std::chrono_literals;
 inline constexpr int max_waiting_max = 65'536;
 /// Most sequences in one batch (EngineOptions::max_num_seqs).
 inline constexpr int max_num_seqs_max = 256;
+/// Of Request::priority, either way.
+inline constexpr int priority_max = 1'000'000;
 /// Most prompt tokens in one step (EngineOptions::prefill_chunk): a GPU's grid ends at 65,535 rows.
 inline constexpr int prefill_chunk_max = 32'768;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 /// Largest Sampling::choice; noise is keyed by 29 bits of it.
 inline constexpr int choice_max = 65'535;
-/// Largest FaultOptions::restarts_max and rebuilds_max, and longest of its times.
+/// Largest FaultOptions::restarts_max and rebuilds_max, and longest of its times and of
+/// EngineOptions::time_between_tokens.
 inline constexpr int restarts_max_max = 1'000'000;
 inline constexpr std::chrono::milliseconds fault_time_max = 24h;
 

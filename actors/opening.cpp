@@ -172,7 +172,11 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.has_draft = draft_->exists();
   parts.max_model_len = context_.max_model_len;
   parts.max_num_seqs = options_.max_num_seqs;
+  parts.scheduling = options_.scheduling;
+  parts.batching = options_.batching;
   parts.prefill_chunk = options_.prefill_chunk;
+  parts.row_budget = options_.row_budget;
+  parts.time_between_tokens = options_.time_between_tokens;
   parts.fast_chunk = options_.prefill == Prefill::fast ? gpu::fast_chunk : 0;
   parts.attention_window = target_.model->window();
   parts.logit_rows = context_.parts.target.max_logit_rows;

@@ -55,6 +55,8 @@ Result<void> check_options(const EngineOptions& o) {
         check_range("EngineOptions::fork_rows", o.fork_rows, 0, speculation::limits::fork_rows_max),
         check_range("EngineOptions::page_tokens", o.page_tokens, 1, 1024),
         check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
+        check_range("EngineOptions::row_budget", o.row_budget, 0, limits::prefill_chunk_max),
+        check_time("EngineOptions::time_between_tokens", o.time_between_tokens),
         check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
         check_range("EngineOptions::window", o.window.value_or(1), 1, window_max)})
     if (!result)

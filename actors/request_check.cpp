@@ -179,6 +179,8 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
         in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
         in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
         in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
+        in_range("Request::priority", request.priority, -limits::priority_max,
+                 limits::priority_max),
         in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
@@ -199,6 +201,9 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->prompt_logprobs = request.prompt_logprobs;
   spec->speculation = request.speculation.value_or(SpeculationMode::automatic);
   spec->window = request.window.value_or(0);
+  spec->priority = request.priority;
+  spec->client = std::hash<std::string>{}(request.client);
+  spec->deadline = request.deadline.value_or(std::chrono::milliseconds(0));
 
   messages::Submit submit;
   submit.spec = std::move(spec);

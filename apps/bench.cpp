@@ -219,6 +219,7 @@ Command add_bench(CLI::App& program) {
   options->plan.request.sampling.temperature = temperature_default;
   add_workload_options(*app, *options);
   add_model_options(*app, options->engine);
+  add_batching_options(*app, options->engine);
   add_scale_options(*app, *options);
   add_speculation_options(*app, options->engine, options->plan.request);
   add_sampling_options(*app, options->plan.request);

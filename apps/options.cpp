@@ -186,6 +186,34 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   app.parse_complete_callback([&engine, draft, mode] { settle_draft(engine, *draft, *mode); });
 }
 
+void add_batching_options(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group("Batches");
+  add_choice<SchedulingPolicy>(app, "--scheduling-policy", engine.scheduling,
+                               {{"fcfs", SchedulingPolicy::fcfs},
+                                {"priority", SchedulingPolicy::priority},
+                                {"deadline", SchedulingPolicy::deadline}},
+                               "Who is taken up first; fcfs: as they came, clients in turn");
+  add_choice<Batching>(app, "--batching", engine.batching,
+                       {{"hybrid", Batching::hybrid},
+                        {"prefill-first", Batching::prefill_first},
+                        {"request", Batching::request}},
+                       "Rows of a step; hybrid: all streams, and prompts in what is left");
+  app.add_option_function<std::string>(
+         "--row-budget",
+         [&engine](const std::string& given) {
+           engine.row_budget = given == "auto" ? 0 : std::stoi(given);
+         },
+         "Rows of a step that has streams and prompts; auto: by what steps cost")
+      ->check(automatic_or_number(1, actors::limits::prefill_chunk_max))
+      ->type_name("auto|N");
+  app.add_option_function<int>(
+         "--time-between-tokens",
+         [&engine](int given) { engine.time_between_tokens = std::chrono::milliseconds(given); },
+         "Milliseconds that such a step may take; default: no objective")
+      ->check(whole_number(1, int(actors::limits::fault_time_max.count())))
+      ->type_name("MS");
+}
+
 void add_sampling_options(CLI::App& app, Request& request) {
   app.option_defaults()->group(sampling_group);
   add_endings(app, request);

@@ -20,6 +20,8 @@ struct PromptSource {
 
 /// -m, --device, --reserve-device, -t, --dtype, -c, --kv-memory
 void add_model_options(CLI::App& app, EngineOptions& engine);
+/// --scheduling-policy, --batching, --row-budget, --time-between-tokens.
+void add_batching_options(CLI::App& app, EngineOptions& engine);
 /// -d, --draft-device, --max-num-seqs, --prefill, --prefill-chunk, --speculation, --window,
 /// --lookahead, --verify
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);

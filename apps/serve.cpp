@@ -292,6 +292,7 @@ Command add_serve(CLI::App& program) {
   add_address_options(*app, options->settings);
   add_model_options(*app, options->engine);
   add_speculation_options(*app, options->engine, options->settings.defaults);
+  add_batching_options(*app, options->engine);
   add_limit_options(*app, options->settings, options->engine);
   add_running_options(*app, *options);
   add_trace_option(*app, options->engine);

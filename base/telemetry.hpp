@@ -67,6 +67,7 @@ struct Telemetry {
   std::atomic<std::uint64_t> messages{0};
   std::atomic<std::int64_t> decode_round_ns{0};
   std::atomic<std::int64_t> decode_lane_ns{0};
+  std::atomic<double> step_cost_error{0};
   std::atomic<std::size_t> kv_pages_total{0};
   std::atomic<std::size_t> kv_pages_used{0};
   std::atomic<std::size_t> kv_pages_cached{0};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 namespace paceline::scheduling {
@@ -18,25 +19,53 @@ struct BatchBuilder::Allowance {
 };
 
 BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-                           Drafting& drafting, Residency& residency)
+                           Drafting& drafting, Residency& residency, const StepCost& cost)
     : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
-      residency_(residency) {}
+      residency_(residency), cost_(cost) {}
 
 std::vector<Sequence*> BatchBuilder::order() const {
   std::vector<Sequence*> order;
   for (auto& [id, s] : sequences_)
     if (s.running() && !s.in_flight && !s.held_up())
       order.push_back(&s);
-  std::ranges::sort(order, {},
-                    [](const Sequence* s) { return std::pair(!s->decoding(), s->arrival); });
+  std::ranges::sort(order, [](const Sequence* a, const Sequence* b) {
+    return a->decoding() == b->decoding() ? QueueOrder::before(*a, *b) : a->decoding();
+  });
+  const auto reads = [](const Sequence* s) { return !s->decoding(); };
+  if (config_.batching != Batching::hybrid && std::ranges::any_of(order, reads))
+    std::erase_if(order, std::not_fn(reads)); // prompts first, and alone
   return order;
+}
+
+/// Of a step for all of these.
+int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
+  int decoding = 0;
+  double context = 0;
+  int least = limits::row_tile;
+  for (const Sequence* s : order) {
+    context += s->cached;
+    if (s->decoding())
+      decoding += 1 + s->bound();
+    else if (s->reads_fast())
+      least = std::max(least, s->path.chunk);
+  }
+  if (decoding == 0)
+    return config_.prefill_chunk;
+  const int most = config_.prefill_chunk + decoding;
+  const base::Duration objective = config_.time_between_tokens;
+  int rows = config_.row_budget;
+  if (rows == 0)
+    rows = objective.count() > 0 ? cost_.rows_within(objective, context, most)
+                                 : cost_.knee(context, most);
+  rows = rows / limits::row_tile * limits::row_tile - decoding;
+  return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
 InFlightBatch BatchBuilder::build(Turn& turn) {
   InFlightBatch made;
   made.mode = drafting_.policy().plan().mode;
   const std::vector<Sequence*> order = this->order();
-  Allowance left{config_.prefill_chunk, config_.logit_rows, drafting_.share_of_forks(order.size())};
+  Allowance left{prompt_rows(order), config_.logit_rows, drafting_.share_of_forks(order.size())};
   for (Sequence* s : order) {
     auto entry = entry_for(turn, *s, left);
     if (!entry)

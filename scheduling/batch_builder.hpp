@@ -5,18 +5,24 @@
 #include "scheduling/drafting.hpp"
 #include "scheduling/in_flight.hpp"
 #include "scheduling/residency.hpp"
+#include "scheduling/step_cost.hpp"
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace paceline::scheduling {
 
-/// Builds batches within a step's bounds: tokens of prompts (SchedulerConfig::prefill_chunk) and
-/// rows of logits. Running streams go first, so that a long prompt never takes their place.
+/// Builds batches within a step's bounds: its rows, and its rows of logits. By `hybrid` batching
+/// all running streams are in every step, and prompts get the rows that they leave (Agrawal et al.
+/// 2023, "SARATHI", section 4): as many as the objective of SchedulerConfig::time_between_tokens
+/// allows by what steps cost, or where more would only make the step longer. The two others are
+/// what SARATHI is compared with: whole prompts before any stream goes on, and batches that run to
+/// their end.
 class BatchBuilder {
 public:
   BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-               Drafting& drafting, Residency& residency);
+               Drafting& drafting, Residency& residency, const StepCost& cost);
 
   /// The next step of all that run and are in none; those that are in it are marked so. Has
   /// sequences that lack pages for a row ask for them. No entries: there is nothing to do.
@@ -30,6 +36,7 @@ public:
 private:
   struct Allowance;
   std::vector<Sequence*> order() const;
+  int prompt_rows(std::span<Sequence* const> order) const;
   int rows_to_feed(const Sequence& s, const Allowance& left) const;
   std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);
   Round round_of(const Sequence& s, int logit_rows) const;
@@ -42,6 +49,7 @@ private:
   EpochMint& epochs_;
   Drafting& drafting_;
   Residency& residency_;
+  const StepCost& cost_;
 };
 
 } // namespace paceline::scheduling

@@ -46,6 +46,7 @@ bool Committer::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
   Committed news = news_of(s, verdict, cut.keep);
   news.end_of_text = cut.end_of_text;
   s.log->append(news.tokens);
+  order_.charge(s, int(cut.keep));
   if (cut.keep > 0)
     s.recomputations = 0;
   news.length = !cut.end_of_text && (s.budget() <= 0 || s.length() >= config_.max_model_len);

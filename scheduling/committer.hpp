@@ -9,8 +9,9 @@ namespace paceline::scheduling {
 
 class Committer {
 public:
-  Committer(const SchedulerConfig& config, Drafting& drafting, Residency& residency)
-      : config_(config), drafting_(drafting), residency_(residency) {}
+  Committer(const SchedulerConfig& config, Drafting& drafting, Residency& residency,
+            QueueOrder& order)
+      : config_(config), drafting_(drafting), residency_(residency), order_(order) {}
 
   /// Takes the verdict of a sequence's step in flight; what is committed goes to `commits`. True:
   /// the sequence has ended.
@@ -27,6 +28,7 @@ private:
   const SchedulerConfig& config_;
   Drafting& drafting_;
   Residency& residency_;
+  QueueOrder& order_;
 };
 
 } // namespace paceline::scheduling

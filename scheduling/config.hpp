@@ -16,7 +16,11 @@ struct SchedulerConfig {
   bool has_draft = false;
   int max_model_len = 0;
   int max_num_seqs = 16;
-  int prefill_chunk = 512;
+  SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
+  Batching batching = Batching::hybrid;
+  int prefill_chunk = 512;              ///< Prompt tokens of a step at most.
+  int row_budget = 0;                   ///< Rows of a step that decodes, too; 0: by what they cost.
+  base::Duration time_between_tokens{}; ///< Which no such step should exceed; 0: no objective.
   int fast_chunk = 0;       ///< Prompts go by the fast path, in chunks of this; 0: none do.
   int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.

@@ -19,6 +19,14 @@ struct InFlightBatch {
   std::uint64_t draft = 0; ///< The draft that was to go on after its verdicts.
   SpeculationMode mode = SpeculationMode::off;
   std::optional<Verdicts> verdicts; ///< They have come, and wait for those of the batch before.
+
+  /// Tokens in the caches that its rows see.
+  double context() const {
+    double sum = 0;
+    for (const BatchEntry& entry : batch.entries)
+      sum += entry.length;
+    return sum;
+  }
 };
 
 /// In the order in which the lane takes them: the first one runs, those behind it were

@@ -15,6 +15,15 @@ inline constexpr std::size_t prefix_entries_max = 1u << 20;
 /// this many tokens lie behind what the target's attention sees.
 inline constexpr int tokens_ahead = 64;
 
+/// A step of priority is worth so much waiting: one that is so many steps behind is overtaken for
+/// at most so many times as long.
+inline constexpr std::chrono::nanoseconds priority_step = 10s;
+/// By deadlines, a request without one, or with a later one, counts as due so long after it came.
+inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
+
+/// Steps are cut to so many rows, which is what a tile of the kernels takes.
+inline constexpr int row_tile = 16;
+
 /// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
 /// that runs gives any back, before its request fails.
 inline constexpr int reservation_tries_max = 1000;

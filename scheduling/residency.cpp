@@ -9,26 +9,28 @@
 namespace paceline::scheduling {
 
 Residency::Residency(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-                     Drafting& drafting, Alarms& alarms)
-    : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
-      alarms_(alarms) {}
+                     Drafting& drafting, Alarms& alarms, QueueOrder& order)
+    : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting), alarms_(alarms),
+      order_(order) {}
 
 // ---- admission ----
 
 void Residency::admit_next(Turn& turn) {
   int taken = 0;
   bool reserving = false;
-  Sequence* next = nullptr;
-  for (auto& [id, s] : sequences_) {
+  bool decoding = false;
+  for (const auto& [id, s] : sequences_) {
     reserving |= s.phase == Sequence::Phase::reserving;
-    if (s.phase != Sequence::Phase::waiting)
-      ++taken;
-    else if (!next || s.arrival < next->arrival)
-      next = &s;
+    taken += s.phase != Sequence::Phase::waiting;
+    decoding |= s.running() && s.output() > 0;
   }
   config_.telemetry->running.store(taken, std::memory_order_relaxed);
   config_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
-  if (next && !reserving && !pages_short_ && taken < config_.max_num_seqs)
+  if (reserving || pages_short_ || taken >= config_.max_num_seqs)
+    return;
+  if (config_.batching == Batching::request && decoding) // its batch runs to its end
+    return;
+  if (Sequence* next = order_.next(sequences_))
     reserve(turn, *next);
 }
 
@@ -62,12 +64,14 @@ bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& 
 
 void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.phase = Sequence::Phase::running;
-  if (!s.started)
-    s.started = turn.now;
   s.refusals = 0;
   s.target_pages = grant.target;
   s.draft_pages = grant.draft;
   s.cached = grant.cached_target;
+  if (!s.started) {
+    s.started = turn.now;
+    order_.charge(s, s.length() - s.cached);
+  }
   s.cached_tokens = std::max(s.cached_tokens, grant.cached_target);
   s.prompt_logprobs.clear();
   if (s.scores()) // nothing precedes the first
@@ -169,7 +173,7 @@ void Residency::preempt_for(Turn& turn, Sequence& needy) {
     if (!s.running())
       continue;
     ++running;
-    if (!last || s.arrival > last->arrival)
+    if (!last || QueueOrder::before(*last, s))
       last = &s;
   }
   if (running > 1) {
@@ -212,7 +216,8 @@ void Residency::end(Turn& turn, SequenceId id) {
   if (at->second.phase != Sequence::Phase::waiting)
     evict(turn, at->second, true);
   retry();
-  sequences_.erase(id);
+  order_.leave(at->second);
+  sequences_.erase(at);
 }
 
 void Residency::fail(Turn& turn, SequenceId id, Error why) {

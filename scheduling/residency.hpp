@@ -5,19 +5,21 @@
 #include "scheduling/alarms.hpp"
 #include "scheduling/config.hpp"
 #include "scheduling/drafting.hpp"
+#include "scheduling/queue_order.hpp"
 #include "scheduling/sequence.hpp"
 
 namespace paceline::scheduling {
 
-/// First come, first served: no sequence overtakes one that waits for more pages. When pages run
-/// out the sequence that came last gives its own up, and is recomputed from its committed tokens.
-/// Pages are asked for ahead of need, so that no step waits for the cache manager.
+/// One sequence at a time asks for its first pages, in QueueOrder, and none overtakes it while they
+/// are short. When pages run out the last in order gives its own up, and is recomputed from its
+/// committed tokens. Pages are asked for ahead of need, so that no step waits for the cache
+/// manager.
 class Residency {
 public:
   Residency(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-            Drafting& drafting, Alarms& alarms);
+            Drafting& drafting, Alarms& alarms, QueueOrder& order);
 
-  /// Asks for pages for the sequence that has waited longest, where there is room for one more.
+  /// Asks for pages for the sequence whose turn it is, where there is room for one more.
   void admit_next(Turn& turn);
   /// Answers to AskReserve and AskGrow; `granted` is false, too, where none came. What they are
   /// about may be over by now. True: a step may be possible that was not before.
@@ -54,6 +56,7 @@ private:
   EpochMint& epochs_;
   Drafting& drafting_;
   Alarms& alarms_;
+  QueueOrder& order_;
   bool pages_short_ = false; ///< Pages were refused; nobody asks until some come back, or a while.
 };
 

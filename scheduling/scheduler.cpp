@@ -1,5 +1,7 @@
 #include "scheduling/scheduler.hpp"
 
+#include "scheduling/limits.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,12 +10,11 @@ namespace paceline::scheduling {
 
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)), epochs_(config_.incarnation),
-      drafting_(config_, sequences_, epochs_),
-      residency_(config_, sequences_, epochs_, drafting_, alarms_),
-      builder_(config_, sequences_, epochs_, drafting_, residency_),
-      committer_(config_, drafting_, residency_),
-      batches_(std::uint64_t(config_.incarnation) << 40),
-      step_times_(config_.faults.stall_patience) {}
+      drafting_(config_, sequences_, epochs_), order_(config_.scheduling),
+      residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
+      builder_(config_, sequences_, epochs_, drafting_, residency_, cost_),
+      committer_(config_, drafting_, residency_, order_),
+      batches_(std::uint64_t(config_.incarnation) << 40) {}
 
 // What its sequences had is nobody's now: the lanes let go of it, and a successor begins anew.
 Scheduler::~Scheduler() {
@@ -38,7 +39,7 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
     return {};
   Sequence& s = sequences_[request.spec->id];
   s.spec = request.spec;
-  s.arrival = ++arrivals_;
+  order_.arrive(s, now);
   const int room = request.spec->prompt_tokens + request.spec->max_tokens;
   s.log = std::make_shared<speculation::TokenLog>(
       request.tokens, std::max(std::size_t(room), request.tokens.size()));
@@ -180,10 +181,11 @@ void Scheduler::send(Turn& turn, InFlightBatch made) {
 void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
   flight.sent = begun;
-  const auto timeout = step_times_.timeout(flight.rows, flight.prefill);
-  if (!timeout)
+  const base::Duration patience = config_.faults.stall_patience;
+  if (patience.count() <= 0)
     return;
-  flight.overdue = turn.now + *timeout + 2 * flight.batch.draft_timeout;
+  flight.overdue = turn.now + cost_.timeout(flight.rows, flight.context(), patience) +
+                   2 * flight.batch.draft_timeout;
   alarms_.wake_at(turn, *flight.overdue);
 }
 
@@ -195,7 +197,8 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
     return take_error(turn, flight, *verdicts.error);
   Commits commits;
   const std::vector<SequenceId> ended = take_verdicts(turn, flight, verdicts, commits);
-  step_times_.observe(verdicts.rows, flight.prefill, turn.now - flight.sent);
+  cost_.observe(verdicts.rows, flight.context(), verdicts.busy);
+  config_.telemetry->step_cost_error.store(cost_.median_error(), std::memory_order_relaxed);
   if (flight.draft != peers_.draft) // whoever was to write what goes on now is gone
     drafting_.retire_all_chains(turn.now);
   drafting_.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));

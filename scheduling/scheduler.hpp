@@ -7,7 +7,7 @@
 #include "scheduling/in_flight.hpp"
 #include "scheduling/residency.hpp"
 #include "scheduling/round_meter.hpp"
-#include "scheduling/step_times.hpp"
+#include "scheduling/step_cost.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -80,15 +80,15 @@ private:
   EpochMint epochs_;
   Alarms alarms_;
   Drafting drafting_;
+  QueueOrder order_;
+  StepCost cost_;
   Residency residency_;
   BatchBuilder builder_;
   Committer committer_;
 
   Peers peers_;
-  std::uint64_t arrivals_ = 0;
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   InFlightBatches in_flight_;
-  StepTimes step_times_; ///< From batch to verdicts.
   RoundMeter meter_;
 };
 

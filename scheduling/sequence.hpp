@@ -23,7 +23,8 @@ struct Sequence {
 
   SequenceSpecRef spec;
   TokenLogRef log;
-  std::uint64_t arrival = 0; ///< Order of admission: the earlier, the higher its priority.
+  std::uint64_t arrival = 0; ///< Numbered.
+  base::TimePoint due;       ///< Its place among others (QueueOrder); the earlier ones go first.
   Phase phase = Phase::waiting;
   PrefillPath path; ///< Of every residency: its bits do not depend on what befell it.
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -67,6 +68,10 @@ struct SequenceSpec {
   bool prompt_logprobs = false;
   SpeculationMode speculation = SpeculationMode::automatic;
   int window = 0; ///< Fixed K; 0: the policy's.
+
+  int priority = 0;                    ///< The lesser goes first, where priorities count.
+  std::uint64_t client = 0;            ///< Whose share it counts against.
+  std::chrono::nanoseconds deadline{}; ///< From its arrival; 0: none.
 
   /// What judges: greedy decoding is the limit of all rules, and `match` needs no q.
   sampling::Rule judged_by() const { return warping.greedy() ? sampling::Rule::match : rule; }

@@ -22,6 +22,7 @@ struct HttpRequest {
   std::string path; ///< Decoded, without a query.
   std::string body;
   std::string peer; ///< "127.0.0.1:40312"
+  std::string key;  ///< Its API key, where there are keys; it goes nowhere but to the engine.
   Clock::time_point arrived;
 };
 

@@ -330,6 +330,8 @@ asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
     co_return co_await exchange.send(*full);
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)
     asked->request.deadline = limit;
+  if (!exchange.request().key.empty()) // who has a key shares by it, whatever `user` says
+    asked->request.client = exchange.request().key;
   Generation generation(service, exchange, std::move(*asked));
   co_await generation.run();
 }

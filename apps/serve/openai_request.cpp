@@ -1,5 +1,6 @@
 #include "apps/serve/openai_request.hpp"
 
+#include "actors/limits.hpp"
 #include "apps/limits.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/unsupported.hpp"
@@ -201,6 +202,10 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   if (asked.truncate_prompt == 0)
     fields.wrong("truncate_prompt_tokens", "-1, or at least 1");
   take(request.ignore_eos, fields.boolean("ignore_eos"));
+  take(request.client, fields.text("user"));
+  if (const auto priority =
+          fields.integer("priority", -actors::limits::priority_max, actors::limits::priority_max))
+    request.priority = int(*priority);
   read_sampling(fields, request.sampling, vocabulary);
   read_speculation(fields, request);
 }

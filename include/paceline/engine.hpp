@@ -26,6 +26,20 @@ enum class NumberFormat { automatic, f32, f16, bf16 };
 /// two are nearly equal, and are as reproducible among themselves.
 enum class Prefill { invariant, fast };
 
+/// Whose request is taken up first, of those that wait, and gives its pages up last.
+enum class SchedulingPolicy {
+  fcfs,     ///< Who came first; of several clients (Request::client) the one served least.
+  priority, ///< By Request::priority; a step of it is worth ten seconds of waiting.
+  deadline, ///< Who has to end first (Request::deadline).
+};
+
+/// Which rows a step of the target has.
+enum class Batching {
+  hybrid,        ///< All running streams in every step, prompts in what rows are left.
+  prefill_first, ///< Prompts before any stream goes on.
+  request,       ///< A batch runs to its end before the next one begins.
+};
+
 /// What happens when a part of the engine dies or stands still (docs/reliability.md).
 struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
@@ -65,6 +79,13 @@ struct EngineOptions {
   int max_waiting = 256;           ///< Admission queue; a request beyond it is refused.
   int prefill_chunk = 512;         ///< Prompt tokens per target step, over all sequences.
   Prefill prefill = Prefill::invariant;
+  SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
+  Batching batching = Batching::hybrid;
+  /// Rows of a step that has running streams and prompts; 0: chosen for `time_between_tokens` or,
+  /// without one, where more would hardly be faster.
+  int row_budget = 0;
+  /// Prompts are read in steps that take no longer than this while streams run; 0: no objective.
+  std::chrono::milliseconds time_between_tokens{0};
 
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.

@@ -75,6 +75,8 @@ struct Request {
 
   /// Time allowed from submission to the last token; none: no limit.
   std::optional<std::chrono::milliseconds> deadline;
+  int priority = 0;   ///< With SchedulingPolicy::priority: the lesser goes first.
+  std::string client; ///< With `fcfs`: whose share of the engine it counts against.
 };
 
 } // namespace paceline

@@ -140,6 +140,12 @@ struct SchedulerWorld {
     prompt.insert(prompt.end(), committed.begin(), committed.end());
     tell(scheduling::Admit{spec, prompt});
   }
+  /// The same with all that a request may say. The prompt: tokens of this number.
+  void admit(speculation::SequenceSpec spec) {
+    const Tokens prompt(std::size_t(spec.prompt_tokens), 3);
+    spec.end_of_text = {0};
+    tell(scheduling::Admit{std::make_shared<speculation::SequenceSpec>(std::move(spec)), prompt});
+  }
   void tell(scheduling::Admit request) {
     post([this, request] { return scheduler.admit(request, now); });
   }
@@ -183,8 +189,12 @@ struct SchedulerWorld {
     v.tokens = std::move(tokens);
     return v;
   }
-  void answer(const scheduling::Batch& batch, std::vector<scheduling::Verdict> sequences) {
+  void answer(const scheduling::Batch& batch, std::vector<scheduling::Verdict> sequences,
+              base::Duration busy = {}) {
     scheduling::Verdicts verdicts;
+    verdicts.busy = busy;
+    for (const scheduling::BatchEntry& entry : batch.entries)
+      verdicts.rows += entry.length - entry.feed.cached + entry.round.window;
     verdicts.batch = batch.id;
     verdicts.sequences = std::move(sequences);
     tell(std::move(verdicts));
@@ -192,6 +202,13 @@ struct SchedulerWorld {
   /// Answers a batch of one sequence: these are its next tokens.
   void decode(const scheduling::Batch& batch, Tokens tokens) {
     answer(batch, {verdict(batch.entries.at(0), std::move(tokens))});
+  }
+  /// Answers each entry that judges with the token 7, and the others with none.
+  void go_on(const scheduling::Batch& batch, base::Duration busy = {}) {
+    std::vector<scheduling::Verdict> verdicts;
+    for (const scheduling::BatchEntry& entry : batch.entries)
+      verdicts.push_back(verdict(entry, entry.round.judges ? Tokens{7} : Tokens{}));
+    answer(batch, std::move(verdicts), busy);
   }
   /// Admits a sequence of one token, whose first step says another; behind that it drafts a window
   /// up to `window_end` and on to `limit`, of which tokens up to `drawn` are there.

@@ -1,7 +1,7 @@
 // When a lane counts as standing still.
 #include "scheduling/draft_trust.hpp"
 #include "scheduling/limits.hpp"
-#include "scheduling/step_times.hpp"
+#include "scheduling/step_cost.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,34 +9,16 @@ using namespace paceline;
 using namespace paceline::scheduling;
 using namespace std::chrono_literals;
 
-TEST_CASE("a pass may take fifty times as long as passes did, and never less than the least") {
-  StepTimes times(1s);
-  times.observe(1, false, 10ms);
-  CHECK(times.timeout(1, false) == 1s);
-  StepTimes slow(1s);
-  slow.observe(4, false, 100ms);
-  CHECK(slow.timeout(1, false) == 5s);
-  for (int i = 0; i < 100; ++i)
-    slow.observe(4, false, 200ms);
-  CHECK(*slow.timeout(1, false) > 9900ms);
-  CHECK(*slow.timeout(1, false) <= 10s);
+TEST_CASE("a step may take fifty times as long as it should, and never less than the least") {
+  StepCost cost;
+  CHECK(cost.timeout(1, 0, 1s) == scheduling::limits::first_step_timeout); // like none before
+  cost.observe(4, 0, 10ms);
+  CHECK(cost.timeout(4, 0, 1s) == 1s);
+  CHECK(cost.timeout(4, 0, 100ms) == 500ms);
+  CHECK(cost.timeout(400, 0, 1s) == 50s); // a prompt's rows take their time
 }
 
-TEST_CASE("a pass that reads a prompt is judged by its rows, not by passes that decode") {
-  StepTimes times(1s);
-  times.observe(1, false, 10ms);
-  CHECK(times.timeout(512, true) == scheduling::limits::first_step_timeout); // like none before
-  times.observe(100, true, 200ms);
-  CHECK(times.timeout(500, true) == 50s);
-  CHECK(times.timeout(1, true) == 1s);
-  CHECK(times.timeout(1, false) == 1s); // and leaves those alone
-}
-
-TEST_CASE("without a least time nothing is ever given up") {
-  StepTimes times(0s);
-  CHECK_FALSE(times.timeout(1, false));
-  times.observe(1, false, 10ms);
-  CHECK_FALSE(times.timeout(1, false));
+TEST_CASE("without a least time a draft is never given up") {
   DraftWatch watch(0s);
   CHECK_FALSE(watch.stands_still(true, 0, 1ms, base::TimePoint(0s)));
   CHECK_FALSE(watch.stands_still(true, 0, 1ms, base::TimePoint(1h)));

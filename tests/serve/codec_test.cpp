@@ -45,7 +45,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
     "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": -1,
     "frequency_penalty": 2, "seed": 18446744073709551615, "stop": ["a", "b"], "n": 3, "echo": true,
     "logprobs": 5, "logit_bias": {"7": -100, "8": 1.5}, "stream": true, "ignore_eos": true,
-    "stream_options": {"include_usage": true}, "user": "somebody", "no such field": [1, {}],
+    "stream_options": {"include_usage": true}, "user": "somebody", "priority": -3, "no such field": [1, {}],
     "speculation": {"mode": "overlap", "window": 4, "verify": "coupled"})");
   INFO((asked ? "" : asked.error().message));
   REQUIRE(asked);
@@ -57,6 +57,8 @@ TEST_CASE("a completion takes every field that the engine knows") {
   CHECK(asked->include_usage);
   CHECK(std::get<std::string>(asked->prompts.at(0)) == "x");
   CHECK(r.max_tokens == 7);
+  CHECK(r.client == "somebody");
+  CHECK(r.priority == -3);
   CHECK(r.ignore_eos);
   CHECK(r.logprobs);
   CHECK(r.prompt_logprobs);

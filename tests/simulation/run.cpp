@@ -207,7 +207,11 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.has_draft = true;
   parts.scheduler.max_model_len = w.max_model_len;
   parts.scheduler.max_num_seqs = w.max_num_seqs;
+  parts.scheduler.scheduling = w.scheduling;
+  parts.scheduler.batching = w.batching;
   parts.scheduler.prefill_chunk = w.prefill_chunk;
+  parts.scheduler.row_budget = w.row_budget;
+  parts.scheduler.time_between_tokens = w.time_between_tokens;
   parts.scheduler.logit_rows = logit_rows;
   parts.scheduler.telemetry = telemetry_;
   parts.scheduler.faults = w.faults;

@@ -137,6 +137,17 @@ Workload draw_workload(std::uint64_t seed) {
     w.jobs.push_back(draw_job(draw, std::uint64_t(i) + 1, common));
   w.queues = draw.chance(0.5);
   w.reserve = draw.chance(0.5);
+  w.scheduling =
+      draw.one_of({SchedulingPolicy::fcfs, SchedulingPolicy::priority, SchedulingPolicy::deadline});
+  w.batching =
+      draw.one_of({Batching::hybrid, Batching::hybrid, Batching::prefill_first, Batching::request});
+  w.row_budget = draw.one_of({0, 0, 1, 24});
+  w.time_between_tokens = draw.one_of({0ms, 0ms, 10ms, 100ms});
+  for (Job& job : w.jobs) {
+    job.spec.priority = draw.between(-2, 2);
+    job.spec.client = std::uint64_t(draw.between(1, 3));
+    job.spec.deadline = job.deadline;
+  }
   return w;
 }
 

@@ -33,6 +33,10 @@ struct Workload {
   int page_tokens = 4;
   std::size_t pages = 64; ///< Of each pool.
   int prefill_chunk = 64;
+  SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
+  Batching batching = Batching::hybrid;
+  int row_budget = 0;
+  base::Duration time_between_tokens{};
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window;
   FaultOptions faults;

@@ -1,0 +1,62 @@
+#include "scheduling/queue_order.hpp"
+
+#include "scheduling/limits.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace paceline::scheduling {
+namespace {
+
+base::TimePoint due(SchedulingPolicy policy, const SequenceSpec& spec, base::TimePoint now) {
+  base::Duration allowed = limits::due_without_deadline;
+  switch (policy) {
+  case SchedulingPolicy::fcfs: return {};
+  case SchedulingPolicy::priority: return now + spec.priority * limits::priority_step;
+  case SchedulingPolicy::deadline:
+    if (spec.deadline.count() > 0)
+      allowed = std::min<base::Duration>(allowed, spec.deadline);
+  }
+  return now + allowed;
+}
+
+} // namespace
+
+void QueueOrder::arrive(Sequence& s, base::TimePoint now) {
+  s.arrival = ++arrivals_;
+  s.due = due(policy_, *s.spec, now);
+  const auto served = [](const auto& entry) { return entry.second.served; };
+  const auto least = std::ranges::min_element(clients_, {}, served);
+  const std::uint64_t begin = least == clients_.end() ? 0 : served(*least);
+  ++clients_.try_emplace(s.spec->client, Client{0, begin}).first->second.sequences;
+}
+
+void QueueOrder::charge(const Sequence& s, int tokens) {
+  clients_.at(s.spec->client).served += std::uint64_t(tokens);
+}
+
+void QueueOrder::leave(const Sequence& s) {
+  const auto at = clients_.find(s.spec->client);
+  if (--at->second.sequences == 0)
+    clients_.erase(at);
+}
+
+/// Who has begun and lost its pages goes before those that have not: its caller sees a stream that
+/// stands still.
+bool QueueOrder::goes_first(const Sequence& a, const Sequence& b) const {
+  const auto key = [this](const Sequence& s) {
+    const std::uint64_t served = clients_.at(s.spec->client).served;
+    return std::tuple(!s.started, s.started ? 0 : served, s.arrival);
+  };
+  return policy_ == SchedulingPolicy::fcfs ? key(a) < key(b) : before(a, b);
+}
+
+Sequence* QueueOrder::next(Sequences& sequences) const {
+  Sequence* next = nullptr;
+  for (auto& [id, s] : sequences)
+    if (s.phase == Sequence::Phase::waiting && (!next || goes_first(s, *next)))
+      next = &s;
+  return next;
+}
+
+} // namespace paceline::scheduling

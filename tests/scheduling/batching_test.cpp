@@ -1,0 +1,116 @@
+// Which rows a step has.
+#include "scheduling/limits.hpp"
+#include "tests/scheduling/scheduler_world.hpp"
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace paceline::testing;
+using World = SchedulerWorld;
+using namespace std::chrono_literals;
+
+namespace {
+
+SchedulerConfig batching(Batching batching, int chunk = 16) {
+  SchedulerConfig config = plain();
+  config.batching = batching;
+  config.prefill_chunk = chunk;
+  return config;
+}
+
+speculation::SequenceSpec prompt_of(SequenceId id, int tokens, int max_tokens = 100) {
+  speculation::SequenceSpec spec;
+  spec.id = id;
+  spec.prompt_tokens = tokens;
+  spec.max_tokens = max_tokens;
+  return spec;
+}
+
+std::vector<SequenceId> members(const Batch& batch) {
+  std::vector<SequenceId> ids;
+  for (const BatchEntry& entry : batch.entries)
+    ids.push_back(entry.spec->id);
+  return ids;
+}
+
+int prompt_rows(const Batch& batch) {
+  int rows = 0;
+  for (const BatchEntry& entry : batch.entries)
+    if (entry.length <= entry.spec->prompt_tokens)
+      rows += entry.length - entry.feed.cached;
+  return rows;
+}
+
+/// One stream that decodes; another sequence's prompt of 900 tokens has come.
+Batch beside_a_stream(World& world) {
+  world.admit(prompt_of(1, 1));
+  world.go_on(world.batch(), 10ms);
+  world.admit(prompt_of(2, 900, 10));
+  Batch batch = world.batch();
+  while (batch.entries.size() == 1 && batch.entries[0].spec->id == 1) {
+    world.go_on(batch, 10ms);
+    batch = world.batch();
+  }
+  return batch;
+}
+
+using Ids = std::vector<SequenceId>;
+
+} // namespace
+
+TEST_CASE("hybrid batches have every stream in every step") {
+  World world(batching(Batching::hybrid));
+  Batch batch = beside_a_stream(world);
+  for (int step = 0; step < 10; ++step) {
+    CHECK(members(batch) == Ids{1, 2});
+    world.go_on(batch, 20ms);
+    batch = world.batch();
+  }
+}
+
+TEST_CASE("with prefill first streams stand still while a prompt is read") {
+  World world(batching(Batching::prefill_first, 300));
+  Batch batch = beside_a_stream(world);
+  for (int step = 0; step < 3; ++step) {
+    CHECK(members(batch) == Ids{2});
+    CHECK(prompt_rows(batch) == 300);
+    world.go_on(batch, 20ms);
+    batch = world.batch();
+  }
+  CHECK(members(batch) == Ids{1, 2});
+}
+
+TEST_CASE("with batches of whole requests nobody joins one that decodes") {
+  World world(batching(Batching::request));
+  world.admit(prompt_of(1, 1, 3));
+  world.go_on(world.batch());
+  world.admit(prompt_of(2, 1, 3));
+  for (const SequenceId id : {1, 1, 2}) { // two tokens more, and its end
+    const Batch batch = world.batch();
+    CHECK(members(batch) == Ids{id});
+    world.go_on(batch);
+  }
+}
+
+TEST_CASE("an objective bounds the prompt's rows beside a stream, and no others") {
+  SchedulerConfig config = batching(Batching::hybrid, 512);
+  config.time_between_tokens = 50ms;
+  World world(config);
+  world.admit(prompt_of(3, 512, 1));
+  Batch batch = world.batch();
+  CHECK(prompt_rows(batch) == 512); // nobody waits for a token
+  world.go_on(batch, 256ms);        // half a millisecond a row
+  batch = beside_a_stream(world);
+  CHECK(prompt_rows(batch) >= 32);
+  CHECK(prompt_rows(batch) <= 96);
+  CHECK((prompt_rows(batch) + 1) % scheduling::limits::row_tile == 0);
+}
+
+TEST_CASE("a row budget is kept, and always leaves a prompt a tile") {
+  for (const auto& [budget, rows] :
+       {std::pair(64, 63), std::pair(1, scheduling::limits::row_tile)}) {
+    SchedulerConfig config = batching(Batching::hybrid, 512);
+    config.row_budget = budget;
+    World world(config);
+    CHECK(prompt_rows(beside_a_stream(world)) == rows);
+  }
+}

@@ -1,0 +1,81 @@
+#include "scheduling/step_cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Weights are read in 10 ms, which 20 rows of arithmetic fill; a token of context takes 1 us.
+base::Duration machine(int rows, double context) {
+  return std::max<base::Duration>(10ms, rows * 500us) + base::Duration(std::int64_t(context * 1e3));
+}
+
+StepCost taught(double noise) {
+  StepCost cost;
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> factor(1 - noise, 1 + noise);
+  for (int step = 0; step < 200; ++step) {
+    const int rows = step % 4 == 0 ? 32 << (step / 4 % 5) : 1 + step % 17;
+    const double context = double(random() % 8000);
+    cost.observe(
+        rows, context,
+        base::Duration(std::int64_t(double(machine(rows, context).count()) * factor(random))));
+  }
+  return cost;
+}
+
+double error_at(const StepCost& cost, int rows, double context) {
+  return std::abs(
+      base::seconds(*cost.predict(rows, context)) / base::seconds(machine(rows, context)) - 1);
+}
+
+} // namespace
+
+TEST_CASE("after 200 steps a step's cost is known within a tenth, whatever its rows and context") {
+  const StepCost cost = taught(0.05);
+  for (const int rows : {1, 4, 16, 32, 100, 300, 512})
+    for (const double context : {0.0, 2000.0, 8000.0}) {
+      CAPTURE(rows);
+      CAPTURE(context);
+      CHECK(error_at(cost, rows, context) < 0.1);
+    }
+  CHECK(cost.median_error() > 0);
+  CHECK(cost.median_error() < 0.1);
+}
+
+TEST_CASE("a step that stalled hardly changes what steps cost") {
+  StepCost cost = taught(0);
+  cost.observe(4, 4000, 10s);
+  CHECK(error_at(cost, 4, 4000) < 0.1);
+}
+
+TEST_CASE("a machine that became slower is followed") {
+  StepCost cost = taught(0);
+  for (int step = 0; step < 100; ++step)
+    cost.observe(4, 4000, 2 * machine(4, 4000));
+  CHECK(base::seconds(*cost.predict(4, 4000)) > 1.8 * base::seconds(machine(4, 4000)));
+}
+
+TEST_CASE("an objective allows the rows that it has time for, and at least one") {
+  const StepCost cost = taught(0);
+  const int rows = cost.rows_within(100ms, 0, 528);
+  CHECK(rows > 180);
+  CHECK(rows < 210); // 200
+  CHECK(cost.rows_within(1ms, 0, 528) == 1);
+  CHECK(cost.rows_within(10s, 0, 528) == 528);
+  CHECK(StepCost().rows_within(1ms, 0, 528) == 528);
+}
+
+TEST_CASE("the knee lies where more rows bring nothing") {
+  const StepCost cost = taught(0);
+  const int rows = cost.knee(4000, 528);
+  CHECK(rows >= 32);
+  CHECK(rows <= 128); // of 528 that would take eight times as long as a plain step
+  CHECK(StepCost().knee(0, 528) == 528);
+}
