@@ -39,6 +39,24 @@ TEST_CASE("through a pipe each line is a message, and only answers go to standar
   CHECK(again.output == first + "\n"); // a last line may lack its end
 }
 
+TEST_CASE("all of a pipe may be one message") {
+  const std::string text = "/help\n\nclass A:\n";
+  const auto result = run_paceline({"chat", "--whole", "-n", "4", "--temperature", "0"}, text);
+  INFO(result.errors);
+  CHECK(result.status == 0);
+  CHECK_FALSE(result.output.empty());
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1); // figures, once
+  const auto quoted = run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"},
+                                   "\"\"\"\n" + text + "\n\"\"\"\n");
+  CHECK(result.output == quoted.output);
+}
+
+TEST_CASE("where the context is full a chat says so") {
+  const auto result = run_paceline({"chat", "-c", "64", "-n", "1000", "--ignore-eos"}, "x\n");
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("The context of 64 tokens is full") != std::string::npos);
+}
+
 TEST_CASE("through a pipe an error ends the chat") {
   check_complaint(run_paceline({"chat"}, "/load /no/such/file\n"), 2, {"/no/such/file"});
   check_complaint(run_paceline({"chat", "-c", "16"}, std::string(300, 'x') + "\n"), 2,
