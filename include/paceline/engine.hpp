@@ -133,7 +133,8 @@ struct Metrics {
   std::uint64_t fork_hits = 0;
   /// Rounds of a sequence that had a lookahead to hit.
   std::uint64_t lookahead_rounds = 0;
-  /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the hit.
+  /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the
+  /// hit.
   std::uint64_t armed_steps = 0;
   /// Times a sequence lost its pages to another one and was recomputed later.
   std::uint64_t preemptions = 0;
