@@ -104,9 +104,9 @@ Editor::Editor(EditorOptions options) : options_(std::move(options)) {
   el_set(edit_, EL_ADDFN, "paceline-complete", "Completes a command", complete);
   el_set(edit_, EL_BIND, "^I", "paceline-complete", nullptr);
   el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+  el_source(edit_, nullptr); // the user's own keys
   el_set(edit_, EL_ADDFN, "paceline-paste", "Takes what is pasted", paste);
   el_set(edit_, EL_BIND, "\\e[200~", "paceline-paste", nullptr);
-  el_source(edit_, nullptr); // the user's own keys
 }
 
 Editor::~Editor() {

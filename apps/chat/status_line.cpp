@@ -11,7 +11,7 @@ namespace {
 constexpr const char* erase_below = "\033[J";              // from the cursor on
 constexpr const char* make_line_below = "\033D\033[A";     // scrolls at the screen's end
 constexpr const char* to_line_below = "\0337\r\n\033[?7l"; // where nothing wraps
-constexpr const char* back = "\033[?7h\0338";
+constexpr const char* back_to_text = "\033[?7h\0338";
 
 } // namespace
 
@@ -28,7 +28,7 @@ std::string StatusLine::write(std::string_view text, int columns, bool room) {
   out += make_line_below;
   out += to_line_below;
   out += clipped(status_, columns - 1);
-  return out + back;
+  return out + back_to_text;
 }
 
 } // namespace paceline::apps
