@@ -52,7 +52,7 @@ DraftModel::DraftModel(Handle::pointer self, DraftModelParts parts,
   auto queue = std::make_shared<execution::DraftQueue>(
       [me = caf::actor_cast<caf::actor_addr>(self)] { messages::fail(me); });
   auto step = parts_.make_step(queue, std::move(target));
-  auto lane = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("draft")));
+  auto lane = parts_.closer->guard(base::value_or_throw(parts_.device->open_lane("draft")));
   inbox_ = std::make_shared<Inbox>(std::move(step), std::move(queue), std::move(lane));
 }
 

@@ -20,7 +20,7 @@ struct DraftModelParts {
   std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<execution::DraftQueue>,
                                            std::shared_ptr<gpu::Device> reader)>
       make_step;
-  std::shared_ptr<execution::LaneCloser> reaper;
+  std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
 };
 

@@ -38,7 +38,7 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
     all.reader = std::move(reader);
     return std::make_shared<Step>(std::move(all), std::move(queue));
   };
-  out.reaper = parts.target.reaper;
+  out.closer = parts.target.closer;
   out.telemetry = parts.telemetry;
   return out;
 }

@@ -111,8 +111,8 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
 
 bool Engine::Impl::lanes_closed() {
   const auto patience = options_.faults.stall_patience;
-  return !context.reaper ||
-         context.reaper->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
+  return !context.closer ||
+         context.closer->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
 }
 
 /// A lane's piece goes on and on: what it uses, and the actors that its step names, must stay.
@@ -220,7 +220,7 @@ std::vector<std::string> Engine::chat_stops() const {
 }
 ModelInfo Engine::target() const {
   const EngineContext& context = impl_->context;
-  return context.parts.telemetry->target_moved ? *context.reserve : context.target;
+  return context.parts.telemetry->target_moved ? *context.standby : context.target;
 }
 std::optional<ModelInfo> Engine::draft() const {
   return impl_->context.draft;
@@ -230,8 +230,8 @@ Metrics Engine::metrics() const {
   Metrics metrics = parts.telemetry->snapshot();
   // Steps that retire give pages back without a word to the cache manager.
   std::size_t out = parts.target.pool->ledger().out;
-  if (parts.reserve)
-    out += parts.reserve->pool->ledger().out;
+  if (parts.standby)
+    out += parts.standby->pool->ledger().out;
   if (parts.draft_pool)
     out += parts.draft_pool->ledger().out;
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;

@@ -138,7 +138,7 @@ Result<void> ContextBuilder::configure_target() {
   auto pool = target_.make_pool(options_.page_tokens, pages_.target);
   if (!pool)
     return tl::unexpected(pool.error());
-  context_.reaper = std::make_shared<execution::LaneCloser>(options_.virtual_time);
+  context_.closer = std::make_shared<execution::LaneCloser>(options_.virtual_time);
   const auto telemetry = std::make_shared<base::Telemetry>();
   telemetry->trace = loader_.trace();
   telemetry->time = loader_.time();
@@ -149,7 +149,7 @@ Result<void> ContextBuilder::configure_target() {
   target.pool = *pool;
   target.max_logit_rows = logit_rows_of(options_, target_);
   target.max_rows = options_.prefill_chunk + target.max_logit_rows;
-  target.reaper = context_.reaper;
+  target.closer = context_.closer;
   target.telemetry = telemetry;
   return {};
 }
@@ -206,12 +206,12 @@ Result<void> ContextBuilder::prepare_reserve() {
       loaded->make_pool(options_.page_tokens, std::min(pages->target, first.pool->ledger().total));
   if (!pool)
     return tl::unexpected(pool.error());
-  TargetModelParts reserve = first;
-  reserve.model = loaded->model;
-  reserve.device = loaded->device;
-  reserve.pool = *pool;
-  context_.parts.reserve = std::move(reserve);
-  context_.reserve = target_info(*loaded);
+  TargetModelParts standby = first;
+  standby.model = loaded->model;
+  standby.device = loaded->device;
+  standby.pool = *pool;
+  context_.parts.standby = std::move(standby);
+  context_.standby = target_info(*loaded);
   return {};
 }
 

@@ -15,13 +15,13 @@ namespace paceline::actors {
 /// All that `Engine::open` prepares before the first actor starts.
 struct EngineContext {
   EngineParts parts;
-  std::shared_ptr<execution::LaneCloser> reaper; ///< Of all lanes.
+  std::shared_ptr<execution::LaneCloser> closer; ///< Of all lanes.
   std::shared_ptr<const text::Tokenizer> tokenizer;
   models::GenerationDefaults defaults; ///< Of requests that leave something open.
   /// Or why there is none, which only those who chat are told.
   Result<text::ChatTemplate> chat = text::ChatTemplate::plain("");
   ModelInfo target;
-  std::optional<ModelInfo> reserve; ///< The target where it can move to.
+  std::optional<ModelInfo> standby; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
   int max_model_len = 0;
 };

@@ -50,7 +50,7 @@ void Supervisor::start(Child child) {
   switch (child) {
   case facade: handles_.facade = watch(child, spawn<Facade>(*self_, parts_.facade)); break;
   case scheduler:
-    parts_.scheduler.has_standby = parts_.reserve.has_value();
+    parts_.scheduler.has_standby = parts_.standby.has_value();
     handles_.scheduler = watch(child, spawn<Scheduler>(*self_, parts_.scheduler));
     ++parts_.scheduler.incarnation;
     break;
@@ -94,7 +94,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   }
   const bool told_to = std::exchange(at->leaving, false);
   const bool keeps_failing = !told_to && ++at->restarts > parts_.faults.restarts_max;
-  if (keeps_failing && child == target && parts_.reserve) {
+  if (keeps_failing && child == target && parts_.standby) {
     move_target();
   } else if (child == facade || (keeps_failing && child != draft)) {
     self_->quit(caf::exit_reason::user_shutdown);
@@ -125,11 +125,11 @@ void Supervisor::disable_draft() {
 /// to do with either ends, and all are down before the first of them begins on the other. A draft
 /// whose own device failed as well is left out in its turn.
 void Supervisor::move_target() {
-  if (!parts_.reserve)
+  if (!parts_.standby)
     return;
   std::fprintf(stderr, "paceline: %s keeps failing: the target goes on on %s\n",
-               parts_.target.device->name().c_str(), parts_.reserve->device->name().c_str());
-  parts_.target = *std::exchange(parts_.reserve, std::nullopt);
+               parts_.target.device->name().c_str(), parts_.standby->device->name().c_str());
+  parts_.target = *std::exchange(parts_.standby, std::nullopt);
   parts_.telemetry->target_moved = true;
   dismiss(scheduler, caf::actor_cast<caf::actor>(handles_.scheduler));
   dismiss(draft, caf::actor_cast<caf::actor>(handles_.draft));

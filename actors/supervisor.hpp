@@ -20,7 +20,7 @@ struct EngineParts {
   SchedulerParts scheduler;
   TargetModelParts target;
   SamplerParts sampler;
-  std::optional<TargetModelParts> reserve; ///< On another device: the target when it moves.
+  std::optional<TargetModelParts> standby; ///< On another device: the target when it moves.
   std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
   std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
   std::shared_ptr<base::Telemetry> telemetry;
@@ -29,9 +29,9 @@ struct EngineParts {
 
 /// A child that went down is started again after a pause that doubles; everybody is told the new
 /// handles. Its count and its pause begin anew once it has run for a while. A draft that keeps
-/// failing, or lied, is left out. A target that keeps failing moves to its reserve, if it has one.
-/// Any other child that keeps failing, or the facade going down, ends the engine: the facade
-/// answers every request that is open.
+/// failing, or whose draws are inconsistent, is left out. A target that keeps failing moves to its
+/// standby, if it has one. Any other child that keeps failing, or the facade going down, ends the
+/// engine: the facade answers every request that is open.
 class Supervisor {
 public:
   using Handle = messages::SupervisorActor;

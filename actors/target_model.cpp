@@ -14,7 +14,7 @@ TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
     : self_(self), parts_(std::move(parts)) {
   workspace_ =
       base::value_or_throw(parts_.model->make_workspace(parts_.max_rows, parts_.max_logit_rows));
-  lane_ = parts_.reaper->guard(base::value_or_throw(parts_.device->open_lane("target")));
+  lane_ = parts_.closer->guard(base::value_or_throw(parts_.device->open_lane("target")));
 }
 
 void TargetModel::enqueue(const Batch& batch) {

@@ -17,7 +17,7 @@ struct TargetModelParts {
   std::shared_ptr<gpu::KvPool> pool;
   int max_rows = 0;
   int max_logit_rows = 0;
-  std::shared_ptr<execution::LaneCloser> reaper;
+  std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
 };
 

@@ -3,6 +3,7 @@
 #include "apps/chat/editor.hpp"
 #include "apps/command.hpp"
 #include "apps/field_names.hpp"
+#include "apps/input.hpp"
 #include "apps/options.hpp"
 
 #include <memory>
@@ -34,7 +35,8 @@ public:
       auto whole = message_.feed(typed.line);
       if (!whole)
         continue;
-      if (!first || typed.line.empty()) // several lines are said, whatever they begin with
+      const bool several = !first || typed.kind == Typed::Kind::pasted;
+      if (several || typed.line.empty()) // several lines are said, whatever they begin with
         return ChatCommand{ChatCommand::Kind::say, *std::move(whole)};
       auto command = parse_chat_line(*whole);
       if (command)
@@ -65,22 +67,38 @@ Result<int> converse(ChatSession& chat, Reader& reader, const Stopper& stopper, 
   return out.finish().map([] { return status_ok; });
 }
 
+/// Standard input is one message.
+Result<int> answer_whole_input(ChatSession& chat, const Stopper& stopper, const Output& out) {
+  const auto said = read_text({}).and_then([&](std::string&& text) {
+    return chat.take({ChatCommand::Kind::say, std::move(text)});
+  });
+  if (!said)
+    return tl::unexpected(said.error());
+  if (stopper.stopped())
+    return status_interrupted;
+  return out.finish().map([] { return status_ok; });
+}
+
 Result<int> run(ChatOptions options, Interrupt& interrupt) {
-  // Of the requests, not of the engine, which would not load the draft for "off".
+  // Of the requests, which /speculation and /window change. An engine would not load the draft for
+  // "off".
   options.request.speculation =
       std::exchange(options.engine.speculation, SpeculationMode::automatic);
+  options.request.window = std::exchange(options.engine.window, std::nullopt);
   auto session = open_session(options.engine, SimulatedTime::real_clock);
   if (!session)
     return tl::unexpected(session.error());
-  const bool terminal = input_is_terminal() && output_is_terminal();
+  const bool terminal = !options.whole && input_is_terminal() && output_is_terminal();
   Output out;
   Stopper stopper(interrupt);
   const EditorOptions editor{options.no_history ? std::string() : history_file(), stopper.wake()};
-  Reader reader(terminal ? make_editor(editor) : make_plain_source());
+  const bool whole = options.whole;
   ChatSession chat(std::move(options), std::move(*session), stopper, out);
   if (terminal)
     note(chat.greeting() + "\n");
-  auto status = converse(chat, reader, stopper, out, terminal);
+  Reader reader(terminal ? make_editor(editor) : make_plain_source());
+  auto status = whole ? answer_whole_input(chat, stopper, out)
+                      : converse(chat, reader, stopper, out, terminal);
   if (terminal)
     note("\n");
   return status.and_then([&](int given) { return chat.close().map([given] { return given; }); });
@@ -90,9 +108,10 @@ constexpr const char* footer = R"(Examples:
   paceline chat
   paceline chat --color --temperature 0
   echo "def fibonacci(n):" | paceline chat -n 64
+  cat question.txt | paceline chat --whole
 
-/help lists what can be typed. Through a pipe each line is a message, answers go to standard
-output and figures to standard error. docs/terminal.md explains the rest.)";
+/help lists what can be typed. Through a pipe each line is a message (--whole: all of it is one),
+answers go to standard output and figures to standard error. docs/terminal.md explains the rest.)";
 
 } // namespace
 
@@ -108,6 +127,7 @@ Command add_chat(CLI::App& program) {
   app->add_flag("--color", options->color,
                 "Shade accepted draft tokens, the target's own, and lookahead that came true");
   app->add_flag("-q,--quiet", options->quiet, "No figures");
+  app->add_flag("--whole", options->whole, "All of standard input is one message");
   app->add_flag("--no-history", options->no_history, "Remember no lines beyond this session");
   add_trace_option(*app, options->engine);
   app->footer(footer);

@@ -19,6 +19,7 @@ Command add_generate(CLI::App& program);
 Command add_chat(CLI::App& program);
 Command add_completion(CLI::App& program);
 Command add_demo(CLI::App& program);
+Command add_help(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_race(CLI::App& program);
 Command add_score(CLI::App& program);

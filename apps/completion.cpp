@@ -1,8 +1,10 @@
 // paceline completion: what a shell needs to complete the program's command line, from the same
 // description that parses it.
 #include "apps/command.hpp"
+#include "apps/devices.hpp"
 #include "apps/output.hpp"
 #include "apps/validators.hpp"
+#include "models/checkpoint/paths.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -16,7 +18,7 @@ namespace {
 
 /// One option, as shells complete it.
 struct OptionFacts {
-  enum class Value { none, any, choice, file, folder };
+  enum class Value { none, any, choice, file, model, device };
   std::vector<std::string> names; ///< "-m", "--model"
   std::string help;
   Value value = Value::none;
@@ -38,12 +40,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// From the name of its type: "FILE", "DIR", "off|sync|overlap"; "auto|K" has one word of its own.
+/// From the name of its type: "FILE", "MODEL", "off|sync|overlap"; "auto|K" has one word of its
+/// own.
 void read_value(const CLI::Option& option, OptionFacts& facts) {
   const std::string type = option.get_type_name();
-  facts.value = type == "FILE"  ? OptionFacts::Value::file
-                : type == "DIR" ? OptionFacts::Value::folder
-                                : OptionFacts::Value::any;
+  facts.value = type == "FILE"     ? OptionFacts::Value::file
+                : type == "MODEL"  ? OptionFacts::Value::model
+                : type == "DEVICE" ? OptionFacts::Value::device
+                                   : OptionFacts::Value::any;
   for (const std::string& word : split(type, '|'))
     if (type.find('|') != std::string::npos && std::all_of(word.begin(), word.end(), [](char c) {
           return std::islower(c) || std::isdigit(c);
@@ -82,6 +86,12 @@ std::vector<CommandFacts> all_facts(const CLI::App& program) {
   std::vector<CommandFacts> all{facts_of(program)};
   for (const CLI::App* command : program.get_subcommands(nullptr))
     all.push_back(facts_of(*command));
+  for (CommandFacts& facts : all)
+    if (facts.name == "help") // of any of them
+      for (std::size_t i = 1; i < all.size(); ++i) {
+        facts.positional.value = OptionFacts::Value::choice;
+        facts.positional.choices.push_back(all[i].name);
+      }
   return all;
 }
 
@@ -108,7 +118,8 @@ std::string bash_values(const OptionFacts& facts) {
   switch (facts.value) {
   case OptionFacts::Value::choice: return fmt::format("-W '{}'", joined(facts.choices, " "));
   case OptionFacts::Value::file: return "-f";
-  case OptionFacts::Value::folder: return "-d";
+  case OptionFacts::Value::model: return R"sh(-d -W "$(words models)")sh";
+  case OptionFacts::Value::device: return R"sh(-W "$(words devices)")sh";
   default: return "";
   }
 }
@@ -132,15 +143,22 @@ std::string bash(const std::vector<CommandFacts>& all) {
   }
   return fmt::format(R"(# bash completion of paceline; made by `paceline completion bash`.
 _paceline() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command= word
-  local options= files=
+  local command= word options= files= first=$COMP_CWORD current= i
+  # bash takes cuda:0 for three words.
+  while ((first > 1)) && [[ ${{COMP_WORDS[first]}} == : || ${{COMP_WORDS[first-1]}} == : ]]; do
+    ((first--))
+  done
+  for ((i = first; i <= COMP_CWORD; i++)); do current+=${{COMP_WORDS[i]}}; done
+  local previous=${{COMP_WORDS[first-1]}} before=${{current%"${{current##*:}}"}}
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
     [[ $word == -* ]] || {{ command=$word; break; }}
   done
   reply() {{
     local IFS=$'\n'
     [[ $# -eq 0 ]] || COMPREPLY=($(IFS=$' \n'; compgen "$@" -- "$current"))
+    [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${{COMPREPLY[@]#"$before"}}")
   }}
+  words() {{ "${{COMP_WORDS[0]}}" completion "$1" 2>/dev/null; }}
   COMPREPLY=()
   case $command:$previous in
 {}  esac
@@ -176,7 +194,8 @@ std::string zsh_values(const OptionFacts& facts) {
   case OptionFacts::Value::any: return ":value: ";
   case OptionFacts::Value::choice: return fmt::format(":value:({})", joined(facts.choices, " "));
   case OptionFacts::Value::file: return ":file:_files";
-  case OptionFacts::Value::folder: return ":folder:_files -/";
+  case OptionFacts::Value::model: return ":model:{_paceline_words models; _files -/}";
+  case OptionFacts::Value::device: return ":device:{_paceline_words devices}";
   }
   return "";
 }
@@ -199,8 +218,11 @@ std::string zsh(const std::vector<CommandFacts>& all) {
     names += fmt::format("    '{}:{}'\n", all[i].name, zsh_text(all[i].help));
     cases += fmt::format("    {})\n      {}\n      ;;\n", all[i].name, zsh_arguments(all[i]));
   }
-  return fmt::format(R"(#compdef paceline
+  return fmt::format(R"sh(#compdef paceline
 # zsh completion of paceline; made by `paceline completion zsh`.
+_paceline_words() {{
+  compadd -- ${{(f)"$(paceline completion $1 2>/dev/null)"}}
+}}
 _paceline() {{
   local -a commands=(
 {})
@@ -216,7 +238,7 @@ _paceline() {{
 {}  esac
 }}
 _paceline "$@"
-)",
+)sh",
                      names, names_of(all.front()), cases);
 }
 
@@ -242,7 +264,10 @@ std::string fish_option(const OptionFacts& option, const std::string& condition)
     line += fmt::format(" -xa '{}'", joined(option.choices, " "));
     break;
   case OptionFacts::Value::file: line += " -rF"; break;
-  case OptionFacts::Value::folder: line += " -xa '(__fish_complete_directories)'"; break;
+  case OptionFacts::Value::model:
+    line += " -xa '(paceline completion models; __fish_complete_directories)'";
+    break;
+  case OptionFacts::Value::device: line += " -xa '(paceline completion devices)'"; break;
   }
   return line + fmt::format(" -d '{}'\n", fish_text(option.help));
 }
@@ -268,22 +293,40 @@ std::string fish(const std::vector<CommandFacts>& all) {
   return out;
 }
 
-using Script = std::string (*)(const std::vector<CommandFacts>&);
+std::string lines(std::vector<std::string> words) {
+  words.emplace_back();
+  return joined(words, "\n");
+}
+
+// What the scripts ask for when they complete, since it differs between machines.
+std::string models(const std::vector<CommandFacts>& /*all*/) {
+  std::vector<std::string> names = paceline::models::cached_checkpoints();
+  names.insert(names.begin(), {"demo", "scripted"});
+  return lines(std::move(names));
+}
+
+std::string devices(const std::vector<CommandFacts>& /*all*/) {
+  return lines(device_names());
+}
+
+using Words = std::string (*)(const std::vector<CommandFacts>&);
 
 } // namespace
 
 Command add_completion(CLI::App& program) {
   auto* app = program.add_subcommand("completion", "Print a shell's completion of this program");
-  auto shell = std::make_shared<Script>(nullptr);
-  add_choice<Script>(*app, "shell", *shell, {{"bash", bash}, {"zsh", zsh}, {"fish", fish}},
-                     "For which shell")
+  auto what = std::make_shared<Words>(nullptr);
+  add_choice<Words>(
+      *app, "what", *what,
+      {{"bash", bash}, {"zsh", zsh}, {"fish", fish}, {"models", models}, {"devices", devices}},
+      "For which shell; or the names that its script asks for")
       ->required();
   app->footer(R"(Examples:
   source <(paceline completion bash)
   paceline completion fish > ~/.config/fish/completions/paceline.fish
 
 Installed packages have them in place already.)");
-  return {app, [&program, shell](Interrupt&) { return print_text((*shell)(all_facts(program))); }};
+  return {app, [&program, what](Interrupt&) { return print_text((*what)(all_facts(program))); }};
 }
 
 } // namespace paceline::apps

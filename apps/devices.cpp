@@ -169,4 +169,13 @@ Result<int> show_devices(bool json) {
                     fmt::format("sim\n  profiles {}\n", fmt::join(profile_names(), ", ")));
 }
 
+std::vector<std::string> device_names() {
+  std::vector<std::string> names = profile_names();
+  for (const Gpu& gpu : gpu::cuda::survey().gpus)
+    names.push_back(fmt::format("cuda:{}", gpu.index));
+  names.emplace_back("cpu");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 } // namespace paceline::apps

@@ -3,9 +3,15 @@
 
 #include "paceline/error.hpp"
 
+#include <string>
+#include <vector>
+
 namespace paceline::apps {
 
 /// Prints them; gives the exit status.
 Result<int> show_devices(bool json);
+
+/// As options take them: "cpu", the GPUs that there are, simulated devices.
+std::vector<std::string> device_names();
 
 } // namespace paceline::apps

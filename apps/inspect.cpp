@@ -268,9 +268,9 @@ Command add_inspect(CLI::App& program) {
   app->add_option("model,-m,--model", options->model,
                   "A folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
-      ->type_name("DIR");
+      ->type_name("MODEL");
   app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
-      ->type_name("DIR");
+      ->type_name("MODEL");
   auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
   app->add_flag("--families", options->families, "Show the families of models that are known")
       ->excludes(devices);

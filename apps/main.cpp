@@ -19,7 +19,7 @@ constexpr const char* footer = R"(Examples:
   paceline demo
   paceline generate "def fibonacci(n):" -n 64 --seed 7
 
-'paceline COMMAND --help' explains a command. Models default to the built-in demo pair.
+'paceline help COMMAND' explains a command. Models default to the built-in demo pair.
 Exit status: 0 done, 1 failed, 2 bad usage or input, 130 after Ctrl-C.)";
 
 std::string one_line(std::string text) {
@@ -106,10 +106,10 @@ int program(int count, char** arguments) {
   program.require_subcommand(0, 1);
   program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.footer(footer);
-  const std::array commands{add_generate(program),  add_chat(program),     add_race(program),
-                            add_serve(program),     add_demo(program),     add_bench(program),
-                            add_score(program),     add_tokenize(program), add_inspect(program),
-                            add_completion(program)};
+  const std::array commands{add_generate(program),   add_chat(program),     add_race(program),
+                            add_serve(program),      add_demo(program),     add_bench(program),
+                            add_score(program),      add_tokenize(program), add_inspect(program),
+                            add_completion(program), add_help(program)};
   for (const Command& command : commands)
     command.app->group("Commands");
   if (!names_command(program, count, arguments))

@@ -70,7 +70,7 @@ CLI::Option* add_draft_option(CLI::App& app, EngineOptions& engine) {
   return app
       .add_option("-d,--draft-model", engine.draft,
                   "Draft model; empty: none; default: demo for the target demo, else none")
-      ->type_name("DIR");
+      ->type_name("MODEL");
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
@@ -133,7 +133,7 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.add_option("-m,--model", engine.target,
                  "Target model: a folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
-      ->type_name("DIR");
+      ->type_name("MODEL");
   app.add_option("--device", engine.device, "cpu, cpu:0-3, cuda:0 or sim:PROFILE")
       ->capture_default_str()
       ->type_name("DEVICE");

@@ -53,6 +53,10 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string_view first_character(std::string_view text) {
+  return text.substr(0, first_of(text).size);
+}
+
 int display_width(std::string_view text) {
   int width = 0;
   for (; !text.empty(); text.remove_prefix(first_of(text).size))

@@ -12,6 +12,9 @@ namespace paceline::apps {
 /// text: whole UTF-8 characters.
 std::string printable(std::string_view text);
 
+/// The bytes of the first character; text: not empty.
+std::string_view first_character(std::string_view text);
+
 /// Columns; tabs count as one, combining characters as none. text: one line.
 int display_width(std::string_view text);
 

@@ -117,7 +117,7 @@ Command add_tokenize(CLI::App& program) {
   add_prompt_options(*app, options->text, "text");
   app->add_option("-m,--model", options->model, "The model whose tokenizer is used")
       ->capture_default_str()
-      ->type_name("DIR");
+      ->type_name("MODEL");
   auto* json = add_json_option(*app, options->json);
   app->add_flag("--jsonl", options->lines,
                 "Read lines of JSON, write one object for each: strings are encoded, lists of ids "

@@ -74,16 +74,29 @@ install(FILES net/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
 install(FILES cmake/paceline.service DESTINATION lib/systemd/system)
 
 # cpack -G DEB --config build/release/CPackConfig.cmake
+set(PACELINE_MAINTAINER "Paceline <paceline@example.org>" CACHE STRING
+  "Who answers for the .deb: name and address; whoever hands it on sets it")
 set(CPACK_PACKAGE_NAME paceline)
 set(CPACK_PACKAGE_VENDOR Paceline)
-set(CPACK_PACKAGE_CONTACT "the authors of Paceline")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_CONTACT "${PACELINE_MAINTAINER}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "speculative decoding in which draft and target work at once")
+set(CPACK_PACKAGE_DESCRIPTION "Large language models run faster and write the same: a small model drafts
+tokens, the large one verifies them, and both work at the same time.
+The program, two shared libraries with C++ headers, a pair of small models.")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/cmake/debian/triggers")
+# What Debian wants to find beside the documents.
+string(TIMESTAMP changelog_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+configure_file(cmake/debian/changelog.in "${PROJECT_BINARY_DIR}/debian/changelog" @ONLY)
+execute_process(COMMAND gzip -9nf "${PROJECT_BINARY_DIR}/debian/changelog" COMMAND_ERROR_IS_FATAL ANY)
+install(FILES cmake/debian/copyright "${PROJECT_BINARY_DIR}/debian/changelog.gz"
+  DESTINATION "${documents}")
 # What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp
 # and paceline/client.hpp.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev")

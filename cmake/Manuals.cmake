@@ -19,10 +19,10 @@ install(FILES "${manuals}/completion.fish" RENAME paceline.fish
 
 find_program(HELP2MAN help2man)
 if(HELP2MAN)
-  add_custom_command(OUTPUT "${manuals}/man1/paceline.1"
+  add_custom_command(OUTPUT "${manuals}/man1/paceline.1.gz"
     COMMAND "${PROJECT_SOURCE_DIR}/tools/man_pages" "$<TARGET_FILE:paceline>" "${manuals}/man1"
     DEPENDS paceline "${PROJECT_SOURCE_DIR}/tools/man_pages" VERBATIM)
-  list(APPEND outputs "${manuals}/man1/paceline.1")
+  list(APPEND outputs "${manuals}/man1/paceline.1.gz")
   install(DIRECTORY "${manuals}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
 else()
   message(STATUS "Without help2man there are no manual pages")

@@ -32,11 +32,11 @@ bool LaneCloser::close(std::optional<std::chrono::nanoseconds> limit) {
 }
 
 std::shared_ptr<gpu::Lane> LaneCloser::guard(std::unique_ptr<gpu::Lane> lane) {
-  // A weak reference: the engine's end destroys the reaper first and closes what is left itself.
+  // A weak reference: the engine's end destroys the closer first and closes what is left itself.
   return {lane.release(), [weak = weak_from_this()](gpu::Lane* raw) {
             std::unique_ptr<gpu::Lane> owned(raw);
-            if (const auto reaper = weak.lock())
-              reaper->close_elsewhere(std::move(owned));
+            if (const auto closer = weak.lock())
+              closer->close_elsewhere(std::move(owned));
           }};
 }
 

@@ -20,7 +20,7 @@ public:
   /// Takes no more lanes and waits, at most `limit` (none: for ever), until those that were handed
   /// over are closed. False: some are not, and what their steps hold and name must be kept.
   bool close(std::optional<std::chrono::nanoseconds> limit = {});
-  /// A shared handle that leaves closing to the reaper.
+  /// A shared handle that leaves closing to the closer.
   std::shared_ptr<gpu::Lane> guard(std::unique_ptr<gpu::Lane> lane);
 
 private:

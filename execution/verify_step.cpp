@@ -200,7 +200,7 @@ void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accep
   verdict.accepted += task.accepted;
   verdict.judged += std::min(task.accepted + 1, offered);
   verdict.failed |= task.failed;
-  verdict.inconsistent_draw |= task.lied;
+  verdict.inconsistent_draw |= task.inconsistent_draw;
   verdict.logprobs.insert(verdict.logprobs.end(), task.logprobs.begin(), task.logprobs.end());
 }
 

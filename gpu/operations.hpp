@@ -157,7 +157,7 @@ struct VerifyTask {
   bool ended = false;                 ///< Result: `next` holds a token (a rejection, or `follow`).
   TokenId next = 0;                   ///< Result: the token after the accepted ones.
   bool failed = false;                ///< Result: a row was not a distribution (NaN).
-  bool lied = false;                  ///< Result: a judged token was not its row's draw.
+  bool inconsistent_draw = false;     ///< Result: a judged token was not its row's draw.
   std::vector<TokenLogprob> logprobs; ///< Result: one per accepted token, and one for `next`.
 };
 

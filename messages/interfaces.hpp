@@ -94,7 +94,7 @@ using SupervisorActor = Interface<
     /// A back-off has passed.
     caf::result<void>(Wake)>;
 
-/// Who is who. An actor keeps the handles it needs and compares them with those it had.
+/// The handles of all actors. An actor keeps those it needs and compares them with those it had.
 struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;

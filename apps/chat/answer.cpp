@@ -3,12 +3,19 @@
 #include "apps/screen_text.hpp"
 #include "apps/session.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace paceline::apps {
 namespace {
 
 constexpr std::chrono::milliseconds refresh_pause{100};
+constexpr std::chrono::milliseconds resize_pause{500};
+
+/// The last column stays free: with a character there terminals differ in where the cursor is.
+int text_columns(const ScreenSize& size) {
+  return std::max(size.columns - 1, 1);
+}
 
 std::string share(const char* name, double part, double whole) {
   return whole > 0 ? fmt::format(", {} {:.2f}", name, part / whole) : std::string();
@@ -18,7 +25,8 @@ std::string share(const char* name, double part, double whole) {
 
 AnswerView::AnswerView(Output& out, const Engine& engine, AnswerLook look)
     : out_(out), engine_(engine), look_(look), before_(engine.metrics()),
-      begin_(std::chrono::steady_clock::now()), next_(begin_) {}
+      begin_(std::chrono::steady_clock::now()), next_(begin_), size_(screen_size()),
+      steady_(begin_) {}
 
 void AnswerView::show(const Delta& delta) {
   tokens_ += delta.tokens.size();
@@ -26,26 +34,36 @@ void AnswerView::show(const Delta& delta) {
     out_.write(delta.text);
     return;
   }
-  std::string text = printable(delta.text);
-  const std::string plain = text;
-  if (look_.shaded) {
-    for (std::size_t i = 0; i < delta.tokens.size(); ++i)
-      shader_.token(engine_.token_bytes(delta.tokens[i]), delta.sources[i]);
-    text.clear();
-    for (const Shader::Part& part : shader_.cut(delta.text))
-      text += shaded(printable(part.text), part.source);
-  }
-  if (!look_.status) {
-    out_.write(text);
-    return;
-  }
+  const ScreenSize size = screen_size();
+  const std::string text = wrapped(delta, text_columns(size));
   refresh();
-  out_.write(status_.write(text, plain, screen_size().columns));
+  out_.write(status_.write(text, size.columns, has_room(size)));
+}
+
+std::string AnswerView::wrapped(const Delta& delta, int columns) {
+  if (!look_.shaded)
+    return wrap_.write(printable(delta.text), {}, columns);
+  for (std::size_t i = 0; i < delta.tokens.size(); ++i)
+    shader_.token(engine_.token_bytes(delta.tokens[i]), delta.sources[i]);
+  std::string text;
+  for (const Shader::Part& part : shader_.cut(delta.text))
+    text += wrap_.write(printable(part.text), part.source, columns);
+  return text;
+}
+
+/// Terminals tell of a new size after they have moved what they show: while it changes, and where
+/// a line that was written before ends at an unknown column, no figures are shown.
+bool AnswerView::has_room(const ScreenSize& size) {
+  const auto now = std::chrono::steady_clock::now();
+  if (size.columns != size_.columns || size.rows != size_.rows)
+    steady_ = now + resize_pause;
+  size_ = size;
+  return now >= steady_ && wrap_.column() <= text_columns(size);
 }
 
 void AnswerView::refresh() {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_)
+  if (!look_.status || now < next_)
     return;
   next_ = now + refresh_pause;
   status_.set(figures());
@@ -64,9 +82,7 @@ std::string AnswerView::figures() const {
 }
 
 void AnswerView::finish() {
-  if (look_.status)
-    out_.write(status_.clear());
-  out_.write("\n");
+  out_.write(status_.clear() + wrap_.finish(text_columns(screen_size())) + "\n");
 }
 
 std::string answer_figures(const Finished& end) {

@@ -3,6 +3,7 @@
 
 #include "apps/chat/shade.hpp"
 #include "apps/chat/status_line.hpp"
+#include "apps/chat/word_wrap.hpp"
 #include "apps/terminal.hpp"
 #include "paceline/engine.hpp"
 
@@ -26,8 +27,10 @@ public:
   void finish();
 
 private:
+  std::string wrapped(const Delta& delta, int columns);
   std::string figures() const;
   void refresh();
+  bool has_room(const ScreenSize& size);
 
   Output& out_;
   const Engine& engine_;
@@ -37,7 +40,10 @@ private:
   std::chrono::steady_clock::time_point next_;
   std::size_t tokens_ = 0;
   Shader shader_;
+  WordWrap wrap_;
   StatusLine status_;
+  ScreenSize size_;
+  std::chrono::steady_clock::time_point steady_; ///< When the window has kept its size for long.
 };
 
 /// "48 tokens, 312 tokens/s, acceptance 0.61, overlap 0.93, 32 of 57 prompt tokens cached"

@@ -122,7 +122,17 @@ Result<void> ChatSession::say(const std::string& text) {
   cached_tokens_ += std::uint64_t(end.usage.cached_tokens);
   if (!options_.quiet)
     remark(fmt::format("[{}] {}", to_string(end.reason), answer_figures(end)));
+  remark_full(end);
   return {};
+}
+
+void ChatSession::remark_full(const Finished& end) const {
+  const int context = engine().target().max_model_len;
+  if (end.reason == FinishReason::length &&
+      end.usage.prompt_tokens + end.usage.completion_tokens >= context)
+    remark(fmt::format("The context of {} tokens is full, so the answer ends here: /reset begins "
+                       "anew, /save FILE keeps what was said.",
+                       context));
 }
 
 Result<Completion> ChatSession::answer(const Request& request) {

@@ -20,6 +20,7 @@ struct ChatOptions {
   std::string system;
   bool color = false;
   bool quiet = false;
+  bool whole = false; ///< Standard input is one message.
   bool no_history = false;
 };
 
@@ -64,6 +65,7 @@ private:
   Result<void> show_or_change_models(const std::string& names);
   Result<void> set(const ChatCommand& setting);
   void set_system(const std::string& text);
+  void remark_full(const Finished& end) const;
   std::string models() const;
   std::string statistics() const;
   void remark(const std::string& text) const;

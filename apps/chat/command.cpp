@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iterator>
+#include <fmt/ranges.h>
+#include <vector>
 
 namespace paceline::apps {
 namespace {
@@ -14,12 +15,12 @@ constexpr ChatCommandName commands[] = {
     {Kind::reset, "/reset", "", "Forget the conversation; what the system says stays"},
     {Kind::system, "/system", "[TEXT|none]", "What the system says first; alone: show it"},
     {Kind::model, "/model", "[DIR [DRAFT]]", "Show the models, or change to others"},
-    {Kind::speculation, "/speculation", "off|sync|overlap|auto",
+    {Kind::speculation, "/speculation", "[off|sync|overlap|auto]",
      "How draft and target work together"},
-    {Kind::window, "/window", "auto|K", "Tokens drafted at a time"},
-    {Kind::verify, "/verify", "auto|rejection|coupled|match", "How drafted tokens are judged"},
-    {Kind::temperature, "/temperature", "X|default", "0: greedy; default: the model's own"},
-    {Kind::seed, "/seed", "N|random", "Makes answers repeatable"},
+    {Kind::window, "/window", "[auto|K]", "Tokens drafted at a time"},
+    {Kind::verify, "/verify", "[auto|rejection|coupled|match]", "How drafted tokens are judged"},
+    {Kind::temperature, "/temperature", "[X|default]", "0: greedy; default: the model's own"},
+    {Kind::seed, "/seed", "[N|random]", "Makes answers repeatable"},
     {Kind::stats, "/stats", "", "Figures of this session"},
     {Kind::save, "/save", "FILE", "Write the conversation to a file"},
     {Kind::load, "/load", "FILE", "Go on with a conversation from a file"},
@@ -34,16 +35,28 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
 }
 
-/// The command with this name, or the only one whose name begins so; null: none, or several.
-const ChatCommandName* find(std::string_view begun) {
-  const auto begins = [&](const ChatCommandName& c) { return c.name.starts_with(begun); };
-  const auto is = [&](const ChatCommandName& c) { return c.name == begun; };
-  if (const auto* exact = std::find_if(std::begin(commands), std::end(commands), is);
-      exact != std::end(commands))
-    return exact;
-  if (begun.size() < 2 || std::count_if(std::begin(commands), std::end(commands), begins) != 1)
-    return nullptr;
-  return std::find_if(std::begin(commands), std::end(commands), begins);
+/// The command with this name, or all whose names begin so.
+std::vector<const ChatCommandName*> find(std::string_view begun) {
+  std::vector<const ChatCommandName*> found;
+  for (const ChatCommandName& command : commands) {
+    if (command.name == begun)
+      return {&command};
+    if (command.name.starts_with(begun))
+      found.push_back(&command);
+  }
+  return found;
+}
+
+tl::unexpected<Error> no_command(std::string_view name,
+                                 const std::vector<const ChatCommandName*>& beginnings) {
+  constexpr const char* hint = "/help lists them; // begins a line with a slash";
+  if (beginnings.empty() || name == "/")
+    return fail(ErrorCode::invalid_argument, fmt::format("there is no command {}", name), hint);
+  std::vector<std::string_view> names;
+  for (const ChatCommandName* each : beginnings)
+    names.push_back(each->name);
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} could be {}", name, fmt::join(names, ", ")), "write more of it");
 }
 
 } // namespace
@@ -69,10 +82,10 @@ Result<ChatCommand> parse_chat_line(std::string_view line) {
   const std::size_t end = std::min(line.find_first_of(" \t\n"), line.size());
   const std::string_view name = line.substr(0, end);
   const std::string argument(trimmed(line.substr(end)));
-  const ChatCommandName* command = find(name);
-  if (!command)
-    return fail(ErrorCode::invalid_argument, fmt::format("there is no command {}", name),
-                "/help lists them; // begins a line with a slash");
+  const auto found = find(name);
+  if (found.size() != 1)
+    return no_command(name, found);
+  const ChatCommandName* command = found.front();
   if (command->argument.empty() && !argument.empty())
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} takes nothing, but got '{}'", command->name, argument),
@@ -84,10 +97,11 @@ Result<ChatCommand> parse_chat_line(std::string_view line) {
 }
 
 std::string chat_completion(std::string_view begun) {
-  const ChatCommandName* command = begun.starts_with('/') ? find(begun) : nullptr;
-  if (!command)
+  const auto found = begun.starts_with('/') ? find(begun) : std::vector<const ChatCommandName*>();
+  if (found.size() != 1)
     return {};
-  return std::string(command->name.substr(begun.size())) + (command->argument.empty() ? "" : " ");
+  const ChatCommandName& command = *found.front();
+  return std::string(command.name.substr(begun.size())) + (command.argument.empty() ? "" : " ");
 }
 
 } // namespace paceline::apps

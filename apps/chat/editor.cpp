@@ -1,6 +1,7 @@
 #include "apps/chat/editor.hpp"
 
 #include "apps/chat/command.hpp"
+#include "apps/terminal.hpp"
 
 #include <array>
 #include <cerrno>
@@ -10,10 +11,10 @@
 #include <cwchar>
 #include <filesystem>
 #include <histedit.h>
-#include <iostream>
 #include <langinfo.h>
 #include <poll.h>
 #include <string_view>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -23,7 +24,31 @@ namespace {
 
 constexpr int history_lines_max = 1000;
 
-volatile std::sig_atomic_t resized = 0;
+// A terminal that brackets what is pasted puts these around it.
+constexpr const char* brackets_on = "\x1b[?2004h";
+constexpr const char* brackets_off = "\x1b[?2004l";
+constexpr std::string_view paste_end = "\x1b[201~";
+
+/// Readable after the window changed its size, or the shell had the terminal: whichever thread the
+/// system has handle the signal, the editor wakes up.
+int signalled = -1;
+volatile std::sig_atomic_t continued = 0; ///< By `fg`.
+
+void handle(int signal) {
+  const int error = errno;
+  if (signal == SIGCONT)
+    continued = 1;
+  eventfd_write(signalled, 1);
+  errno = error;
+}
+
+void handle_signals() {
+  signalled = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  struct sigaction action {};
+  action.sa_handler = handle;
+  sigaction(SIGWINCH, &action, nullptr);
+  sigaction(SIGCONT, &action, nullptr);
+}
 
 /// Characters are those of UTF-8, whatever the user's language.
 void use_utf8() {
@@ -45,8 +70,12 @@ private:
   static char* prompt_of(EditLine* edit) { return of(edit).prompt_.data(); }
   static int read_character(EditLine* edit, wchar_t* out);
   static unsigned char complete(EditLine* edit, int key);
+  static unsigned char paste(EditLine* edit, int key);
   int read_character(wchar_t* out);
+  int read_byte(char* out);
   bool await_input();
+  void redraw();
+  void bracket(const char* code) const;
   void remember(const std::string& line);
 
   EditLine* edit_;
@@ -54,13 +83,12 @@ private:
   EditorOptions options_;
   std::string prompt_;
   bool interrupted_ = false;
+  bool brackets_ = moves_cursor(true); ///< Pastes are told from typing.
 };
 
 Editor::Editor(EditorOptions options) : options_(std::move(options)) {
   use_utf8();
-  struct sigaction on_resize {};
-  on_resize.sa_handler = [](int) { resized = 1; };
-  sigaction(SIGWINCH, &on_resize, nullptr); // without SA_RESTART: it wakes the poll
+  handle_signals();
   edit_ = el_init("paceline", stdin, stdout, stderr);
   history_ = history_init();
   HistEvent event{};
@@ -77,6 +105,8 @@ Editor::Editor(EditorOptions options) : options_(std::move(options)) {
   el_set(edit_, EL_BIND, "^I", "paceline-complete", nullptr);
   el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   el_source(edit_, nullptr); // the user's own keys
+  el_set(edit_, EL_ADDFN, "paceline-paste", "Takes what is pasted", paste);
+  el_set(edit_, EL_BIND, "\\e[200~", "paceline-paste", nullptr);
 }
 
 Editor::~Editor() {
@@ -96,19 +126,33 @@ Editor& Editor::of(EditLine* edit) {
   return *static_cast<Editor*>(self);
 }
 
+void Editor::bracket(const char* code) const {
+  if (brackets_)
+    std::fputs(code, stdout);
+  std::fflush(stdout);
+}
+
+/// After the window changed its size, or the shell had the terminal.
+void Editor::redraw() {
+  if (std::exchange(continued, 0) != 0) {
+    el_set(edit_, EL_PREP_TERM, 0);
+    el_set(edit_, EL_PREP_TERM, 1);
+    bracket(brackets_on);
+  }
+  el_resize(edit_);
+  el_set(edit_, EL_REFRESH);
+}
+
 /// False: interrupted.
 bool Editor::await_input() {
-  std::array files{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{options_.wake, POLLIN, 0}};
+  std::array files{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{options_.wake, POLLIN, 0},
+                   pollfd{signalled, POLLIN, 0}};
   for (;;) {
     const int ready = poll(files.data(), files.size(), -1);
-    if (resized != 0) {
-      resized = 0;
-      el_resize(edit_);
-      el_set(edit_, EL_REFRESH);
-    }
-    if (ready <= 0)
-      continue;
-    return (files[1].revents & POLLIN) == 0;
+    if (eventfd_t count = 0; eventfd_read(signalled, &count) == 0)
+      redraw();
+    if (ready > 0 && (files[0].revents | files[1].revents) != 0)
+      return (files[1].revents & POLLIN) == 0;
   }
 }
 
@@ -116,26 +160,42 @@ int Editor::read_character(EditLine* edit, wchar_t* out) {
   return of(edit).read_character(out);
 }
 
-int Editor::read_character(wchar_t* out) {
-  std::mbstate_t state{};
+/// 1; 0 at the input's end; -1 when interrupted.
+int Editor::read_byte(char* out) {
   for (;;) {
     if (!await_input()) {
       interrupted_ = true;
       errno = EINTR;
       return -1;
     }
-    char byte = 0;
-    const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
+    const ssize_t count = ::read(STDIN_FILENO, out, 1);
+    if (count >= 0 || errno != EINTR)
       return int(count);
+  }
+}
+
+int Editor::read_character(wchar_t* out) {
+  std::mbstate_t state{};
+  for (;;) {
+    char byte = 0;
+    if (const int count = read_byte(&byte); count <= 0)
+      return count;
     const std::size_t size = std::mbrtowc(out, &byte, 1, &state);
     if (size == std::size_t(-1))
       state = {}; // not UTF-8: left out
     else if (size != std::size_t(-2))
       return 1;
   }
+}
+
+unsigned char Editor::paste(EditLine* edit, int /*key*/) {
+  std::string text;
+  for (char byte = 0; !text.ends_with(paste_end); text += byte)
+    if (of(edit).read_byte(&byte) <= 0)
+      return CC_EOF;
+  text.resize(text.size() - paste_end.size());
+  text = pasted_text(text);
+  return el_insertstr(edit, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
 unsigned char Editor::complete(EditLine* edit, int /*key*/) {
@@ -156,9 +216,14 @@ void Editor::remember(const std::string& line) {
 Typed Editor::next(const std::string& prompt) {
   prompt_ = prompt;
   interrupted_ = false;
+  eventfd_t before = 0;
+  (void)eventfd_read(signalled, &before); // what an answer went through
+  continued = 0;
   el_resize(edit_);
+  bracket(brackets_on);
   int count = 0;
   const char* text = el_gets(edit_, &count);
+  bracket(brackets_off);
   if (interrupted_) {
     char dropped[64];
     (void)!::read(options_.wake, dropped, sizeof dropped);
@@ -173,29 +238,14 @@ Typed Editor::next(const std::string& prompt) {
   while (line.ends_with('\n') || line.ends_with('\r'))
     line.pop_back();
   remember(line);
-  return {Typed::Kind::line, std::move(line)};
+  const bool several = line.find('\n') != line.npos;
+  return {several ? Typed::Kind::pasted : Typed::Kind::line, std::move(line)};
 }
-
-class PlainSource final : public LineSource {
-public:
-  Typed next(const std::string& /*prompt*/) override {
-    std::string line;
-    if (!std::getline(std::cin, line))
-      return {Typed::Kind::end, {}};
-    if (line.ends_with('\r'))
-      line.pop_back();
-    return {Typed::Kind::line, std::move(line)};
-  }
-};
 
 } // namespace
 
 std::unique_ptr<LineSource> make_editor(const EditorOptions& options) {
   return std::make_unique<Editor>(options);
-}
-
-std::unique_ptr<LineSource> make_plain_source() {
-  return std::make_unique<PlainSource>();
 }
 
 std::string history_file() {
@@ -213,29 +263,6 @@ std::string history_file() {
   std::error_code failed;
   fs::create_directories(folder, failed);
   return failed ? std::string() : (folder / "chat_history").string();
-}
-
-std::optional<std::string> MessageReader::feed(const std::string& line) {
-  const bool mark = line == "\"\"\"";
-  if (mark && !begun_) {
-    begun_ = quoted_ = true;
-    return {};
-  }
-  const bool goes_on = quoted_ ? !mark : line.ends_with('\\');
-  const std::string own = goes_on && !quoted_ ? line.substr(0, line.size() - 1) : line;
-  if (!(quoted_ && mark))
-    text_ += (has_lines_ ? "\n" : "") + own;
-  has_lines_ = begun_ = true;
-  if (goes_on)
-    return {};
-  std::string whole = std::move(text_);
-  forget();
-  return whole;
-}
-
-void MessageReader::forget() {
-  text_.clear();
-  begun_ = quoted_ = has_lines_ = false;
 }
 
 } // namespace paceline::apps

@@ -26,52 +26,83 @@ std::optional<T> number(const std::string& text) {
                                                                   : std::nullopt;
 }
 
-Result<std::string> set_window(const std::string& given, Request& request) {
+Result<void> set_speculation(const std::string& given, Request& request) {
+  const auto mode = meaning(speculation_choices(), given);
+  if (!mode)
+    return refuse("/speculation", given, names(speculation_choices()));
+  request.speculation = *mode;
+  return {};
+}
+
+Result<void> set_verify(const std::string& given, Request& request) {
+  const auto rule = meaning(verify_choices(), given);
+  if (!rule)
+    return refuse("/verify", given, names(verify_choices()));
+  request.verify = *rule;
+  return {};
+}
+
+Result<void> set_window(const std::string& given, Request& request) {
   const auto window = number<int>(given);
   if (given != "auto" && (!window || *window < 1 || *window > sampling::limits::window_max))
     return refuse("/window", given, fmt::format("auto, or 1 to {}", sampling::limits::window_max));
   request.window = window;
-  return "window " + given;
+  return {};
 }
 
-Result<std::string> set_temperature(const std::string& given, Request& request) {
+Result<void> set_temperature(const std::string& given, Request& request) {
   const auto temperature = number<float>(given);
   if (given != "default" && (!temperature || !(*temperature >= 0 && *temperature <= 100)))
     return refuse("/temperature", given, "default, or 0 to 100");
   request.sampling.temperature = temperature;
-  return "temperature " + given;
+  return {};
 }
 
-Result<std::string> set_seed(const std::string& given, Request& request) {
+Result<void> set_seed(const std::string& given, Request& request) {
   const auto seed = number<std::uint64_t>(given);
   if (given != "random" && !seed)
     return refuse("/seed", given, "random, or a whole number of at most 64 bits");
   request.sampling.seed = seed;
-  return "seed " + given;
+  return {};
 }
 
-} // namespace
-
-Result<std::string> apply_setting(const ChatCommand& command, Request& request) {
+Result<void> change(const ChatCommand& command, Request& request) {
   const std::string& given = command.argument;
   switch (command.kind) {
-  case Kind::speculation:
-    if (const auto mode = meaning(speculation_choices(), given)) {
-      request.speculation = *mode;
-      return "speculation " + given;
-    }
-    return refuse("/speculation", given, names(speculation_choices()));
-  case Kind::verify:
-    if (const auto rule = meaning(verify_choices(), given)) {
-      request.verify = *rule;
-      return "verify " + given;
-    }
-    return refuse("/verify", given, names(verify_choices()));
+  case Kind::speculation: return set_speculation(given, request);
+  case Kind::verify: return set_verify(given, request);
   case Kind::window: return set_window(given, request);
   case Kind::temperature: return set_temperature(given, request);
   case Kind::seed: return set_seed(given, request);
   default: return fail(ErrorCode::internal, "not a setting");
   }
+}
+
+template <class T>
+std::string shown(const std::optional<T>& value, const char* otherwise) {
+  return value ? fmt::format("{}", *value) : otherwise;
+}
+
+std::string setting(Kind kind, const Request& request) {
+  switch (kind) {
+  case Kind::speculation:
+    return std::string("speculation ") +
+           to_string(request.speculation.value_or(SpeculationMode::automatic));
+  case Kind::verify: return std::string("verify ") + to_string(request.verify);
+  case Kind::window: return "window " + shown(request.window, "auto");
+  case Kind::temperature: return "temperature " + shown(request.sampling.temperature, "default");
+  case Kind::seed: return "seed " + shown(request.sampling.seed, "random");
+  default: return {};
+  }
+}
+
+} // namespace
+
+Result<std::string> apply_setting(const ChatCommand& command, Request& request) {
+  if (!command.argument.empty())
+    if (auto changed = change(command, request); !changed)
+      return tl::unexpected(changed.error());
+  return setting(command.kind, request);
 }
 
 } // namespace paceline::apps

@@ -8,7 +8,8 @@
 
 namespace paceline::apps {
 
-/// Applies /speculation, /window, /verify, /temperature or /seed; says what holds now.
+/// Applies /speculation, /window, /verify, /temperature or /seed, and says what holds now; without
+/// an argument nothing changes.
 Result<std::string> apply_setting(const ChatCommand& command, Request& request);
 
 } // namespace paceline::apps

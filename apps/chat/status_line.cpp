@@ -2,46 +2,33 @@
 
 #include "apps/screen_text.hpp"
 
-#include <algorithm>
-#include <fmt/format.h>
+#include <utility>
 
 namespace paceline::apps {
+namespace {
 
-std::string StatusLine::back() const {
-  return "\x1b[A\r" + (column_ > 0 ? fmt::format("\x1b[{}C", column_) : std::string());
-}
+// As all terminals since the VT100 know them.
+constexpr const char* erase_below = "\033[J";              // from the cursor on
+constexpr const char* make_line_below = "\033D\033[A";     // scrolls at the screen's end
+constexpr const char* to_line_below = "\0337\r\n\033[?7l"; // where nothing wraps
+constexpr const char* back_to_text = "\033[?7h\0338";
+
+} // namespace
 
 std::string StatusLine::clear() {
-  if (!shown_)
-    return {};
-  shown_ = false;
-  return "\n\r\x1b[K" + back();
+  return std::exchange(shown_, false) ? erase_below : "";
 }
 
-void StatusLine::follow(std::string_view plain, int columns) {
-  while (!plain.empty()) {
-    const std::size_t end = std::min(plain.find_first_of("\n\t"), plain.size());
-    column_ += display_width(plain.substr(0, end));
-    if (column_ > columns) // the terminal wrapped it
-      column_ = (column_ - 1) % columns + 1;
-    plain.remove_prefix(end);
-    if (plain.empty())
-      return;
-    column_ =
-        plain[0] == '\n' ? 0 : std::min((std::min(column_, columns - 1) / 8 + 1) * 8, columns - 1);
-    plain.remove_prefix(1);
-  }
-}
-
-std::string StatusLine::write(std::string_view text, std::string_view plain, int columns) {
+std::string StatusLine::write(std::string_view text, int columns, bool room) {
   std::string out = clear();
   out += text;
-  follow(plain, std::max(columns, 1));
-  // At the very end of a line terminals differ in where the cursor is: wait for more text.
-  if (status_.empty() || column_ >= columns)
+  if (status_.empty() || !room)
     return out;
   shown_ = true;
-  return out + "\n\r" + std::string(clipped(status_, columns - 1)) + "\x1b[K" + back();
+  out += make_line_below;
+  out += to_line_below;
+  out += clipped(status_, columns - 1);
+  return out + back_to_text;
 }
 
 } // namespace paceline::apps

@@ -18,8 +18,8 @@ struct Judging {
   struct Item {
     std::size_t task = 0;
     int row = 0;
-    bool failed = false; ///< The row was not a distribution.
-    bool lied = false;   ///< The token was not the q row's draw.
+    bool failed = false;            ///< The row was not a distribution.
+    bool inconsistent_draw = false; ///< The token was not the q row's draw.
     sampling::Judgement judged;
     TokenLogprob logprob;
   };

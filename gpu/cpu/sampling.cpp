@@ -79,7 +79,7 @@ void Judging::begin(std::span<const VerifyTask> tasks) {
 void Judging::conclude(std::span<VerifyTask> tasks) {
   for (VerifyTask& task : tasks) {
     task.accepted = 0;
-    task.ended = task.failed = task.lied = false;
+    task.ended = task.failed = task.inconsistent_draw = false;
     task.logprobs.clear();
   }
   for (Item& item : items) { // Of each task in the order of its rows.
@@ -87,7 +87,7 @@ void Judging::conclude(std::span<VerifyTask> tasks) {
     if (item.row > last_row[item.task])
       continue;
     task.failed = item.failed;
-    task.lied |= item.lied;
+    task.inconsistent_draw |= item.inconsistent_draw;
     if (item.failed)
       continue;
     if (task.top_logprobs >= 0)
@@ -109,8 +109,9 @@ void CpuOperations::judge_row(VerifyTask& task, Judging::Item& item) {
   std::span<const float> q;
   if (at < task.tokens.size() && !task.q.empty() && task.q[at])
     q = {task.q[at], vocabulary};
-  item.lied = task.check_draws && task.rule == sampling::Rule::rejection && !q.empty() &&
-              !sampling::is_draw(task.tokens[at], task.rule, q, task.noise, position, task.attempt);
+  item.inconsistent_draw =
+      task.check_draws && task.rule == sampling::Rule::rejection && !q.empty() &&
+      !sampling::is_draw(task.tokens[at], task.rule, q, task.noise, position, task.attempt);
   item.failed = !warp_row(task, item.row);
   if (item.failed)
     return;

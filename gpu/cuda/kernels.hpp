@@ -302,8 +302,8 @@ struct VerifyRow {
 struct VerifyResult {
   std::int32_t failed = 0;
   std::int32_t accepted = 0;
-  std::int32_t token = 0; ///< The judged one if accepted, else the one in its place.
-  std::int32_t lied = 0;  ///< With check_draw: it is not. Holds whether the row failed or not.
+  std::int32_t token = 0;             ///< The judged one if accepted, else the one in its place.
+  std::int32_t inconsistent_draw = 0; ///< With check_draw: found, whether the row failed or not.
   Logprob logprob;
 };
 /// rows, results: [count]. The host reads a task's results in the order of its rows up to the first

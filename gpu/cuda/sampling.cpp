@@ -49,11 +49,11 @@ void give(ProposeTask& task, const kernels::ProposeResult& result) {
 /// results: of the task's rows.
 void give(VerifyTask& task, std::span<const kernels::VerifyResult> results) {
   task.accepted = 0;
-  task.ended = task.failed = task.lied = false;
+  task.ended = task.failed = task.inconsistent_draw = false;
   task.logprobs.clear();
   for (const kernels::VerifyResult& result : results) {
     task.failed = result.failed != 0;
-    task.lied |= result.lied != 0;
+    task.inconsistent_draw |= result.inconsistent_draw != 0;
     if (task.failed)
       return;
     if (task.top_logprobs >= 0)

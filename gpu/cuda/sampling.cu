@@ -330,11 +330,11 @@ __global__ void __launch_bounds__(threads_max)
   auto& shared = ptx::shared_memory<RowShared>();
   const VerifyRow& task = rows[blockIdx.x];
   VerifyResult& result = results[blockIdx.x];
-  const bool lied = task.check_draw && task.q && !is_draw(task, shared);
+  const bool inconsistent_draw = task.check_draw && task.q && !is_draw(task, shared);
   const Row row = adjusted(task.row, shared);
   const Warped warped = warp_row(task.row, row);
   if (threadIdx.x == 0) {
-    result.lied = lied;
+    result.inconsistent_draw = inconsistent_draw;
     result.failed = warped.failed;
   }
   if (warped.failed)

@@ -118,41 +118,74 @@ struct ModelInfo {
   int max_model_len = 0;
 };
 
-/// A snapshot; counters since the engine opened.
+/// A snapshot. Counters count since the engine opened.
 struct Metrics {
+  /// Requests that are decoded or read now.
   int running = 0;
+  /// Requests that are accepted and not yet running.
   int waiting = 0;
+  /// Requests that ended, however they did.
   std::uint64_t finished = 0;
+  /// Tokens of the prompts of all accepted requests.
   std::uint64_t prompt_tokens = 0;
+  /// Tokens committed to outputs.
   std::uint64_t generated_tokens = 0;
-  std::uint64_t drafted = 0; ///< Tokens, those of forks included:
-  std::uint64_t forked = 0;  ///< rows of forks in passes of the draft.
-  std::uint64_t passes_behind =
-      0; ///< Of the draft, ready on its device before the one at work ended.
+  /// Tokens that the draft drew, those of forks included.
+  std::uint64_t drafted = 0;
+  /// Of these, tokens that were drawn as rows of forks.
+  std::uint64_t forked = 0;
+  /// Passes of the draft that stood ready on its device before the one at work ended.
+  std::uint64_t passes_behind = 0;
+  /// Drafted tokens that the target judged: accepted ones and first rejections.
   std::uint64_t judged = 0;
+  /// Drafted tokens that the target accepted.
   std::uint64_t accepted = 0;
-  std::vector<std::uint64_t> accepted_by_position; ///< Index 0: first token of a window.
-  std::uint64_t windows = 0;        ///< Windows that were judged, one sequence's each,
-  std::uint64_t window_tokens = 0;  ///< and the tokens in them, those behind a rejection too.
-  std::uint64_t rounds = 0;         ///< Target steps that judged or drew tokens.
-  std::uint64_t lookahead_hits = 0; ///< Windows that were ready after a full acceptance,
-  std::uint64_t fork_hits = 0;      ///< and after a rejection.
+  /// Accepted tokens by their place in the window; index 0 is a window's first token.
+  std::vector<std::uint64_t> accepted_by_position;
+  /// Windows that were judged, counted for each sequence.
+  std::uint64_t windows = 0;
+  /// Tokens in those windows, including the ones behind a rejection.
+  std::uint64_t window_tokens = 0;
+  /// Target steps that judged or drew tokens.
+  std::uint64_t rounds = 0;
+  /// Windows that were ready after a full acceptance.
+  std::uint64_t lookahead_hits = 0;
+  /// Windows that were ready after a rejection.
+  std::uint64_t fork_hits = 0;
+  /// Rounds of a sequence that had a lookahead to hit.
   std::uint64_t lookahead_rounds = 0;
-  std::uint64_t armed_steps = 0; ///< Target steps that the lane began without being told.
+  /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the
+  /// hit.
+  std::uint64_t armed_steps = 0;
+  /// Times a sequence lost its pages to another one and was recomputed later.
   std::uint64_t preemptions = 0;
-  std::uint64_t restarts = 0;  ///< Parts that died and were started again by the supervisor.
-  std::uint64_t rebuilds = 0;  ///< Sequences recomputed from their tokens after a fault.
-  std::uint64_t stalls = 0;    ///< Lanes that stood still and were abandoned.
-  bool draft_left_out = false; ///< It kept failing, or lied: requests decode plainly from then on.
-  bool target_moved = false;   ///< Its device kept failing: it goes on on the reserve.
-  std::uint64_t messages = 0;  ///< Messages between actors, lane completions included.
+  /// Parts that died and were started again by the supervisor.
+  std::uint64_t restarts = 0;
+  /// Sequences recomputed from their tokens after a fault.
+  std::uint64_t rebuilds = 0;
+  /// Lanes that stood still and were abandoned.
+  std::uint64_t stalls = 0;
+  /// The draft kept failing or gave a token that its q row cannot give, and is used no more.
+  bool draft_left_out = false;
+  /// The target's device kept failing, and the target goes on on `reserve_device`.
+  bool target_moved = false;
+  /// Messages between actors, lane completions included.
+  std::uint64_t messages = 0;
+  /// Time in which the target's lane worked.
   double target_busy_seconds = 0;
+  /// Time in which the draft's lane worked.
   double draft_busy_seconds = 0;
-  double overlapped_seconds = 0;   ///< Drafting time that lay under target time.
-  double decode_round_seconds = 0; ///< Sum over decode rounds, batch sent to verdict applied.
-  double decode_lane_seconds = 0;  ///< Lane time within those rounds (draft exposed + target).
+  /// Drafting time that lay under target time.
+  double overlapped_seconds = 0;
+  /// Sum over decode rounds, each from the batch being sent to its verdict being applied.
+  double decode_round_seconds = 0;
+  /// Lane time within those rounds: the target's, and the draft's where the target waited for it.
+  double decode_lane_seconds = 0;
+  /// KV pages of draft and target together.
   std::size_t kv_pages_total = 0;
+  /// KV pages that requests hold; what only the prefix cache keeps does not count.
   std::size_t kv_pages_used = 0;
+  /// KV pages that nobody may use before the last step that names them has retired.
   std::size_t kv_pages_quarantined = 0;
 };
 

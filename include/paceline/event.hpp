@@ -53,13 +53,13 @@ struct SpeculationStats {
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
   std::uint64_t rounds = 0;           ///< Target steps that committed tokens of this request.
-  std::uint64_t lookahead_hits = 0;   ///< Next windows ready after a full acceptance,
-  std::uint64_t fork_hits = 0;        ///< and for another outcome.
+  std::uint64_t lookahead_hits = 0;   ///< Next windows that were ready after a full acceptance.
+  std::uint64_t fork_hits = 0;        ///< Next windows that were ready after a rejection.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
   int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
                                       ///< has more and the target went on alone; else 0.
-  bool draft_left_out = false;        ///< The draft kept failing or lied, and was used no more.
+  bool draft_left_out = false;        ///< As `Metrics` has it.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }

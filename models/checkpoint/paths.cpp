@@ -4,6 +4,7 @@
 #include "models/checkpoint/installed.hpp"
 #include "text/json.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -74,11 +75,13 @@ std::optional<fs::path> hub_cache() {
   return {};
 }
 
+constexpr std::string_view cached_model = "models--"; // org--name behind it
+
 std::optional<fs::path> snapshot_of(const std::string& id) {
   const auto cache = hub_cache();
   if (!cache)
     return {};
-  std::string name = "models--" + id;
+  std::string name = std::string(cached_model) + id;
   name.replace(name.find('/'), 1, "--");
   std::ifstream ref(*cache / name / "refs/main");
   std::string revision;
@@ -113,6 +116,23 @@ Result<std::string> find_checkpoint(const std::string& name, const std::string& 
   return fail(ErrorCode::not_found,
               name + " is neither a folder nor in the local Hugging Face cache",
               "download it: hf download " + name);
+}
+
+std::vector<std::string> cached_checkpoints() {
+  std::vector<std::string> found;
+  std::error_code failed;
+  for (fs::directory_iterator entry(hub_cache().value_or(fs::path()), failed), end;
+       !failed && entry != end; entry.increment(failed)) {
+    std::string id = entry->path().filename().string();
+    const auto separator = id.find("--", cached_model.size());
+    if (!id.starts_with(cached_model) || separator == id.npos)
+      continue;
+    id = id.replace(separator, 2, "/").substr(cached_model.size());
+    if (snapshot_of(id))
+      found.push_back(id);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 } // namespace paceline::models

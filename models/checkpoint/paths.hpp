@@ -4,11 +4,15 @@
 #include "paceline/error.hpp"
 
 #include <string>
+#include <vector>
 
 namespace paceline::models {
 
 /// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives itself;
 /// "org/name" is looked up in the local Hugging Face cache.
 Result<std::string> find_checkpoint(const std::string& name, const std::string& role);
+
+/// What the local Hugging Face cache holds: "org/name", sorted.
+std::vector<std::string> cached_checkpoints();
 
 } // namespace paceline::models

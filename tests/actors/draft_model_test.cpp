@@ -36,7 +36,7 @@ struct DraftWorld : ModelWorld {
             [drafting](std::shared_ptr<DraftQueue> board, const std::shared_ptr<gpu::Device>&) {
               return std::make_shared<DraftStep>(drafting, std::move(board));
             },
-            reaper, telemetry},
+            closer, telemetry},
         device);
   }
   ~DraftWorld() {

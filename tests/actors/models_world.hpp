@@ -25,10 +25,10 @@ struct ModelWorld {
         device(gpu::open_device(device_name, {.threads = 1, .time = clock, .trace = {}}).value()),
         model(models::make_scripted(script, device).value()),
         pool(gpu::KvPool::create(*device, model->kv_shape(page_tokens), 64).value()),
-        reaper(std::make_shared<execution::LaneCloser>(true)) {}
+        closer(std::make_shared<execution::LaneCloser>(true)) {}
   ~ModelWorld() {
     clock->stop();
-    reaper->close();
+    closer->close();
   }
 
   gpu::PageTableRef pages(int capacity) {
@@ -57,7 +57,7 @@ struct ModelWorld {
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<gpu::KvPool> pool;
-  std::shared_ptr<execution::LaneCloser> reaper;
+  std::shared_ptr<execution::LaneCloser> closer;
 };
 
 } // namespace paceline::testing

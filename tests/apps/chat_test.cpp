@@ -1,9 +1,10 @@
 #include "apps/chat/command.hpp"
 #include "apps/chat/conversation.hpp"
-#include "apps/chat/editor.hpp"
+#include "apps/chat/lines.hpp"
 #include "apps/chat/settings.hpp"
 #include "apps/chat/shade.hpp"
 #include "apps/chat/status_line.hpp"
+#include "apps/chat/word_wrap.hpp"
 #include "apps/screen_text.hpp"
 
 #include <doctest/doctest.h>
@@ -47,12 +48,18 @@ TEST_CASE("a line is a command by its name, or a beginning that no other has") {
 }
 
 TEST_CASE("a line that is no command says what is wrong and what helps") {
-  for (const char* line : {"/nothing", "/s", "/", "/help me", "/save", "/window"}) {
+  for (const char* line : {"/nothing", "/s", "/", "/help me", "/save"}) {
     CAPTURE(line);
     const auto parsed = parse_chat_line(line);
     REQUIRE_FALSE(parsed);
     CHECK_FALSE(parsed.error().hint.empty());
   }
+}
+
+TEST_CASE("a beginning that several commands have says which") {
+  const auto parsed = parse_chat_line("/s");
+  REQUIRE_FALSE(parsed);
+  CHECK(parsed.error().message == "/s could be /system, /speculation, /seed, /stats, /save");
 }
 
 TEST_CASE("Tab completes what one command alone begins with") {
@@ -71,7 +78,7 @@ TEST_CASE("settings change what is asked for, or say what they take") {
   CHECK(request.window == 3);
   CHECK(set("/window auto", request) == "window auto");
   CHECK_FALSE(request.window);
-  set("/verify coupled", request);
+  CHECK(set("/verify coupled", request) == "verify coupled");
   CHECK(request.verify == VerifyRule::coupled);
   set("/temperature 0.25", request);
   CHECK(request.sampling.temperature == 0.25f);
@@ -86,6 +93,26 @@ TEST_CASE("settings change what is asked for, or say what they take") {
     CHECK(set(line, request).find("cannot be") != std::string::npos);
   }
   CHECK(request.sampling.temperature == 0.25f);
+}
+
+TEST_CASE("a setting without a value says what holds") {
+  Request request;
+  CHECK(set("/temperature", request) == "temperature default");
+  CHECK(set("/window", request) == "window auto");
+  CHECK(set("/seed", request) == "seed random");
+  CHECK(set("/speculation", request) == "speculation auto");
+  CHECK(set("/verify", request) == "verify auto");
+  set("/temperature 0.7", request);
+  set("/window 3", request);
+  CHECK(set("/temperature", request) == "temperature 0.7");
+  CHECK(set("/window", request) == "window 3");
+}
+
+TEST_CASE("a paste is the text that was meant, without what would be keys") {
+  CHECK(pasted_text("a\rb\r\nc\nd") == "a\nb\nc\nd");
+  CHECK(pasted_text("\tif x:\r\r\ty\r\r") == "\tif x:\n\n\ty");
+  CHECK(pasted_text("\x1b[31mh\u00e9\x07\x7f\x03") == "[31mh\u00e9");
+  CHECK(pasted_text("\n").empty());
 }
 
 TEST_CASE("lines are put together by a backslash or between quotes") {
@@ -211,28 +238,56 @@ TEST_CASE("widths are columns") {
 
 TEST_CASE("the status stands below the text, and the cursor goes back to its end") {
   StatusLine line;
-  CHECK(line.write("ab", "ab", 10) == "ab"); // no figures yet
+  CHECK(line.write("ab", 10) == "ab"); // no figures yet
   line.set("12 tokens");
-  CHECK(line.write("c", "c", 10) == "c\n\r12 tokens\x1b[K\x1b[A\r\x1b[3C");
+  const std::string below = "\033D\033[A\0337\r\n\033[?7l";
+  CHECK(line.write("c", 10) == "c" + below + "12 tokens\033[?7h\0338");
   line.set("a long status");
-  CHECK(line.write("\nd", "\nd", 10) == "\n\r\x1b[K\x1b[A\r\x1b[3C"
-                                        "\nd"
-                                        "\n\ra long st\x1b[K\x1b[A\r\x1b[1C");
-  CHECK(line.clear() == "\n\r\x1b[K\x1b[A\r\x1b[1C");
+  CHECK(line.write("\nd", 10) == "\033[J\nd" + below + "a long st\033[?7h\0338");
+  CHECK(line.write("e", 10, false) == "\033[Je");
+  CHECK(line.write("f", 10, false) == "f");
   CHECK(line.clear().empty());
 }
 
-TEST_CASE("the cursor's column is followed through wraps, tabs and shades") {
-  StatusLine line;
-  line.write("123456789012", "123456789012", 10);
-  CHECK(line.column() == 2);
-  line.write("\x1b[1m\u4f60\x1b[0m", "\u4f60", 10);
-  CHECK(line.column() == 4);
-  line.write("\t", "\t", 10);
-  CHECK(line.column() == 8);
-  line.set("x");
-  CHECK(line.write("ab", "ab", 10) == "ab"); // at the very end of a line it waits
-  CHECK(line.column() == 10);
-  line.write("c", "c", 10);
-  CHECK(line.column() == 1);
+namespace {
+
+/// What is shown of text that comes one byte at a time (of ASCII), in lines of at most 10 columns.
+std::string in_lines(const std::string& text) {
+  WordWrap wrap;
+  std::string shown;
+  for (const char c : text)
+    shown += wrap.write(std::string(1, c), {}, 10);
+  return shown + wrap.finish(10);
+}
+
+} // namespace
+
+TEST_CASE("lines end between words, however the text comes") {
+  CHECK(in_lines("one two three four") == "one two\nthree four");
+  CHECK(in_lines("  indented words") == "  indented\nwords");
+  CHECK(in_lines("ends  \n\n  here ") == "ends\n\n  here");
+  CHECK(in_lines("a\tb\tc") == "a\tb\nc");
+  CHECK(in_lines("a verylongwordindeed b") == "a\nverylongwo\nrdindeed b");
+  WordWrap wrap;
+  CHECK(wrap.write("one two thr", {}, 10) == "one two");
+  CHECK(wrap.column() == 7);
+  CHECK(wrap.write("ee ", {}, 10) == "\nthree");
+  CHECK(wrap.column() == 5);
+  CHECK(wrap.finish(10).empty());
+}
+
+TEST_CASE("scripts without blanks need not wait for one, and the window may become narrower") {
+  WordWrap wrap;
+  CHECK(wrap.write("\u4f60\u597d\u4f60", {}, 5) == "\u4f60\u597d\n\u4f60");
+  CHECK(wrap.column() == 2);
+  CHECK(wrap.write("12345678 ", {}, 20) == "12345678");
+  CHECK(wrap.column() == 10);
+  CHECK(wrap.write("ab ", {}, 6) == "\nab");
+}
+
+TEST_CASE("a word of several sources keeps their shades") {
+  WordWrap wrap;
+  CHECK(wrap.write("a wo", TokenSource::target, 6) == shaded("a", TokenSource::target));
+  CHECK(wrap.write("rds ", TokenSource::draft, 6) ==
+        "\n" + shaded("wo", TokenSource::target) + shaded("rds", TokenSource::draft));
 }

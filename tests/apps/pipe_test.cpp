@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -37,6 +38,24 @@ TEST_CASE("through a pipe each line is a message, and only answers go to standar
   const auto again = run_paceline({"chat", "-n", "12", "--temperature", "0", "-q"},
                                   "/load " + file + "\n/reset\ndef f(x):");
   CHECK(again.output == first + "\n"); // a last line may lack its end
+}
+
+TEST_CASE("all of a pipe may be one message") {
+  const std::string text = "/help\n\nclass A:\n";
+  const auto result = run_paceline({"chat", "--whole", "-n", "4", "--temperature", "0"}, text);
+  INFO(result.errors);
+  CHECK(result.status == 0);
+  CHECK_FALSE(result.output.empty());
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1); // figures, once
+  const auto quoted = run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"},
+                                   "\"\"\"\n" + text + "\n\"\"\"\n");
+  CHECK(result.output == quoted.output);
+}
+
+TEST_CASE("where the context is full a chat says so") {
+  const auto result = run_paceline({"chat", "-c", "64", "-n", "1000", "--ignore-eos"}, "x\n");
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("The context of 64 tokens is full") != std::string::npos);
 }
 
 TEST_CASE("through a pipe an error ends the chat") {
@@ -98,6 +117,21 @@ TEST_CASE("completions name every command and option that help knows") {
   check_complaint(run_paceline({"completion", "tcsh"}), 2, {"bash|zsh|fish"});
 }
 
+TEST_CASE("the names that completions ask for are those of this machine") {
+  const TemporaryFolder cache;
+  const std::string hub = cache.path() + "/models--org--a-model--b";
+  std::filesystem::create_directories(hub + "/snapshots/abc");
+  std::filesystem::create_directories(hub + "/refs");
+  std::filesystem::create_directories(cache.path() + "/models--org--not-whole");
+  std::ofstream(hub + "/refs/main") << "abc";
+  const auto names =
+      run_process(paceline_command({"completion", "models"}), "", {"HF_HUB_CACHE=" + cache.path()});
+  CHECK(names.output == "demo\nscripted\norg/a-model--b\n");
+  const auto devices = run_paceline({"completion", "devices"});
+  CHECK(devices.output.starts_with("cpu\n"));
+  CHECK(devices.output.find("\nsim:chinchilla-70b\n") != std::string::npos);
+}
+
 TEST_CASE("bash completes commands, options, their values and files") {
   const TemporaryFolder folder;
   const std::string script =
@@ -105,11 +139,18 @@ TEST_CASE("bash completes commands, options, their values and files") {
   const auto complete = [&](const std::string& words) {
     const std::string command =
         "source " + script + "; COMP_WORDS=(" + words +
-        "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _paceline; echo \"${COMPREPLY[*]}\"";
+        "); COMP_WORDS[0]=" PACELINE_PROGRAM
+        "; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _paceline; echo \"${COMPREPLY[*]}\"";
     return run_process({"/bin/bash", "-c", command}).output;
   };
   CHECK(complete("paceline comp") == "completion\n");
-  CHECK(complete("paceline completion ''") == "bash zsh fish\n");
+  CHECK(complete("paceline completion ''") == "bash zsh fish models devices\n");
+  CHECK(complete("paceline help comp") == "completion\n");
+  CHECK(complete("paceline chat -m dem") == "demo\n");
+  CHECK(complete("paceline chat --window a") == "auto\n");
+  CHECK(complete("paceline chat --device cp") == "cpu\n");
+  CHECK(complete("paceline chat --device sim : chinchilla-7").find("chinchilla-70b") == 0);
+  CHECK(complete("paceline chat --device sim :").find("chinchilla-70b") != std::string::npos);
   CHECK(complete("paceline chat --spec") == "--speculation\n");
   CHECK(complete("paceline chat --speculation o") == "off overlap\n");
   CHECK(complete("paceline score " + script.substr(0, script.size() - 2)) == script + "\n");

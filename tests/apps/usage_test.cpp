@@ -14,8 +14,10 @@ TEST_CASE("help lists every command and shows examples, and each command explain
     const auto own = run_paceline({command, "--help"});
     CHECK(own.status == 0);
     CHECK(own.output.find("--help") != std::string::npos);
+    CHECK(run_paceline({"help", command}).output == own.output);
   }
   CHECK(help.output.find("Examples:") != std::string::npos);
+  CHECK(run_paceline({"help"}).output == help.output);
 }
 
 TEST_CASE("the version is one line") {
@@ -33,6 +35,7 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
   const std::vector<Case> cases{
       {{}, {"--help"}},
       {{"genrate"}, {"genrate", "--help"}},
+      {{"help", "genrate"}, {"genrate", "--help"}},
       {{"--nonsense"}, {"--nonsense", "--help"}},
       {{"generate", "--nonsense", "x"}, {"--nonsense", "paceline generate --help"}},
       {{"generate", "a", "b"}, {"b", "paceline generate --help"}},

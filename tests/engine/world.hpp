@@ -39,7 +39,7 @@ public:
   ~EngineWorld() {
     close();
     clock_->stop();
-    opened_.reaper->close();
+    opened_.closer->close();
   }
   EngineWorld(const EngineWorld&) = delete;
   EngineWorld& operator=(const EngineWorld&) = delete;
@@ -89,7 +89,7 @@ public:
     time_.decide_fates(std::move(decide));
   }
 
-  /// Who is who now.
+  /// The handles of the actors that are there now.
   messages::ActorHandles handles() {
     return *ask<messages::ActorHandles>(supervisor_, messages::Ping{});
   }

@@ -1,5 +1,5 @@
 // Modes on simulated devices over a grid of acceptance, draft cost, window and batch: a line each,
-// for tools/placement_table.
+// for tools/modes_table.
 #include "paceline/engine.hpp"
 #include "tools/overlap_model.hpp"
 

@@ -73,7 +73,7 @@ public:
     wiring_ = {};
     simulation_.run();
     time_->stop();
-    reaper_->close();
+    closer_->close();
   }
   EngineRun(const EngineRun&) = delete;
 
@@ -158,7 +158,7 @@ private:
                     make_pool(*target, setting_.page_tokens),
                     setting_.prefill_chunk + logit_rows,
                     logit_rows,
-                    reaper_,
+                    closer_,
                     telemetry_};
     parts.sampler = {vocabulary, 1, telemetry_};
     const execution::DraftStep::Parts drafting{draft,
@@ -172,7 +172,7 @@ private:
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
     };
-    parts.draft = actors::DraftModelParts{device, make_step, reaper_, telemetry_};
+    parts.draft = actors::DraftModelParts{device, make_step, closer_, telemetry_};
     return parts;
   }
 
@@ -232,7 +232,7 @@ private:
   Ends ends_;
   std::shared_ptr<Probe> probe_ = std::make_shared<Probe>();
   std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
-  std::shared_ptr<execution::LaneCloser> reaper_ = std::make_shared<execution::LaneCloser>(true);
+  std::shared_ptr<execution::LaneCloser> closer_ = std::make_shared<execution::LaneCloser>(true);
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
   std::mt19937_64 moments_; ///< Of kills.

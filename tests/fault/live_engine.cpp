@@ -99,7 +99,7 @@ LiveEngine::~LiveEngine() {
   supervisor_ = nullptr;
   known_ = {};
   runtime_->await_actors();
-  opened_.reaper->close();
+  opened_.closer->close();
 }
 
 void LiveEngine::submit(const Request& request, std::shared_ptr<LiveAnswer> answer) {

@@ -335,12 +335,13 @@ TEST_CASE("verification repeats the draws of judged tokens, and tells what is no
         task.check_draws = true;
         task.attempt = 18;
         rig.run([&](Operations& ops) { ops.verify({&task, 1}); });
-        CHECK(task.lied == (lie == other_token || lie == not_normalised || lie == negative));
+        CHECK(task.inconsistent_draw ==
+              (lie == other_token || lie == not_normalised || lie == negative));
         if (lie == unjudged)
           CHECK(task.accepted == 0);
         task.check_draws = false;
         rig.run([&](Operations& ops) { ops.verify({&task, 1}); });
-        CHECK(!task.lied);
+        CHECK(!task.inconsistent_draw);
       }
 }
 

@@ -40,7 +40,7 @@ public:
   ~SimulatedRun() {
     system_.decide_fates(nullptr);
     time_->stop();
-    reaper_->close();
+    closer_->close();
   }
   SimulatedRun(const SimulatedRun&) = delete;
 
@@ -102,7 +102,7 @@ private:
   Report report_;
   std::shared_ptr<FaultSource> faults_;
   std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
-  std::shared_ptr<execution::LaneCloser> reaper_ = std::make_shared<execution::LaneCloser>(true);
+  std::shared_ptr<execution::LaneCloser> closer_ = std::make_shared<execution::LaneCloser>(true);
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<gpu::KvPool> target_pool_;
   std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
@@ -222,12 +222,12 @@ actors::EngineParts SimulatedRun::make_parts() {
                                 std::shared_ptr<gpu::KvPool>& kept) {
     return actors::TargetModelParts{
         model,      on,      pool(*model, kept), w.prefill_chunk + logit_rows,
-        logit_rows, reaper_, telemetry_};
+        logit_rows, closer_, telemetry_};
   };
   parts.target = target_parts(target, target_device, target_pool_);
   if (w.reserve) {
     const auto other = device(w.target_step, 2);
-    parts.reserve =
+    parts.standby =
         target_parts(models::make_scripted(w.target, other).value(), other, reserve_pool_);
   }
   parts.sampler = {w.target.vocabulary, 1, telemetry_};
@@ -238,7 +238,7 @@ actors::EngineParts SimulatedRun::make_parts() {
                                     const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
   };
-  parts.draft = actors::DraftModelParts{draft_device, make_step, reaper_, telemetry_};
+  parts.draft = actors::DraftModelParts{draft_device, make_step, closer_, telemetry_};
   return parts;
 }
 

@@ -2,9 +2,11 @@
 #include "tests/apps/support.hpp"
 #include "tests/terminal/tmux.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 using namespace paceline::testing;
 
@@ -12,6 +14,23 @@ namespace {
 
 /// A chat whose answers no machine is done with before a key is pressed.
 const std::string endless = " -m scripted -d scripted:acceptance=0.8";
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The characters of a text, wherever its lines end.
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+  return text;
+}
+
+/// What the figures below an answer say; 0: there are none.
+int tokens_below(const std::string& screen) {
+  const std::size_t end = screen.find(" tokens, ", screen.rfind('\n', screen.find("tokens/s")));
+  return end == screen.npos ? 0 : std::atoi(screen.c_str() + screen.rfind('\n', end) + 1);
+}
 
 /// The chat with a state folder of its own.
 class Chat {
@@ -34,10 +53,7 @@ public:
     terminal.type(text);
     terminal.press({"Enter"});
   }
-  std::string history() const {
-    std::ifstream file(state.file("paceline/chat_history"));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string history() const { return file_text(state.file("paceline/chat_history")); }
 
   TemporaryFolder state;
   Tmux terminal;
@@ -84,23 +100,66 @@ TEST_CASE("Ctrl-C stops the answer, or the line being typed, and Ctrl-D leaves" 
   chat.terminal.await("left 0");
 }
 
-TEST_CASE("the window may change its size in the middle of an answer" *
+TEST_CASE("the window may change its size in the middle of an answer, and no text is lost" *
           doctest::skip(!Tmux::available())) {
-  const Chat chat(endless);
-  chat.say("1");
-  chat.terminal.await("(Ctrl-C stops)");
-  chat.terminal.resize(34, 12);
-  chat.terminal.await(
-      [](const std::string& shown) { return shown.find("\n") <= 34 && count(shown, "\n") <= 12; },
-      Tmux::Shown::rows);
-  chat.terminal.await("tokens/s"); // it goes on, figures below
-  chat.terminal.resize(100, 30);
-  chat.terminal.await("(Ctrl-C stops)");
+  // The same tokens at any speed: so many that no machine is done with them before the keys.
+  const std::string options = "-n 900 --temperature 0.8 --seed 2 --device sim:";
+  const std::string message = "class Parser(object):";
+  const std::string text =
+      run_process({"/bin/sh", "-c", PACELINE_PROGRAM " chat -q " + options + "0.1ms"}, message)
+          .output;
+  const Chat chat(options + "20ms", "", 80, 24);
+  chat.say(message);
+  int tokens = 0;
+  for (const auto& [columns, rows] : {std::pair(50, 15), {120, 30}, {33, 10}, {80, 24}}) {
+    chat.terminal.await([&](const std::string& s) { return tokens_below(s) > tokens + 20; });
+    tokens = tokens_below(chat.terminal.screen());
+    chat.terminal.resize(columns, rows);
+  }
   chat.terminal.press({"C-c"});
   chat.terminal.await("[cancelled]");
+  const std::string all = chat.terminal.screen(Tmux::Shown::all);
+  const std::size_t begin = all.find("> " + message) + 2 + message.size();
+  std::string shown = without_blanks(all.substr(begin, all.find("[cancelled]") - begin));
+  shown.erase(shown.find("^C"), 2); // which the terminal echoes
+  CHECK(shown.size() > 100);
+  CHECK(shown == without_blanks(text).substr(0, shown.size()));
+}
+
+TEST_CASE("what is pasted is one message" * doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 4 --temperature 0");
+  chat.terminal.paste("/first\n\n\tsecond\n");
+  chat.terminal.await("second");
+  chat.say(" and third");
+  chat.terminal.await("[length] 4 tokens");
   chat.await_prompt();
-  chat.say("/quit");
-  chat.terminal.await("left 0");
+  const std::string file = chat.state.file("saved");
+  chat.say("/save " + file);
+  chat.terminal.await("2 messages in ");
+  CHECK(file_text(file).find(R"("/first\n\n\tsecond and third")") != std::string::npos);
+}
+
+TEST_CASE("the prompt comes back after Ctrl-Z and fg" * doctest::skip(!Tmux::available())) {
+  const TemporaryFolder state;
+  const Tmux terminal("env LC_ALL=C.UTF-8 PS1='shell# ' XDG_STATE_HOME=" + state.path() +
+                          " bash --norc --noprofile -i",
+                      90, 40);
+  terminal.await("shell#");
+  terminal.type(PACELINE_PROGRAM " chat -n 4 --temperature 0");
+  terminal.press({"Enter"});
+  terminal.await("\n>");
+  terminal.type("half");
+  terminal.await("> half");
+  terminal.press({"C-z"});
+  terminal.await("Stopped");
+  terminal.type("fg");
+  terminal.press({"Enter"});
+  terminal.await([](const std::string& shown) { return count(shown, "> half") == 2; });
+  terminal.paste(" a\nb");
+  terminal.await("b");
+  terminal.press({"Enter"});
+  terminal.await("[length] 4 tokens"); // one message, typed before and pasted after
+  terminal.press({"C-d"});
 }
 
 TEST_CASE("keys edit lines: Tab, history, and messages of several lines" *

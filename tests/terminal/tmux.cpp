@@ -41,6 +41,8 @@ std::string Tmux::screen(Shown how) const {
   std::vector<std::string> arguments{"capture-pane", how == Shown::rows ? "-p" : "-pJ"};
   if (how == Shown::codes)
     arguments.emplace_back("-e");
+  if (how == Shown::all)
+    arguments.insert(arguments.end(), {"-S", "-"});
   std::string text;
   for (const char c : tmux(std::move(arguments))) {
     if (c == '\n')
@@ -58,6 +60,11 @@ void Tmux::press(const std::vector<std::string>& keys) const {
 
 void Tmux::type(const std::string& text) const {
   tmux({"send-keys", "-l", text});
+}
+
+void Tmux::paste(const std::string& text) const {
+  tmux({"set-buffer", text});
+  tmux({"paste-buffer", "-p"});
 }
 
 void Tmux::resize(int columns, int rows) const {

@@ -20,12 +20,14 @@ public:
   Tmux& operator=(const Tmux&) = delete;
 
   /// whole: lines that the terminal wrapped are one. rows: as they are seen. codes: whole lines,
-  /// with colors and the like as escape sequences.
-  enum class Shown { whole, rows, codes };
+  /// with colors and the like as escape sequences. all: whole lines, and what has scrolled away.
+  enum class Shown { whole, rows, codes, all };
   std::string screen(Shown how = Shown::whole) const;
   /// Keys as tmux calls them ("C-c", "Enter", "Up").
   void press(const std::vector<std::string>& keys) const;
   void type(const std::string& text) const;
+  /// As a terminal sends what is pasted to a program that asked for brackets around it.
+  void paste(const std::string& text) const;
   void resize(int columns, int rows) const;
   /// Looks until it holds of the screen, which is given back; the test fails after a minute.
   std::string await(const std::function<bool(const std::string&)>& holds,

@@ -67,13 +67,13 @@ void check_crossing(const char* draft_name, const char* target_name) {
     judged.attempt = attempt;
     target.run([&](Operations& ops) { ops.verify({&judged, 1}); });
     CHECK(!judged.failed);
-    CHECK(!judged.lied);
+    CHECK(!judged.inconsistent_draw);
     CHECK(judged.accepted == 1); // p is q but for its last bits.
     judged.attempt = attempt + 100;
     const TokenId other = (drawn.token + 1) % vocabulary;
     judged.tokens = {&other, 1};
     target.run([&](Operations& ops) { ops.verify({&judged, 1}); });
-    CHECK(judged.lied);
+    CHECK(judged.inconsistent_draw);
   }
 }
 
