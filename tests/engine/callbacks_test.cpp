@@ -40,7 +40,10 @@ public:
     if (!state->came.exchange(true))
       state->told.set_value();
   }
-  void await() const { state_->when.wait(); }
+  /// False: it does not come, and the test goes on to fail rather than to hang.
+  bool await() const {
+    return state_->when.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  }
   bool came() const { return state_->came; }
 
 private:
@@ -66,7 +69,7 @@ TEST_CASE("what callbacks throw is counted, and neither their stream nor others 
     ended.come();
     throw 7;
   });
-  ended.await();
+  CHECK(ended.await());
   CHECK(read_all(throwing).tokens == expected);
   CHECK(ask(engine, of_tokens(40)).tokens == expected);
   while (engine.metrics().callback_failures < 2)
@@ -83,7 +86,9 @@ TEST_CASE(
   const auto look = [&] {
     CHECK(++inside == 1);
     CHECK(std::this_thread::get_id() != caller);
-    ++calls;
+    const bool first = calls++ == 0;
+    while (first && engine.metrics().finished == 0)
+      std::this_thread::yield(); // what comes meanwhile waits for this one
     --inside;
   };
   Stream stream = submit(engine, of_tokens(400));
@@ -92,7 +97,7 @@ TEST_CASE(
     look();
     ended.come();
   });
-  ended.await();
+  CHECK(ended.await());
   CHECK(calls >= 2);
   stream.on_ready(look); // there is something to be read already: not on this thread, either
 }
@@ -108,7 +113,7 @@ TEST_CASE("a stream's end waits for its callback, and cancels the request meanwh
     go_on.await();
     left = true;
   });
-  began.await();
+  CHECK(began.await());
   std::thread owner([&] {
     stream.reset();
     CHECK(left);
@@ -132,11 +137,11 @@ TEST_CASE("a callback that goes on and on holds up neither other requests nor th
     });
   }
   for (const Moment& one : began)
-    one.await();
+    CHECK(one.await());
   Moment heard;
   Stream other = submit(engine, of_tokens(40));
   other.on_end([&] { heard.come(); });
-  heard.await();
+  CHECK(heard.await());
   CHECK(read_all(other).tokens.size() == 40);
   engine.shutdown();
   for (Stream& stream : stuck)
@@ -158,7 +163,7 @@ TEST_CASE("a callback may read, ask, and end its stream") {
     stream.reset();
     over.come();
   });
-  over.await();
+  CHECK(over.await());
   CHECK(own.tokens.size() == 40);
   CHECK(other == 7);
 }
@@ -173,7 +178,7 @@ TEST_CASE("a stream that only its callback holds goes with it") {
       stream->on_ready(nullptr);
     });
   }
-  called.await();
+  CHECK(called.await());
   while (engine.metrics().finished == 0)
     std::this_thread::yield();
 }
@@ -195,7 +200,7 @@ TEST_CASE("a callback may shut its engine down, or destroy it") {
         CHECK(engine->shutdown(1ms));
       over.come();
     });
-    over.await();
+    CHECK(over.await());
     for (Stream* stream : {&first, &second})
       CHECK(read_all(*stream).end().reason == FinishReason::cancelled);
   }
