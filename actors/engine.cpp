@@ -1,8 +1,12 @@
 // The public Engine over the actors.
+#include "actors/admission.hpp"
+#include "actors/limits.hpp"
 #include "actors/opening.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
 #include "actors/runtime.hpp"
+#include "base/callbacks.hpp"
+#include "base/own_process.hpp"
 #include "base/stream.hpp"
 
 #include <algorithm>
@@ -34,12 +38,15 @@ public:
 
   Result<Stream> submit(const Request& request);
   Result<void> shutdown(std::chrono::milliseconds drain);
+  std::uint64_t callback_failures() const { return callbacks_->failures(); }
 
   EngineContext context;
+  const base::OwnProcess process;
 
 private:
   explicit Impl(EngineOptions options);
   Result<void> start();
+  std::shared_ptr<Stream::Impl> make_stream(std::uint64_t id);
   bool lanes_closed();
   void leave_behind();
   std::uint64_t draw_seed();
@@ -51,6 +58,8 @@ private:
   std::mutex shutting_down_;
   std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
   std::shared_ptr<EngineCore> core_;
+  std::shared_ptr<base::Callbacks> callbacks_;
+  std::optional<Admission> admission_;
   std::atomic<std::uint64_t> requests_{0};
 };
 
@@ -59,6 +68,8 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
     trace_ = std::make_shared<base::Trace>();
   runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
                                                              : std::nullopt);
+  callbacks_ = std::make_shared<base::Callbacks>(
+      options_.virtual_time ? base::Callbacks::Mode::on_request : base::Callbacks::Mode::threads);
 }
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
@@ -80,6 +91,7 @@ Result<void> Engine::Impl::start() {
   if (!handles)
     return fail(ErrorCode::internal, "the engine's actors did not start");
   core_ = std::make_shared<EngineCore>(handles->facade);
+  admission_.emplace(context.max_open);
   return {};
 }
 
@@ -91,6 +103,7 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   const std::lock_guard once(shutting_down_);
   if (!runtime_)
     return {};
+  drain = std::clamp(drain, std::chrono::milliseconds(0), limits::time_max);
   if (core_) {
     const auto limit = drain + std::chrono::seconds(10);
     runtime_->ask<messages::Drained>(core_->facade(), messages::Drain{drain}, limit);
@@ -132,9 +145,16 @@ std::uint64_t Engine::Impl::draw_seed() {
 }
 
 Result<Stream> Engine::Impl::submit(const Request& request) {
+  if (!process.here())
+    return fail(ErrorCode::unavailable, "the engine belongs to the process that opened it",
+                "fork before it is opened, or run a program of its own in the child");
   const std::shared_lock open(closing_);
   if (!core_)
     return fail(ErrorCode::unavailable, "the engine is shut down");
+  auto place = admission_->enter();
+  if (!place)
+    return fail(ErrorCode::overloaded, "the admission queue is full",
+                "try again in a second, or raise EngineOptions::max_waiting");
   auto checked = check_request(request, context, draw_seed());
   if (!checked)
     return tl::unexpected(checked.error());
@@ -142,29 +162,48 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
   spec->id = id;
   checked->spec = std::move(spec);
-  std::function<bool(const std::function<bool()>&)> advance;
-  if (runtime_->is_virtual())
-    advance = [this, core = std::weak_ptr(core_)](const std::function<bool()>& reached) {
-      const auto alive = core.lock(); // while it is, so is the engine
-      return alive && runtime_->advance_until(reached);
-    };
-  auto stream = std::make_shared<Stream::Impl>(
-      id,
-      [core = std::weak_ptr(core_), id] {
-        if (const auto alive = core.lock())
-          alive->cancel(id);
-      },
-      std::move(advance));
-  checked->sink =
-      std::make_shared<Outlet>(judging_repeats(stream, *checked->spec, request, context));
+  auto stream = make_stream(id);
+  checked->sink = std::make_shared<Outlet>(
+      judging_repeats(stream, *checked->spec, request, context), std::move(*place));
   messages::tell(core_->facade(), std::move(*checked));
   return Stream(std::move(stream));
 }
 
+std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
+  const std::weak_ptr<EngineCore> core = core_;
+  auto cancel = [core, id] {
+    if (const auto alive = core.lock())
+      alive->cancel(id);
+  };
+  if (!runtime_->is_virtual())
+    return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);
+  // The callers' functions run where nothing of the engine is below them: they may end it.
+  auto advance = [this, core, callbacks = callbacks_](const std::function<bool()>& reached) {
+    for (;;) {
+      callbacks->run_pending();
+      const auto alive = core.lock(); // while it is, so is the engine
+      if (reached() || !alive)
+        return reached();
+      const auto news = [&] { return reached() || callbacks->pending(); };
+      if (!runtime_->advance_until(news))
+        return false;
+    }
+  };
+  return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_, std::move(advance));
+}
+
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
-Engine& Engine::operator=(Engine&&) noexcept = default;
-Engine::~Engine() = default;
+Engine& Engine::operator=(Engine&& other) noexcept {
+  const Engine old(std::move(*this)); // closes
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+// The threads that would have to end are the other process'.
+Engine::~Engine() {
+  if (impl_ && !impl_->process.here())
+    (void)impl_.release();
+}
 
 Result<Engine> Engine::open(EngineOptions options) {
   auto impl = Impl::open(std::move(options));
@@ -226,8 +265,11 @@ std::optional<ModelInfo> Engine::draft() const {
   return impl_->context.draft;
 }
 Metrics Engine::metrics() const {
+  if (!impl_->process.here())
+    return {};
   const actors::EngineParts& parts = impl_->context.parts;
   Metrics metrics = parts.telemetry->snapshot();
+  metrics.callback_failures = impl_->callback_failures();
   // Steps that retire give pages back without a word to the cache manager.
   std::size_t out = parts.target.pool->ledger().out;
   if (parts.standby)
@@ -239,7 +281,7 @@ Metrics Engine::metrics() const {
   return metrics;
 }
 Result<void> Engine::shutdown(std::chrono::milliseconds drain) {
-  return impl_->shutdown(drain);
+  return impl_->process.here() ? impl_->shutdown(drain) : Result<void>();
 }
 
 } // namespace paceline

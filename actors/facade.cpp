@@ -1,5 +1,7 @@
 #include "actors/facade.hpp"
 
+#include "actors/limits.hpp"
+
 #include <algorithm>
 
 namespace paceline::actors {
@@ -58,13 +60,11 @@ base::TimePoint Facade::now() const {
 }
 
 void Facade::submit(const Submit& request) {
-  if (draining_ || int(records_.size()) >= parts_.max_open) {
+  if (draining_) {
     Finished refused;
     refused.reason = FinishReason::error;
     refused.seed = request.spec->noise.seed;
-    refused.error = draining_ ? Error{ErrorCode::unavailable, "the engine is shutting down", ""}
-                              : Error{ErrorCode::overloaded, "the admission queue is full",
-                                      "try again in a second, or raise EngineOptions::max_waiting"};
+    refused.error = Error{ErrorCode::unavailable, "the engine is shutting down", ""};
     request.sink->deliver(std::move(refused));
     return;
   }
@@ -77,13 +77,15 @@ void Facade::submit(const Submit& request) {
   record.stops = sampling::StopMatcher(request.stop);
   record.submitted = now();
   record.lanes_before = parts_.telemetry->overlap.sums();
-  if (request.deadline.count() > 0) {
-    record.deadline = record.submitted + request.deadline;
-    tell_after(self_, request.deadline, self_, Wake{});
+  if (request.deadline) {
+    record.deadline = record.submitted + *request.deadline;
+    wake_at(*record.deadline);
   }
   base::add(parts_.telemetry->prompt_tokens, request.prompt.size());
   const SequenceId id = request.spec->id;
   records_.emplace(id, std::move(record));
+  if (request.deadline && request.deadline->count() <= 0)
+    return finish(id, FinishReason::deadline); // it has passed before anything began
   tell(self_, scheduler_, Admit{request.spec, request.prompt});
 }
 
@@ -193,21 +195,37 @@ void Facade::drain(base::Duration limit) {
     drained_.clear();
   } else if (limit.count() > 0) {
     drain_deadline_ = now() + limit;
-    tell_after(self_, limit, self_, Wake{});
+    wake_at(*drain_deadline_);
   } else {
     cancel_all();
   }
 }
 
+// A timer cannot be called off, and a request may end long before its deadline: so timers are for
+// the next deadline only, and not for long.
+void Facade::wake_at(base::TimePoint when) {
+  if (alarm_ && *alarm_ <= when)
+    return;
+  const base::TimePoint at = now();
+  alarm_ = std::min(when, at + base::Duration(limits::deadline_look));
+  tell_after(self_, std::max(base::Duration(*alarm_ - at), base::Duration::zero()), self_, Wake{});
+}
+
 void Facade::check_deadlines() {
+  if (alarm_ && now() >= *alarm_)
+    alarm_.reset();
   std::vector<SequenceId> late;
   for (const auto& [id, record] : records_)
     if (record.deadline && now() >= *record.deadline)
       late.push_back(id);
+    else if (record.deadline)
+      wake_at(*record.deadline);
   for (const SequenceId id : late)
     finish(id, FinishReason::deadline);
   if (drain_deadline_ && now() >= *drain_deadline_)
     cancel_all();
+  else if (drain_deadline_ && !records_.empty())
+    wake_at(*drain_deadline_);
 }
 
 void Facade::cancel_all() {

@@ -17,7 +17,6 @@ namespace paceline::actors {
 
 struct FacadeParts {
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  int max_open = 0; ///< Requests waiting or running; more are refused.
   std::shared_ptr<base::Telemetry> telemetry;
   int draft_context = 0; ///< Tokens that the draft model can read; 0: there is none.
 };
@@ -63,6 +62,7 @@ private:
               std::string stop_match = {}, Delta last = {});
   Finished summary(const Record& record, FinishReason reason) const;
   void drain(base::Duration limit);
+  void wake_at(base::TimePoint when);
   void check_deadlines();
   void cancel_all();
   base::TimePoint now() const;
@@ -74,6 +74,7 @@ private:
   Records records_;
   bool draining_ = false;
   std::optional<base::TimePoint> drain_deadline_;
+  std::optional<base::TimePoint> alarm_; ///< The next that is under way.
   std::vector<caf::typed_response_promise<messages::Drained>> drained_;
 };
 

@@ -9,7 +9,7 @@ namespace paceline::actors::limits {
 using namespace std::chrono_literals;
 
 /// Most requests an engine may be asked to queue (EngineOptions::max_waiting is the bound in use;
-/// a request beyond it is refused as overloaded, with a hint when to retry).
+/// a request beyond it is refused by `submit` as overloaded, with a hint when to retry).
 inline constexpr int max_waiting_max = 65'536;
 /// Most sequences in one batch (EngineOptions::max_num_seqs).
 inline constexpr int max_num_seqs_max = 256;
@@ -25,5 +25,10 @@ inline constexpr int choice_max = 65'535;
 /// EngineOptions::time_between_tokens.
 inline constexpr int restarts_max_max = 1'000'000;
 inline constexpr std::chrono::milliseconds fault_time_max = 24h;
+/// Between two looks at the deadlines of open requests, at most: timers that are no longer needed
+/// are those of the last moments.
+inline constexpr std::chrono::milliseconds deadline_look = 1s;
+/// Longest Request::deadline and longest drain of Engine::shutdown; longer ones are taken for it.
+inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 
 } // namespace paceline::actors::limits

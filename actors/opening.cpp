@@ -159,7 +159,7 @@ void ContextBuilder::configure_others() {
   parts.faults = options_.faults;
   parts.scheduler = scheduler_parts();
   parts.facade.tokenizer = target_.tokenizer;
-  parts.facade.max_open = options_.max_waiting + options_.max_num_seqs;
+  context_.max_open = options_.max_waiting + options_.max_num_seqs;
   parts.facade.telemetry = parts.telemetry;
   parts.sampler.vocabulary = std::min(target_.tokenizer->vocabulary(), target_.model->vocabulary());
   parts.sampler.telemetry = parts.telemetry;

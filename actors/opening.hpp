@@ -24,6 +24,7 @@ struct EngineContext {
   std::optional<ModelInfo> standby; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
   int max_model_len = 0;
+  int max_open = 0; ///< Requests waiting or running; more are refused.
 };
 
 /// Checks every option, opens devices, loads both models and divides the KV memory.

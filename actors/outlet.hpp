@@ -1,6 +1,7 @@
 // A request's way out, which ends whatever becomes of the engine.
 #pragma once
 
+#include "actors/admission.hpp"
 #include "messages/request.hpp"
 
 #include <memory>
@@ -9,10 +10,12 @@
 namespace paceline::actors {
 
 /// What the facade is given: dropped before the request's end, with whoever held it last (a
-/// message that nobody took, say), it delivers one. Threads: one at a time.
+/// message that nobody took, say), it delivers one. Who hears of the end finds the place free.
+/// Threads: one at a time.
 class Outlet final : public base::EventSink {
 public:
-  explicit Outlet(std::shared_ptr<base::EventSink> sink) : sink_(std::move(sink)) {}
+  explicit Outlet(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
+      : sink_(std::move(sink)), place_(std::move(place)) {}
   ~Outlet() override {
     if (ended_)
       return;
@@ -20,18 +23,22 @@ public:
     end.reason = FinishReason::error;
     end.error = Error{ErrorCode::unavailable, "the engine has ended",
                       "a part of it kept failing; open another one"};
-    sink_->deliver(std::move(end));
+    deliver(std::move(end));
   }
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;
 
   void deliver(Event event) override {
-    ended_ |= std::holds_alternative<Finished>(event);
+    if (std::holds_alternative<Finished>(event)) {
+      ended_ = true;
+      place_.leave();
+    }
     sink_->deliver(std::move(event));
   }
 
 private:
   std::shared_ptr<base::EventSink> sink_;
+  Admission::Place place_;
   bool ended_ = false;
 };
 

@@ -15,8 +15,9 @@ tl::unexpected<Error> bad(std::string what, std::string mend) {
   return fail(ErrorCode::invalid_argument, std::move(what), std::move(mend));
 }
 
-Result<void> in_range(const char* name, double value, double low, double high) {
-  if (std::isfinite(value) && value >= low && value <= high)
+template <class T>
+Result<void> in_range(const char* name, T value, T low, T high) {
+  if (std::isfinite(double(value)) && value >= low && value <= high)
     return {};
   return bad(fmt::format("{} is {}", name, value),
              fmt::format("give a number from {} to {}", low, high));
@@ -31,15 +32,15 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
   w.presence_penalty = asked.presence_penalty.value_or(w.presence_penalty);
   w.frequency_penalty = asked.frequency_penalty.value_or(w.frequency_penalty);
   w.logit_bias = asked.logit_bias;
-  constexpr double tiny = 1e-6;
+  constexpr float tiny = 1e-6f;
   for (const auto& result :
-       {in_range("Sampling::temperature", double(w.temperature), 0, 100),
+       {in_range("Sampling::temperature", w.temperature, 0.0f, 100.0f),
         in_range("Sampling::top_k", w.top_k, 0, 1 << 30),
-        in_range("Sampling::top_p", double(w.top_p), tiny, 1),
-        in_range("Sampling::min_p", double(w.min_p), 0, 1),
-        in_range("Sampling::repetition_penalty", double(w.repetition_penalty), tiny, 100),
-        in_range("Sampling::presence_penalty", double(w.presence_penalty), -2, 2),
-        in_range("Sampling::frequency_penalty", double(w.frequency_penalty), -2, 2)})
+        in_range("Sampling::top_p", w.top_p, tiny, 1.0f),
+        in_range("Sampling::min_p", w.min_p, 0.0f, 1.0f),
+        in_range("Sampling::repetition_penalty", w.repetition_penalty, tiny, 100.0f),
+        in_range("Sampling::presence_penalty", w.presence_penalty, -2.0f, 2.0f),
+        in_range("Sampling::frequency_penalty", w.frequency_penalty, -2.0f, 2.0f)})
     if (!result)
       return tl::unexpected(result.error());
   if (w.logit_bias.size() > std::size_t(bounds::logit_bias_max))
@@ -123,16 +124,17 @@ public:
 
   void deliver(Event event) override {
     if (auto* end = std::get_if<Finished>(&event))
-      end->reproducible = repeats();
+      end->reproducible = repeats(end->speculation);
     to_->deliver(std::move(event));
   }
 
 private:
-  bool repeats() const {
+  bool repeats(const SpeculationStats& speculation) const {
     if (promise_ == Promise::none || telemetry_->target_moved != moved_before_)
       return false;
     return promise_ == Promise::always ||
-           (!telemetry_->draft_left_out && faults(*telemetry_) == faults_before_);
+           (!telemetry_->draft_left_out && !speculation.windows_cut &&
+            faults(*telemetry_) == faults_before_);
   }
 
   const std::shared_ptr<base::EventSink> to_;
@@ -203,13 +205,16 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->window = request.window.value_or(0);
   spec->priority = request.priority;
   spec->client = std::hash<std::string>{}(request.client);
-  spec->deadline = request.deadline.value_or(std::chrono::milliseconds(0));
+  if (request.deadline)
+    spec->deadline = std::clamp<base::Duration>(*request.deadline, std::chrono::milliseconds(1),
+                                                limits::time_max);
 
   messages::Submit submit;
   submit.spec = std::move(spec);
   submit.prompt = std::move(*prompt);
   submit.stop = request.stop;
-  submit.deadline = request.deadline.value_or(std::chrono::milliseconds(0));
+  if (request.deadline)
+    submit.deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   return submit;
 }
 

@@ -26,6 +26,9 @@ inline constexpr int json_depth_max = 64;
 inline constexpr std::size_t json_block_bytes = std::size_t(4) << 10;
 /// Answers of one HTTP request, prompts times n; more are answered 400.
 inline constexpr int choices_max = 128;
+/// Largest logit_bias, either way; larger ones are refused, by either door (-infinity, which bans a
+/// token, can be said over TCP only).
+inline constexpr float logit_bias_max = 100;
 /// Messages of a conversation; more are answered 400.
 inline constexpr int messages_max = 4096;
 /// Longest X-Request-Id taken over from a client; others get one of ours.

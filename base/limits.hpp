@@ -8,4 +8,8 @@ namespace paceline::base::limits {
 /// Events kept by a trace; later ones are dropped and counted, and the file says so.
 inline constexpr std::size_t trace_events_max = 2'000'000;
 
+/// Threads that one engine or client has for callers' functions (Stream::on_ready, on_end), begun
+/// when they are needed; when all of them are in functions that wait, others wait for them.
+inline constexpr int callback_threads_max = 16;
+
 } // namespace paceline::base::limits

@@ -20,33 +20,27 @@ void join(Delta& first, Delta&& second) {
 } // namespace
 
 Stream::Impl::Impl(std::uint64_t id, std::function<void()> cancel,
+                   std::shared_ptr<base::Callbacks> callbacks,
                    std::function<bool(const std::function<bool()>&)> advance)
-    : id_(id), cancel_(std::move(cancel)), advance_(std::move(advance)) {}
+    : id_(id), cancel_(std::move(cancel)), callbacks_(std::move(callbacks)),
+      advance_(std::move(advance)) {}
 
 Stream::Impl::~Impl() = default;
 
 void Stream::Impl::deliver(Event event) {
-  std::function<void()> wake;
-  std::function<void()> told;
-  {
-    const std::lock_guard lock(mutex_);
-    if (ended_)
-      return;
-    ended_ = std::holds_alternative<Finished>(event);
-    if (ended_)
-      told = std::exchange(told_, nullptr);
-    Delta* last = events_.empty() ? nullptr : std::get_if<Delta>(&events_.back());
-    if (auto* more = std::get_if<Delta>(&event); more && last)
-      join(*last, std::move(*more));
-    else
-      events_.push_back(std::move(event));
-    wake = wake_;
-  }
+  std::unique_lock lock(mutex_);
+  if (ended_)
+    return;
+  ended_ = std::holds_alternative<Finished>(event);
+  Delta* last = events_.empty() ? nullptr : std::get_if<Delta>(&events_.back());
+  if (auto* more = std::get_if<Delta>(&event); more && last)
+    join(*last, std::move(*more));
+  else
+    events_.push_back(std::move(event));
+  woken_ = true;
+  schedule();
+  lock.unlock();
   news_.notify_all();
-  if (wake)
-    wake();
-  if (told)
-    told();
 }
 
 std::optional<Event> Stream::Impl::pop() {
@@ -58,6 +52,8 @@ std::optional<Event> Stream::Impl::pop() {
 }
 
 std::optional<Event> Stream::Impl::next() {
+  if (!process_.here())
+    return std::nullopt;
   if (advance_)
     advance_([this] {
       const std::lock_guard lock(mutex_);
@@ -71,41 +67,89 @@ std::optional<Event> Stream::Impl::next() {
 }
 
 std::optional<Event> Stream::Impl::try_next() {
+  if (!process_.here())
+    return std::nullopt;
   const std::lock_guard lock(mutex_);
   return pop();
 }
 
-void Stream::Impl::on_ready(const std::function<void()>& wake) {
-  bool now = false;
-  {
-    const std::lock_guard lock(mutex_);
-    wake_ = wake;
-    now = readable();
-  }
-  if (now && wake)
-    wake();
+void Stream::Impl::cancel() {
+  if (process_.here() && !cancelled_.exchange(true))
+    cancel_();
 }
 
-void Stream::Impl::on_end(const std::function<void()>& told) {
-  bool now = false;
-  {
-    const std::lock_guard lock(mutex_);
-    now = ended_;
-    told_ = now ? nullptr : told;
+// --- the caller's functions
+
+void Stream::Impl::on_ready(std::function<void()> wake) {
+  if (!process_.here())
+    return;
+  callbacks_->start();
+  const std::lock_guard lock(mutex_); // let go before what stood in wake_
+  wake_.swap(wake);
+  woken_ = readable();
+  schedule();
+}
+
+void Stream::Impl::on_end(std::function<void()> told) {
+  if (!process_.here())
+    return;
+  callbacks_->start();
+  const std::lock_guard lock(mutex_);
+  told_.swap(told);
+  schedule();
+}
+
+void Stream::Impl::schedule() {
+  if (scheduled_ || !((woken_ && wake_) || (ended_ && told_)))
+    return;
+  scheduled_ = true;
+  callbacks_->post([stream = weak_from_this()] {
+    if (const auto self = stream.lock())
+      self->run_callbacks();
+  });
+}
+
+/// What is to be called next.
+std::function<void()> Stream::Impl::due() {
+  if (woken_ && wake_) {
+    woken_ = false;
+    return wake_;
   }
-  if (now && told)
-    told();
+  return ended_ ? std::exchange(told_, nullptr) : nullptr;
+}
+
+void Stream::Impl::run_callbacks() {
+  std::unique_lock lock(mutex_);
+  calling_ = std::this_thread::get_id();
+  while (auto function = due()) {
+    lock.unlock();
+    callbacks_->call(function);
+    function = nullptr; // what it holds may be this stream
+    lock.lock();
+  }
+  calling_ = {};
+  scheduled_ = false;
+  quiet_.notify_all();
 }
 
 void Stream::Impl::close() {
+  if (!process_.here())
+    return;
+  std::function<void()> wake;
+  std::function<void()> told;
   bool open = false;
   {
     const std::lock_guard lock(mutex_);
     open = !std::exchange(ended_, true);
-    wake_ = told_ = nullptr;
+    wake_.swap(wake);
+    told_.swap(told);
   }
   if (open)
-    cancel_();
+    cancel();
+  std::unique_lock lock(mutex_);
+  quiet_.wait(lock, [this] {
+    return calling_ == std::thread::id() || calling_ == std::this_thread::get_id();
+  });
 }
 
 Stream::Stream(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -130,11 +174,11 @@ std::optional<Event> Stream::try_next() {
 void Stream::cancel() {
   impl_->cancel();
 }
-void Stream::on_ready(const std::function<void()>& wake) {
-  impl_->on_ready(wake);
+void Stream::on_ready(std::function<void()> wake) {
+  impl_->on_ready(std::move(wake));
 }
-void Stream::on_end(const std::function<void()>& told) {
-  impl_->on_end(told);
+void Stream::on_end(std::function<void()> told) {
+  impl_->on_end(std::move(told));
 }
 std::uint64_t Stream::id() const {
   return impl_->id();

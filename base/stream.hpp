@@ -2,42 +2,57 @@
 // thread) to the caller's thread.
 #pragma once
 
+#include "base/callbacks.hpp"
 #include "base/event_sink.hpp"
+#include "base/own_process.hpp"
 #include "paceline/stream.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <thread>
 
 namespace paceline {
 
 /// Deltas that nobody has read yet are joined into one, so that the queue is bounded by the
-/// request's own tokens and holds at most three events. Threads: any.
-class Stream::Impl final : public base::EventSink {
+/// request's own tokens and holds at most three events. Threads: any. In a forked child it is
+/// silent: nobody there would ever deliver anything.
+class Stream::Impl final : public base::EventSink, public std::enable_shared_from_this<Impl> {
 public:
-  /// cancel: asks for the request's end. advance: in virtual time, runs the engine until its
-  /// argument is true (returns false: nothing more will happen); empty in real time.
-  Impl(std::uint64_t id, std::function<void()> cancel,
-       std::function<bool(const std::function<bool()>&)> advance);
+  /// cancel: asks for the request's end; called once at most. callbacks: runs what `on_ready` and
+  /// `on_end` are given. advance: in virtual time, runs the engine until its argument is true
+  /// (returns false: nothing more will happen); empty in real time.
+  Impl(std::uint64_t id, std::function<void()> cancel, std::shared_ptr<base::Callbacks> callbacks,
+       std::function<bool(const std::function<bool()>&)> advance = nullptr);
   ~Impl() override;
 
   void deliver(Event event) override;
   std::optional<Event> next();
   std::optional<Event> try_next();
-  void cancel() { cancel_(); }
-  void on_ready(const std::function<void()>& wake);
-  void on_end(const std::function<void()>& told);
+  void cancel();
+  void on_ready(std::function<void()> wake);
+  void on_end(std::function<void()> told);
   std::uint64_t id() const { return id_; }
-  /// The caller has let go: nothing is delivered any more.
+  /// The caller has let go: nothing is delivered any more, and no function of the caller's runs
+  /// when this returns, unless it is one of these that calls it.
   void close();
 
 private:
   std::optional<Event> pop();
   bool readable() const { return !events_.empty() || ended_; }
+  // Of callbacks, with `mutex_` held:
+  void schedule();
+  std::function<void()> due();
+  void run_callbacks();
 
   const std::uint64_t id_;
+  const base::OwnProcess process_;
   std::function<void()> cancel_;
+  std::atomic<bool> cancelled_{false};
+  const std::shared_ptr<base::Callbacks> callbacks_;
   std::function<bool(const std::function<bool()>&)> advance_;
   mutable std::mutex mutex_;
   std::condition_variable news_;
@@ -45,6 +60,10 @@ private:
   bool ended_ = false; ///< `Finished` was delivered or the stream closed.
   std::function<void()> wake_;
   std::function<void()> told_; ///< Of the end.
+  bool woken_ = false;         ///< There is something that `wake_` was not called for.
+  bool scheduled_ = false;     ///< `run_callbacks` is under way: one at a time.
+  std::thread::id calling_;    ///< Who is in a function of the caller's.
+  std::condition_variable quiet_;
 };
 
 } // namespace paceline

@@ -6,6 +6,7 @@
 #include "speculation/sequence.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct Submit {
   speculation::SequenceSpecRef spec;
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
-  base::Duration deadline{}; ///< 0: none.
+  std::optional<base::Duration> deadline; ///< From now on.
   std::shared_ptr<base::EventSink> sink;
 };
 

@@ -267,7 +267,7 @@ void Client::Network::accepted(Number number) {
     if (const auto self = kept.lock())
       self->cancel(id);
   };
-  one.sink = std::make_shared<Stream::Impl>(at->first, cancel, nullptr);
+  one.sink = std::make_shared<Stream::Impl>(at->first, cancel, callbacks_);
   std::exchange(one.done, nullptr)(Stream(one.sink));
 }
 

@@ -74,6 +74,7 @@ private:
   std::atomic<std::uint64_t> operations_{0};
   std::mt19937_64 chance_{std::random_device{}()};
 
+  const std::shared_ptr<base::Callbacks> callbacks_ = std::make_shared<base::Callbacks>();
   std::shared_ptr<net::ClientLink> link_;
   std::uint64_t frame_bytes_max_ = 0;
   std::optional<ServerInfo> server_; ///< While there is a connection.

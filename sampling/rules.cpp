@@ -36,15 +36,11 @@ Rule resolve(VerifyRule rule, bool seed_given) {
 }
 
 TokenId draw(std::span<const float> probabilities, const DrawKey& key) {
-  const TokenId token = invert(PlainRow{probabilities}, probabilities.size(), uniform(key));
-  assert(token >= 0);
-  return token;
+  return invert(PlainRow{probabilities}, probabilities.size(), uniform(key));
 }
 
 TokenId draw_coupled(std::span<const float> probabilities, const DrawKey& key) {
-  const TokenId token = row::race(probabilities, key);
-  assert(token >= 0);
-  return token;
+  return row::race(probabilities, key);
 }
 
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,

@@ -15,9 +15,11 @@ using Rule = VerifyRule;
 /// `automatic` becomes `coupled` when the request named a seed, else `rejection`.
 Rule resolve(VerifyRule rule, bool seed_given);
 
+// Every draw is -1 where no mass is positive: what has no distribution has no token.
+
 /// One token from a distribution, by inversion of its cumulative sum in id order.
-/// probabilities: [vocabulary], f32, need not be normalised; some mass must be positive.
-/// A token of probability zero is never drawn.
+/// probabilities: [vocabulary], f32, need not be normalised. A token of probability zero is never
+/// drawn.
 TokenId draw(std::span<const float> probabilities, const DrawKey& key);
 
 /// argmax over tokens with mass of log p + Gumbel noise of (seed, choice, position, token).
@@ -47,7 +49,7 @@ TokenId follow(Rule rule, std::span<const float> p, const Noise& noise, std::uin
 
 struct Judgement {
   bool accepted = false;
-  TokenId token = 0; ///< The proposed token if accepted, else the one that takes its place.
+  TokenId token = 0; ///< The proposed token if accepted, else the one that takes its place, or -1.
 };
 
 /// Judges one drafted token.

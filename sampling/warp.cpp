@@ -47,6 +47,7 @@ void penalise(std::span<float> logits, const Warping& warping, const History& hi
     x = x > 0 ? x / warping.repetition_penalty : x * warping.repetition_penalty;
     if (count > 0)
       x -= warping.presence_penalty + warping.frequency_penalty * float(count);
+    x = std::min(x, greatest);
     count = done;
   });
   for_each_token(history, [&](TokenId token, bool) {
@@ -68,7 +69,7 @@ std::span<float> copy(std::span<const float> logits, WarpScratch& scratch) {
 void adjust(std::span<float> logits, const Warping& warping, const History& history,
             WarpScratch& scratch) {
   for (const auto& [token, bias] : warping.logit_bias)
-    if (inside(token, logits.size()))
+    if (inside(token, logits.size()) && logits[std::size_t(token)] != -infinity)
       logits[std::size_t(token)] = std::min(logits[std::size_t(token)] + bias, greatest);
   if (warping.has_penalties())
     penalise(logits, warping, history, scratch.counts);

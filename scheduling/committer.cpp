@@ -8,14 +8,25 @@
 
 namespace paceline::scheduling {
 
+namespace {
+
+Error no_distribution(const SequenceSpec& spec) {
+  if (!spec.warping.logit_bias.empty())
+    return {ErrorCode::invalid_argument,
+            "no token can be drawn: Sampling::logit_bias leaves none, or the target model computed "
+            "no distribution",
+            "leave some tokens without a bias of -infinity"};
+  return {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
+          "check the checkpoint, or run it with EngineOptions::dtype = f32"};
+}
+
+} // namespace
+
 bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict,
                       Commits& commits) {
   s.in_flight = false;
   if (verdict.failed) {
-    turn.act(
-        Failed{s.spec->id,
-               {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
-                "check the checkpoint, or run it with EngineOptions::dtype = f32"}});
+    turn.act(Failed{s.spec->id, no_distribution(*s.spec)});
     return true;
   }
   s.cached = verdict.cached;
@@ -23,6 +34,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
                            verdict.prompt_logprobs.end());
   if (!entry.round.judges)
     return s.spec->max_tokens == 0 && entry.length == s.length() && commit(s, verdict, commits);
+  s.stats.windows_cut |= verdict.draft_late || cut(s, entry);
   if (verdict.tokens.empty()) { // all of it waits for a bound token that is late
     follow_chain(turn, s, entry, verdict);
     return false;
@@ -98,6 +110,16 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
     drafting_.retire_chain(s);
     drafting_.disable(turn);
   }
+}
+
+/// Whether less was judged, or is drafted next, than the plan and what is left of the output say.
+bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
+  const int room = std::min(s.budget(), config_.max_model_len - s.length()) - 1;
+  if (entry.round.window < std::min(s.window, room))
+    return true;
+  const speculation::Plan plan = drafting_.plan_for(s);
+  const bool drafts = config_.has_draft && plan.mode != SpeculationMode::off;
+  return drafts && s.throttle.speculate() && room > 1 && !entry.next.chain;
 }
 
 void Committer::count(Sequence& s, const Verdict& verdict) {

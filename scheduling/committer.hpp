@@ -22,6 +22,7 @@ private:
   bool commit(Sequence& s, const Verdict& verdict, Commits& commits);
   Committed news_of(Sequence& s, const Verdict& verdict, std::size_t keep);
   void follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict);
+  bool cut(const Sequence& s, const BatchEntry& entry) const;
   void count(Sequence& s, const Verdict& verdict);
   static void throttle(Sequence& s, const BatchEntry& entry, const Verdict& verdict);
 

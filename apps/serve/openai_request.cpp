@@ -21,8 +21,7 @@ namespace bounds = sampling::limits;
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr int completion_tokens_default = 16; // as OpenAI's and vLLM's /v1/completions
-constexpr double logit_bias_max = 100;
-constexpr double smallest_positive = 1e-6; // what the engine takes for "above 0"
+constexpr double smallest_positive = 1e-6;    // what the engine takes for "above 0"
 
 std::optional<ApiError> problem(std::string param, const std::string& what) {
   return ApiError{
@@ -64,7 +63,7 @@ void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
     if (wrong != std::errc() || end != name.data() + name.size() || id < 0 || id >= vocabulary)
       return fields.wrong("logit_bias",
                           fmt::format("keyed by token ids from 0 to {}", vocabulary - 1));
-    if (const auto bias = entries.number(name, -logit_bias_max, logit_bias_max))
+    if (const auto bias = entries.number(name, -limits::logit_bias_max, limits::logit_bias_max))
       sampling.logit_bias.emplace_back(id, float(*bias));
   }
   fields.wrong(entries.error());

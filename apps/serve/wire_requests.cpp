@@ -1,6 +1,7 @@
 #include "apps/serve/wire_requests.hpp"
 
 #include "apps/field_names.hpp"
+#include "apps/limits.hpp"
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
 #include "net/codec.hpp"
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <deque>
 #include <fmt/format.h>
+#include <limits>
 #include <unordered_map>
 
 namespace paceline::apps::serve {
@@ -34,6 +36,26 @@ net::ToClient refusal(Service& service, net::RequestNumber number, Error error) 
 
 tl::unexpected<Error> too_long(const Service& service, std::size_t count, std::size_t most) {
   return fail(ErrorCode::invalid_argument, prompt_too_long(service, count, most, "").message);
+}
+
+/// What the engine itself takes without a bound.
+Result<void> check_bias(const Sampling& sampling) {
+  constexpr float most = limits::logit_bias_max;
+  for (const auto& [token, bias] : sampling.logit_bias)
+    if (!(std::abs(bias) <= most || bias == -std::numeric_limits<float>::infinity()))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("logit_bias gives token {} {}", token, bias),
+                  fmt::format("give numbers from {} to {}, or -infinity", -most, most));
+  return {};
+}
+
+/// What a request holds besides its prompt.
+std::size_t bytes_besides(const Request& request) {
+  std::size_t sum = request.stop_token_ids.size() * sizeof(TokenId) +
+                    request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>);
+  for (const std::string& stop : request.stop)
+    sum += sizeof(stop) + stop.size();
+  return sum;
 }
 
 Finished closed() {
@@ -96,6 +118,8 @@ Result<void> WireRequests::prepare(Request& request) const {
     request.verify = settings.defaults.verify;
   if (const auto limit = settings.request_timeout; limit.count() > 0)
     request.deadline = std::min(request.deadline.value_or(limit), limit);
+  if (auto wrong = check_bias(request.sampling); !wrong)
+    return wrong;
   const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
   if (request.prompt_tokens.size() > most)
     return too_long(service_, request.prompt_tokens.size(), most);
@@ -107,8 +131,9 @@ asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare
   const auto no_room = [] {
     return fail(ErrorCode::overloaded, no_request_memory().message, "retry with growing pauses");
   };
+  const std::size_t besides = bytes_besides(request);
   const std::size_t text = request.prompt.size();
-  if (!memory.hold(text + request.prompt_tokens.size() * sizeof(TokenId)))
+  if (!memory.hold(besides + text + request.prompt_tokens.size() * sizeof(TokenId)))
     co_return no_room();
   if (request.prompt_tokens.empty()) {
     const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
@@ -118,7 +143,8 @@ asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare
     request.prompt_tokens = std::move(*tokens);
     std::string().swap(request.prompt);
   }
-  if (!memory.hold(2 * request.prompt_tokens.size() * sizeof(TokenId))) // the engine's, too
+  if (!memory.hold(besides +
+                   2 * request.prompt_tokens.size() * sizeof(TokenId))) // the engine's, too
     co_return no_room();
   co_return Result<void>();
 }

@@ -29,6 +29,7 @@ void CpuOperations::propose_one(ProposeTask& task) {
   if (!task.failed)
     task.token =
         sampling::propose(task.rule, {row, vocabulary}, task.noise, task.position, task.attempt);
+  task.failed = task.failed || task.token < 0;
   if (task.guesses_wanted && !task.failed)
     task.guesses =
         sampling::guess({task.logits, vocabulary}, task.vocabulary, *task.warping, history,
@@ -121,6 +122,9 @@ void CpuOperations::judge_row(VerifyTask& task, Judging::Item& item) {
   } else {
     item.judged = {false, sampling::follow(task.rule, p, task.noise, position)};
   }
+  item.failed = item.judged.token < 0;
+  if (item.failed)
+    return;
   if (task.top_logprobs >= 0)
     item.logprob = logprob_of(task, item.row, item.judged.token);
 }

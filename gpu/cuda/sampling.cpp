@@ -35,7 +35,7 @@ std::size_t rows_of(const VerifyTask& task) {
 }
 
 void give(ProposeTask& task, const kernels::ProposeResult& result) {
-  task.failed = result.failed != 0;
+  task.failed = result.failed != 0 || result.token < 0;
   if (task.failed)
     return;
   task.token = result.token;
@@ -52,7 +52,7 @@ void give(VerifyTask& task, std::span<const kernels::VerifyResult> results) {
   task.ended = task.failed = task.inconsistent_draw = false;
   task.logprobs.clear();
   for (const kernels::VerifyResult& result : results) {
-    task.failed = result.failed != 0;
+    task.failed = result.failed != 0 || result.token < 0;
     task.inconsistent_draw |= result.inconsistent_draw != 0;
     if (task.failed)
       return;

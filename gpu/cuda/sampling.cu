@@ -40,7 +40,7 @@ __device__ void add_biases(const WarpRow& task) {
     for (int other = 0; other < b && is_first; ++other)
       is_first = w.biases[other].token != token;
     for (int other = b; is_first && other < w.bias_count; ++other)
-      if (w.biases[other].token == token) {
+      if (w.biases[other].token == token && task.adjusted[token] != -INFINITY) {
         task.adjusted[token] = lower_of(task.adjusted[token] + w.biases[other].value, greatest);
       }
   }
@@ -73,6 +73,7 @@ __device__ void penalise(const WarpRow& task) {
     x = x > 0 ? x / w.repetition_penalty : x * w.repetition_penalty;
     if (count > 0)
       x -= w.presence_penalty + w.frequency_penalty * float(count);
+    x = lower_of(x, greatest);
   });
 }
 

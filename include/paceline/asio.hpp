@@ -83,7 +83,10 @@ public:
         if (const auto open = stream.lock())
           open->cancel();
       });
-    stream_->on_ready([self = this->shared_from_this()] { self->wake(); });
+    if ((event_ = stream_->try_next()))
+      wake();
+    else
+      stream_->on_ready([self = this->shared_from_this()] { self->wake(); });
   }
 
 private:
@@ -93,13 +96,17 @@ private:
   }
   void finish() {
     const SharedStream stream = std::move(stream_); // the handler may let go of its own
-    stream->on_ready(nullptr);
-    pending_.complete(stream->try_next());
+    if (!event_) {
+      stream->on_ready(nullptr);
+      event_ = stream->try_next();
+    }
+    pending_.complete(std::move(event_));
   }
 
   Pending<Handler> pending_;
   typename Pending<Handler>::Executor executor_;
   SharedStream stream_;
+  std::optional<Event> event_;
   std::atomic<bool> posted_{false};
 };
 

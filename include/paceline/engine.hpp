@@ -76,7 +76,7 @@ struct EngineOptions {
   std::size_t kv_memory_bytes = 0; ///< Draft and target together; 0: chosen from free memory.
   int page_tokens = 16;            ///< Token slots per KV page.
   int max_num_seqs = 16;           ///< Sequences decoded in one batch.
-  int max_waiting = 256;           ///< Admission queue; a request beyond it is refused.
+  int max_waiting = 256;           ///< Admission queue; `submit` refuses a request beyond it.
   int prefill_chunk = 512;         ///< Prompt tokens per target step, over all sequences.
   Prefill prefill = Prefill::invariant;
   SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
@@ -95,7 +95,8 @@ struct EngineOptions {
   FaultOptions faults;
 
   /// Run on a virtual clock: time passes only as devices and timers say (`sim` devices).
-  /// The engine then works inside `Stream::next` on the caller's thread, deterministically.
+  /// The engine then works inside `Stream::next` on the caller's thread, deterministically; there
+  /// the functions given to streams run, too.
   bool virtual_time = false;
   std::uint64_t schedule_seed = 0; ///< Virtual time only: chooses among runnable messages.
 
@@ -165,10 +166,15 @@ struct Metrics {
   std::uint64_t rebuilds = 0;
   /// Lanes that stood still and were abandoned.
   std::uint64_t stalls = 0;
+  /// Functions given to streams that threw something.
+  std::uint64_t callback_failures = 0;
   /// The draft kept failing or gave a token that its q row cannot give, and is used no more.
   bool draft_left_out = false;
   /// The target's device kept failing, and the target goes on on `reserve_device`.
   bool target_moved = false;
+  /// How far the cost model's predictions are from what steps of the target take: the median of the
+  /// last errors, as a share; 0 before there are enough.
+  double step_cost_error = 0;
   /// Messages between actors, lane completions included.
   std::uint64_t messages = 0;
   /// Time in which the target's lane worked.
@@ -189,7 +195,13 @@ struct Metrics {
   std::size_t kv_pages_quarantined = 0;
 };
 
-/// Threads: every member may be called from any thread (with `virtual_time`: from one).
+/// Threads: every member may be called from any thread (with `virtual_time`: from one), and from
+/// functions given to streams.
+///
+/// An engine belongs to the process that opened it. In a forked child `submit` and `complete` are
+/// refused, `metrics` is empty, and `shutdown` and the end of the object do nothing: what the
+/// engine held there stays until the process ends. Fork before an engine is opened, or run a
+/// program in the child.
 class Engine {
 public:
   static Result<Engine> open(EngineOptions options);
@@ -198,6 +210,8 @@ public:
   /// Cancels what runs and waits for the end.
   ~Engine();
 
+  /// Errors: the request is invalid; `overloaded`: as many are open as the engine takes;
+  /// `unavailable`: it is shut down.
   Result<Stream> submit(const Request& request);
   /// submit, and wait for the end.
   Result<Completion> complete(const Request& request);
@@ -222,8 +236,9 @@ public:
   std::optional<ModelInfo> draft() const;
   Metrics metrics() const;
 
-  /// Refuses new requests, lets running ones finish for `drain`, cancels the rest. Always ends.
-  /// Errors: the trace could not be written.
+  /// Refuses new requests, lets running ones finish for `drain` (at most a year), cancels the rest.
+  /// Always ends, and waits for no function given to a stream. Errors: the trace could not be
+  /// written.
   Result<void> shutdown(std::chrono::milliseconds drain = std::chrono::seconds(5));
 
   class Impl;

@@ -60,6 +60,9 @@ struct SpeculationStats {
   int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
                                       ///< has more and the target went on alone; else 0.
   bool draft_left_out = false;        ///< As `Metrics` has it.
+  /// A round judged less than its window, since the draft was late or away, or the step had no
+  /// room: where one begins and ends then depended on time.
+  bool windows_cut = false;
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
@@ -92,8 +95,8 @@ struct Finished {
   Timing timing;
   /// The same request with this seed and `speculation.verify` gives the same tokens again: greedy
   /// and `coupled` ones always, others without speculation, or in `sync` with a fixed window when
-  /// nothing failed; none that moved to another numeric setting (kernel, device) on its way. What
-  /// is not reproducible has the target's distribution all the same.
+  /// nothing failed and no window was cut; none that moved to another numeric setting (kernel,
+  /// device) on its way. What is not reproducible has the target's distribution all the same.
   bool reproducible = true;
 };
 

@@ -44,11 +44,15 @@ enum class LogprobsMode { raw, processed };
 struct Sampling {
   std::optional<float> temperature;        ///< 0: greedy (neutral). At most 100.
   std::optional<int> top_k;                ///< 0: off (neutral).
-  std::optional<float> top_p;              ///< In (0, 1]; 1: off (neutral).
+  std::optional<float> top_p;              ///< From 1e-6 to 1; 1: off (neutral).
   std::optional<float> min_p;              ///< In [0, 1]; 0: off (neutral).
-  std::optional<float> repetition_penalty; ///< > 0; 1: off (neutral). Over prompt and output.
+  std::optional<float> repetition_penalty; ///< From 1e-6 to 100; 1: off (neutral). Over prompt and
+                                           ///< output.
   std::optional<float> presence_penalty;   ///< In [-2, 2]; 0: off (neutral). Over the output.
   std::optional<float> frequency_penalty;  ///< In [-2, 2]; 0: off (neutral). Over the output.
+  /// Added to logits, in this order. -infinity makes a token impossible, whatever is added besides;
+  /// +infinity counts as the greatest finite logit. A request that leaves no token ends with an
+  /// error.
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::optional<std::uint64_t> seed; ///< Drawn and reported when not given.
   int choice = 0; ///< Which of several answers with one seed: each has noise of its own.
@@ -73,7 +77,8 @@ struct Request {
   bool prompt_logprobs = false; ///< Log-probability of each prompt token.
   LogprobsMode logprobs_mode = LogprobsMode::raw;
 
-  /// Time allowed from submission to the last token; none: no limit.
+  /// Time allowed from submission to the last token; none: no limit. 0 or less: it has passed, and
+  /// the request ends at once. More than a year counts as a year.
   std::optional<std::chrono::milliseconds> deadline;
   int priority = 0;   ///< With SchedulingPolicy::priority: the lesser goes first.
   std::string client; ///< With `fcfs`: whose share of the engine it counts against.

@@ -12,10 +12,20 @@ namespace paceline {
 
 /// One request's events. Threads: one reader at a time; `cancel` from anywhere. Dropping the
 /// stream cancels the request. At most one Delta is buffered: a slow reader finds one longer one.
+///
+/// The functions given to `on_ready` and `on_end` run on threads that engine or client keep for
+/// them, one at a time for each stream: never inside a call of the caller's, never on a thread that
+/// the engine works on. One that takes its time holds up nothing but its own stream's next call.
+/// What one throws is dropped and counted (Metrics::callback_failures). It may call anything, also
+/// `next`, Engine::complete and Engine::shutdown, and destroy its stream or engine.
+///
+/// In a forked child a stream of the parent's says nothing and does nothing.
 class Stream {
 public:
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
+  /// Waits for a function of this stream's that runs, unless that is what destroys it; so two
+  /// functions must not each destroy the other one's stream.
   ~Stream();
 
   /// Waits for the next event; none after `Finished`.
@@ -24,12 +34,13 @@ public:
   std::optional<Event> try_next();
   /// Asks for the end; the stream still delivers `Finished`.
   void cancel();
-  /// `wake` is called, from a thread of the engine (or client), whenever `try_next` may find
-  /// something.
-  void on_ready(const std::function<void()>& wake);
-  /// `told` is called, from a thread of the engine (or client), once `Finished` has come, whatever
-  /// there is to be read before it.
-  void on_end(const std::function<void()>& told);
+  /// `wake` is called whenever `try_next` may find something, at first if that is so already. It
+  /// takes the place of the one before, which may still be running when this returns. Throws
+  /// std::system_error if the system has no thread left.
+  void on_ready(std::function<void()> wake);
+  /// `told` is called once `Finished` has come, whatever there is to be read before it. As
+  /// `on_ready` otherwise.
+  void on_end(std::function<void()> told);
   std::uint64_t id() const;
 
   class Impl;

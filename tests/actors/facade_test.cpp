@@ -47,11 +47,10 @@ private:
 };
 
 struct World {
-  explicit World(int max_open = 8,
-                 std::shared_ptr<const text::Tokenizer> tokenizer =
+  explicit World(std::shared_ptr<const text::Tokenizer> tokenizer =
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value()) {
     facade = simulation.spawn<Facade>(
-        FacadeParts{std::move(tokenizer), max_open, std::make_shared<base::Telemetry>(), 0});
+        FacadeParts{std::move(tokenizer), std::make_shared<base::Telemetry>(), 0});
     wire(scheduler.actor);
   }
   void wire(const SchedulerActor& to) {
@@ -62,7 +61,8 @@ struct World {
   }
 
   std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
-                                 base::Duration deadline = {}, Tokens prompt = {1, 2}) {
+                                 std::optional<base::Duration> deadline = {},
+                                 Tokens prompt = {1, 2}) {
     auto spec = std::make_shared<SequenceSpec>();
     spec->id = id;
     spec->prompt_tokens = int(prompt.size());
@@ -112,7 +112,7 @@ TEST_CASE("a request is admitted, streams its tokens, ends once, and the schedul
 }
 
 TEST_CASE("a blank that begins a text is left out, one that goes on after the prompt is shown") {
-  World world(8, std::make_shared<Opening>());
+  World world(std::make_shared<Opening>());
   const auto begins = world.submit(1, {}, {}, {-1}); // a BOS, which reads as nothing
   const auto goes_on = world.submit(2);
   for (const SequenceId id : {1, 2})
@@ -182,22 +182,6 @@ TEST_CASE("the end comes with the text that was held back for a stop string that
   CHECK(caller->answer.end().reason == FinishReason::length);
 }
 
-TEST_CASE("beyond its bound a request is refused with a reason and a hint, and others go on") {
-  World world(1);
-  const auto first = world.submit(1);
-  const auto second = world.submit(2);
-  world.await(*second);
-  CHECK(second->answer.end().error->code == ErrorCode::overloaded);
-  CHECK_FALSE(second->answer.end().error->hint.empty());
-  world.commit(world.news(1, 0, {3}, true));
-  world.await(*first);
-  CHECK(first->answer.end().reason == FinishReason::length);
-  const auto third = world.submit(3);
-  CHECK(world.scheduler.take<Admit>().spec->id == 1);
-  CHECK(world.scheduler.take<Abandon>().sequence == 1);
-  CHECK(world.scheduler.take<Admit>().spec->id == 3);
-}
-
 TEST_CASE("a cancel ends a request once; late, repeated or unknown it is harmless") {
   World world;
   const auto caller = world.submit(1);
@@ -223,6 +207,31 @@ TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
   CHECK(late->answer.end().reason == FinishReason::deadline);
   CHECK(late->answer.tokens == Tokens{3});
   CHECK_FALSE(unhurried->ended());
+}
+
+TEST_CASE("a deadline that has passed ends a request before anything is done for it") {
+  World world;
+  for (const base::Duration deadline : {0ms, -5ms}) {
+    const auto late = world.submit(1, {}, deadline);
+    world.await(*late);
+    CHECK(late->answer.end().reason == FinishReason::deadline);
+    CHECK(world.scheduler.take<Abandon>().sequence == 1);
+  }
+  CHECK(world.scheduler.mail->empty()); // nothing was admitted
+}
+
+TEST_CASE("timers for deadlines are few, however many requests end long before theirs") {
+  World world;
+  for (SequenceId id = 1; id <= 500; ++id) {
+    world.submit(id, {}, std::chrono::seconds(3600 - int(id))); // each sooner than those before
+    world.simulation.tell(world.facade, Cancel{id});
+  }
+  const auto late = world.submit(501, {}, 90s); // sooner than all of them
+  world.simulation.run_until([&] { return world.simulation.now().time_since_epoch() > 80s; });
+  CHECK_FALSE(late->ended());
+  const std::size_t left = world.simulation.run();
+  CHECK(late->answer.end().reason == FinishReason::deadline);
+  CHECK(left < 30); // a look each second, and no timer for an hour
 }
 
 TEST_CASE("draining refuses new requests, answers with the last end, and has a limit") {

@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <limits>
 #include <optional>
+#include <thread>
+#include <vector>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -168,20 +171,47 @@ TEST_CASE("requests beyond the admission queue are refused with a hint, the othe
   options.max_num_seqs = 2;
   options.max_waiting = 3;
   Engine engine = open_engine(options);
-  const std::vector<Answer> answers = ask_all(engine, std::vector<Request>(8, request_of(5, 10)));
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    CAPTURE(i);
-    if (i < 5) {
-      CHECK(answers[i].tokens.size() == 10);
-      continue;
-    }
-    CHECK(answers[i].end().reason == FinishReason::error);
-    REQUIRE(answers[i].end().error);
-    CHECK(answers[i].end().error->code == ErrorCode::overloaded);
-    CHECK_FALSE(answers[i].end().error->hint.empty());
+  std::vector<Stream> streams;
+  for (int i = 0; i < 5; ++i)
+    streams.push_back(submit(engine, request_of(5, 10)));
+  for (int i = 0; i < 3; ++i) {
+    const auto refused = engine.submit(request_of(5, 10));
+    REQUIRE(!refused);
+    CHECK(refused.error().code == ErrorCode::overloaded);
+    CHECK_FALSE(refused.error().hint.empty());
   }
-  const auto refused = engine.complete(request_of(5, 10));
-  CHECK(refused); // there is room again
+  for (Stream& stream : streams)
+    CHECK(read_all(stream).tokens.size() == 10);
+  CHECK(engine.complete(request_of(5, 10))); // there is room again
+  Request wrong = request_of(5, 10);
+  wrong.sampling.top_p = 7.0f;
+  for (int i = 0; i < 8; ++i) // what is refused for another reason takes no place
+    CHECK(engine.submit(wrong).error().code == ErrorCode::invalid_argument);
+  CHECK(engine.complete(request_of(5, 10)));
+}
+
+TEST_CASE("threads that submit as fast as they can get no more in than there are places") {
+  EngineOptions options = simulated({.context = 4096});
+  options.virtual_time = false;
+  options.max_num_seqs = 2;
+  options.max_waiting = 4;
+  Engine engine = open_engine(options);
+  std::array<std::vector<Stream>, 8> inside;
+  std::vector<std::thread> clients;
+  for (std::vector<Stream>& own : inside)
+    clients.emplace_back([&own, &engine] {
+      for (int tries = 0; tries < 1000; ++tries)
+        if (auto stream = engine.submit(request_of(5, 4000))) // none of them ends meanwhile
+          own.push_back(std::move(*stream));
+        else
+          CHECK(stream.error().code == ErrorCode::overloaded);
+    });
+  for (std::thread& client : clients)
+    client.join();
+  std::size_t open = 0;
+  for (const std::vector<Stream>& own : inside)
+    open += own.size();
+  CHECK(open == 6);
 }
 
 TEST_CASE("a shutdown lets running requests finish as long as it says, and refuses new ones") {
@@ -267,4 +297,44 @@ TEST_CASE("a request says how long it waited for a place, and windows are counte
   CHECK(metrics.windows <= metrics.rounds);
   CHECK(metrics.window_tokens >= metrics.judged);
   CHECK(metrics.accepted_by_position.front() <= metrics.windows);
+}
+
+TEST_CASE("a request whose biases leave no token fails, extremes that leave one do not") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const SpeculationMode mode : all_modes) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions options = simulated();
+    options.speculation = mode;
+    Engine engine = open_engine(options);
+    Request request = request_of(5, 20);
+    request.sampling.temperature = 1.0f;
+    request.sampling.repetition_penalty = 0.5f;
+    request.sampling.logit_bias = {{7, infinity}};
+    CHECK(ask(engine, request).tokens == std::vector<TokenId>(20, 7));
+    request.sampling.top_p = 1e-6f;
+    CHECK(ask(engine, request).tokens == std::vector<TokenId>(20, 7));
+    request.sampling.logit_bias.clear();
+    for (TokenId token = 0; token < 32; ++token)
+      request.sampling.logit_bias.emplace_back(token, -infinity);
+    const Answer none = ask(engine, request);
+    CHECK(none.tokens.empty());
+    REQUIRE(none.end().error);
+    CHECK(none.end().error->code == ErrorCode::invalid_argument);
+    CHECK(none.end().error->message.find("logit_bias") != std::string::npos);
+    CHECK(ask(engine, request_of(5, 5)).tokens.size() == 5);
+  }
+}
+
+TEST_CASE(
+    "a deadline that has passed ends a request at once, one beyond all reckoning never does") {
+  Engine engine = open_engine(simulated());
+  Request request = request_of(5, 20);
+  for (const auto deadline : {0ms, -1ms, std::chrono::milliseconds::min()}) {
+    request.deadline = deadline;
+    const Answer late = ask(engine, request);
+    CHECK(late.end().reason == FinishReason::deadline);
+    CHECK(late.tokens.empty());
+  }
+  request.deadline = std::chrono::milliseconds::max();
+  CHECK(ask(engine, request).end().reason == FinishReason::length);
 }

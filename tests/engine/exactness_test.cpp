@@ -1,10 +1,12 @@
 // Promises 1 and 2: speculation, batching, chunking, paging and threads change when tokens come,
 // never which.
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
+#include <set>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -150,4 +152,89 @@ TEST_CASE("rejection repeats its tokens in sync mode with a fixed window") {
   options.schedule_seed = 9;
   Engine other = open_engine(options);
   CHECK(tokens_of(ask_all(other, requests)) == tokens_of(alone));
+}
+
+TEST_CASE("a run whose windows were cut since the draft was late does not say that it repeats") {
+  for (const bool repeats : {true, false}) {
+    CAPTURE(repeats);
+    EngineOptions options = simulated();
+    options.draft_device = repeats ? "sim:1ms" : "sim:20s";
+    options.speculation = SpeculationMode::sync;
+    options.window = 4;
+    Engine engine = open_engine(options);
+    for (Request& request : mixed_requests()) {
+      request.sampling = warped(5);
+      request.verify = VerifyRule::rejection;
+      const Finished end = ask(engine, request).end();
+      CHECK(end.reproducible == repeats);
+      CHECK(end.speculation.windows_cut == !repeats);
+      request.verify = VerifyRule::coupled;
+      CHECK(ask(engine, request).end().reproducible);
+    }
+  }
+}
+
+namespace {
+
+/// The share of positions at which two of the answers agree.
+double agreement(const std::vector<Answer>& answers) {
+  std::size_t agree = 0;
+  std::size_t all = 0;
+  for (std::size_t a = 0; a < answers.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      for (std::size_t i = 0; i < answers[a].tokens.size(); ++i, ++all)
+        agree += answers[a].tokens[i] == answers[b].tokens[i];
+  return double(agree) / double(all);
+}
+
+} // namespace
+
+TEST_CASE("the choices of one seed agree no more than answers with other seeds, drafts included") {
+  EngineOptions options = simulated({.acceptance = 1, .peaked = false}); // all is drafted
+  options.speculation = SpeculationMode::sync;
+  options.window = 8;
+  for (const VerifyRule rule : {VerifyRule::rejection, VerifyRule::coupled, VerifyRule::match}) {
+    CAPTURE(std::string(to_string(rule)));
+    std::vector<Request> choices;
+    std::vector<Request> seeds;
+    for (int i = 0; i < 64; ++i) {
+      Request request = of_tokens(80);
+      request.verify = rule;
+      request.sampling.temperature = 1.0f;
+      request.sampling.seed = 5;
+      request.sampling.choice = i;
+      choices.push_back(request);
+      request.sampling.seed = 500 + i;
+      request.sampling.choice = 0;
+      seeds.push_back(request);
+    }
+    Engine engine = open_engine(options);
+    const double expected = agreement(ask_all(engine, seeds));
+    CHECK(agreement(ask_all(engine, choices)) < 1.2 * expected);
+  }
+}
+
+TEST_CASE("a seed that was not given is drawn, another one for each request, and reported") {
+  for (const bool virtual_time : {true, false}) {
+    CAPTURE(virtual_time);
+    EngineOptions options = simulated();
+    options.device = "sim:1us";
+    options.draft.clear();
+    options.virtual_time = virtual_time;
+    std::set<std::uint64_t> seeds;
+    for (int engines = 0; engines < 2; ++engines) {
+      options.schedule_seed = std::uint64_t(engines);
+      Engine engine = open_engine(options);
+      for (int i = 0; i < 20; ++i) {
+        Request request = of_tokens(20);
+        request.sampling.temperature = 1.0f;
+        const Answer drawn = ask(engine, request);
+        CHECK(drawn.end().seed < 1ULL << 53);
+        CHECK(seeds.insert(drawn.end().seed).second);
+        request.sampling.seed = drawn.end().seed;
+        request.verify = drawn.end().speculation.verify;
+        CHECK(ask(engine, request).tokens == drawn.tokens);
+      }
+    }
+  }
 }

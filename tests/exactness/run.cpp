@@ -141,8 +141,7 @@ private:
 
     actors::EngineParts parts;
     parts.telemetry = telemetry_;
-    parts.facade = {models::make_scripted_tokenizer(target->info().name).value(),
-                    2 * setting_.together, telemetry_, 0};
+    parts.facade = {models::make_scripted_tokenizer(target->info().name).value(), telemetry_, 0};
     parts.scheduler.policy = setting_.policy;
     parts.scheduler.has_draft = true;
     parts.scheduler.max_model_len = context;

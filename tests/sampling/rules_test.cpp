@@ -129,6 +129,23 @@ TEST_CASE("draw and draw_coupled have the distribution of their row, normalised 
         }) > testing::false_alarm);
 }
 
+TEST_CASE("The choices of one seed have noise of their own, in every draw of every rule") {
+  const Row p = random_row(30, 3, 4);
+  const Row q = random_row(30, 4);
+  constexpr std::uint64_t seed = 17;
+  for (const auto rule : {Rule::rejection, Rule::coupled, Rule::match}) {
+    const auto noise = [](std::uint64_t choice) { return Noise{seed, std::uint32_t(choice)}; };
+    CHECK(fit(q, 50'000, [&](auto choice) { return propose(rule, q, noise(choice), 5, 5); }) >
+          testing::false_alarm);
+    CHECK(fit(p, 50'000, [&](auto choice) { return follow(rule, p, noise(choice), 5); }) >
+          testing::false_alarm);
+    CHECK(fit(p, 50'000, [&](auto choice) {
+            const TokenId token = propose(rule, q, noise(choice), 5, 5);
+            return judge(rule, p, q, token, noise(choice), 5).token;
+          }) > testing::false_alarm);
+  }
+}
+
 TEST_CASE("A one-hot row draws its token under every rule and seed") {
   Row row(5000);
   row[4321] = 1;

@@ -1,3 +1,4 @@
+#include "sampling/rules.hpp"
 #include "sampling/warp.hpp"
 #include "tests/sampling/every_target.hpp"
 #include "tests/sampling/reference_warp.hpp"
@@ -6,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 using namespace paceline;
@@ -320,4 +322,117 @@ TEST_CASE("Extreme temperatures neither overflow nor lose the likeliest token") 
   const auto hot = run({-1000, 0, 1000}, at(std::numeric_limits<float>::max()));
   REQUIRE(hot.valid);
   CHECK(hot.p[0] == doctest::Approx(1.0 / 3));
+}
+
+namespace {
+
+/// A distribution that every rule draws a token of mass from, or none at all.
+bool sound(const Warped& row) {
+  if (!row.valid)
+    return true;
+  double total = 0;
+  for (const float p : row.p) {
+    if (!(p >= 0))
+      return false;
+    total += double(p);
+  }
+  const auto has_mass = [&](TokenId token) {
+    return token >= 0 && std::size_t(token) < row.p.size() && row.p[std::size_t(token)] > 0;
+  };
+  bool drawn = std::abs(total - 1) < 1e-4;
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    drawn = drawn && has_mass(follow(rule, row.p, {17, 0}, 3)) &&
+            has_mass(propose(rule, row.p, {17, 0}, 3, 0));
+  return drawn;
+}
+
+} // namespace
+
+TEST_CASE("The extremes of every warper leave a distribution or none, on every instruction set") {
+  constexpr float most = std::numeric_limits<float>::max();
+  constexpr float least = std::numeric_limits<float>::denorm_min();
+  const float extremes[] = {-infinity, -most, -1e-30f, 0, least, 1, most, infinity};
+  std::vector<std::vector<float>> rows;
+  for (const float first : extremes)
+    for (const float second : extremes)
+      for (const std::size_t size : {3, 40}) {
+        rows.emplace_back(size, second);
+        rows.back()[0] = first;
+      }
+  std::vector<Warping> warpings;
+  for (const float temperature : {0.0f, least, 1e-6f, 1.0f, 100.0f, most})
+    for (const float repetition : {1e-6f, 0.5f, 1.0f, 100.0f})
+      for (const float penalty : {-2.0f, 0.0f, 2.0f})
+        for (const auto& bias :
+             std::vector<std::vector<std::pair<TokenId, float>>>{{},
+                                                                 {{0, infinity}},
+                                                                 {{0, -infinity}},
+                                                                 {{0, -infinity}, {0, infinity}},
+                                                                 {{0, most}, {1, -most}},
+                                                                 {{0, -infinity}, {1, -infinity}}})
+          for (const auto& [top_k, top_p, min_p] : {std::tuple(0, 1.0f, 0.0f),
+                                                    {1, 1e-6f, 1.0f},
+                                                    {1 << 30, 1e-6f, 0.0f},
+                                                    {0, 0.999999f, least}}) {
+            Warping w = at(temperature);
+            w.repetition_penalty = repetition;
+            w.presence_penalty = w.frequency_penalty = penalty;
+            w.logit_bias = bias;
+            w.top_k = top_k;
+            w.top_p = top_p;
+            w.min_p = min_p;
+            warpings.push_back(w);
+          }
+  const TokenId said[] = {0, 1, 0};
+  int distributions = 0;
+  std::size_t wrong = 0;
+  on_every_target([&] {
+    for (const Warping& w : warpings)
+      for (const auto& row : rows) {
+        const Warped got = run(row, w, {said, 1, {}});
+        distributions += got.valid;
+        if (!sound(got) && wrong++ == 0) {
+          CAPTURE(w.temperature);
+          CAPTURE(w.repetition_penalty);
+          CAPTURE(w.presence_penalty);
+          CAPTURE(w.top_k);
+          CAPTURE(w.top_p);
+          CAPTURE(w.min_p);
+          CAPTURE(w.logit_bias.size());
+          CAPTURE(row[0]);
+          CAPTURE(row[1]);
+          FAIL_CHECK("neither a distribution nor an error");
+        }
+      }
+  });
+  CHECK(wrong == 0);
+  CHECK(distributions > 100'000);
+}
+
+TEST_CASE("A bias of +infinity stays the likeliest whatever the repetition penalty") {
+  Warping w = at(1);
+  w.logit_bias = {{1, infinity}};
+  w.repetition_penalty = 0.5f;
+  const TokenId said[] = {1};
+  const auto got = run({3, 1, 2}, w, {said, 0, {}});
+  REQUIRE(got.valid);
+  CHECK(got.p == std::vector<float>{0, 1, 0});
+}
+
+TEST_CASE("A token that is impossible stays so, whatever is added") {
+  Warping w = at(1);
+  w.logit_bias = {{0, infinity}};
+  CHECK(run({-infinity, 0, 0}, w).p == std::vector<float>{0, 0.5f, 0.5f});
+  w.logit_bias = {{0, -infinity}, {0, infinity}};
+  CHECK(run({5, 0, 0}, w).p == std::vector<float>{0, 0.5f, 0.5f});
+}
+
+TEST_CASE("Where there is no mass there is no token") {
+  for (const std::vector<float>& row :
+       {std::vector<float>(40, 0.0f), std::vector<float>(40, std::nanf("")), {}})
+    for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match}) {
+      CHECK(follow(rule, row, {17, 0}, 3) == -1);
+      CHECK(propose(rule, row, {17, 0}, 3, 0) == -1);
+      CHECK(judge(rule, row, row, 0, {17, 0}, 3).token == -1);
+    }
 }

@@ -22,10 +22,11 @@ Delta some_text() {
 
 TEST_CASE("a stream's end cuts a writer's rest short, and nothing else does") {
   asio::io_context io;
+  const auto callbacks = std::make_shared<base::Callbacks>(base::Callbacks::Mode::on_request);
   const auto first = std::make_shared<Stream::Impl>(
-      1, [] {}, nullptr);
+      1, [] {}, callbacks);
   const auto second = std::make_shared<Stream::Impl>(
-      2, [] {}, nullptr);
+      2, [] {}, callbacks);
   apps::serve::Answers answers(io.get_executor());
   answers.add(Stream(first));
   answers.add(Stream(second));
@@ -39,6 +40,7 @@ TEST_CASE("a stream's end cuts a writer's rest short, and nothing else does") {
     });
   };
   const auto go_on = [&] {
+    callbacks->run_pending();
     io.restart();
     io.poll();
   };

@@ -7,7 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 
 using namespace paceline;
@@ -136,6 +139,38 @@ TEST_CASE("one connection too many is told so") {
   REQUIRE(failure.has_value());
   CHECK((failure->error.code == ErrorCode::overloaded));
   CHECK(server.ask("GET", "/health").status == 503); // the limit is one of both doors
+}
+
+TEST_CASE("what HTTP bounds is bounded over TCP, too") {
+  Settings settings;
+  settings.request_timeout = 50ms;
+  LiveServer server(scripted("sim:10ms"), settings);
+  WireClient client(server.tcp_port());
+  client.greet();
+  net::RequestNumber number = 0;
+  const auto outcome = [&](const Request& request) {
+    client.send(net::Submit{++number, request});
+    return outcome_of(client, number);
+  };
+  for (const float bias : {101.0f, -1e30f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    Request biased = request_of(3);
+    biased.sampling.logit_bias = {{1, bias}};
+    const Outcome refused = outcome(biased);
+    REQUIRE(refused.refused);
+    CHECK(refused.refused->code == ErrorCode::invalid_argument);
+    CHECK(refused.refused->message.find("logit_bias") == 0);
+  }
+  Request banned = request_of(1);
+  banned.sampling.logit_bias = {{1, -std::numeric_limits<float>::infinity()}, {2, -100.0f}};
+  CHECK_FALSE(outcome(banned).refused);
+  // A deadline of none at all is no way around the server's own.
+  Request late = request_of(60'000);
+  for (const auto& deadline : {std::optional<std::chrono::milliseconds>(0ms), {1h}, {}}) {
+    late.deadline = deadline;
+    const Outcome ended = outcome(late);
+    REQUIRE(ended.end);
+    CHECK(ended.end->reason == FinishReason::deadline);
+  }
 }
 
 TEST_CASE("what is out of order ends the connection, by name") {

@@ -108,6 +108,7 @@ private:
   std::shared_ptr<gpu::KvPool> reserve_pool_; ///< Null: the target has no reserve.
   std::shared_ptr<gpu::KvPool> draft_pool_;
   std::vector<Outlet> outlets_;
+  actors::Admission admission_{workload_.max_open};
   std::size_t ended_ = 0;
   bool supervisor_killed_ = false;
   messages::VirtualSystem system_;
@@ -202,7 +203,7 @@ actors::EngineParts SimulatedRun::make_parts() {
 
   actors::EngineParts parts;
   parts.telemetry = telemetry_;
-  parts.facade = {tokenizer_, w.max_open, telemetry_, 0};
+  parts.facade = {tokenizer_, telemetry_, 0};
   parts.scheduler.policy = policy;
   parts.scheduler.has_draft = true;
   parts.scheduler.max_model_len = w.max_model_len;
@@ -265,14 +266,27 @@ void SimulatedRun::start() {
   }
 }
 
+/// What `Engine::submit` answers at once.
+Finished refusal() {
+  Finished end;
+  end.reason = FinishReason::error;
+  end.error = Error{ErrorCode::overloaded, "the admission queue is full", ""};
+  return end;
+}
+
 void SimulatedRun::submit(Outlet& outlet) {
   const Job& job = *outlet.job;
+  const auto sink = std::make_shared<Sink>(*this, outlet);
+  auto place = admission_.enter();
+  if (!place)
+    return sink->deliver(refusal());
   messages::Submit request;
   request.spec = std::make_shared<const speculation::SequenceSpec>(job.spec);
   request.prompt = job.prompt;
   request.stop = job.stop;
-  request.deadline = job.deadline;
-  request.sink = std::make_shared<actors::Outlet>(std::make_shared<Sink>(*this, outlet));
+  if (job.deadline.count() > 0)
+    request.deadline = job.deadline;
+  request.sink = std::make_shared<actors::Outlet>(sink, std::move(*place));
   messages::tell(facade_, std::move(request));
   if (!job.cancelled_at)
     return;
