@@ -33,6 +33,8 @@ public:
   ~Impl();
 
   Result<Stream> submit(const Request& request);
+  base::Duration now() const { return time_->now() - opened_; }
+  bool run_until(const std::function<bool()>& reached, base::Duration until);
   Result<void> shutdown(std::chrono::milliseconds drain);
 
   EngineContext context;
@@ -47,6 +49,8 @@ private:
   EngineOptions options_;
   std::shared_ptr<base::Trace> trace_;
   std::unique_ptr<Runtime> runtime_;
+  std::shared_ptr<messages::ActorTimekeeper> time_; ///< The runtime's; outlives it.
+  base::TimePoint opened_;
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;
   std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
@@ -59,6 +63,7 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
     trace_ = std::make_shared<base::Trace>();
   runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
                                                              : std::nullopt);
+  time_ = runtime_->time();
 }
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
@@ -80,6 +85,7 @@ Result<void> Engine::Impl::start() {
   if (!handles)
     return fail(ErrorCode::internal, "the engine's actors did not start");
   core_ = std::make_shared<EngineCore>(handles->facade);
+  opened_ = time_->now();
   return {};
 }
 
@@ -161,6 +167,11 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   return Stream(std::move(stream));
 }
 
+bool Engine::Impl::run_until(const std::function<bool()>& reached, base::Duration until) {
+  const std::shared_lock open(closing_);
+  return core_ ? runtime_->advance_until(reached, opened_ + until) : reached();
+}
+
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
@@ -237,6 +248,12 @@ Metrics Engine::metrics() const {
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;
   metrics.kv_pages_quarantined = out - std::min(out, named);
   return metrics;
+}
+std::chrono::nanoseconds Engine::now() const {
+  return impl_->now();
+}
+bool Engine::run_until(const std::function<bool()>& reached, std::chrono::nanoseconds until) {
+  return impl_->run_until(reached, until);
 }
 Result<void> Engine::shutdown(std::chrono::milliseconds drain) {
   return impl_->shutdown(drain);
