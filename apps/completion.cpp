@@ -231,11 +231,10 @@ std::string zsh(const std::vector<CommandFacts>& all) {
     if (outer_of(all[i]).empty())
       names += fmt::format("    '{}:{}'\n", all[i].name, zsh_text(all[i].help));
     const auto within = names_within(all, all[i].name);
-    cases += fmt::format("    '{}')\n{}      {}\n      ;;\n", all[i].name,
-                         within.empty() ? ""
-                                        : "      ((CURRENT == 2)) && compadd -- " +
-                                              joined(within, " ") + "\n",
-                         zsh_arguments(all[i]));
+    cases += fmt::format(
+        "    '{}')\n{}      {}\n      ;;\n", all[i].name,
+        within.empty() ? "" : "      ((CURRENT == 2)) && compadd -- " + joined(within, " ") + "\n",
+        zsh_arguments(all[i]));
   }
   return fmt::format(R"(#compdef paceline
 # zsh completion of paceline; made by `paceline completion zsh`.

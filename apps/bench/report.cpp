@@ -227,14 +227,14 @@ boost::json::array products_json(const std::vector<gpu::cuda::ProductTimes>& pro
 
 boost::json::object mode_json(const ModeResult& mode) {
   boost::json::object object{{"tokens_per_second", mode.tokens_per_second},
-          {"spread", mode.spread},
-          {"acceptance_rate", mode.acceptance_rate},
-          {"tokens_per_round", mode.tokens_per_round},
-          {"window", mode.window},
-          {"lookahead_hit_rate", mode.lookahead_hit_rate},
-          {"overlap_ratio", mode.overlap_ratio},
-          {"time_to_first_token_seconds", mode.time_to_first_token_seconds},
-          {"overhead_seconds_per_round", mode.overhead_seconds_per_round}};
+                             {"spread", mode.spread},
+                             {"acceptance_rate", mode.acceptance_rate},
+                             {"tokens_per_round", mode.tokens_per_round},
+                             {"window", mode.window},
+                             {"lookahead_hit_rate", mode.lookahead_hit_rate},
+                             {"overlap_ratio", mode.overlap_ratio},
+                             {"time_to_first_token_seconds", mode.time_to_first_token_seconds},
+                             {"overhead_seconds_per_round", mode.overhead_seconds_per_round}};
   if (mode.mode == SpeculationMode::automatic)
     object["chosen"] = boost::json::value_from(mode.chosen);
   return object;
@@ -247,8 +247,9 @@ std::string chosen_text(const ModeResult& mode) {
     prompts += count;
   std::string text;
   for (const auto& [name, count] : mode.chosen)
-    text += text.empty() ? fmt::format("auto ended in {} for {} of {} prompts", name, count, prompts)
-                         : fmt::format(", {} for {}", name, count);
+    text += text.empty()
+                ? fmt::format("auto ended in {} for {} of {} prompts", name, count, prompts)
+                : fmt::format(", {} for {}", name, count);
   return text + "\n";
 }
 

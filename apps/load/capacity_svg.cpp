@@ -9,12 +9,13 @@
 namespace paceline::apps::load {
 namespace {
 
-constexpr double width = 720;
-constexpr double height = 420;
-constexpr double left = 70;
-constexpr double right = 24;
-constexpr double top = 48;
-constexpr double bottom = 56;
+constexpr double picture_width = 720;
+constexpr double picture_height = 420;
+// Where the axes are.
+constexpr double plot_left = 70;
+constexpr double plot_right = 696;
+constexpr double plot_top = 48;
+constexpr double plot_bottom = 364;
 constexpr std::array colors{"#0b62a4", "#c1440e", "#2e7d32", "#7b3fa0", "#8a6d00"};
 
 std::string line(double x1, double y1, double x2, double y2, const std::string& style) {
@@ -63,7 +64,7 @@ public:
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
         "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-        width, height);
+        picture_width, picture_height);
     svg += axes();
     for (std::size_t i = 0; i < curves_.size(); ++i)
       svg += curve(i);
@@ -85,10 +86,10 @@ private:
     high_ = std::max(high_, std::ceil(std::log10(milliseconds)));
   }
 
-  double x(double rate) const { return left + (width - left - right) * rate / rate_max_; }
+  double x(double rate) const { return plot_left + (plot_right - plot_left) * rate / rate_max_; }
   double y(double milliseconds) const {
     const double share = (std::log10(milliseconds) - low_) / std::max(1.0, high_ - low_);
-    return height - bottom - (height - top - bottom) * share;
+    return plot_bottom - (plot_bottom - plot_top) * share;
   }
 
   std::string axes() const {
@@ -96,15 +97,16 @@ private:
     std::string svg;
     const double step = round_step(rate_max_);
     for (double rate = 0; rate <= rate_max_; rate += step)
-      svg += line(x(rate), top, x(rate), height - bottom, grid) +
-             label(x(rate), height - bottom + 18, "middle", fmt::format("{:g}", rate));
+      svg += line(x(rate), plot_top, x(rate), plot_bottom, grid) +
+             label(x(rate), plot_bottom + 18, "middle", fmt::format("{:g}", rate));
     for (double power = low_; power <= high_; ++power) {
       const double milliseconds = std::pow(10, power);
-      svg += line(left, y(milliseconds), width - right, y(milliseconds), grid) +
-             label(left - 8, y(milliseconds) + 4, "end", fmt::format("{:g}", milliseconds));
+      svg += line(plot_left, y(milliseconds), plot_right, y(milliseconds), grid) +
+             label(plot_left - 8, y(milliseconds) + 4, "end", fmt::format("{:g}", milliseconds));
     }
-    return svg + label((left + width - right) / 2, height - 14, "middle", "requests a second") +
-           label(left - 54, top - 14, "start", "milliseconds");
+    return svg +
+           label((plot_left + plot_right) / 2, picture_height - 14, "middle", "requests a second") +
+           label(plot_left - 54, plot_top - 14, "start", "milliseconds");
   }
 
   std::string curve(std::size_t index) const {
@@ -121,9 +123,9 @@ private:
     return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n",
                        path, color) +
            dots +
-           line(left, y(milliseconds), width - right, y(milliseconds),
+           line(plot_left, y(milliseconds), plot_right, y(milliseconds),
                 fmt::format("stroke=\"{}\" stroke-dasharray=\"6 4\"", color)) +
-           label(left + 90 + 150 * double(index), top - 14, "start",
+           label(plot_left + 90 + 150 * double(index), plot_top - 14, "start",
                  fmt::format("{}, at most {:g}", curve.objective->name, milliseconds),
                  fmt::format("fill=\"{}\"", color));
   }
@@ -132,8 +134,8 @@ private:
   std::string bound() const {
     if (!(capacity_.rate > 0) || !std::isfinite(capacity_.rate))
       return "";
-    return line(x(capacity_.rate), top, x(capacity_.rate), height - bottom, "stroke=\"black\"") +
-           label(x(capacity_.rate) - 6, top + 14, "end", fmt::format("{:.3g}", capacity_.rate),
+    return line(x(capacity_.rate), plot_top, x(capacity_.rate), plot_bottom, "stroke=\"black\"") +
+           label(x(capacity_.rate) - 6, plot_top + 14, "end", fmt::format("{:.3g}", capacity_.rate),
                  "font-weight=\"bold\"");
   }
 

@@ -73,10 +73,10 @@ Result<std::string> HttpTarget::first_model() {
     return tl::unexpected(reply.error());
   const std::string place = client_.url().text();
   if (reply->status != 200)
-    return fail(ErrorCode::unavailable,
-                fmt::format("{}/v1/models answers {}", place,
-                            refusal_text(reply->status, reply->body)),
-                reply->status == 401 ? "set OPENAI_API_KEY" : "name the --served-model-name");
+    return fail(
+        ErrorCode::unavailable,
+        fmt::format("{}/v1/models answers {}", place, refusal_text(reply->status, reply->body)),
+        reply->status == 401 ? "set OPENAI_API_KEY" : "name the --served-model-name");
   boost::system::error_code wrong;
   const auto models = boost::json::parse(reply->body, wrong);
   const auto* id = wrong ? nullptr : models.find_pointer("/data/0/id", wrong);
@@ -156,8 +156,7 @@ asio::awaitable<void> HttpTarget::follow(std::size_t item, std::string body) {
     for (int brought = events.feed(piece); brought > 0; --brought, ++parts)
       events_.push_back({.kind = Event::Kind::tokens, .item = item, .seconds = now()});
   };
-  HttpClient::Ask what{"POST",
-                       api_ == Api::chat ? "/v1/chat/completions" : "/v1/completions",
+  HttpClient::Ask what{"POST", api_ == Api::chat ? "/v1/chat/completions" : "/v1/completions",
                        std::move(body)};
   const auto answer = co_await client_.ask(std::move(what), std::move(take));
   end(item, answer, events, refusal, parts);

@@ -6,7 +6,7 @@ namespace paceline::apps::load {
 namespace {
 
 /// The number that text begins with, which is taken away.
-std::optional<double> take_number(std::string_view& text) {
+std::optional<double> take_leading_number(std::string_view& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc())
@@ -26,7 +26,7 @@ bool parse_statistic(std::string_view text, std::optional<double>& share) {
   if (!text.starts_with('p'))
     return false;
   text.remove_prefix(1);
-  const auto percent = take_number(text);
+  const auto percent = take_leading_number(text);
   share = percent.value_or(-1) / 100;
   return text.empty() && *share >= 0 && *share <= 1;
 }
@@ -34,7 +34,7 @@ bool parse_statistic(std::string_view text, std::optional<double>& share) {
 } // namespace
 
 std::optional<double> parse_milliseconds(std::string_view text) {
-  const auto number = take_number(text);
+  const auto number = take_leading_number(text);
   if (!number || !(*number > 0) || *number > 1e9)
     return std::nullopt;
   if (text.empty() || text == "ms")

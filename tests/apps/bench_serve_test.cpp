@@ -14,8 +14,8 @@ namespace {
 
 /// Two simulated devices: virtual time.
 std::vector<std::string> simulated_load(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{
-      "bench", "serve", "--device", "sim:10ms", "--draft-device", "sim:1ms"};
+  std::vector<std::string> arguments{"bench",    "serve",          "--device",
+                                     "sim:10ms", "--draft-device", "sim:1ms"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -33,14 +33,37 @@ TEST_CASE("bench serve --json has vLLM's names, and those of queues and speculat
       {"--num-prompts", "30", "--request-rate", "5", "--burstiness", "0.5", "--input-len", "40",
        "--output-len", "20", "--range-ratio", "0.3", "--goodput", "ttft:10s", "tpot:1000",
        "--save-detailed", "--result-file", folder.file("result.json")}));
-  check_keys(object, {"date", "model_id", "num_prompts", "request_rate", "burstiness",
-                      "max_concurrency", "duration", "completed", "failed", "total_input_tokens",
-                      "total_output_tokens", "request_throughput", "request_goodput",
-                      "output_throughput", "total_token_throughput", "max_concurrent_requests",
-                      "max_output_tokens_per_s", "input_lens", "output_lens", "ttfts", "itls",
-                      "errors", "queue.mean_waiting", "queue.max_waiting", "queue.mean_running",
-                      "queue.max_running", "preemptions", "speculation.acceptance_rate",
-                      "speculation.accepted_by_position", "speculation.row_use", "target.name"});
+  check_keys(object, {"date",
+                      "model_id",
+                      "num_prompts",
+                      "request_rate",
+                      "burstiness",
+                      "max_concurrency",
+                      "duration",
+                      "completed",
+                      "failed",
+                      "total_input_tokens",
+                      "total_output_tokens",
+                      "request_throughput",
+                      "request_goodput",
+                      "output_throughput",
+                      "total_token_throughput",
+                      "max_concurrent_requests",
+                      "max_output_tokens_per_s",
+                      "input_lens",
+                      "output_lens",
+                      "ttfts",
+                      "itls",
+                      "errors",
+                      "queue.mean_waiting",
+                      "queue.max_waiting",
+                      "queue.mean_running",
+                      "queue.max_running",
+                      "preemptions",
+                      "speculation.acceptance_rate",
+                      "speculation.accepted_by_position",
+                      "speculation.row_use",
+                      "target.name"});
   for (const std::string latency : {"ttft", "tpot", "itl", "e2el"})
     for (const std::string statistic : {"mean", "median", "std", "p50", "p90", "p99"})
       check_keys(object, {statistic + "_" + latency + "_ms"});
@@ -54,8 +77,8 @@ TEST_CASE("bench serve --json has vLLM's names, and those of queues and speculat
 }
 
 TEST_CASE("an hour of simulated traffic repeats exactly") {
-  const auto arguments = simulated_load({"--num-prompts", "720", "--request-rate", "0.2",
-                                         "--input-len", "60", "--output-len", "30"});
+  const auto arguments = simulated_load(
+      {"--num-prompts", "720", "--request-rate", "0.2", "--input-len", "60", "--output-len", "30"});
   auto first = paceline_json(arguments);
   auto second = paceline_json(arguments);
   CHECK(first.at("duration").to_number<double>() > 3500);
@@ -73,25 +96,25 @@ TEST_CASE("bench serve reads traces and prompts") {
   CHECK(traced.at("duration").to_number<double>() > 2);
   const auto written = paceline_json(simulated_load(
       {"--output-len", "7", "--prompts",
-       folder.write("p.jsonl", "{\"prompt\": \"def f\"}\n{\"prompt\": [5], \"max_tokens\": 2}\n")}));
+       folder.write("p.jsonl",
+                    "{\"prompt\": \"def f\"}\n{\"prompt\": [5], \"max_tokens\": 2}\n")}));
   CHECK(written.at("total_output_tokens") == 9);
 }
 
 TEST_CASE("bench serve finds the capacity of simulated devices, and draws it") {
   const TemporaryFolder folder;
   // A step of 10 ms and 5 ms a row: a stream's gap is above 60 ms with ten others and more.
-  const auto object = paceline_json(
-      {"bench", "serve", "-m", "scripted", "-d", "", "--device", "sim:10ms+5ms/row", "--input-len",
-       "1", "--output-len", "20", "--num-prompts", "60", "--find-capacity", "--objective",
-       "p99_tbt:60ms", "--svg", folder.file("capacity.svg")});
+  const auto object = paceline_json({"bench", "serve", "-m", "scripted", "-d", "", "--device",
+                                     "sim:10ms+5ms/row", "--input-len", "1", "--output-len", "20",
+                                     "--num-prompts", "60", "--find-capacity", "--objective",
+                                     "p99_tbt:60ms", "--svg", folder.file("capacity.svg")});
   check_keys(object, {"capacity", "objectives.p99_tbt_ms", "objectives.p50_ttft_ms", "trials"});
   const double capacity = object.at("capacity").to_number<double>();
   CHECK(capacity > 0);
   bool above = false;
   for (const auto& trial : object.at("trials").as_array()) {
-    const double rate = trial.at("request_rate").is_number()
-                            ? trial.at("request_rate").to_number<double>()
-                            : 1e9;
+    const double rate =
+        trial.at("request_rate").is_number() ? trial.at("request_rate").to_number<double>() : 1e9;
     if (rate == capacity)
       CHECK(trial.at("p99_itl_ms").to_number<double>() <= 60);
     above |= rate > capacity && rate <= 1.06 * capacity && trial.at("kept") == false;
@@ -116,8 +139,8 @@ TEST_CASE("a server that is not there is one line and status 1") {
 }
 
 TEST_CASE("Ctrl-C gives what was measured so far") {
-  Process process(paceline_command({"bench", "serve", "-m", "scripted", "-d", "", "--input-len", "3",
-                                    "--output-len", "2", "--num-prompts", "300000",
+  Process process(paceline_command({"bench", "serve", "-m", "scripted", "-d", "", "--input-len",
+                                    "3", "--output-len", "2", "--num-prompts", "300000",
                                     "--max-concurrency", "2", "--json"}));
   process.close_input();
   process.await_blocked(SIGINT);

@@ -113,13 +113,24 @@ TEST_CASE("bench leaves no scaled model behind") {
 
 TEST_CASE("bench --keep-scaled leaves models that other commands read") {
   const TemporaryFolder folder;
-  const std::vector<std::string> arguments{
-      "bench",   "--num-prompts", "1",    "--repetitions", "1",     "-n",
-      "2",       "--scale",       "14m",  "--draft-scale", "1.5m",  "--speculation",
-      "off",     "--keep-scaled", folder.file("scaled")};
+  const std::vector<std::string> arguments{"bench",
+                                           "--num-prompts",
+                                           "1",
+                                           "--repetitions",
+                                           "1",
+                                           "-n",
+                                           "2",
+                                           "--scale",
+                                           "14m",
+                                           "--draft-scale",
+                                           "1.5m",
+                                           "--speculation",
+                                           "off",
+                                           "--keep-scaled",
+                                           folder.file("scaled")};
   CHECK(run_paceline(arguments).status == 0);
-  const auto kept = paceline_json({"inspect", "-m", folder.file("scaled/target"), "-d",
-                                   folder.file("scaled/draft")});
+  const auto kept = paceline_json(
+      {"inspect", "-m", folder.file("scaled/target"), "-d", folder.file("scaled/draft")});
   CHECK(kept.at("target").at("parameters").to_number<double>() ==
         doctest::Approx(14e6).epsilon(0.05));
   CHECK(kept.at("pair").at("compatible") == true);

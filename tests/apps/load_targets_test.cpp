@@ -234,8 +234,7 @@ TEST_CASE("a server's refusal is a reason, and so is its silence about the model
   LiveServer server;
   HttpTarget target({*parse_base_url(base_url(server.port())), "", ""}, Api::completions, {});
   REQUIRE(target.open("nobody"));
-  CHECK(only_reason(measure(put_load(target, {item(0, 4, 4)}, {}, go_on)))
-            .find("HTTP 404: ") == 0);
+  CHECK(only_reason(measure(put_load(target, {item(0, 4, 4)}, {}, go_on))).find("HTTP 404: ") == 0);
 }
 
 TEST_CASE("whatever else a server does instead of answering is a reason") {

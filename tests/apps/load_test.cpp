@@ -224,8 +224,8 @@ TEST_CASE("files that are no workload are errors that name the line") {
 TEST_CASE("prompts from a file are texts or ids, with lengths of their own or the common one") {
   const TemporaryFolder folder;
   PlanOptions options;
-  options.prompts_file = folder.write(
-      "p.jsonl", "{\"prompt\": \"a\", \"max_tokens\": 3}\n{\"prompt\": [4, 5]}\n");
+  options.prompts_file =
+      folder.write("p.jsonl", "{\"prompt\": \"a\", \"max_tokens\": 3}\n{\"prompt\": [4, 5]}\n");
   options.mean.output = 9;
   const auto plan = Plan::load(options);
   REQUIRE(plan);
