@@ -62,7 +62,7 @@ struct Options {
 /// What load is put on, and what the report says of it.
 struct Subject {
   std::unique_ptr<ScaledFolder> scaled;
-  std::optional<Session> session; ///< None: a server.
+  std::unique_ptr<Session> session; ///< Null: a server. Stays where it is: the target names it.
   std::unique_ptr<Target> target;
   std::optional<PromptPool> pool; ///< None where prompts were written.
   std::string name;               ///< Of the model.
@@ -99,7 +99,7 @@ Result<Subject> open_engine(const Options& options, const Plan& plan, const std:
   auto session = open_session(std::move(engine));
   if (!session)
     return tl::unexpected(session.error());
-  subject.session.emplace(std::move(*session));
+  subject.session = std::make_unique<Session>(std::move(*session));
   Engine& opened = subject.session->engine;
   if (!sim)
     if (auto warm = warm_up(opened); !warm)
@@ -427,12 +427,12 @@ void add_arrival_options(CLI::App& app, Options& options) {
 void add_result_options(CLI::App& app, Options& options) {
   app.option_defaults()->group("Result");
   add_parsed(app, "--goodput", options.goodput, parse_limit, "one such as ttft:200",
-             "Count requests within these bounds, in ms: ttft:200 tpot:50 (itl, e2el)", "BOUND...");
+             "Count requests within these bounds, in ms: ttft:200 tpot:50 (itl, e2el)", "BOUND");
   app.add_flag("--find-capacity", options.find_capacity,
                "Search for the highest rate that keeps the --objective");
   add_parsed(app, "--objective", options.objectives, parse_objective,
              "one such as p99_tbt:100ms or mean_e2el:2s",
-             "mean, median or pNN of ttft, tpot, tbt or e2el: p99_tbt:100ms", "BOUND...");
+             "mean, median or pNN of ttft, tpot, tbt or e2el: p99_tbt:100ms", "BOUND");
   app.add_option("--precision", options.precision, "How near the search comes, as a share")
       ->capture_default_str()
       ->check(number_above(0, 1))
