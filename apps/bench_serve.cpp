@@ -466,11 +466,12 @@ void add_engine_options(CLI::App& app, Options& options) {
 constexpr const char* footer = R"(Examples:
   paceline bench serve --request-rate 4 --input-len 200 --output-len 100 --goodput ttft:500 tpot:50
   paceline bench serve --base-url http://127.0.0.1:8000 --max-concurrency 16 --json
-  paceline bench serve --device sim:20ms --draft-device sim:2ms --request-rate 3 --num-prompts 10000
+  paceline bench serve --device sim:20ms --draft-device sim:2ms --request-rate 3
   paceline bench serve --base-url https://example.org --api chat --prompts prompts.jsonl
   paceline bench serve --find-capacity --objective p99_tbt:100ms p50_ttft:1s --svg capacity.svg
 
-Simulated devices run on virtual time: an hour of traffic takes seconds, and repeats exactly.
+Simulated devices run on virtual time: with a scripted model an hour of traffic takes seconds. It
+repeats exactly.
 Latencies are measured and named as in vLLM's benchmark; a server's key is taken from
 $OPENAI_API_KEY. Where requests failed the exit status is 1, and the report has the reasons; Ctrl-C
 gives what was measured so far.)";

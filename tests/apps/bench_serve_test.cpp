@@ -12,10 +12,15 @@ using namespace paceline::testing;
 
 namespace {
 
-/// Two simulated devices: virtual time.
-std::vector<std::string> simulated_load(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{"bench",    "serve",          "--device",
-                                     "sim:10ms", "--draft-device", "sim:1ms"};
+const std::string scripted = "scripted:vocabulary=32,memory=3,seed=1,context=512";
+
+/// On simulated devices: virtual time.
+std::vector<std::string> simulated_load(const std::vector<std::string>& more,
+                                        const std::string& draft = "") {
+  std::vector<std::string> arguments{"bench", "serve", "-m",       scripted,
+                                     "-d",    draft,   "--device", "sim:10ms"};
+  if (!draft.empty())
+    arguments.insert(arguments.end(), {"--draft-device", "sim:1ms"});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -32,7 +37,8 @@ TEST_CASE("bench serve --json has vLLM's names, and those of queues and speculat
   const auto object = paceline_json(simulated_load(
       {"--num-prompts", "30", "--request-rate", "5", "--burstiness", "0.5", "--input-len", "40",
        "--output-len", "20", "--range-ratio", "0.3", "--goodput", "ttft:10s", "tpot:1000",
-       "--save-detailed", "--result-file", folder.file("result.json")}));
+       "--save-detailed", "--result-file", folder.file("result.json")},
+      scripted + ",acceptance=0.8"));
   check_keys(object, {"date",
                       "model_id",
                       "num_prompts",
@@ -97,7 +103,7 @@ TEST_CASE("bench serve reads traces and prompts") {
   const auto written = paceline_json(simulated_load(
       {"--output-len", "7", "--prompts",
        folder.write("p.jsonl",
-                    "{\"prompt\": \"def f\"}\n{\"prompt\": [5], \"max_tokens\": 2}\n")}));
+                    "{\"prompt\": \"1 2 3\"}\n{\"prompt\": [5], \"max_tokens\": 2}\n")}));
   CHECK(written.at("total_output_tokens") == 9);
 }
 
