@@ -25,7 +25,7 @@ std::vector<std::string> simulated_load(const std::vector<std::string>& more,
   return arguments;
 }
 
-std::string read(const std::string& path) {
+std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -79,7 +79,7 @@ TEST_CASE("bench serve --json has vLLM's names, and those of queues and speculat
   const double use = object.at("speculation").at("row_use").to_number<double>();
   CHECK(use > 0);
   CHECK(use <= 1);
-  CHECK(boost::json::parse(read(folder.file("result.json"))) == object);
+  CHECK(boost::json::parse(contents(folder.file("result.json"))) == object);
 }
 
 TEST_CASE("an hour of simulated traffic repeats exactly") {
@@ -126,7 +126,7 @@ TEST_CASE("bench serve finds the capacity of simulated devices, and draws it") {
     above |= rate > capacity && rate <= 1.06 * capacity && trial.at("kept") == false;
   }
   CHECK(above);
-  CHECK(read(folder.file("capacity.svg")).starts_with("<svg "));
+  CHECK(contents(folder.file("capacity.svg")).starts_with("<svg "));
 }
 
 TEST_CASE("requests that failed are in the report, and in the exit status") {
