@@ -2,6 +2,7 @@
 #include "apps/bench_serve.hpp"
 #include "actors/limits.hpp"
 #include "apps/bench/scale.hpp"
+#include "apps/bench/serve_options.hpp"
 #include "apps/bench/workload.hpp"
 #include "apps/load/engine_target.hpp"
 #include "apps/load/http_target.hpp"
@@ -11,19 +12,16 @@
 #include "apps/output.hpp"
 #include "apps/session.hpp"
 #include "apps/terminal.hpp"
-#include "apps/validators.hpp"
 #include "base/file.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <boost/json/serialize.hpp>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <limits>
 #include <memory>
 
 namespace paceline::apps {
@@ -33,31 +31,6 @@ using namespace load;
 
 constexpr int warmup_tokens = 16;
 constexpr double first_rate_default = 1;
-constexpr double rate_max = 1e9;
-
-struct Options {
-  EngineOptions engine;
-  Request request;
-  ScaleOptions scale;
-  std::vector<const CLI::Option*> of_engine; ///< Options that only an engine here has.
-
-  std::string base_url; ///< Empty: an engine here.
-  Api api = Api::completions;
-  std::string served_model_name;
-  std::string tls_authorities;
-
-  PlanOptions plan;
-  int max_concurrency = 0;
-
-  std::vector<LatencyLimit> goodput;
-  bool find_capacity = false;
-  std::vector<Objective> objectives;
-  double precision = 0.05;
-  std::string svg_file;
-  std::string result_file;
-  bool detailed = false;
-  bool json = false;
-};
 
 /// What load is put on, and what the report says of it.
 struct Subject {
@@ -85,7 +58,7 @@ Result<void> warm_up(Engine& engine) {
 }
 
 /// text: to cut prompts from.
-Result<Subject> open_engine(const Options& options, const Plan& plan, const std::string& text,
+Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const std::string& text,
                             Interrupt& interrupt) {
   Subject subject;
   EngineOptions engine = options.engine;
@@ -141,7 +114,7 @@ boost::json::object body_of(const Request& request) {
   return body;
 }
 
-Result<void> check_server_options(const Options& options) {
+Result<void> check_server_options(const ServeOptions& options) {
   for (const CLI::Option* option : options.of_engine)
     if (option->count() > 0)
       return fail(ErrorCode::invalid_argument,
@@ -151,7 +124,8 @@ Result<void> check_server_options(const Options& options) {
 }
 
 /// text: to cut prompts from; where the server cannot tell its ids, words are taken for tokens.
-Result<Subject> open_server(const Options& options, const Plan& plan, const std::string& text) {
+Result<Subject> open_server(const ServeOptions& options, const Plan& plan,
+                            const std::string& text) {
   const auto url = parse_base_url(options.base_url);
   if (!url)
     return tl::unexpected(url.error());
@@ -174,7 +148,7 @@ Result<Subject> open_server(const Options& options, const Plan& plan, const std:
   return subject;
 }
 
-Result<Subject> open_subject(const Options& options, const Plan& plan, Interrupt& interrupt) {
+Result<Subject> open_subject(const ServeOptions& options, const Plan& plan, Interrupt& interrupt) {
   const auto prompts = load_prompts(builtin_prompts());
   if (!prompts)
     return tl::unexpected(prompts.error());
@@ -185,7 +159,7 @@ Result<Subject> open_subject(const Options& options, const Plan& plan, Interrupt
 
 // --- runs
 
-Run run_once(const Options& options, const Plan& plan, Subject& subject,
+Run run_once(const ServeOptions& options, const Plan& plan, Subject& subject,
              const std::atomic<bool>& stopped, std::optional<double> rate = {}, int round = 0) {
   const auto items = plan.items(subject.pool ? &*subject.pool : nullptr, rate, round);
   ProgressLine line;
@@ -196,7 +170,8 @@ Run run_once(const Options& options, const Plan& plan, Subject& subject,
   return put_load(*subject.target, items, how, stopped);
 }
 
-boost::json::object head_json(const Options& options, const Plan& plan, const Subject& subject) {
+boost::json::object head_json(const ServeOptions& options, const Plan& plan,
+                              const Subject& subject) {
   boost::json::object object{
       {"date", fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)))},
       {"model_id", subject.name},
@@ -221,7 +196,7 @@ Result<void> write_text(const std::string& path, const std::string& text) {
 }
 
 /// Prints the report, and writes it where that is asked for.
-Result<int> tell(const Options& options, const Plan& plan, const Subject& subject,
+Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& subject,
                  boost::json::object figures, const std::string& text) {
   boost::json::object object = head_json(options, plan, subject);
   for (auto& [name, value] : figures)
@@ -242,7 +217,7 @@ tl::unexpected<Error> some_failed(const Figures& figures) {
               "the report has all reasons");
 }
 
-Result<int> load_once(const Options& options, const Plan& plan, Subject& subject,
+Result<int> load_once(const ServeOptions& options, const Plan& plan, Subject& subject,
                       const std::atomic<bool>& stopped) {
   const Run run = run_once(options, plan, subject, stopped);
   const Figures figures = measure(run, options.goodput);
@@ -265,7 +240,7 @@ std::vector<Objective> with_first_token(std::vector<Objective> objectives) {
   return objectives;
 }
 
-Result<int> search(const Options& options, const Plan& plan, Subject& subject,
+Result<int> search(const ServeOptions& options, const Plan& plan, Subject& subject,
                    const std::atomic<bool>& stopped) {
   const auto objectives = with_first_token(options.objectives);
   int round = 0;
@@ -292,7 +267,7 @@ Result<int> search(const Options& options, const Plan& plan, Subject& subject,
   return told;
 }
 
-Result<int> run(const Options& options, Interrupt& interrupt) {
+Result<int> run(const ServeOptions& options, Interrupt& interrupt) {
   if (options.find_capacity == options.objectives.empty())
     return fail(ErrorCode::invalid_argument, "--find-capacity and --objective go together",
                 "give both: --find-capacity --objective p99_tbt:100ms");
@@ -321,148 +296,6 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   return status;
 }
 
-// --- options
-
-/// An option whose values are read by `parse`.
-template <class T, class Parse>
-void add_parsed(CLI::App& app, const std::string& name, std::vector<T>& into, const Parse& parse,
-                const std::string& wanted, const std::string& description,
-                const std::string& type) {
-  const auto check = [parse, wanted](const std::string& given) {
-    return parse(given) ? std::string() : not_acceptable(given, wanted);
-  };
-  const auto set = [&into, parse](const std::vector<std::string>& all) {
-    for (const std::string& given : all)
-      into.push_back(*parse(given));
-  };
-  app.add_option_function<std::vector<std::string>>(name, set, description)
-      ->check(CLI::Validator(check, ""))
-      ->type_name(type);
-}
-
-void add_server_options(CLI::App& app, Options& options) {
-  app.option_defaults()->group("Server");
-  app.add_option("--base-url", options.base_url,
-                 "Put the load on this server, such as http://127.0.0.1:8000; default: an engine "
-                 "of this program")
-      ->type_name("URL");
-  add_choice<Api>(app, "--api", options.api,
-                  {{"completions", Api::completions}, {"chat", Api::chat}},
-                  "Which of OpenAI's endpoints; default: completions");
-  app.add_option("--served-model-name", options.served_model_name,
-                 "What the server calls the model; default: the first that it names")
-      ->type_name("NAME");
-  app.add_option("--tls-ca", options.tls_authorities,
-                 "Trust these authorities (PEM); default: those that the system trusts")
-      ->type_name("FILE");
-}
-
-void add_length_options(CLI::App& app, PlanOptions& plan) {
-  constexpr int most = 1 << 24;
-  auto* prompts = app.add_option("--prompts", plan.prompts_file,
-                                 R"(JSONL: {"prompt": TEXT or [ids], "max_tokens": N} a line)");
-  prompts->type_name("FILE");
-  auto* trace = app.add_option("--load-trace", plan.trace_file,
-                               "CSV: arrival in seconds, prompt tokens, output tokens");
-  trace->type_name("FILE")->excludes(prompts);
-  app.add_option("--input-len", plan.mean.prompt, "Tokens of a prompt")
-      ->capture_default_str()
-      ->check(whole_number(1, most))
-      ->excludes(prompts)
-      ->excludes(trace)
-      ->type_name("N");
-  app.add_option("--output-len", plan.mean.output, "Tokens of an answer")
-      ->capture_default_str()
-      ->check(whole_number(1, most))
-      ->excludes(trace)
-      ->type_name("N");
-  app.add_option("--range-ratio", plan.range_ratio,
-                 "Draw both lengths evenly from (1 - R) to (1 + R) times these")
-      ->capture_default_str()
-      ->check(number(0, 1))
-      ->excludes(prompts)
-      ->excludes(trace)
-      ->type_name("R");
-}
-
-void add_arrival_options(CLI::App& app, Options& options) {
-  PlanOptions& plan = options.plan;
-  app.option_defaults()->group("Load");
-  app.add_option("--num-prompts", plan.requests, "Requests; default: 100, or all of a file")
-      ->check(whole_number(1, 10'000'000))
-      ->type_name("N");
-  const auto set_rate = [&plan](const std::string& given) {
-    plan.rate = given == "inf" ? std::numeric_limits<double>::infinity() : std::stod(given);
-  };
-  const CLI::Validator finite = number_above(0, rate_max);
-  const auto check = [finite](std::string given) {
-    return given == "inf" || finite(given).empty() ? std::string()
-                                                   : not_acceptable(given, "inf, or above 0");
-  };
-  app.add_option_function<std::string>(
-         "--request-rate", set_rate,
-         "Requests a second; inf: all at once; default: inf, or as a trace has them")
-      ->check(CLI::Validator(check, ""))
-      ->type_name("R");
-  app.add_option("--burstiness", plan.burstiness,
-                 "Shape of the Gamma distribution of gaps; 1: Poisson, less: bursts")
-      ->capture_default_str()
-      ->check(number_above(0, 1e6))
-      ->type_name("B");
-  app.add_option("--max-concurrency", options.max_concurrency,
-                 "Send no more requests at once; 0: no bound")
-      ->capture_default_str()
-      ->check(whole_number(0, 1'000'000))
-      ->type_name("N");
-  add_length_options(app, plan);
-  const auto respect = [&options](std::int64_t) { options.request.ignore_eos = false; };
-  app.add_flag_function("--stop-at-eos", respect,
-                        "Let answers end where the model does; default: they have their length");
-  app.add_option("--seed", plan.seed, "Of arrivals, lengths and prompts")
-      ->capture_default_str()
-      ->check(seed_number())
-      ->type_name("N");
-}
-
-void add_result_options(CLI::App& app, Options& options) {
-  app.option_defaults()->group("Result");
-  add_parsed(app, "--goodput", options.goodput, parse_limit, "one such as ttft:200",
-             "Count requests within these bounds, in ms: ttft:200 tpot:50 (itl, e2el)", "BOUND");
-  app.add_flag("--find-capacity", options.find_capacity,
-               "Search for the highest rate that keeps the --objective");
-  add_parsed(app, "--objective", options.objectives, parse_objective,
-             "one such as p99_tbt:100ms or mean_e2el:2s",
-             "mean, median or pNN of ttft, tpot, tbt or e2el: p99_tbt:100ms", "BOUND");
-  app.add_option("--precision", options.precision, "How near the search comes, as a share")
-      ->capture_default_str()
-      ->check(number_above(0, 1))
-      ->type_name("X");
-  app.add_option("--svg", options.svg_file, "Draw latency over rate, as the search found it")
-      ->check(writable_file())
-      ->type_name("FILE");
-  app.add_option("--result-file", options.result_file, "Write what --json prints")
-      ->check(writable_file())
-      ->type_name("FILE");
-  app.add_flag("--save-detailed", options.detailed,
-               "With the lengths and latencies of each request");
-}
-
-/// Those that say what an engine of this program is like.
-void add_engine_options(CLI::App& app, Options& options) {
-  const std::vector<CLI::Option*> before = app.get_options();
-  add_model_options(app, options.engine);
-  add_scale_options(app, options.scale);
-  add_speculation_options(app, options.engine, options.request);
-  app.add_option("--max-waiting", options.engine.max_waiting,
-                 "Requests that may wait for a place in the batch; default: all")
-      ->check(whole_number(0, actors::limits::max_waiting_max))
-      ->type_name("N");
-  add_trace_option(app, options.engine);
-  for (const CLI::Option* option : app.get_options())
-    if (std::ranges::find(before, option) == before.end())
-      options.of_engine.push_back(option);
-}
-
 constexpr const char* footer = R"(Examples:
   paceline bench serve --request-rate 4 --input-len 200 --output-len 100 --goodput ttft:500 tpot:50
   paceline bench serve --base-url http://127.0.0.1:8000 --max-concurrency 16 --json
@@ -481,15 +314,8 @@ gives what was measured so far.)";
 Command add_bench_serve(CLI::App& bench) {
   auto* app = bench.add_subcommand("serve", "Put load on a server, or on an engine, and measure");
   app->group("Commands");
-  auto options = std::make_shared<Options>();
-  options->engine.max_waiting = -1;
-  options->request.ignore_eos = true;
-  add_arrival_options(*app, *options);
-  add_server_options(*app, *options);
-  add_result_options(*app, *options);
-  add_engine_options(*app, *options);
-  add_distribution_options(*app, options->request.sampling);
-  add_json_option(*app, options->json);
+  auto options = std::make_shared<ServeOptions>();
+  add_bench_serve_options(*app, *options);
   app->footer(footer);
   return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
 }
