@@ -37,6 +37,8 @@ public:
   ~Impl();
 
   Result<Stream> submit(const Request& request);
+  base::Duration now() const { return time_->now() - opened_; }
+  bool run_until(const std::function<bool()>& reached, base::Duration until);
   Result<void> shutdown(std::chrono::milliseconds drain);
   std::uint64_t callback_failures() const { return callbacks_->failures(); }
 
@@ -54,6 +56,8 @@ private:
   EngineOptions options_;
   std::shared_ptr<base::Trace> trace_;
   std::unique_ptr<Runtime> runtime_;
+  std::shared_ptr<messages::ActorTimekeeper> time_; ///< The runtime's; outlives it.
+  base::TimePoint opened_;
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;
   std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
@@ -70,6 +74,7 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
                                                              : std::nullopt);
   callbacks_ = std::make_shared<base::Callbacks>(
       options_.virtual_time ? base::Callbacks::Mode::on_request : base::Callbacks::Mode::threads);
+  time_ = runtime_->time();
 }
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
@@ -92,6 +97,7 @@ Result<void> Engine::Impl::start() {
     return fail(ErrorCode::internal, "the engine's actors did not start");
   core_ = std::make_shared<EngineCore>(handles->facade);
   admission_.emplace(context.max_open);
+  opened_ = time_->now();
   return {};
 }
 
@@ -192,6 +198,19 @@ std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
   return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_, std::move(advance));
 }
 
+/// Callers' functions run where the engine is not held: they may end it.
+bool Engine::Impl::run_until(const std::function<bool()>& reached, base::Duration until) {
+  for (;;) {
+    callbacks_->run_pending();
+    const std::shared_lock open(closing_);
+    if (reached() || !core_)
+      return reached();
+    const auto news = [&] { return reached() || callbacks_->pending(); };
+    if (!runtime_->advance_until(news, opened_ + until))
+      return false;
+  }
+}
+
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept {
@@ -279,6 +298,12 @@ Metrics Engine::metrics() const {
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;
   metrics.kv_pages_quarantined = out - std::min(out, named);
   return metrics;
+}
+std::chrono::nanoseconds Engine::now() const {
+  return impl_->now();
+}
+bool Engine::run_until(const std::function<bool()>& reached, std::chrono::nanoseconds until) {
+  return impl_->run_until(reached, until);
 }
 Result<void> Engine::shutdown(std::chrono::milliseconds drain) {
   return impl_->process.here() ? impl_->shutdown(drain) : Result<void>();

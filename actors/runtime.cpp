@@ -36,4 +36,8 @@ bool Runtime::advance_until(const std::function<bool()>& reached) {
   return virtual_ ? virtual_->run_until(reached) : reached();
 }
 
+bool Runtime::advance_until(const std::function<bool()>& reached, base::TimePoint until) {
+  return virtual_ ? virtual_->run_until(reached, until) : reached();
+}
+
 } // namespace paceline::actors

@@ -37,6 +37,8 @@ public:
 
   /// Virtual time: steps until `reached` (false: silence came first). Real time: does nothing.
   bool advance_until(const std::function<bool()>& reached);
+  /// The same up to a point of time.
+  bool advance_until(const std::function<bool()>& reached, base::TimePoint until);
   /// Asks an actor and waits, at most `limit`, for the answer.
   template <class Answer, class Actor, class Question>
   std::optional<Answer> ask(const Actor& to, Question question, std::chrono::nanoseconds limit);

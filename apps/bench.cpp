@@ -6,6 +6,7 @@
 #include "apps/bench/scale.hpp"
 #include "apps/bench/steps.hpp"
 #include "apps/bench/workload.hpp"
+#include "apps/bench_serve.hpp"
 #include "apps/command.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
@@ -13,7 +14,6 @@
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
 #include "gpu/cpu/topology.hpp"
-#include "models/checkpoint/installed.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -30,16 +30,10 @@ struct Options {
   ModesPlan plan;
   std::string prompts_file; ///< Empty: the built-in ones.
   int prompts = 32;
-  std::string scale; ///< Empty: the models as they are.
-  std::string draft_scale;
+  ScaleOptions scale;
   std::string compare; ///< An earlier report; empty: none.
   bool json = false;
 };
-
-std::string builtin_prompts() {
-  const auto installed = models::installed_data("prompts.json");
-  return installed ? installed->string() : PACELINE_BENCH_PROMPTS;
-}
 
 /// The modes that make sense: without a draft only one does.
 std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
@@ -61,20 +55,6 @@ Result<ModesPlan> plan_of(const Options& options) {
   plan.prompts = std::move(*prompts);
   plan.modes = modes_of(options.engine);
   return plan;
-}
-
-/// Puts enlarged models in the place of those that are to be scaled.
-Result<void> scale_models(const Options& options, ScratchFolder& folder, EngineOptions& engine) {
-  const auto scale = [&](const std::string& size, std::string& model, const char* role) {
-    if (size.empty() || model.empty())
-      return Result<void>();
-    return folder.enlarge(model, role, *parse_parameters(size)).map([&](std::string path) {
-      model = std::move(path);
-    });
-  };
-  return scale(options.scale, engine.target, "target").and_then([&] {
-    return scale(options.draft_scale, engine.draft, "draft");
-  });
 }
 
 /// Modes, on an engine of its own.
@@ -101,23 +81,14 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
   return {};
 }
 
-/// "demo, scaled to 350m": the folder it lies in for the moment says nothing.
-void name_scaled(ModelInfo& model, const std::string& original, const std::string& size) {
-  if (!size.empty())
-    model.name = original + ", scaled to " + size;
-}
-
 Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   const auto plan = plan_of(options);
   if (!plan)
     return tl::unexpected(plan.error());
   EngineOptions engine = options.engine;
-  std::optional<ScratchFolder> folder;
-  if (!options.scale.empty() || !options.draft_scale.empty()) {
-    folder.emplace(interrupt);
-    if (const auto scaled = scale_models(options, *folder, engine); !scaled)
-      return tl::unexpected(scaled.error());
-  }
+  const auto folder = scale_models(options.scale, engine, interrupt);
+  if (!folder)
+    return tl::unexpected(folder.error());
   BenchReport report;
   report.simulated = simulated(engine);
   report.cores = int(gpu::cpu::usable_cores().size());
@@ -133,9 +104,9 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
       return tl::unexpected(steps.error());
     report.steps = std::move(*steps);
   }
-  name_scaled(report.target, options.engine.target, options.scale);
+  name_scaled(report.target, options.engine.target, options.scale.target);
   if (report.draft)
-    name_scaled(*report.draft, options.engine.draft, options.draft_scale);
+    name_scaled(*report.draft, options.engine.draft, options.scale.draft);
   return report;
 }
 
@@ -165,19 +136,15 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   return report->traced.and_then([&] { return printed; });
 }
 
-void add_scale_options(CLI::App& app, Options& options) {
-  const auto check = [](const std::string& text) {
-    return parse_parameters(text) ? std::string()
-                                  : not_acceptable(text, "a number of parameters: 350m, 1.5b");
-  };
-  app.option_defaults()->group("Models and devices");
-  app.add_option("--scale", options.scale,
-                 "Enlarge the target to SIZE parameters that compute the same distribution")
-      ->check(CLI::Validator(check, ""))
-      ->type_name("SIZE");
-  app.add_option("--draft-scale", options.draft_scale, "The same for the draft")
-      ->check(CLI::Validator(check, ""))
-      ->type_name("SIZE");
+/// own: options of `bench`, which mean nothing there.
+Result<int> run_within(const Command& command, const std::vector<CLI::Option*>& own,
+                       Interrupt& interrupt) {
+  for (const CLI::Option* option : own)
+    if (option->count() > 0)
+      return fail(ErrorCode::invalid_argument,
+                  option->get_name() + " stands before " + command.app->get_name(),
+                  "give the options of bench serve after it");
+  return command.run(interrupt);
 }
 
 void add_workload_options(CLI::App& app, Options& options) {
@@ -205,7 +172,8 @@ rejection rule (--verify chooses another); --speculation measures one mode only.
 (largest - smallest) / median of the repetitions. Simulated devices run on virtual time.
 
 --scale makes the target a larger model of the same distribution: full-size matrices, of which all
-but the original's part add nothing. It takes twice its size on disk and in memory for a moment.)";
+but the original's part add nothing. It takes twice its size on disk and in memory for a moment.
+--keep-scaled leaves it there, for `-m DIR/target -d DIR/draft` and for other programs.)";
 
 } // namespace
 
@@ -220,7 +188,7 @@ Command add_bench(CLI::App& program) {
   add_workload_options(*app, *options);
   add_model_options(*app, options->engine);
   add_batching_options(*app, options->engine);
-  add_scale_options(*app, *options);
+  add_scale_options(*app, options->scale);
   add_speculation_options(*app, options->engine, options->plan.request);
   add_sampling_options(*app, options->plan.request);
   add_trace_option(*app, options->engine);
@@ -228,7 +196,12 @@ Command add_bench(CLI::App& program) {
   app->add_option("--compare", options->compare, "Show an earlier run's --json beside this one")
       ->type_name("FILE");
   app->footer(footer);
-  return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
+  const std::vector<CLI::Option*> own = app->get_options();
+  const Command serve = add_bench_serve(*app);
+  return {app, [options, own, serve](Interrupt& interrupt) {
+            return serve.app->parsed() ? run_within(serve, own, interrupt)
+                                       : run(*options, interrupt);
+          }};
 }
 
 } // namespace paceline::apps

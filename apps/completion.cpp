@@ -81,18 +81,43 @@ CommandFacts facts_of(const CLI::App& app) {
   return facts;
 }
 
-/// The program itself first.
+/// The program itself first; commands within another are called as both: "bench serve".
 std::vector<CommandFacts> all_facts(const CLI::App& program) {
   std::vector<CommandFacts> all{facts_of(program)};
-  for (const CLI::App* command : program.get_subcommands(nullptr))
+  for (const CLI::App* command : program.get_subcommands(nullptr)) {
     all.push_back(facts_of(*command));
+    for (const CLI::App* inner : command->get_subcommands(nullptr)) {
+      CommandFacts facts = facts_of(*inner);
+      facts.name = command->get_name() + " " + facts.name;
+      all.push_back(std::move(facts));
+    }
+  }
   for (CommandFacts& facts : all)
     if (facts.name == "help") // of any of them
-      for (std::size_t i = 1; i < all.size(); ++i) {
+      for (const CLI::App* command : program.get_subcommands(nullptr)) {
         facts.positional.value = OptionFacts::Value::choice;
-        facts.positional.choices.push_back(all[i].name);
+        facts.positional.choices.push_back(command->get_name());
       }
   return all;
+}
+
+/// Of a command within another: the other; else empty.
+std::string outer_of(const CommandFacts& command) {
+  const std::size_t blank = command.name.find(' ');
+  return blank == std::string::npos ? "" : command.name.substr(0, blank);
+}
+std::string inner_of(const CommandFacts& command) {
+  return command.name.substr(command.name.find(' ') + 1);
+}
+
+/// Names of the commands within one (empty: the program's).
+std::vector<std::string> names_within(const std::vector<CommandFacts>& all,
+                                      const std::string& outer) {
+  std::vector<std::string> names;
+  for (const CommandFacts& command : all)
+    if (!command.name.empty() && outer_of(command) == outer)
+      names.push_back(inner_of(command));
+  return names;
 }
 
 std::string joined(const std::vector<std::string>& words, const std::string& separator) {
@@ -106,11 +131,13 @@ std::string names_of(const CommandFacts& command) {
   return joined(names, " ");
 }
 
-std::string commands_of(const std::vector<CommandFacts>& all) {
-  std::vector<std::string> names;
-  for (std::size_t i = 1; i < all.size(); ++i)
-    names.push_back(all[i].name);
-  return joined(names, " ");
+/// Every command within another, quoted for `case`.
+std::string inner_patterns(const std::vector<CommandFacts>& all) {
+  std::vector<std::string> patterns;
+  for (const CommandFacts& command : all)
+    if (!outer_of(command).empty())
+      patterns.push_back("'" + command.name + "'");
+  return joined(patterns, "|");
 }
 
 /// How bash completes a value.
@@ -133,11 +160,12 @@ std::string bash(const std::vector<CommandFacts>& all) {
       if (option.value != OptionFacts::Value::none) {
         std::vector<std::string> patterns;
         for (const std::string& each : option.names)
-          patterns.push_back(fmt::format("{}:{}", name, each));
+          patterns.push_back(fmt::format("'{}:{}'", name, each));
         values += fmt::format("    {}) reply {} ; return ;;\n", joined(patterns, "|"),
                               bash_values(option));
       }
-    const std::string more = name.empty() ? " " + commands_of(all) : std::string();
+    const auto within = names_within(all, name);
+    const std::string more = within.empty() ? "" : " " + joined(within, " ");
     words += fmt::format("    '{}') options='{}{}' files=\"{}\" ;;\n", name, names_of(command),
                          more, bash_values(command.positional));
   }
@@ -151,7 +179,11 @@ _paceline() {{
   for ((i = first; i <= COMP_CWORD; i++)); do current+=${{COMP_WORDS[i]}}; done
   local previous=${{COMP_WORDS[first-1]}} before=${{current%"${{current##*:}}"}}
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-    [[ $word == -* ]] || {{ command=$word; break; }}
+    [[ $word == -* ]] && continue
+    case "$command $word" in
+      ' '*) command=$word ;;
+      {}) command="$command $word" ;;
+    esac
   done
   reply() {{
     local IFS=$'\n'
@@ -172,7 +204,7 @@ _paceline() {{
 }}
 complete -o filenames -F _paceline paceline
 )",
-                     values, words);
+                     inner_patterns(all), values, words);
 }
 
 /// Within single quotes, where zsh reads brackets and colons itself.
@@ -215,8 +247,13 @@ std::string zsh(const std::vector<CommandFacts>& all) {
   std::string names;
   std::string cases;
   for (std::size_t i = 1; i < all.size(); ++i) {
-    names += fmt::format("    '{}:{}'\n", all[i].name, zsh_text(all[i].help));
-    cases += fmt::format("    {})\n      {}\n      ;;\n", all[i].name, zsh_arguments(all[i]));
+    if (outer_of(all[i]).empty())
+      names += fmt::format("    '{}:{}'\n", all[i].name, zsh_text(all[i].help));
+    const auto within = names_within(all, all[i].name);
+    cases += fmt::format(
+        "    '{}')\n{}      {}\n      ;;\n", all[i].name,
+        within.empty() ? "" : "      ((CURRENT == 2)) && compadd -- " + joined(within, " ") + "\n",
+        zsh_arguments(all[i]));
   }
   return fmt::format(R"sh(#compdef paceline
 # zsh completion of paceline; made by `paceline completion zsh`.
@@ -234,12 +271,15 @@ _paceline() {{
   local command=$words[2]
   shift words
   ((CURRENT--))
+  case "$command $words[2]" in
+    {}) command="$command $words[2]"; shift words; ((CURRENT--)) ;;
+  esac
   case $command in
 {}  esac
 }}
 _paceline "$@"
 )sh",
-                     names, names_of(all.front()), cases);
+                     names, names_of(all.front()), inner_patterns(all), cases);
 }
 
 /// Within single quotes.
@@ -272,15 +312,32 @@ std::string fish_option(const OptionFacts& option, const std::string& condition)
   return line + fmt::format(" -d '{}'\n", fish_text(option.help));
 }
 
+/// When a command's options are offered: not when one within it, or of its name, was chosen.
+std::string fish_condition(const std::vector<CommandFacts>& all, const CommandFacts& command) {
+  if (command.name.empty())
+    return "__fish_use_subcommand";
+  std::string condition = "__fish_seen_subcommand_from " + inner_of(command);
+  if (const std::string outer = outer_of(command); !outer.empty())
+    return condition + "; and __fish_seen_subcommand_from " + outer;
+  for (const CommandFacts& other : all)
+    if (outer_of(other) == command.name)
+      condition += "; and not __fish_seen_subcommand_from " + inner_of(other);
+    else if (!outer_of(other).empty() && inner_of(other) == command.name)
+      condition += "; and not __fish_seen_subcommand_from " + outer_of(other);
+  return condition;
+}
+
 std::string fish(const std::vector<CommandFacts>& all) {
   std::string out = "# fish completion of paceline; made by `paceline completion fish`.\n";
   for (const CommandFacts& command : all) {
     const bool program = &command == &all.front();
-    const std::string condition =
-        program ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + command.name;
+    const std::string condition = fish_condition(all, command);
     if (!program)
-      out += fmt::format("complete -c paceline -f -n __fish_use_subcommand -a {} -d '{}'\n",
-                         command.name, fish_text(command.help));
+      out += fmt::format("complete -c paceline -f -n '{}' -a {} -d '{}'\n",
+                         outer_of(command).empty()
+                             ? "__fish_use_subcommand"
+                             : "__fish_seen_subcommand_from " + outer_of(command),
+                         inner_of(command), fish_text(command.help));
     for (const OptionFacts& option : command.options)
       out += fish_option(option, condition);
     const auto value = command.positional.value;

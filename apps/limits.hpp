@@ -82,4 +82,17 @@ inline constexpr std::size_t encode_piece_bytes = std::size_t(64) << 10;
 /// up.
 inline constexpr std::size_t log_lines = 8192;
 
+// Of `bench serve`, the client.
+
+/// Requests of a run that nobody counted (--num-prompts).
+inline constexpr int load_requests = 100;
+/// For a connection to be there, TLS included.
+inline constexpr std::chrono::seconds connect_time = 10s;
+/// A server that sends nothing of an answer for this long has failed it.
+inline constexpr std::chrono::seconds silence_time = 600s;
+/// Kept of an answer that is no stream: a list of models, a refusal.
+inline constexpr std::size_t answer_bytes = std::size_t(16) << 20;
+/// Between two looks at a server's metrics.
+inline constexpr std::chrono::seconds metrics_pause = 1s;
+
 } // namespace paceline::apps::limits

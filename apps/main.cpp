@@ -51,8 +51,11 @@ int exit_status(ErrorCode code) {
 
 /// The part of the command line that errors point to for help.
 std::string help_of(const CLI::App& program) {
-  const auto chosen = program.get_subcommands();
-  return "paceline " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") + "--help";
+  std::string command = "paceline ";
+  for (auto chosen = program.get_subcommands(); !chosen.empty();
+       chosen = chosen.front()->get_subcommands())
+    command += chosen.front()->get_name() + " ";
+  return command + "--help";
 }
 
 /// CLI11's message, in the form `what is wrong: how to mend it`.

@@ -214,14 +214,19 @@ void add_batching_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("MS");
 }
 
+void add_distribution_options(CLI::App& app, Sampling& sampling) {
+  app.option_defaults()->group(sampling_group);
+  app.add_option("--temperature,--temp", sampling.temperature, "0: greedy")
+      ->check(number(0, temperature_max))
+      ->type_name("X");
+  add_truncations(app, sampling);
+  add_penalties(app, sampling);
+}
+
 void add_sampling_options(CLI::App& app, Request& request) {
   app.option_defaults()->group(sampling_group);
   add_endings(app, request);
-  app.add_option("--temperature,--temp", request.sampling.temperature, "0: greedy")
-      ->check(number(0, temperature_max))
-      ->type_name("X");
-  add_truncations(app, request.sampling);
-  add_penalties(app, request.sampling);
+  add_distribution_options(app, request.sampling);
   app.add_option("--seed", request.sampling.seed,
                  "Repeats a run, with the --verify it reported; default: drawn and reported")
       ->check(seed_number())

@@ -25,6 +25,8 @@ void add_batching_options(CLI::App& app, EngineOptions& engine);
 /// -d, --draft-device, --max-num-seqs, --prefill, --prefill-chunk, --speculation, --window,
 /// --lookahead, --verify
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
+/// --temperature, --top-k, --top-p, --min-p, penalties
+void add_distribution_options(CLI::App& app, Sampling& sampling);
 /// -n, --temperature, --top-k, --top-p, --min-p, penalties, --seed, --stop, --ignore-eos
 void add_sampling_options(CLI::App& app, Request& request);
 /// [PROMPT], -p, -f; `name`: what the text is called.

@@ -158,6 +158,19 @@ bool VirtualSystem::run_until(const std::function<bool()>& reached, std::size_t 
   return true;
 }
 
+bool VirtualSystem::run_until(const std::function<bool()>& reached, base::TimePoint until) {
+  while (!reached()) {
+    const auto& timers = clock().schedule();
+    if (!coordinator_.has_job() && (timers.empty() || timers.begin()->first > until)) {
+      if (now() < until)
+        leap(until - now());
+      return false;
+    }
+    step();
+  }
+  return true;
+}
+
 void VirtualSystem::cancel_timers() {
   clock().cancel_all();
 }

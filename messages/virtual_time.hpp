@@ -69,6 +69,8 @@ public:
   /// Steps until `reached()`; false: silence, or `limit` steps, came first.
   bool run_until(const std::function<bool()>& reached,
                  std::size_t limit = std::numeric_limits<std::size_t>::max());
+  /// The same up to a point of time: where nothing is left to do before it, the clock leaps there.
+  bool run_until(const std::function<bool()>& reached, base::TimePoint until);
   /// Asked before every message but answers, also those that it delayed before; empty: all are
   /// delivered.
   void decide_fates(std::function<Fate(const Arrival&)> decide) { decide_ = std::move(decide); }

@@ -15,6 +15,7 @@ struct Pass {
   int tokens = 0;
   int decoded = 0; ///< Tokens after each prompt's first.
   int windows = 0;
+  std::map<std::string, int> chosen;
   double decode_seconds = 0;
   double first_token_seconds = 0;
   SpeculationStats stats; ///< Counters only.
@@ -29,6 +30,7 @@ struct Pass {
     tokens += end.usage.completion_tokens;
     decoded += end.usage.completion_tokens - 1;
     windows += end.speculation.window;
+    chosen[to_string(end.speculation.mode)] += 1;
     decode_seconds += end.timing.decode_seconds;
     first_token_seconds += end.timing.time_to_first_token_seconds;
     stats.judged += end.speculation.judged;
@@ -72,6 +74,7 @@ Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index
 ModeResult figures(SpeculationMode mode, const Pass& pass) {
   ModeResult f;
   f.mode = mode;
+  f.chosen = pass.chosen;
   f.tokens_per_second = ratio(pass.decoded, pass.decode_seconds);
   f.acceptance_rate = pass.stats.acceptance_rate();
   f.tokens_per_round = tokens_per_round(pass.stats, pass.tokens);
@@ -102,6 +105,10 @@ ModeResult summary(const std::vector<ModeResult>& passes) {
         &ModeResult::overhead_seconds_per_round, &ModeResult::overhead_share})
     result.*figure = median(middle(figure));
   result.spread = spread(middle(&ModeResult::tokens_per_second));
+  result.chosen.clear();
+  for (const ModeResult& pass : passes)
+    for (const auto& [mode, count] : pass.chosen)
+      result.chosen[mode] += count;
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include "paceline/engine.hpp"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct ModeResult {
   double time_to_first_token_seconds = 0;
   double overhead_seconds_per_round = 0; ///< Round time that no lane was working for.
   double overhead_share = 0;             ///< The same, of the round.
+  std::map<std::string, int> chosen; ///< Prompts by the mode they ended in, over all repetitions.
 };
 
 struct ModesPlan {

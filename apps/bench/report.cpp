@@ -7,6 +7,7 @@
 #include "sampling/theory.hpp"
 
 #include <algorithm>
+#include <boost/json/value_from.hpp>
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
@@ -225,15 +226,31 @@ boost::json::array products_json(const std::vector<gpu::cuda::ProductTimes>& pro
 }
 
 boost::json::object mode_json(const ModeResult& mode) {
-  return {{"tokens_per_second", mode.tokens_per_second},
-          {"spread", mode.spread},
-          {"acceptance_rate", mode.acceptance_rate},
-          {"tokens_per_round", mode.tokens_per_round},
-          {"window", mode.window},
-          {"lookahead_hit_rate", mode.lookahead_hit_rate},
-          {"overlap_ratio", mode.overlap_ratio},
-          {"time_to_first_token_seconds", mode.time_to_first_token_seconds},
-          {"overhead_seconds_per_round", mode.overhead_seconds_per_round}};
+  boost::json::object object{{"tokens_per_second", mode.tokens_per_second},
+                             {"spread", mode.spread},
+                             {"acceptance_rate", mode.acceptance_rate},
+                             {"tokens_per_round", mode.tokens_per_round},
+                             {"window", mode.window},
+                             {"lookahead_hit_rate", mode.lookahead_hit_rate},
+                             {"overlap_ratio", mode.overlap_ratio},
+                             {"time_to_first_token_seconds", mode.time_to_first_token_seconds},
+                             {"overhead_seconds_per_round", mode.overhead_seconds_per_round}};
+  if (mode.mode == SpeculationMode::automatic)
+    object["chosen"] = boost::json::value_from(mode.chosen);
+  return object;
+}
+
+/// "auto chose sync for 30 of 32 prompts, off for 2"
+std::string chosen_text(const ModeResult& mode) {
+  int prompts = 0;
+  for (const auto& [name, count] : mode.chosen)
+    prompts += count;
+  std::string text;
+  for (const auto& [name, count] : mode.chosen)
+    text += text.empty()
+                ? fmt::format("auto ended in {} for {} of {} prompts", name, count, prompts)
+                : fmt::format(", {} for {}", name, count);
+  return text + "\n";
 }
 
 std::string steps_text(const StepTimes& steps) {
@@ -357,7 +374,10 @@ std::string report_text(const BenchReport& report) {
                   report.simulated ? "; simulated time" : "");
   if (report.steps)
     text += device_text(*report.steps);
-  text += modes_text(report.modes) + "\n";
+  text += modes_text(report.modes);
+  if (const ModeResult* automatic = find(report, SpeculationMode::automatic))
+    text += chosen_text(*automatic);
+  text += "\n";
   Table ratios({"ratio", ""});
   for (const auto& [name, value] : all_ratios(report))
     if (value)

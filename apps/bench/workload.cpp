@@ -1,6 +1,7 @@
 #include "apps/bench/workload.hpp"
 
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/installed.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/value_to.hpp>
@@ -16,6 +17,11 @@ std::string join(const std::vector<std::string>& lines) {
 }
 
 } // namespace
+
+std::string builtin_prompts() {
+  const auto installed = models::installed_data("prompts.json");
+  return installed ? installed->string() : PACELINE_BENCH_PROMPTS;
+}
 
 Result<std::vector<std::string>> load_prompts(const std::string& path) {
   const auto file = models::read_json_object(path);

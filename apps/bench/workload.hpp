@@ -8,6 +8,9 @@
 
 namespace paceline::apps {
 
+/// The file that the program brings.
+std::string builtin_prompts();
+
 /// {"prompts": [["first line", "second line"], ...]}: lines are joined by newlines.
 Result<std::vector<std::string>> load_prompts(const std::string& path);
 

@@ -236,6 +236,13 @@ public:
   std::optional<ModelInfo> draft() const;
   Metrics metrics() const;
 
+  /// Time by the engine's clock, since it opened.
+  std::chrono::nanoseconds now() const;
+  /// With `virtual_time`: works until `reached`, which is asked between any two events, or until
+  /// the clock says `until`; whether it was reached. For who has requests that come later: time
+  /// passes here even while nothing is under way. Without, time passes by itself.
+  bool run_until(const std::function<bool()>& reached, std::chrono::nanoseconds until);
+
   /// Refuses new requests, lets running ones finish for `drain` (at most a year), cancels the rest.
   /// Always ends, and waits for no function given to a stream. Errors: the trace could not be
   /// written.

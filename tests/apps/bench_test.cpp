@@ -46,6 +46,17 @@ TEST_CASE("bench --json has the documented keys") {
                 mode + ".overhead_seconds_per_round"});
 }
 
+TEST_CASE("bench says what auto chose, prompt by prompt") {
+  const auto object = paceline_json({"bench", "--device", "sim:20ms", "--draft-device", "sim:1ms",
+                                     "--num-prompts", "2", "-n", "48", "--repetitions", "2"});
+  int prompts = 0;
+  for (const auto& [mode, count] : object.at("modes").at("auto").at("chosen").as_object()) {
+    CHECK((mode == "off" || mode == "sync" || mode == "overlap"));
+    prompts += int(count.as_int64());
+  }
+  CHECK(prompts == 4);
+}
+
 TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exactly") {
   const std::vector<std::string> arguments{
       "bench", "--device", "sim:14.1ms", "--draft-device", "sim:1.8ms", "--num-prompts",
@@ -98,6 +109,34 @@ TEST_CASE("bench leaves no scaled model behind") {
   unsetenv("TMPDIR");
   CHECK(result.status == 0);
   CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("bench --keep-scaled leaves models that other commands read") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> arguments{"bench",
+                                           "--num-prompts",
+                                           "1",
+                                           "--repetitions",
+                                           "1",
+                                           "-n",
+                                           "2",
+                                           "--scale",
+                                           "14m",
+                                           "--draft-scale",
+                                           "1.5m",
+                                           "--speculation",
+                                           "off",
+                                           "--keep-scaled",
+                                           folder.file("scaled")};
+  CHECK(run_paceline(arguments).status == 0);
+  const auto kept = paceline_json(
+      {"inspect", "-m", folder.file("scaled/target"), "-d", folder.file("scaled/draft")});
+  CHECK(kept.at("target").at("parameters").to_number<double>() ==
+        doctest::Approx(14e6).epsilon(0.05));
+  CHECK(kept.at("pair").at("compatible") == true);
+  // What is there is not written over.
+  check_complaint(run_paceline(arguments), 2, {"scaled", "--keep-scaled"});
+  check_complaint(run_paceline({"bench", "--keep-scaled", "x"}), 2, {"--keep-scaled", "--scale"});
 }
 
 TEST_CASE("bench --compare sets an earlier report beside this one") {

@@ -90,3 +90,21 @@ TEST_CASE("a draft that is nearly always wrong is left alone") {
   CHECK(seconds(SpeculationMode::automatic) < 1.05 * plain);
   CHECK(seconds(SpeculationMode::sync) < 1.15 * plain); // the sequence's own throttle
 }
+
+TEST_CASE("virtual time can be let pass, to the nanosecond, with and without work") {
+  Engine engine = open_engine(simulated());
+  const auto idle = [] { return false; };
+  CHECK(engine.now() == 0ns);
+  CHECK_FALSE(engine.run_until(idle, 1h));
+  CHECK(engine.now() == 1h);
+  Request request;
+  request.prompt_tokens = {1, 2, 3};
+  request.max_tokens = 20;
+  Stream stream = submit(engine, request);
+  CHECK_FALSE(engine.run_until(idle, 1h + 5ms)); // no step is over by then
+  CHECK_FALSE(stream.try_next());
+  bool came = false;
+  CHECK(engine.run_until([&] { return came = came || stream.try_next(); }, 2h));
+  CHECK(engine.now() < 1h + 1s);
+  CHECK(engine.run_until([] { return true; }, 0ns));
+}

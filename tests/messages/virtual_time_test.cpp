@@ -186,6 +186,25 @@ TEST_CASE("run stops at its limit, run_until when it is there or when nothing is
   CHECK_FALSE(time.step());
 }
 
+TEST_CASE("run_until a point of time goes no further, and gets there though nothing happens") {
+  VirtualSystem time(1);
+  const base::TimePoint start = time.now();
+  int fired = 0;
+  time.system().spawn(once_a_minute, &fired);
+  CHECK_FALSE(time.run_until([] { return false; }, start + 90s));
+  CHECK(fired == 1);
+  CHECK(time.now() == start + 90s);
+  CHECK_FALSE(time.run_until([] { return false; }, start + 120s)); // what is due then happens
+  CHECK(fired == 2);
+  CHECK(time.run_until([&] { return fired == 3; }, start + 1h));
+  CHECK(time.now() == start + 180s);
+  CHECK_FALSE(time.run_until([] { return false; }, start)); // long past
+  CHECK(time.now() == start + 180s);
+  CHECK_FALSE(time.run_until([] { return false; }, start + 24h));
+  CHECK(fired == 60);
+  CHECK(time.now() == start + 24h);
+}
+
 TEST_CASE("an actor that sets a timer whenever one fires does not keep the system alive") {
   VirtualSystem time(1);
   time.system().spawn(restless, base::Duration(1ms));

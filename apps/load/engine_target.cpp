@@ -1,0 +1,139 @@
+#include "apps/load/engine_target.hpp"
+
+#include "base/clock.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace paceline::apps::load {
+namespace {
+
+/// An end of time that no run reaches.
+constexpr double far_seconds = 1e8;
+
+} // namespace
+
+EngineTarget::EngineTarget(Engine& engine, Request request, Time time)
+    : engine_(engine), request_(std::move(request)), time_(time) {}
+
+EngineTarget::~EngineTarget() {
+  cancel();
+}
+
+double EngineTarget::now() const {
+  return base::seconds(engine_.now());
+}
+
+void EngineTarget::send(std::size_t item, const Item& what) {
+  Request request = request_;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&what.prompt))
+    request.prompt_tokens = *ids;
+  else
+    request.prompt = std::get<std::string>(what.prompt);
+  request.max_tokens = what.max_tokens;
+  auto stream = engine_.submit(request);
+  if (!stream) {
+    events_.push_back({.kind = Event::Kind::failed,
+                       .item = item,
+                       .seconds = now(),
+                       .reason = stream.error().message});
+    return;
+  }
+  Stream& kept = streams_.emplace(item, std::move(*stream)).first->second;
+  if (time_ == Time::real)
+    kept.on_ready([bell = bell_] { bell->ring(&Bell::news); });
+}
+
+std::optional<Event> EngineTarget::next(std::optional<double> until) {
+  if (events_.empty() && !collect())
+    await_news(until);
+  if (events_.empty())
+    return std::nullopt;
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+/// Until there are events, or it is time, or somebody calls `wake`.
+void EngineTarget::await_news(std::optional<double> until) {
+  if (streams_.empty() && !until)
+    return;
+  const double end = until.value_or(far_seconds);
+  if (time_ == Time::virtual_clock) {
+    engine_.run_until([this] { return collect() || bell_->take(&Bell::waked); },
+                      base::Duration(std::int64_t(std::ceil(1e9 * end))));
+    return;
+  }
+  while (!collect() && now() < end && !bell_->take(&Bell::waked)) {
+    std::unique_lock lock(bell_->mutex);
+    bell_->rung.wait_for(lock, base::from_seconds(end - now()),
+                         [this] { return bell_->news || bell_->waked; });
+    bell_->news = false;
+  }
+}
+
+void EngineTarget::Bell::ring(bool Bell::*what) {
+  const std::lock_guard lock(mutex);
+  this->*what = true;
+  rung.notify_one();
+}
+
+bool EngineTarget::Bell::take(bool Bell::*what) {
+  const std::lock_guard lock(mutex);
+  return std::exchange(this->*what, false);
+}
+
+/// Takes what streams have; whether there are events.
+bool EngineTarget::collect() {
+  for (auto at = streams_.begin(); at != streams_.end();) {
+    bool ended = false;
+    while (auto event = at->second.try_next()) {
+      take(at->first, *event);
+      ended = std::holds_alternative<Finished>(*event);
+    }
+    at = ended ? streams_.erase(at) : std::next(at);
+  }
+  return !events_.empty();
+}
+
+void EngineTarget::take(std::size_t item, const paceline::Event& event) {
+  if (const auto* delta = std::get_if<Delta>(&event)) {
+    if (!delta->tokens.empty())
+      events_.push_back({.kind = Event::Kind::tokens, .item = item, .seconds = now()});
+  } else if (const auto* end = std::get_if<Finished>(&event)) {
+    const bool failed = end->reason != FinishReason::stop && end->reason != FinishReason::length;
+    events_.push_back({.kind = failed ? Event::Kind::failed : Event::Kind::done,
+                       .item = item,
+                       .seconds = now(),
+                       .prompt_tokens = end->usage.prompt_tokens,
+                       .output_tokens = end->usage.completion_tokens,
+                       .rounds = end->speculation.rounds,
+                       .reason = end->error ? end->error->message
+                                            : std::string(failed ? to_string(end->reason) : "")});
+  }
+}
+
+void EngineTarget::wake() {
+  bell_->ring(&Bell::waked);
+}
+
+void EngineTarget::cancel() {
+  streams_.clear();
+  events_.clear();
+}
+
+std::optional<TargetState> EngineTarget::state() {
+  const Metrics metrics = engine_.metrics();
+  TargetState state{.running = double(metrics.running),
+                    .waiting = double(metrics.waiting),
+                    .preemptions = double(metrics.preemptions),
+                    .judged = double(metrics.judged),
+                    .accepted = double(metrics.accepted),
+                    .window_tokens = double(metrics.window_tokens),
+                    .accepted_by_position = {}};
+  state.accepted_by_position.assign(metrics.accepted_by_position.begin(),
+                                    metrics.accepted_by_position.end());
+  return state;
+}
+
+} // namespace paceline::apps::load

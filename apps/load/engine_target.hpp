@@ -1,0 +1,54 @@
+// Load on an engine in this process.
+#pragma once
+
+#include "apps/load/target.hpp"
+#include "paceline/engine.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace paceline::apps::load {
+
+class EngineTarget final : public Target {
+public:
+  enum class Time { real, virtual_clock };
+
+  /// engine: must outlive this. request: each one's, but for prompt and length. time: the engine's.
+  EngineTarget(Engine& engine, Request request, Time time);
+  ~EngineTarget() override;
+
+  double now() const override;
+  void send(std::size_t item, const Item& what) override;
+  std::optional<Event> next(std::optional<double> until) override;
+  void wake() override;
+  void cancel() override;
+  std::optional<TargetState> state() override;
+
+private:
+  bool collect();
+  void take(std::size_t item, const paceline::Event& event);
+  void await_news(std::optional<double> until);
+
+  Engine& engine_;
+  Request request_;
+  Time time_;
+  std::map<std::size_t, Stream> streams_; ///< By item.
+  std::deque<Event> events_;              ///< Collected, not yet taken.
+
+  /// What other threads have to say.
+  struct Bell {
+    void ring(bool Bell::*what);
+    bool take(bool Bell::*what);
+
+    std::mutex mutex;
+    std::condition_variable rung;
+    bool news = false;  ///< A stream may have something,
+    bool waked = false; ///< or somebody called `wake`.
+  };
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>(); // streams' callbacks hold it too
+};
+
+} // namespace paceline::apps::load
