@@ -78,6 +78,7 @@ Metrics Telemetry::snapshot() const {
   m.fork_hits = fork_hits;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;
+  m.step_cost_error = step_cost_error;
   m.restarts = restarts;
   m.rebuilds = recomputations;
   m.stalls = stalls;
