@@ -361,12 +361,13 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    return w.dtype() == DType::bf16 ? Chunks(rows, w).bytes() : portable_.staged_bytes(rows, w);
+    return w.format() == WeightFormat::bf16 ? Chunks(rows, w).bytes()
+                                            : portable_.staged_bytes(rows, w);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
-    if (w.dtype() != DType::bf16)
+    if (w.format() != WeightFormat::bf16)
       return portable_.stage(staged, in, w, first, last);
     const Chunks chunks(in.rows, w);
     for (int chunk = 0; chunk < chunks.count(); ++chunk) {
@@ -384,7 +385,7 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const override {
-    if (w.dtype() != DType::bf16)
+    if (w.format() != WeightFormat::bf16)
       return portable_.linear(out, staged, w, first, last, add, scratch);
     const Product product{out, staged, w, add, std::min(out.rows, row_block)};
     written(staged);

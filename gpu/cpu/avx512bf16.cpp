@@ -212,14 +212,14 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    if (w.dtype() != DType::bf16)
+    if (w.format() != WeightFormat::bf16)
       return portable_.staged_bytes(rows, w);
     return std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes;
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
-    if (w.dtype() != DType::bf16)
+    if (w.format() != WeightFormat::bf16)
       return portable_.stage(staged, in, w, first, last);
     for (int r = first; r < last; r += row_block)
       stage_block(staged + staged_bytes(r, w), in, r, std::min(row_block, in.rows - r),
@@ -228,7 +228,7 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const override {
-    if (w.dtype() != DType::bf16)
+    if (w.format() != WeightFormat::bf16)
       return portable_.linear(out, staged, w, first, last, add, scratch);
     const Product product{out, staged, w, add};
     if (out.rows <= row_block)

@@ -13,8 +13,8 @@ namespace paceline::gpu::cpu {
 namespace {
 
 // Position of (input, output of the tile) in a tile's elements.
-std::size_t element(DType dtype, int input, int output) {
-  if (dtype == DType::bf16)
+std::size_t element(WeightFormat format, int input, int output) {
+  if (format == WeightFormat::bf16)
     return (std::size_t(input / 2) * tile_outputs + std::size_t(output)) * 2 +
            std::size_t(input % 2);
   return std::size_t(input) * tile_outputs + std::size_t(output);
@@ -28,7 +28,8 @@ template <class Bits>
 void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row, int inputs) {
   auto* to = reinterpret_cast<Bits*>(tile);
   for (int i = 0; i < inputs; ++i)
-    std::memcpy(to + element(dtype, i, output), row + std::size_t(i) * sizeof(Bits), sizeof(Bits));
+    std::memcpy(to + element(format_of(dtype), i, output), row + std::size_t(i) * sizeof(Bits),
+                sizeof(Bits));
 }
 
 using Four [[gnu::vector_size(16)]] = std::uint32_t;
@@ -71,8 +72,23 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
   transpose<std::uint32_t>(tile, rows, row_bytes); // f32, or a pair of bf16.
   if (dtype == DType::bf16 && inputs % 2 != 0)
     for (int o = 0; o < tile_outputs; ++o)
-      std::memcpy(tile + 2 * element(dtype, inputs - 1, o),
+      std::memcpy(tile + 2 * element(WeightFormat::bf16, inputs - 1, o),
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
+}
+
+/// `count` elements of a row from `first` on, as f32.
+void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
+  const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
+  for (std::size_t i = 0; i < std::size_t(count); ++i)
+    switch (matrix.dtype) {
+    case DType::f32: values[i] = static_cast<const float*>(matrix.data)[at + i]; break;
+    case DType::f16:
+      values[i] = base::to_float(static_cast<const base::f16*>(matrix.data)[at + i]);
+      break;
+    case DType::bf16:
+      values[i] = base::to_float(static_cast<const base::bf16*>(matrix.data)[at + i]);
+      break;
+    }
 }
 
 HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
@@ -85,16 +101,20 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
 
 } // namespace
 
-PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
-    : dtype_(dtype), outputs_(outputs), inputs_(inputs),
-      padded_inputs_(round_up(inputs, dtype == DType::bf16 ? tile_inputs : 2)) {}
+PackedWeight::PackedWeight(WeightFormat format, int outputs, int inputs)
+    : format_(format), outputs_(outputs), inputs_(inputs),
+      padded_inputs_(round_up(inputs, rounds_rows() ? tile_inputs : 2)) {}
+
+std::size_t PackedWeight::scale_bytes() const {
+  return is_mx(format_) ? std::size_t(round_up(blocks() * tile_outputs, 64)) : 0;
+}
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
   std::shared_ptr<PackedWeight> weight(
-      new PackedWeight(stack->dtype, stack->outputs, stack->inputs));
+      new PackedWeight(stack->format(), stack->outputs, stack->inputs));
   auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
   if (!memory)
     return tl::unexpected(memory.error());
@@ -106,7 +126,9 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
     for (const HostMatrix& part : parts) {
       const int begin = std::max(first_tile * tile_outputs - before, 0);
       const int end = std::min(last_tile * tile_outputs - before, part.rows);
-      if (begin < end)
+      if (begin < end && part.quantization)
+        weight->quantize(rows_of(part, begin, end), before + begin);
+      else if (begin < end)
         weight->fill(rows_of(part, begin, end), before + begin);
       before += part.rows;
     }
@@ -122,29 +144,105 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
     const auto* row = static_cast<const std::byte*>(part.data) + std::size_t(r) * row_bytes;
     const bool whole = output % tile_outputs == 0 && r + tile_outputs <= part.rows;
     if (whole)
-      fill_tile(dtype_, tile, row, part.cols);
-    else if (dtype_ == DType::f32)
-      scatter_row<std::uint32_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+      fill_tile(part.dtype, tile, row, part.cols);
+    else if (part.dtype == DType::f32)
+      scatter_row<std::uint32_t>(part.dtype, tile, output % tile_outputs, row, part.cols);
     else
-      scatter_row<std::uint16_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+      scatter_row<std::uint16_t>(part.dtype, tile, output % tile_outputs, row, part.cols);
     r += whole ? tile_outputs : 1;
   }
 }
 
-void PackedWeight::read_output(int output, float* values) const {
-  const std::byte* from = tile(output / tile_outputs);
-  for (int i = 0; i < inputs_; ++i) {
-    const std::size_t at = element(dtype_, i, output % tile_outputs);
-    switch (dtype_) {
-    case DType::f32: values[i] = reinterpret_cast<const float*>(from)[at]; break;
-    case DType::f16:
-      values[i] = base::to_float(reinterpret_cast<const base::f16*>(from)[at]);
-      break;
-    case DType::bf16:
-      values[i] = base::to_float(reinterpret_cast<const base::bf16*>(from)[at]);
-      break;
+void PackedWeight::quantize(const HostMatrix& part, int first_output) {
+  const int bits = element_bits(format_);
+  for (int r = 0; r < part.rows; ++r) {
+    const auto output = std::size_t(first_output + r);
+    const std::size_t lane = output % tile_outputs;
+    std::byte* const tile = data_ + output / tile_outputs * tile_bytes();
+    auto* scales = reinterpret_cast<std::uint8_t*>(tile) + lane;
+    auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes()) + lane;
+    for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
+      float values[mx_block] = {};
+      widen(part, r, first, std::min(mx_block, inputs_ - first), values);
+      const MxBlock block = encode_block(format_, part.quantization->scales, values);
+      *scales = block.scale;
+      std::uint16_t words[mx_block / 2];
+      pack_words(bits, block.codes.data(), words);
+      for (int word = 0; word < 2 * bits; ++word, to += tile_outputs)
+        *to = words[word];
     }
   }
+}
+
+void PackedWeight::read_output(int output, float* values) const {
+  if (is_mx(format_))
+    return read_blocks(output, values);
+  const std::byte* from = tile(output / tile_outputs);
+  for (int i = 0; i < inputs_; ++i) {
+    const std::size_t at = element(format_, i, output % tile_outputs);
+    switch (format_) {
+    case WeightFormat::f32: values[i] = reinterpret_cast<const float*>(from)[at]; break;
+    case WeightFormat::f16:
+      values[i] = base::to_float(reinterpret_cast<const base::f16*>(from)[at]);
+      break;
+    default: values[i] = base::to_float(reinterpret_cast<const base::bf16*>(from)[at]); break;
+    }
+  }
+}
+
+void PackedWeight::read_blocks(int output, float* values) const {
+  const int bits = element_bits(format_);
+  const int lane = output % tile_outputs;
+  const auto* scales = reinterpret_cast<const std::uint8_t*>(tile(output / tile_outputs)) + lane;
+  const std::byte* words_of_tile = tile(output / tile_outputs) + scale_bytes();
+  const auto* from = reinterpret_cast<const std::uint16_t*>(words_of_tile) + lane;
+  for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
+    MxBlock block{*scales, {}};
+    std::uint16_t words[mx_block / 2];
+    for (int word = 0; word < 2 * bits; ++word, from += tile_outputs)
+      words[word] = *from;
+    unpack_words(bits, words, block.codes.data());
+    float all[mx_block];
+    decode_block(format_, block, all);
+    std::copy_n(all, std::min(mx_block, inputs_ - first), values + first);
+  }
+}
+
+void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words) {
+  if (bits == 6) {
+    for (int i = 0; i < mx_block; i += 8, codes += 8, words += 3) {
+      words[0] = std::uint16_t(codes[0] << 10 | codes[1] << 4 | codes[6] >> 2);
+      words[1] =
+          std::uint16_t(codes[2] << 10 | codes[3] << 4 | (codes[6] & 3) << 2 | codes[7] >> 4);
+      words[2] = std::uint16_t(codes[4] << 10 | codes[5] << 4 | (codes[7] & 15));
+    }
+    return;
+  }
+  const int each = 16 / bits;
+  for (int i = 0; i < mx_block; i += each, ++words) {
+    unsigned word = 0;
+    for (int j = 0; j < each; ++j)
+      word = word << bits | *codes++;
+    *words = std::uint16_t(word);
+  }
+}
+
+void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes) {
+  if (bits == 6) {
+    for (int i = 0; i < mx_block; i += 8, words += 3) {
+      for (int j = 0; j < 3; ++j) {
+        *codes++ = std::uint8_t(words[j] >> 10);
+        *codes++ = std::uint8_t(words[j] >> 4 & 63);
+      }
+      *codes++ = std::uint8_t((words[0] & 15) << 2 | (words[1] >> 2 & 3));
+      *codes++ = std::uint8_t((words[1] & 3) << 4 | (words[2] & 15));
+    }
+    return;
+  }
+  const int each = 16 / bits;
+  for (int i = 0; i < mx_block; i += each, ++words)
+    for (int j = 1; j <= each; ++j)
+      *codes++ = std::uint8_t(*words >> (16 - j * bits) & ((1 << bits) - 1));
 }
 
 } // namespace paceline::gpu::cpu
