@@ -153,7 +153,7 @@ HWY_INLINE void product(const Product& p, int first, int last) {
 /// as those of bf16, which stay in the cache while all rows pass over them.
 void product_decoded(Product p, const PackedWeight& w, int first, int last, Scratch& scratch) {
   constexpr int together = 4;
-  const std::size_t tile_bytes = std::size_t(w.blocks()) * mx_block * tile_outputs * 2;
+  const std::size_t tile_bytes = w.bf16_tile_bytes();
   std::byte* const decoded = scratch.at_least(together * tile_bytes);
   p.weights = decoded;
   p.tile_bytes = tile_bytes;

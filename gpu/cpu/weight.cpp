@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -76,19 +77,30 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
 }
 
+/// Where a word of an output is among those of its block.
+int word_index(int bits, int word, int output) {
+  if (bits != 4)
+    return word * tile_outputs + output;
+  return word / 2 * 2 * tile_outputs + output / 4 * 8 + word % 2 * 4 + output % 4;
+}
+
+template <class T>
+void widen_run(const T* from, int count, float* values) {
+  for (int i = 0; i < count; ++i)
+    if constexpr (std::is_same_v<T, float>)
+      values[i] = from[i];
+    else
+      values[i] = base::to_float(from[i]);
+}
+
 /// `count` elements of a row from `first` on, as f32.
 void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
   const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
-  for (std::size_t i = 0; i < std::size_t(count); ++i)
-    switch (matrix.dtype) {
-    case DType::f32: values[i] = static_cast<const float*>(matrix.data)[at + i]; break;
-    case DType::f16:
-      values[i] = base::to_float(static_cast<const base::f16*>(matrix.data)[at + i]);
-      break;
-    case DType::bf16:
-      values[i] = base::to_float(static_cast<const base::bf16*>(matrix.data)[at + i]);
-      break;
-    }
+  switch (matrix.dtype) {
+  case DType::f32: return widen_run(static_cast<const float*>(matrix.data) + at, count, values);
+  case DType::f16: return widen_run(static_cast<const base::f16*>(matrix.data) + at, count, values);
+  case DType::bf16: widen_run(static_cast<const base::bf16*>(matrix.data) + at, count, values);
+  }
 }
 
 HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
@@ -153,23 +165,29 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
   }
 }
 
+// Block by block of the rows of one tile, whose words lie side by side.
 void PackedWeight::quantize(const HostMatrix& part, int first_output) {
   const int bits = element_bits(format_);
-  for (int r = 0; r < part.rows; ++r) {
-    const auto output = std::size_t(first_output + r);
-    const std::size_t lane = output % tile_outputs;
-    std::byte* const tile = data_ + output / tile_outputs * tile_bytes();
-    auto* scales = reinterpret_cast<std::uint8_t*>(tile) + lane;
-    auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes()) + lane;
-    for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
-      float values[mx_block] = {};
-      widen(part, r, first, std::min(mx_block, inputs_ - first), values);
-      const MxBlock block = encode_block(format_, part.quantization->scales, values);
-      *scales = block.scale;
-      std::uint16_t words[mx_block / 2];
-      pack_words(bits, block.codes.data(), words);
-      for (int word = 0; word < 2 * bits; ++word, to += tile_outputs)
-        *to = words[word];
+  for (int begin = 0, end = 0; begin < part.rows; begin = end) {
+    const int first_lane = (first_output + begin) % tile_outputs;
+    end = std::min(begin + tile_outputs - first_lane, part.rows);
+    std::byte* const tile =
+        data_ + std::size_t((first_output + begin) / tile_outputs) * tile_bytes();
+    auto* scales = reinterpret_cast<std::uint8_t*>(tile) + first_lane;
+    auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes());
+    for (int first = 0; first < inputs_; first += mx_block) {
+      for (int r = begin; r < end; ++r) {
+        float values[mx_block] = {};
+        widen(part, r, first, std::min(mx_block, inputs_ - first), values);
+        const MxBlock block = encode_block(format_, part.quantization->scales, values);
+        scales[r - begin] = block.scale;
+        std::uint16_t words[mx_block / 2];
+        pack_words(bits, block.codes.data(), words);
+        for (int word = 0; word < 2 * bits; ++word)
+          to[word_index(bits, word, first_lane + r - begin)] = words[word];
+      }
+      scales += tile_outputs;
+      to += 2 * bits * tile_outputs;
     }
   }
 }
@@ -195,12 +213,13 @@ void PackedWeight::read_blocks(int output, float* values) const {
   const int lane = output % tile_outputs;
   const auto* scales = reinterpret_cast<const std::uint8_t*>(tile(output / tile_outputs)) + lane;
   const std::byte* words_of_tile = tile(output / tile_outputs) + scale_bytes();
-  const auto* from = reinterpret_cast<const std::uint16_t*>(words_of_tile) + lane;
+  const auto* from = reinterpret_cast<const std::uint16_t*>(words_of_tile);
   for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
     MxBlock block{*scales, {}};
     std::uint16_t words[mx_block / 2];
-    for (int word = 0; word < 2 * bits; ++word, from += tile_outputs)
-      words[word] = *from;
+    for (int word = 0; word < 2 * bits; ++word)
+      words[word] = from[word_index(bits, word, lane)];
+    from += 2 * bits * tile_outputs;
     unpack_words(bits, words, block.codes.data());
     float all[mx_block];
     decode_block(format_, block, all);
@@ -209,40 +228,41 @@ void PackedWeight::read_blocks(int output, float* values) const {
 }
 
 void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words) {
-  if (bits == 6) {
-    for (int i = 0; i < mx_block; i += 8, codes += 8, words += 3) {
+  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
+    switch (bits) {
+    case 8:
+      for (int j = 0; j < 4; ++j)
+        words[j] = std::uint16_t(codes[2 * j] << 8 | codes[2 * j + 1]);
+      break;
+    case 6:
       words[0] = std::uint16_t(codes[0] << 10 | codes[1] << 4 | codes[6] >> 2);
       words[1] =
           std::uint16_t(codes[2] << 10 | codes[3] << 4 | (codes[6] & 3) << 2 | codes[7] >> 4);
       words[2] = std::uint16_t(codes[4] << 10 | codes[5] << 4 | (codes[7] & 15));
+      break;
+    default:
+      words[0] = std::uint16_t(codes[0] | codes[4] << 4 | codes[1] << 8 | codes[5] << 12);
+      words[1] = std::uint16_t(codes[2] | codes[6] << 4 | codes[3] << 8 | codes[7] << 12);
     }
-    return;
-  }
-  const int each = 16 / bits;
-  for (int i = 0; i < mx_block; i += each, ++words) {
-    unsigned word = 0;
-    for (int j = 0; j < each; ++j)
-      word = word << bits | *codes++;
-    *words = std::uint16_t(word);
-  }
 }
 
 void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes) {
-  if (bits == 6) {
-    for (int i = 0; i < mx_block; i += 8, words += 3) {
-      for (int j = 0; j < 3; ++j) {
-        *codes++ = std::uint8_t(words[j] >> 10);
-        *codes++ = std::uint8_t(words[j] >> 4 & 63);
-      }
-      *codes++ = std::uint8_t((words[0] & 15) << 2 | (words[1] >> 2 & 3));
-      *codes++ = std::uint8_t((words[1] & 3) << 4 | (words[2] & 15));
+  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
+    switch (bits) {
+    case 8:
+      for (int j = 0; j < 8; ++j)
+        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 8 : 0));
+      break;
+    case 6:
+      for (int j = 0; j < 6; ++j)
+        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 10 : 4) & 63);
+      codes[6] = std::uint8_t((words[0] & 15) << 2 | (words[1] >> 2 & 3));
+      codes[7] = std::uint8_t((words[1] & 3) << 4 | (words[2] & 15));
+      break;
+    default:
+      for (int j = 0; j < 8; ++j)
+        codes[j] = std::uint8_t(words[j / 2 % 2] >> (j / 4 * 4 + j % 2 * 8) & 15);
     }
-    return;
-  }
-  const int each = 16 / bits;
-  for (int i = 0; i < mx_block; i += each, ++words)
-    for (int j = 1; j <= each; ++j)
-      *codes++ = std::uint8_t(*words >> (16 - j * bits) & ((1 << bits) - 1));
 }
 
 } // namespace paceline::gpu::cpu

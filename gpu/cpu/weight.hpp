@@ -23,8 +23,9 @@ static_assert(tile_inputs == mx_block);
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX
 /// product, and a 32-bit lane shifted or masked is one of two inputs of an output in f32.
 /// Microscaling: the scales of every block of 32 inputs, [block][output], filled up to 64 bytes;
-/// then for each block 16-bit words, [word][output], as pack_words has them. Values are those of
-/// bf16: a product is, bit for bit, that of the bf16 weight which has the same numbers.
+/// then for each block 16-bit words as pack_words has them, [word][output], of 4 bits
+/// [word / 2][output / 4][word % 2][output % 4]. Values are those of bf16: a product is, bit for
+/// bit, that of the bf16 weight which has the same numbers.
 class PackedWeight final : public Weight {
 public:
   static Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts);
@@ -44,6 +45,9 @@ public:
   std::size_t scale_bytes() const;
   std::size_t block_bytes() const { return std::size_t(element_bits(format_)) * 64; }
   int blocks() const { return padded_inputs_ / mx_block; }
+
+  /// The bytes of a tile whose numbers are bf16.
+  std::size_t bf16_tile_bytes() const { return std::size_t(padded_inputs_) * tile_outputs * 2; }
 
   /// [outputs], or null where the weight has none.
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
@@ -69,9 +73,9 @@ private:
 };
 
 /// The codes of an output's block in words of 16 bits, 2 for each of a code's bits, from a word's
-/// highest bits on. 8 bits: two codes a word; 4: four; 6: of eight codes two in each of three
-/// words, and the last two in what those leave (6 bits in the first two words' lowest, 6 in the
-/// last two's).
+/// highest bits on. 8 bits: two codes a word. 6 bits: of eight codes two in each of three words,
+/// and the last two in what those leave. 4 bits: of eight codes the first four in the lower halves
+/// of two words' bytes, the others in the upper ones.
 void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words);
 void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes);
 
