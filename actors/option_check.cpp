@@ -2,6 +2,7 @@
 
 #include "actors/limits.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
@@ -45,6 +46,13 @@ Result<void> check(const FaultOptions& o) {
   return {};
 }
 
+Result<void> check_format(const char* field, const std::optional<WeightFormat>& format) {
+  if (!format || gpu::is_mx(*format))
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, to_string(*format)),
+              "give a microscaling format, such as mxfp6; EngineOptions::dtype is for others");
+}
+
 } // namespace
 
 Result<void> check_options(const EngineOptions& o) {
@@ -56,7 +64,10 @@ Result<void> check_options(const EngineOptions& o) {
         check_range("EngineOptions::page_tokens", o.page_tokens, 1, 1024),
         check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
         check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
-        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max)})
+        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max),
+        check_format("EngineOptions::weights", o.weights),
+        check_format("EngineOptions::draft_weights", o.draft_weights),
+        check_format("EngineOptions::head_weights", o.head_weights)})
     if (!result)
       return result;
   if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)
