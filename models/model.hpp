@@ -81,11 +81,11 @@ using ProgressCallback = std::function<void(const std::string& what, double done
 
 struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
-  std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
-  std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
   ProgressCallback progress;                     ///< May be empty.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
   int positions_needed = 0;                      ///< A shorter one is refused.
+  std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
+  std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
 };
 
 /// The formats that an engine's options give the model of `role`, "target" or "draft".
