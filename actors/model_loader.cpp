@@ -22,8 +22,7 @@ Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string&
 Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
                                       const std::string& device, int threads) const {
   LoadedModel loaded;
-  models::LoadOptions how;
-  how.dtype = options_.dtype;
+  models::LoadOptions how = models::load_formats(options_, role);
   how.progress = options_.progress;
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;

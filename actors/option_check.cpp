@@ -2,6 +2,7 @@
 
 #include "actors/limits.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
@@ -45,6 +46,13 @@ Result<void> check(const FaultOptions& o) {
   return {};
 }
 
+Result<void> check_format(const char* field, const std::optional<WeightFormat>& format) {
+  if (!format || gpu::is_mx(*format))
+    return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, to_string(*format)),
+              "give a microscaling format, such as mxfp6; EngineOptions::dtype is for others");
+}
+
 } // namespace
 
 Result<void> check_options(const EngineOptions& o) {
@@ -58,7 +66,10 @@ Result<void> check_options(const EngineOptions& o) {
         check_range("EngineOptions::row_budget", o.row_budget, 0, limits::prefill_chunk_max),
         check_time("EngineOptions::time_between_tokens", o.time_between_tokens),
         check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
-        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max)})
+        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max),
+        check_format("EngineOptions::weights", o.weights),
+        check_format("EngineOptions::draft_weights", o.draft_weights),
+        check_format("EngineOptions::head_weights", o.head_weights)})
     if (!result)
       return result;
   if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)

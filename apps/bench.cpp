@@ -57,9 +57,23 @@ Result<ModesPlan> plan_of(const Options& options) {
   return plan;
 }
 
+/// The target as it is without quantization, alone; none where the target is not quantized.
+Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
+  if (!options.weights && !options.head_weights)
+    return std::nullopt;
+  options.weights = options.head_weights = options.draft_weights = std::nullopt;
+  options.draft.clear();
+  options.speculation = SpeculationMode::off;
+  options.trace_file.clear();
+  return open_session(std::move(options)).map([](Session session) {
+    return std::optional<Session>(std::move(session));
+  });
+}
+
 /// Modes, on an engine of its own.
 Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, BenchReport& report) {
   engine_options.speculation = SpeculationMode::automatic; // So that each request can choose.
+  const EngineOptions session_options = engine_options;
   auto session = open_session(std::move(engine_options));
   if (!session)
     return tl::unexpected(session.error());
@@ -72,10 +86,18 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
     return tl::unexpected(done.error());
   if (!report.simulated)
     report.peak_bytes = peak_resident_bytes();
+  auto beside = open_not_quantized(session_options);
+  if (!beside)
+    return tl::unexpected(beside.error());
   ProgressLine line;
-  auto modes = measure_modes(engine, plan, [&](double done) { line.show("Measuring", done); });
+  auto modes = measure_modes(engine, *beside ? &(*beside)->engine : nullptr, plan,
+                             [&](double done) { line.show("Measuring", done); });
   if (!modes)
     return tl::unexpected(modes.error());
+  if (*beside) {
+    report.not_quantized = modes->back();
+    modes->pop_back();
+  }
   report.modes = std::move(*modes);
   report.traced = close_engine(engine);
   return {};

@@ -3,6 +3,7 @@
 #include "apps/devices.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
+#include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "models/families.hpp"
 #include "models/sources.hpp"
@@ -23,6 +24,7 @@ namespace {
 struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
+  std::optional<WeightFormat> weights;
   bool devices = false;
   bool families = false;
   bool json = false;
@@ -39,6 +41,8 @@ struct Checkpoint {
   std::vector<std::string> dtypes;
   std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.
   gpu::DType cache_dtype = gpu::DType::bf16;
+  std::optional<WeightFormat> format = {}; ///< That its blocks would be quantized to,
+  std::uint64_t saved_bytes = 0;           ///< and what that saves.
 
   std::uint64_t kv_bytes_per_token() const {
     gpu::KvLayout layout{config.layers, config.kv_heads, config.head_dim};
@@ -63,12 +67,23 @@ const char* name_of(models::ModelPart part) {
   return "other";
 }
 
+/// What is left of a block's matrices: elements, and a scale for each block of them.
+std::uint64_t quantized_bytes(WeightFormat format, std::uint64_t elements) {
+  const auto bits = std::uint64_t(gpu::element_bits(format) * gpu::mx_block + 8);
+  return elements * bits / (8 * gpu::mx_block);
+}
+
 void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
+  using enum models::ModelPart;
   std::set<std::string> dtypes;
   for (const auto& tensor : source.tensors()) {
     checkpoint.bytes[name_of(tensor.part)] += tensor.bytes;
     checkpoint.parameters += tensor.bytes / gpu::size_of(tensor.dtype);
     dtypes.emplace(gpu::to_string(tensor.dtype));
+    if (checkpoint.format && (tensor.part == attention || tensor.part == feed_forward))
+      checkpoint.saved_bytes +=
+          tensor.bytes -
+          quantized_bytes(*checkpoint.format, tensor.bytes / gpu::size_of(tensor.dtype));
   }
   checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
   checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
@@ -83,13 +98,15 @@ Result<void> assign(T& out, Result<T> result) {
   return {};
 }
 
-Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& role) {
+Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& role,
+                                   const std::optional<WeightFormat>& format) {
   const auto source = models::open_checkpoint(name, role);
   if (!source)
     return tl::unexpected(source.error());
   const models::CheckpointSource& from = **source;
   Checkpoint c;
   c.name = name;
+  c.format = format;
   c.folder = from.location();
   std::unique_ptr<models::TensorSource> tensors;
   const auto read = assign(c.config, from.config())
@@ -111,25 +128,30 @@ boost::json::object pieces_json(const text::Tokenizer& tokenizer, const std::vec
 
 boost::json::object checkpoint_json(const Checkpoint& c) {
   boost::json::object bytes(c.bytes.begin(), c.bytes.end());
-  return {{"name", c.name},
-          {"folder", c.folder},
-          {"architecture", c.config.architecture},
-          {"parameters", c.parameters},
-          {"dtypes", boost::json::array(c.dtypes.begin(), c.dtypes.end())},
-          {"weight_bytes", std::move(bytes)},
-          {"kv_bytes_per_token", c.kv_bytes_per_token()},
-          {"layers", c.config.layers},
-          {"hidden", c.config.hidden},
-          {"heads", c.config.heads},
-          {"kv_heads", c.config.kv_heads},
-          {"head_dim", c.config.head_dim},
-          {"ffn", c.config.ffn},
-          {"max_model_len", c.config.context},
-          {"sliding_window", c.config.window()},
-          {"vocabulary", c.config.vocabulary},
-          {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
-          {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
-          {"end_of_text", ids_json(c.defaults.end_of_text)}};
+  boost::json::object object{
+      {"name", c.name},
+      {"folder", c.folder},
+      {"architecture", c.config.architecture},
+      {"parameters", c.parameters},
+      {"dtypes", boost::json::array(c.dtypes.begin(), c.dtypes.end())},
+      {"weight_bytes", std::move(bytes)},
+      {"kv_bytes_per_token", c.kv_bytes_per_token()},
+      {"layers", c.config.layers},
+      {"hidden", c.config.hidden},
+      {"heads", c.config.heads},
+      {"kv_heads", c.config.kv_heads},
+      {"head_dim", c.config.head_dim},
+      {"ffn", c.config.ffn},
+      {"max_model_len", c.config.context},
+      {"sliding_window", c.config.window()},
+      {"vocabulary", c.config.vocabulary},
+      {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
+      {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
+      {"end_of_text", ids_json(c.defaults.end_of_text)}};
+  if (c.format)
+    object["quantized"] = {{"weights", to_string(*c.format)},
+                           {"weight_bytes", c.weight_bytes() - c.saved_bytes}};
+  return object;
 }
 
 std::string sampling_text(const sampling::Warping& w) {
@@ -165,6 +187,9 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   std::string parts;
   for (const auto& [part, bytes] : c.bytes)
     parts += fmt::format("    {:<14} {:>12}\n", part, human_bytes(bytes));
+  if (c.format)
+    parts += fmt::format("    {:<14} {:>12}\n", fmt::format("as {}", to_string(*c.format)),
+                         human_bytes(c.weight_bytes() - c.saved_bytes));
   return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
@@ -216,13 +241,13 @@ std::string pair_text(const Pair& pair) {
 }
 
 Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
-  const auto target = read_checkpoint(options.model, "target");
+  const auto target = read_checkpoint(options.model, "target", options.weights);
   if (!target)
     return tl::unexpected(target.error());
   boost::json::object object{{"target", checkpoint_json(*target)}};
   std::string text = checkpoint_text(*target, "target");
   if (draft_name) {
-    const auto draft = read_checkpoint(*draft_name, "draft");
+    const auto draft = read_checkpoint(*draft_name, "draft", options.weights);
     if (!draft)
       return tl::unexpected(draft.error());
     const Pair pair = pair_of(*target, *draft);
@@ -271,6 +296,8 @@ Command add_inspect(CLI::App& program) {
       ->type_name("MODEL");
   app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
       ->type_name("MODEL");
+  add_weight_format(*app, "--weights", options->weights,
+                    "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");
   auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
   app->add_flag("--families", options->families, "Show the families of models that are known")
       ->excludes(devices);

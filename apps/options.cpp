@@ -128,6 +128,25 @@ const Choices<VerifyRule>& verify_choices() {
   return choices;
 }
 
+CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
+                               std::optional<WeightFormat>& format,
+                               const std::string& description) {
+  Choices<std::optional<WeightFormat>> choices;
+  for (const WeightFormat one :
+       {WeightFormat::mxfp8, WeightFormat::mxfp8_e5m2, WeightFormat::mxfp6,
+        WeightFormat::mxfp6_e3m2, WeightFormat::mxfp4, WeightFormat::mxint8})
+    choices.emplace_back(to_string(one), one);
+  const auto set = [&format, choices](const std::string& given) {
+    format = meaning(choices, given).value_or(format);
+  };
+  const auto check = [choices](const std::string& given) {
+    return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
+  };
+  return app.add_option_function<std::string>(flag, set, description)
+      ->check(CLI::Validator(check, ""))
+      ->type_name("FORMAT");
+}
+
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
   app.add_option("-m,--model", engine.target,
@@ -150,6 +169,14 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                             {"f16", NumberFormat::f16},
                             {"bf16", NumberFormat::bf16}},
                            "Format of the weights; auto: the checkpoint's");
+  add_weight_format(app, "--weights", engine.weights,
+                    "Quantize the target's blocks while loading: mxfp8, mxfp8-e5m2, mxfp6, "
+                    "mxfp6-e3m2, mxfp4 or mxint8");
+  add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
+  add_choice<ScaleChoice>(
+      app, "--weight-scales", engine.weight_scales,
+      {{"search", ScaleChoice::search}, {"floor", ScaleChoice::floor}, {"ceil", ScaleChoice::ceil}},
+      "How blocks that are quantized find their scales");
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
       ->capture_default_str()
@@ -166,6 +193,8 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   const auto* draft = add_draft_option(app, engine);
   app.add_option("--draft-device", engine.draft_device, "Default: chosen for --device")
       ->type_name("DEVICE");
+  add_weight_format(app, "--draft-weights", engine.draft_weights,
+                    "Quantize the draft's blocks while loading, as --weights does the target's");
   app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
       ->capture_default_str()
       ->check(whole_number(1, actors::limits::max_num_seqs_max))

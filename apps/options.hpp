@@ -18,11 +18,13 @@ struct PromptSource {
   std::optional<std::string> file;
 };
 
-/// -m, --device, --reserve-device, -t, --dtype, -c, --kv-memory
+/// -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c,
+/// --kv-memory
 void add_model_options(CLI::App& app, EngineOptions& engine);
 /// --scheduling-policy, --batching, --row-budget, --time-between-tokens.
 void add_batching_options(CLI::App& app, EngineOptions& engine);
-/// -d, --draft-device, --max-num-seqs, --prefill, --prefill-chunk, --speculation, --window,
+/// -d, --draft-device, --draft-weights, --max-num-seqs, --prefill, --prefill-chunk, --speculation,
+/// --window,
 /// --lookahead, --verify
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
 /// --temperature, --top-k, --top-p, --min-p, penalties
@@ -37,6 +39,10 @@ CLI::Option* add_json_option(CLI::App& app, bool& json);
 /// The names of modes and rules.
 const Choices<SpeculationMode>& speculation_choices();
 const Choices<VerifyRule>& verify_choices();
+
+/// --weights and its like: one of the microscaling formats.
+CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
+                               std::optional<WeightFormat>& format, const std::string& description);
 
 /// Both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);

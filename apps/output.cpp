@@ -15,11 +15,20 @@ boost::json::object model_json(const ModelInfo& model) {
           {"parameters", model.parameters},
           {"weight_bytes", model.weight_bytes},
           {"dtype", model.dtype},
+          {"weights", model.weights},
+          {"head_weights", model.head_weights},
           {"device", model.device},
           {"kernel", model.kernel},
           {"prefill", model.prefill == Prefill::fast ? "fast" : "invariant"},
           {"vocabulary", model.vocabulary},
           {"max_model_len", model.max_model_len}};
+}
+
+std::string formats_text(const ModelInfo& model) {
+  std::string text = model.weights;
+  if (model.head_weights != model.dtype)
+    text += ", head " + model.head_weights;
+  return text == model.dtype ? text : text + ", rest " + model.dtype;
 }
 
 boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens) {

@@ -15,6 +15,8 @@
 namespace paceline::apps {
 
 boost::json::object model_json(const ModelInfo& model);
+/// What a model's weights are in, for people: "bf16", "mxfp6, rest bf16".
+std::string formats_text(const ModelInfo& model);
 boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens);
 boost::json::object usage_json(const Usage& usage);
 boost::json::array ids_json(std::span<const TokenId> ids);

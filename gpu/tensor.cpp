@@ -14,13 +14,23 @@ const char* to_string(DType t) noexcept {
   return "f32";
 }
 
+WeightFormat format_of(DType t) noexcept {
+  switch (t) {
+  case DType::f32: return WeightFormat::f32;
+  case DType::f16: return WeightFormat::f16;
+  case DType::bf16: return WeightFormat::bf16;
+  }
+  return WeightFormat::f32;
+}
+
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {
   if (parts.empty() || parts[0].cols <= 0)
     return fail(ErrorCode::invalid_argument, "a weight without elements");
-  WeightStack stack{parts[0].dtype, 0, parts[0].cols, {}};
+  WeightStack stack{parts[0].dtype, parts[0].quantization, 0, parts[0].cols, {}};
   bool biased = false;
   for (const HostMatrix& part : parts) {
-    if (part.cols != stack.inputs || part.dtype != stack.dtype || part.rows <= 0)
+    if (part.cols != stack.inputs || part.dtype != stack.dtype || part.rows <= 0 ||
+        part.quantization != stack.quantization)
       return fail(ErrorCode::invalid_argument,
                   fmt::format("cannot pack a {} x {} matrix of {} below one of {} columns of {}",
                               part.rows, part.cols, to_string(part.dtype), stack.inputs,

@@ -3,10 +3,12 @@
 
 #include "base/host_device.hpp"
 #include "paceline/error.hpp"
+#include "paceline/weight_format.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,21 +36,34 @@ struct Tensor {
   bool operator==(const Tensor&) const = default; ///< The same view.
 };
 
+WeightFormat format_of(DType t) noexcept;
+
+/// A microscaling format, and how its scales are found.
+struct Quantization {
+  WeightFormat format = WeightFormat::mxfp8;
+  ScaleChoice scales = ScaleChoice::search;
+  bool operator==(const Quantization&) const = default;
+};
+
 /// A matrix in host memory as a checkpoint has it: [rows, cols], row-major, dense.
 struct HostMatrix {
   DType dtype = DType::f32;
   const void* data = nullptr;
   int rows = 0;
   int cols = 0;
-  const float* bias = nullptr; ///< [rows]: what its product adds; null: nothing.
+  const float* bias = nullptr;                   ///< [rows]: what its product adds; null: nothing.
+  std::optional<Quantization> quantization = {}; ///< What it is packed as; none: as it is.
 };
 
 /// Matrices one below the other, as one weight is packed from them.
 struct WeightStack {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32; ///< Of the parts.
+  std::optional<Quantization> quantization;
   int outputs = 0;
   int inputs = 0;
   std::vector<float> bias; ///< [outputs], 0 where a part has none; empty: no part has one.
+
+  WeightFormat format() const { return quantization ? quantization->format : format_of(dtype); }
 };
 /// Refuses parts of unlike columns or formats.
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts);
@@ -71,7 +86,7 @@ public:
   virtual ~Weight() = default;
   virtual int outputs() const = 0;
   virtual int inputs() const = 0;
-  virtual DType dtype() const = 0;
+  virtual WeightFormat format() const = 0;
   virtual std::size_t bytes() const = 0;
 };
 

@@ -65,9 +65,9 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
 class Loader {
 public:
   Loader(std::unique_ptr<TensorSource> tensors, ModelConfig config, gpu::DType dtype,
-         gpu::Device& device, const ProgressCallback& progress)
+         gpu::Device& device, const LoadOptions& options)
       : tensors_(std::move(tensors)), config_(std::move(config)), dtype_(dtype), device_(device),
-        progress_(progress) {}
+        options_(options) {}
 
   /// The large tables come first: while one is packed it is in memory twice.
   Result<TransformerWeights> load() {
@@ -107,7 +107,8 @@ private:
     const bool tied =
         c.tied_embedding && (only_head || !has_head || tensors_->same(embedding, head));
     w.embedding = pack({{only_head ? head : embedding, c.vocabulary}}, c.hidden);
-    w.head = tied ? w.embedding : pack({{head, c.vocabulary}}, c.hidden);
+    const LayerPart own{tied && !only_head ? embedding : head, c.vocabulary};
+    w.head = tied && !options_.head ? w.embedding : pack({own}, c.hidden, options_.head);
     if (!tied)
       return;
     tensors_->ignore(head);
@@ -127,11 +128,11 @@ private:
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
     }
     b.attention_out =
-        pack({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}}, queries);
+        layer({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}}, queries);
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
     b.gate_up = gate_up(i);
-    b.down = pack({{{TensorRole::down, i}, c.hidden, c.ffn_bias}}, c.ffn);
+    b.down = layer({{{TensorRole::down, i}, c.hidden, c.ffn_bias}}, c.ffn);
     b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
     return b;
   }
@@ -141,24 +142,32 @@ private:
     const int queries = c.heads * c.head_dim;
     const int keys = c.kv_heads * c.head_dim;
     if (tensors_->has(TensorRole::query_key_value))
-      return pack({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, c.hidden);
-    return pack({{{TensorRole::query, i}, queries, c.qkv_bias},
-                 {{TensorRole::key, i}, keys, c.qkv_bias},
-                 {{TensorRole::value, i}, keys, c.qkv_bias}},
-                c.hidden);
+      return layer({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, c.hidden);
+    return layer({{{TensorRole::query, i}, queries, c.qkv_bias},
+                  {{TensorRole::key, i}, keys, c.qkv_bias},
+                  {{TensorRole::value, i}, keys, c.qkv_bias}},
+                 c.hidden);
   }
 
   std::shared_ptr<const gpu::Weight> gate_up(int i) {
     const ModelConfig& c = config_;
     if (tensors_->has(TensorRole::gate_up))
-      return pack({{{TensorRole::gate_up, i}, 2 * c.ffn, c.ffn_bias}}, c.hidden);
-    return pack(
+      return layer({{{TensorRole::gate_up, i}, 2 * c.ffn, c.ffn_bias}}, c.hidden);
+    return layer(
         {{{TensorRole::gate, i}, c.ffn, c.ffn_bias}, {{TensorRole::up, i}, c.ffn, c.ffn_bias}},
         c.hidden);
   }
 
-  std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& layers, int cols) {
-    Converter convert(dtype_);
+  /// A linear layer of a block.
+  std::shared_ptr<const gpu::Weight> layer(const std::vector<LayerPart>& parts, int cols) {
+    return pack(parts, cols, options_.blocks);
+  }
+
+  /// What is quantized comes from the stored numbers, rounded once.
+  std::shared_ptr<const gpu::Weight>
+  pack(const std::vector<LayerPart>& layers, int cols,
+       const std::optional<gpu::Quantization>& quantization = {}) {
+    Converter convert(quantization ? tensors_->dtype() : dtype_);
     std::vector<gpu::HostMatrix> parts;
     std::vector<std::vector<float>> biases;
     biases.reserve(layers.size());
@@ -167,6 +176,7 @@ private:
       if (!matrix)
         return nullptr;
       parts.push_back(convert(*matrix));
+      parts.back().quantization = quantization;
       if (!part.bias)
         continue;
       const auto bias = keep(tensors_->bias(part.key, part.rows));
@@ -233,15 +243,15 @@ private:
   }
 
   void report(double done) const {
-    if (progress_)
-      progress_("weights", done);
+    if (options_.progress)
+      options_.progress("weights", done);
   }
 
   std::unique_ptr<TensorSource> tensors_;
   ModelConfig config_;
   gpu::DType dtype_;
   gpu::Device& device_;
-  const ProgressCallback& progress_;
+  const LoadOptions& options_;
   std::optional<Error> error_;
   std::size_t bytes_ = 0;
 };
@@ -265,7 +275,7 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
     return tl::unexpected(dtype.error());
   if (const auto heads = device->check_heads(config->head_dim); !heads)
     return tl::unexpected(heads.error());
-  Loader loader(std::move(*tensors), *config, *dtype, *device, options.progress);
+  Loader loader(std::move(*tensors), *config, *dtype, *device, options);
   auto weights = loader.load();
   if (!weights)
     return tl::unexpected(weights.error());
@@ -275,6 +285,8 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
   info.parameters = loader.parameters();
   info.weight_bytes = loader.bytes();
   info.dtype = gpu::to_string(*dtype);
+  info.weights = options.blocks ? to_string(options.blocks->format) : info.dtype;
+  info.head_weights = options.head ? to_string(options.head->format) : info.dtype;
   info.device = device->name();
   info.kernel = device->kernel();
   info.vocabulary = config->vocabulary;

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,7 +84,12 @@ struct LoadOptions {
   ProgressCallback progress;                     ///< May be empty.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
   int positions_needed = 0;                      ///< A shorter one is refused.
+  std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
+  std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
 };
+
+/// The formats that an engine's options give the model of `role`, "target" or "draft".
+LoadOptions load_formats(const EngineOptions& options, const std::string& role);
 
 /// The model at a location that resolve_model_path gave, packed for `device`.
 Result<std::shared_ptr<const Model>> load_model(const std::string& location,

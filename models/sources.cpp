@@ -21,6 +21,17 @@ Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::strin
   return resolve_model_path(name, role).and_then(checkpoint_at);
 }
 
+LoadOptions load_formats(const EngineOptions& options, const std::string& role) {
+  const auto quantization = [&](const std::optional<WeightFormat>& format) {
+    return format ? std::optional(gpu::Quantization{*format, options.weight_scales}) : std::nullopt;
+  };
+  LoadOptions load;
+  load.dtype = options.dtype;
+  load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
+  load.head = quantization(options.head_weights);
+  return load;
+}
+
 Result<std::shared_ptr<const Model>> load_model(const std::string& location,
                                                 std::shared_ptr<gpu::Device> device,
                                                 const LoadOptions& options) {

@@ -206,7 +206,8 @@ private:
 
   gpu::KvLayout layout(int page_tokens) const {
     return {config_.layers, config_.kv_heads, config_.head_dim, page_tokens,
-            weights_.embedding->dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32};
+            weights_.embedding->format() == WeightFormat::bf16 ? gpu::DType::bf16
+                                                               : gpu::DType::f32};
   }
 
   void plan_sequence(const SequenceRows& sequence, TransformerWorkspace& space) const {

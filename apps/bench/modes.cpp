@@ -114,9 +114,18 @@ ModeResult summary(const std::vector<ModeResult>& passes) {
 
 } // namespace
 
-Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& plan,
+Result<std::vector<ModeResult>> measure_modes(Engine& engine, Engine* beside, const ModesPlan& plan,
                                               const std::function<void(double)>& progress) {
-  const std::size_t modes = plan.modes.size();
+  struct Run {
+    Engine& engine;
+    SpeculationMode mode;
+  };
+  std::vector<Run> runs;
+  for (const SpeculationMode mode : plan.modes)
+    runs.push_back({engine, mode});
+  if (beside)
+    runs.push_back({*beside, SpeculationMode::off});
+  const std::size_t modes = runs.size();
   std::vector<std::vector<ModeResult>> results(modes);
   const double all = double(plan.repetitions) * double(plan.prompts.size());
   for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
@@ -125,13 +134,13 @@ Result<std::vector<ModeResult>> measure_modes(Engine& engine, const ModesPlan& p
       progress((repetition * double(plan.prompts.size()) + double(prompt)) / all);
       for (std::size_t turn = 0; turn < modes; ++turn) {
         const std::size_t i = (prompt + turn) % modes; // None is always the first.
-        const auto ran = run_prompt(engine, plan, prompt, plan.modes[i], passes[i]);
+        const auto ran = run_prompt(runs[i].engine, plan, prompt, runs[i].mode, passes[i]);
         if (!ran)
           return tl::unexpected(ran.error());
       }
     }
     for (std::size_t i = 0; i < modes; ++i)
-      results[i].push_back(figures(plan.modes[i], passes[i]));
+      results[i].push_back(figures(runs[i].mode, passes[i]));
   }
   std::vector<ModeResult> summaries;
   std::ranges::transform(results, std::back_inserter(summaries), summary);

@@ -113,6 +113,19 @@ std::optional<double> auto_over_best(const BenchReport& report) {
   return least;
 }
 
+/// A mode's speed, or without one the fastest mode's, over plain decoding without quantization.
+std::optional<double> over_not_quantized(const BenchReport& report,
+                                         std::optional<SpeculationMode> mode = {}) {
+  if (!report.not_quantized || !(report.not_quantized->tokens_per_second > 0))
+    return std::nullopt;
+  std::optional<double> most;
+  for (const ModeResult& result : report.modes)
+    if (!mode || result.mode == *mode)
+      most = std::max(most.value_or(0),
+                      result.tokens_per_second / report.not_quantized->tokens_per_second);
+  return most;
+}
+
 std::optional<double> rows_ratio(const BenchReport& report, int rows) {
   if (!report.steps)
     return std::nullopt;
@@ -173,6 +186,8 @@ Ratios all_ratios(const BenchReport& report) {
           {"overlap_over_off", speed_ratio(report, overlap, off)},
           {"overlap_over_sync", speed_ratio(report, overlap, sync)},
           {"auto_over_best", auto_over_best(report)},
+          {"off_over_bf16_off", over_not_quantized(report, off)},
+          {"best_over_bf16_off", over_not_quantized(report)},
           {"sync_over_formula", sync_over_formula(report)},
           {"overlap_over_formula", overlap_over_formula(report)},
           {"actor_overhead", actor_overhead(report)},
@@ -324,7 +339,8 @@ std::string modes_text(const std::vector<ModeResult>& modes) {
 
 std::string model_line(const char* role, const ModelInfo& model) {
   return fmt::format("{:<7} {}: {:.2f} M parameters, {}, on {} ({})\n", role, model.name,
-                     double(model.parameters) / 1e6, model.dtype, model.device, model.kernel);
+                     double(model.parameters) / 1e6, formats_text(model), model.device,
+                     model.kernel);
 }
 
 } // namespace
@@ -354,6 +370,8 @@ boost::json::object report_json(const BenchReport& report) {
   auto& modes = object["modes"].emplace_object();
   for (const ModeResult& mode : report.modes)
     modes[to_string(mode.mode)] = mode_json(mode);
+  if (report.not_quantized)
+    object["bf16_off"] = mode_json(*report.not_quantized);
   auto& ratios = object["ratios"].emplace_object();
   for (const auto& [name, value] : all_ratios(report))
     if (value)
@@ -378,6 +396,9 @@ std::string report_text(const BenchReport& report) {
   if (const ModeResult* automatic = find(report, SpeculationMode::automatic))
     text += chosen_text(*automatic);
   text += "\n";
+  if (report.not_quantized)
+    text += fmt::format("off with weights of {}: {:.1f} tokens/s\n\n", report.target.dtype,
+                        report.not_quantized->tokens_per_second);
   Table ratios({"ratio", ""});
   for (const auto& [name, value] : all_ratios(report))
     if (value)

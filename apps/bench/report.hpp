@@ -20,6 +20,8 @@ struct BenchReport {
   std::optional<StepTimes> steps;
   std::size_t peak_bytes = 0; ///< Resident, once models are loaded and warm.
   std::vector<ModeResult> modes;
+  /// Plain decoding with the weights that `dtype` says, where the report's are quantized.
+  std::optional<ModeResult> not_quantized;
   int prompts = 0;
   int repetitions = 0;
   int max_tokens = 0;

@@ -70,7 +70,7 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
         return models::open_checkpoint(info.name, role);
       })
       .and_then([&](const auto& source) {
-        return source->load(solo.device, {o.dtype, {}});
+        return source->load(solo.device, models::load_formats(o, role));
       })
       .and_then([&](auto model) {
         solo.model = model;

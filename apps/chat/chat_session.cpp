@@ -2,6 +2,7 @@
 
 #include "apps/chat/answer.hpp"
 #include "apps/chat/settings.hpp"
+#include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 
 #include <fmt/format.h>
@@ -181,8 +182,8 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
 
 std::string ChatSession::models() const {
   const auto line = [](const char* role, const ModelInfo& model) {
-    return fmt::format("{}: {} ({}, {} on {})", role, model.name, model.architecture, model.dtype,
-                       model.device);
+    return fmt::format("{}: {} ({}, {} on {})", role, model.name, model.architecture,
+                       formats_text(model), model.device);
   };
   const auto draft = engine().draft();
   return line("Target", engine().target()) + "\n" +

@@ -24,8 +24,10 @@ void Service::open(Engine& engine) {
   const ModelInfo target = engine.target();
   vocabulary_ = target.vocabulary;
   fingerprint_ =
-      fmt::format("paceline-{}-{}-{}-{}{}", PACELINE_VERSION, target.device, target.kernel,
-                  target.dtype, target.prefill == Prefill::fast ? "-fast-prefill" : "");
+      fmt::format("paceline-{}-{}-{}-{}{}{}{}", PACELINE_VERSION, target.device, target.kernel,
+                  target.dtype, target.weights != target.dtype ? "-" + target.weights : "",
+                  target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
+                  target.prefill == Prefill::fast ? "-fast-prefill" : "");
   if (state_ == State::loading)
     state_ = State::ready;
 }

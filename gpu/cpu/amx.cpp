@@ -84,6 +84,7 @@ struct Product {
   const PackedWeight& w;
   bool add = false;
   int tile_rows = 0; // Of tiles 0 to 5.
+  Bf16Tiles tiles;
 };
 
 // Adds or copies the part of a finished tile that is wanted.
@@ -133,9 +134,9 @@ template <int Count>
 void narrow(const Product& p, int tile) {
   const int input_tiles = p.w.padded_inputs() / tile_inputs;
   const int ahead = std::min(prefetch_tiles, input_tiles);
-  const std::size_t stride = p.w.tile_bytes();
+  const std::size_t stride = p.tiles.tile_bytes;
   const std::byte* in = p.staged;
-  const std::byte* w = p.w.tile(tile);
+  const std::byte* w = p.tiles.tile(tile);
   const std::byte* next = w + std::size_t(ahead) * tile_size;
   _tile_zero(0);
   if constexpr (Count > 1)
@@ -256,10 +257,14 @@ void store_accumulators(float* sums) {
 // pair of row blocks. Sums that are not finished wait in memory, which changes nothing in them.
 class Run {
 public:
-  Run(const Product& p, int first, int last, Scratch& scratch)
+  /// sums: sums_bytes
+  Run(const Product& p, int first, int last, std::byte* sums)
       : p_(p), chunks_(p.out.rows, p.w), first_(first), last_(last),
-        sums_(reinterpret_cast<float*>(
-            scratch.at_least(std::size_t(run_tiles / 2 * chunks_.pairs()) * 4 * tile_size))) {}
+        sums_(reinterpret_cast<float*>(sums)) {}
+
+  static std::size_t sums_bytes(int rows, const PackedWeight& w) {
+    return std::size_t(run_tiles / 2 * Chunks(rows, w).pairs()) * 4 * tile_size;
+  }
 
   void multiply_all() const {
     for (int chunk = 0; chunk < chunks_.count(); ++chunk)
@@ -270,7 +275,7 @@ public:
 
 private:
   const std::byte* weights(int tile, int chunk) const {
-    return p_.w.tile(tile) + std::size_t(chunks_.begin(chunk)) * tile_size;
+    return p_.tiles.tile(tile) + std::size_t(chunks_.begin(chunk)) * tile_size;
   }
 
   /// Two tiles of weights against a pair of row blocks.
@@ -288,7 +293,7 @@ private:
     } else {
       load_accumulators(sums);
     }
-    kernel(p_.staged + chunks_.offset(chunk, pair), weights(tile, chunk), p_.w.tile_bytes(),
+    kernel(p_.staged + chunks_.offset(chunk, pair), weights(tile, chunk), p_.tiles.tile_bytes,
            chunks_.tiles(chunk), ahead_of(chunk, pair, tile));
     if (chunk + 1 < chunks_.count())
       return store_accumulators(sums);
@@ -308,7 +313,7 @@ private:
     ahead.weight_lines = parts(tile_lines, chunks_.pairs());
     ahead.weights = (last_chunk ? weights(tile + run_tiles, 0) : weights(tile, chunk + 1)) +
                     std::size_t(pair * steps * ahead.weight_lines) * Ahead::line;
-    ahead.tile_bytes = p_.w.tile_bytes();
+    ahead.tile_bytes = p_.tiles.tile_bytes;
     if (pair + 1 < chunks_.pairs()) {
       ahead.input_lines = parts(2 * tile_lines, parts(last_ - first_, 2));
       ahead.inputs = p_.staged + chunks_.offset(chunk, pair + 1) +
@@ -334,10 +339,26 @@ private:
   float* const sums_; ///< [panel][pair of blocks][accumulator][16][16]
 };
 
-void many_rows(const Product& p, int first, int last, Scratch& scratch) {
+/// sums: Run::sums_bytes; of few rows none.
+void all_rows(const Product& p, int first, int last, std::byte* sums) {
+  if (p.out.rows <= row_block)
+    return few_rows(p, first, last);
   configure_tiles(p.tile_rows);
   for (; first < last; first += run_tiles)
-    Run(p, first, std::min(first + run_tiles, last), scratch).multiply_all();
+    Run(p, first, std::min(first + run_tiles, last), sums).multiply_all();
+}
+
+/// A microscaling weight: as many tiles as are multiplied together, decoded once into the cache.
+void all_rows_decoded(Product p, int first, int last, std::size_t sums_bytes, Scratch& scratch) {
+  const int together = p.out.rows <= row_block ? 4 : run_tiles;
+  std::byte* const memory =
+      scratch.at_least(sums_bytes + std::size_t(together) * p.w.bf16_tile_bytes());
+  for (; first < last; first += together) {
+    const int end = std::min(first + together, last);
+    p.tiles = decode_tiles(p.w, first, end, memory + sums_bytes);
+    written(p.tiles.data);
+    all_rows(p, first, end, memory);
+  }
 }
 
 class AmxKernels final : public ProductKernels {
@@ -361,12 +382,12 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    return w.dtype() == DType::bf16 ? Chunks(rows, w).bytes() : portable_.staged_bytes(rows, w);
+    return takes(w) ? Chunks(rows, w).bytes() : portable_.staged_bytes(rows, w);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
-    if (w.dtype() != DType::bf16)
+    if (!takes(w))
       return portable_.stage(staged, in, w, first, last);
     const Chunks chunks(in.rows, w);
     for (int chunk = 0; chunk < chunks.count(); ++chunk) {
@@ -384,14 +405,15 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const override {
-    if (w.dtype() != DType::bf16)
+    if (!takes(w))
       return portable_.linear(out, staged, w, first, last, add, scratch);
-    const Product product{out, staged, w, add, std::min(out.rows, row_block)};
+    const Product product{out, staged, w, add, std::min(out.rows, row_block), tiles_of(w)};
+    const std::size_t sums = out.rows <= row_block ? 0 : Run::sums_bytes(out.rows, w);
     written(staged);
-    if (out.rows <= row_block)
-      few_rows(product, first, last);
+    if (w.format() == WeightFormat::bf16)
+      all_rows(product, first, last, scratch.at_least(sums));
     else
-      many_rows(product, first, last, scratch);
+      all_rows_decoded(product, first, last, sums, scratch);
     _tile_release();
   }
 

@@ -44,6 +44,7 @@ struct Product {
   const std::byte* staged = nullptr;
   const PackedWeight& w;
   bool add = false;
+  Bf16Tiles tiles;
 
   int pairs() const { return w.padded_inputs() / 2; }
   int rows_of(int block) const { return std::min(row_block, out.rows - block * row_block); }
@@ -77,8 +78,8 @@ inline void finish(const Product& p, __m512 sum, int row, int tile) {
 template <int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
                                      int row, int tile, const std::byte* ahead) {
-  const std::size_t tile_bytes = p.w.tile_bytes();
-  const std::byte* w = p.w.tile(tile);
+  const std::size_t tile_bytes = p.tiles.tile_bytes;
+  const std::byte* w = p.tiles.tile(tile);
   __m512 sum[Rows][Tiles];
   UNROLL for (int r = 0; r < Rows; ++r) UNROLL for (int t = 0; t < Tiles; ++t) sum[r][t] =
       _mm512_setzero_ps();
@@ -104,12 +105,12 @@ void few_rows(const Product& p, int first, int last) {
   }
   constexpr std::size_t stride = Rows * pair_bytes;
   if constexpr (Rows <= 4) {
-    if (p.w.bytes() <= cached_bytes)
+    if (p.w.bytes() <= cached_bytes || p.w.format() != WeightFormat::bf16) // Decoded just now.
       for (; first + 4 <= last; first += 4)
-        block<Rows, 4>(p, p.staged, stride, 0, first, p.w.tile(first));
+        block<Rows, 4>(p, p.staged, stride, 0, first, p.tiles.tile(first));
   }
   for (; first < last; ++first)
-    block<Rows, 1>(p, p.staged, stride, 0, first, p.w.tile(first) + prefetch_bytes);
+    block<Rows, 1>(p, p.staged, stride, 0, first, p.tiles.tile(first) + prefetch_bytes);
 }
 
 /// The rows of one staged block, from `from` on, against Tiles tiles.
@@ -120,7 +121,7 @@ void rows_of_block(const Product& p, int staged_block, int tile, const std::byte
   const std::byte* in = p.rows(staged_block);
   const int first = staged_block * row_block;
   int r = 0;
-  for (; r + panel_rows <= rows; r += panel_rows, next += p.w.tile_bytes())
+  for (; r + panel_rows <= rows; r += panel_rows, next += p.tiles.tile_bytes)
     block<panel_rows, Tiles>(p, in + std::size_t(r) * pair_bytes, stride, first + r, tile, next);
   for (; r < rows; ++r)
     block<1, Tiles>(p, in + std::size_t(r) * pair_bytes, stride, first + r, tile, next);
@@ -131,11 +132,11 @@ void rows_of_block(const Product& p, int staged_block, int tile, const std::byte
 template <int Tiles>
 void panel(const Product& p, int tile) {
   const int blocks = (p.out.rows + row_block - 1) / row_block;
-  const std::byte* const here = p.w.tile(tile);
-  const std::byte* next = here + std::size_t(Tiles) * p.w.tile_bytes();
+  const std::byte* const here = p.tiles.tile(tile);
+  const std::byte* next = here + std::size_t(Tiles) * p.tiles.tile_bytes;
   for (int b = 0; b < blocks; ++b) {
     rows_of_block<Tiles>(p, b, tile, b < 2 ? next : here);
-    next += 2 * p.w.tile_bytes();
+    next += 2 * p.tiles.tile_bytes;
   }
 }
 
@@ -144,6 +145,13 @@ void many_rows(const Product& p, int first, int last) {
     panel<panel_tiles>(p, first);
   for (; first < last; ++first)
     panel<1>(p, first);
+}
+
+void all_rows(const Product& p, int first, int last) {
+  if (p.out.rows <= row_block)
+    few_rows(p, first, last);
+  else
+    many_rows(p, first, last);
 }
 
 /// 16 pairs of inputs of one row, rounded to bf16; zeros past `inputs`.
@@ -212,14 +220,14 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    if (w.dtype() != DType::bf16)
+    if (!takes(w))
       return portable_.staged_bytes(rows, w);
     return std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes;
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
-    if (w.dtype() != DType::bf16)
+    if (!takes(w))
       return portable_.stage(staged, in, w, first, last);
     for (int r = first; r < last; r += row_block)
       stage_block(staged + staged_bytes(r, w), in, r, std::min(row_block, in.rows - r),
@@ -228,13 +236,16 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const override {
-    if (w.dtype() != DType::bf16)
+    if (!takes(w))
       return portable_.linear(out, staged, w, first, last, add, scratch);
-    const Product product{out, staged, w, add};
-    if (out.rows <= row_block)
-      few_rows(product, first, last);
-    else
-      many_rows(product, first, last);
+    if (w.format() == WeightFormat::bf16)
+      return all_rows({out, staged, w, add, tiles_of(w)}, first, last);
+    constexpr int together = 4; // Decoded, they stay in the second-level cache.
+    std::byte* const decoded = scratch.at_least(together * w.bf16_tile_bytes());
+    for (; first < last; first += together) {
+      const int end = std::min(first + together, last);
+      all_rows({out, staged, w, add, decode_tiles(w, first, end, decoded)}, first, end);
+    }
   }
 };
 

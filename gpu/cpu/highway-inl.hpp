@@ -23,7 +23,13 @@ HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 /// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
-void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add);
+void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
+            Scratch& scratch);
+/// The same of up to mx_rows_max rows and a microscaling weight, which is decoded in registers.
+inline constexpr int mx_rows_max = 4;
+void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
+               bool add);
+DecodeBlocks decode_blocks; // See highway.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
             const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
 WeighBlock weigh_block; // See highway.hpp.

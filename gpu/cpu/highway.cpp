@@ -29,6 +29,9 @@ const Kernels* named_kernels() {
 WeighBlock* best_weigh_block() {
   return nullptr;
 }
+DecodeBlocks* best_decode_blocks() {
+  return nullptr;
+}
 
 #else
 
@@ -74,7 +77,7 @@ public:
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
     const int padded = w.padded_inputs();
-    const bool round = w.dtype() == DType::bf16;
+    const bool round = w.rounds_rows();
     for (int r = first; r < last; ++r) {
       float* to = reinterpret_cast<float*>(staged) + std::size_t(r) * std::size_t(padded);
       for (int i = 0; i < padded; i += 16) {
@@ -85,8 +88,9 @@ public:
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& /*scratch*/) const override {
-    HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, first, last, add);
+              bool add, Scratch& scratch) const override {
+    HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, first, last, add,
+                          scratch);
   }
 
   void rms_norm(float* out, const float* in, const float* weight, int cols,
@@ -158,6 +162,9 @@ const Kernels* named_kernels() {
 WeighBlock* best_weigh_block() {
   return &weigh_block;
 }
+DecodeBlocks* best_decode_blocks() {
+  return &decode_blocks;
+}
 
 #endif // HWY_SCALAR
 
@@ -170,9 +177,14 @@ namespace paceline::gpu::cpu {
 HWY_EXPORT(best_kernels);
 HWY_EXPORT(named_kernels);
 HWY_EXPORT(best_weigh_block);
+HWY_EXPORT(best_decode_blocks);
 
 WeighBlock* highway_weigh_block() {
   return HWY_DYNAMIC_DISPATCH(best_weigh_block)();
+}
+
+DecodeBlocks* highway_decode_blocks() {
+  return HWY_DYNAMIC_DISPATCH(best_decode_blocks)();
 }
 
 const Kernels& highway_kernels() {

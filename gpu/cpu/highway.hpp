@@ -4,6 +4,7 @@
 
 #include "gpu/operations.hpp"
 
+#include <cstddef>
 #include <limits>
 #include <vector>
 
@@ -32,5 +33,14 @@ using WeighBlock = float(Softmax& softmax, float* scores, int begin, int end,
 
 /// Null where the portable family has no vectors to do it with.
 WeighBlock* highway_weigh_block();
+
+class PackedWeight;
+
+/// Blocks [first, last) of one tile of a microscaling weight as the bf16 weight's would be: each
+/// 1 KiB at `to`. The same numbers whatever the instruction set.
+using DecodeBlocks = void(const PackedWeight& w, int tile, int first, int last, std::byte* to);
+
+/// Null where the portable family has no vectors to do it with.
+DecodeBlocks* highway_decode_blocks();
 
 } // namespace paceline::gpu::cpu

@@ -31,8 +31,16 @@ constexpr int askers_max = 8;
 struct Product {
   Tensor out;
   const float* rows = nullptr; // [rows, padded inputs]
-  const PackedWeight& w;
+  int inputs = 0;              // Padded.
+  int outputs = 0;
+  const std::byte* weights = nullptr; // From tile `first_tile` on.
+  int first_tile = 0;
+  std::size_t tile_bytes = 0;
   bool add = false;
+
+  const std::byte* tile(int index) const {
+    return weights + std::size_t(index - first_tile) * tile_bytes;
+  }
 };
 
 /// Bytes that are asked for while a block is computed: at `from` and, `stride` further at each
@@ -46,10 +54,10 @@ struct Ahead {
 template <class Read, int Rows, int Tiles>
 HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead) {
   constexpr std::size_t step = 2 * tile_outputs * Read::bytes; // Of two inputs.
-  const int inputs = p.w.padded_inputs();
+  const int inputs = p.inputs;
   const float* x = p.rows + std::size_t(row) * std::size_t(inputs);
-  const std::byte* w = p.w.tile(tile);
-  const std::size_t tile_bytes = p.w.tile_bytes();
+  const std::byte* w = p.tile(tile);
+  const std::size_t tile_bytes = p.tile_bytes;
   V16 acc[Rows][Tiles];
   repeat<Rows>([&](auto r)
                    INLINED { repeat<Tiles>([&](auto t) INLINED { acc[r][t] = splat(0); }); });
@@ -73,7 +81,7 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead
   repeat<Rows>([&](auto r) INLINED {
     repeat<Tiles>([&](auto t) INLINED {
       const int first = (tile + t) * tile_outputs;
-      const int count = std::min(tile_outputs, p.w.outputs() - first);
+      const int count = std::min(tile_outputs, p.outputs - first);
       float* out = p.out.row(row + r) + first;
       store_n(p.add ? add(load_n(out, count), acc[r][t]) : acc[r][t], out, count);
     });
@@ -107,15 +115,15 @@ HWY_INLINE void product_rows(const Product& p, int tile) {
   const int blocks = divide_up(p.out.rows, rows_together);
   if (blocks == 1)
     return product_block<Read, Rows, Tiles>(p, 0, tile,
-                                            {p.w.tile(tile) + prefetch_bytes(Rows), step});
+                                            {p.tile(tile) + prefetch_bytes(Rows), step});
   if constexpr (2 * Rows > rows_together) { // Several blocks are of more than half of what may be.
     const auto askers = std::size_t(std::min(blocks, askers_max));
-    const std::byte* next = p.w.tile(tile + Tiles);
+    const std::byte* next = p.tile(tile + Tiles);
     int row = 0;
     for (int block = 0; block < blocks; ++block) {
-      Ahead ahead{p.w.tile(tile), 0};
+      Ahead ahead{p.tile(tile), 0};
       if (block < askers_max)
-        ahead = {next + std::size_t(block) * (p.w.tile_bytes() / askers), step / askers};
+        ahead = {next + std::size_t(block) * (p.tile_bytes / askers), step / askers};
       const int rows = divide_up(p.out.rows - row, blocks - block);
       if (rows == Rows)
         product_block<Read, Rows, Tiles>(p, row, tile, ahead);
@@ -141,15 +149,37 @@ HWY_INLINE void product(const Product& p, int first, int last) {
   });
 }
 
+/// A microscaling weight and more rows than pay for decoding it in registers: a few tiles at a time
+/// as those of bf16, which stay in the cache while all rows pass over them.
+void product_decoded(Product p, const PackedWeight& w, int first, int last, Scratch& scratch) {
+  constexpr int together = 4;
+  const std::size_t tile_bytes = w.bf16_tile_bytes();
+  std::byte* const decoded = scratch.at_least(together * tile_bytes);
+  p.weights = decoded;
+  p.tile_bytes = tile_bytes;
+  for (; first < last; first += together) {
+    const int end = std::min(first + together, last);
+    for (int tile = first; tile < end; ++tile)
+      decode_blocks(w, tile, 0, w.blocks(), decoded + std::size_t(tile - first) * tile_bytes);
+    p.first_tile = first;
+    product<ReadBf16>(p, first, end);
+  }
+}
+
 } // namespace
 
-void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add) {
-  const Product p{out, staged, w, add};
-  switch (w.dtype()) {
-  case DType::f32: return product<ReadF32>(p, first, last);
-  case DType::f16: return product<ReadF16>(p, first, last);
-  case DType::bf16: return product<ReadBf16>(p, first, last);
+void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
+            Scratch& scratch) {
+  const Product p{out, staged, w.padded_inputs(), w.outputs(), w.tile(0), 0, w.tile_bytes(), add};
+  switch (w.format()) {
+  case WeightFormat::f32: return product<ReadF32>(p, first, last);
+  case WeightFormat::f16: return product<ReadF16>(p, first, last);
+  case WeightFormat::bf16: return product<ReadBf16>(p, first, last);
+  default: break;
   }
+  if (out.rows <= mx_rows_max)
+    return linear_mx(out, staged, w, first, last, add);
+  product_decoded(p, w, first, last, scratch);
 }
 
 #endif // HWY_SCALAR

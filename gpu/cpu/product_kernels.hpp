@@ -1,5 +1,5 @@
-// A family that brings its own products of bf16 weights: all else is the portable family's, unless
-// it says otherwise.
+// A family that brings its own products of bf16 weights, and of those that decode to bf16: all else
+// is the portable family's, unless it says otherwise.
 #pragma once
 
 #include "gpu/cpu/highway.hpp"
@@ -28,7 +28,35 @@ public:
   void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
 
 protected:
+  /// Whether products with `w` are the family's own.
+  bool takes(const PackedWeight& w) const {
+    return w.format() == WeightFormat::bf16 || (is_mx(w.format()) && highway_decode_blocks());
+  }
+
   const Kernels& portable_ = highway_kernels();
 };
+
+/// Tiles of bf16 numbers, one behind the other, from tile `first` on: a weight's own, or some that
+/// were decoded.
+struct Bf16Tiles {
+  const std::byte* data = nullptr;
+  int first = 0;
+  std::size_t tile_bytes = 0;
+
+  const std::byte* tile(int index) const { return data + std::size_t(index - first) * tile_bytes; }
+};
+
+/// A weight of bf16 as it is.
+inline Bf16Tiles tiles_of(const PackedWeight& w) {
+  return {w.tile(0), 0, w.tile_bytes()};
+}
+
+/// Tiles [first, last) of a microscaling weight, decoded to `to`.
+inline Bf16Tiles decode_tiles(const PackedWeight& w, int first, int last, std::byte* to) {
+  for (int tile = first; tile < last; ++tile)
+    highway_decode_blocks()(w, tile, 0, w.blocks(),
+                            to + std::size_t(tile - first) * w.bf16_tile_bytes());
+  return {to, first, w.bf16_tile_bytes()};
+}
 
 } // namespace paceline::gpu::cpu

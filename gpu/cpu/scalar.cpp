@@ -8,6 +8,7 @@
 #include <limits>
 #include <numbers>
 #include <span>
+#include <vector>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -19,19 +20,6 @@ float element(DType dtype, const std::byte* data, std::size_t at) {
   case DType::bf16: return base::to_float(reinterpret_cast<const base::bf16*>(data)[at]);
   }
   return 0;
-}
-
-// Sums of one row with the 16 outputs of a tile, over the inputs in order.
-std::array<float, tile_outputs> row_times_tile(const float* row, const PackedWeight& w, int tile) {
-  std::array<float, tile_outputs> sum{};
-  const std::byte* data = w.tile(tile);
-  const bool pairs = w.dtype() == DType::bf16;
-  for (int i = 0; i < w.inputs(); ++i)
-    for (int o = 0; o < tile_outputs; ++o) {
-      const int at = pairs ? (i / 2 * tile_outputs + o) * 2 + i % 2 : i * tile_outputs + o;
-      sum[std::size_t(o)] += row[i] * element(w.dtype(), data, std::size_t(at));
-    }
-  return sum;
 }
 
 float key_element(const KvHead& kv, int position, int d) {
@@ -76,19 +64,21 @@ public:
     for (int r = first; r < last; ++r)
       for (int i = 0; i < w.inputs(); ++i)
         to[std::size_t(r) * std::size_t(w.inputs()) + std::size_t(i)] =
-            w.dtype() == DType::bf16 ? base::round_to_bf16(in.row(r)[i]) : in.row(r)[i];
+            w.rounds_rows() ? base::round_to_bf16(in.row(r)[i]) : in.row(r)[i];
   }
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& /*scratch*/) const override {
     const auto* rows = reinterpret_cast<const float*>(staged);
-    for (int tile = first; tile < last; ++tile) {
-      const int begin = tile * tile_outputs;
-      const int end = std::min(begin + tile_outputs, w.outputs());
+    std::vector<float> weights(std::size_t(w.inputs()));
+    for (int o = first * tile_outputs; o < std::min(last * tile_outputs, w.outputs()); ++o) {
+      w.read_output(o, weights.data());
       for (int r = 0; r < out.rows; ++r) {
-        const auto sum = row_times_tile(rows + std::size_t(r) * std::size_t(w.inputs()), w, tile);
-        for (int o = begin; o < end; ++o)
-          out.row(r)[o] = sum[std::size_t(o - begin)] + (add ? out.row(r)[o] : 0);
+        const float* row = rows + std::size_t(r) * weights.size();
+        float sum = 0;
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          sum += row[i] * weights[i];
+        out.row(r)[o] = sum + (add ? out.row(r)[o] : 0);
       }
     }
   }

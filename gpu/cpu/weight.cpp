@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace paceline::gpu::cpu {
 namespace {
 
 // Position of (input, output of the tile) in a tile's elements.
-std::size_t element(DType dtype, int input, int output) {
-  if (dtype == DType::bf16)
+std::size_t element(WeightFormat format, int input, int output) {
+  if (format == WeightFormat::bf16)
     return (std::size_t(input / 2) * tile_outputs + std::size_t(output)) * 2 +
            std::size_t(input % 2);
   return std::size_t(input) * tile_outputs + std::size_t(output);
@@ -28,7 +29,8 @@ template <class Bits>
 void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row, int inputs) {
   auto* to = reinterpret_cast<Bits*>(tile);
   for (int i = 0; i < inputs; ++i)
-    std::memcpy(to + element(dtype, i, output), row + std::size_t(i) * sizeof(Bits), sizeof(Bits));
+    std::memcpy(to + element(format_of(dtype), i, output), row + std::size_t(i) * sizeof(Bits),
+                sizeof(Bits));
 }
 
 using Four [[gnu::vector_size(16)]] = std::uint32_t;
@@ -71,8 +73,34 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
   transpose<std::uint32_t>(tile, rows, row_bytes); // f32, or a pair of bf16.
   if (dtype == DType::bf16 && inputs % 2 != 0)
     for (int o = 0; o < tile_outputs; ++o)
-      std::memcpy(tile + 2 * element(dtype, inputs - 1, o),
+      std::memcpy(tile + 2 * element(WeightFormat::bf16, inputs - 1, o),
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
+}
+
+/// Where a word of an output is among those of its block.
+int word_index(int bits, int word, int output) {
+  if (bits != 4)
+    return word * tile_outputs + output;
+  return word / 2 * 2 * tile_outputs + output / 4 * 8 + word % 2 * 4 + output % 4;
+}
+
+template <class T>
+void widen_run(const T* from, int count, float* values) {
+  for (int i = 0; i < count; ++i)
+    if constexpr (std::is_same_v<T, float>)
+      values[i] = from[i];
+    else
+      values[i] = base::to_float(from[i]);
+}
+
+/// `count` elements of a row from `first` on, as f32.
+void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
+  const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
+  switch (matrix.dtype) {
+  case DType::f32: return widen_run(static_cast<const float*>(matrix.data) + at, count, values);
+  case DType::f16: return widen_run(static_cast<const base::f16*>(matrix.data) + at, count, values);
+  case DType::bf16: widen_run(static_cast<const base::bf16*>(matrix.data) + at, count, values);
+  }
 }
 
 HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
@@ -85,16 +113,20 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
 
 } // namespace
 
-PackedWeight::PackedWeight(DType dtype, int outputs, int inputs)
-    : dtype_(dtype), outputs_(outputs), inputs_(inputs),
-      padded_inputs_(round_up(inputs, dtype == DType::bf16 ? tile_inputs : 2)) {}
+PackedWeight::PackedWeight(WeightFormat format, int outputs, int inputs)
+    : format_(format), outputs_(outputs), inputs_(inputs),
+      padded_inputs_(round_up(inputs, rounds_rows() ? tile_inputs : 2)) {}
+
+std::size_t PackedWeight::scale_bytes() const {
+  return is_mx(format_) ? std::size_t(round_up(blocks() * tile_outputs, 64)) : 0;
+}
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
   std::shared_ptr<PackedWeight> weight(
-      new PackedWeight(stack->dtype, stack->outputs, stack->inputs));
+      new PackedWeight(stack->format(), stack->outputs, stack->inputs));
   auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
   if (!memory)
     return tl::unexpected(memory.error());
@@ -106,7 +138,9 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
     for (const HostMatrix& part : parts) {
       const int begin = std::max(first_tile * tile_outputs - before, 0);
       const int end = std::min(last_tile * tile_outputs - before, part.rows);
-      if (begin < end)
+      if (begin < end && part.quantization)
+        weight->quantize(rows_of(part, begin, end), before + begin);
+      else if (begin < end)
         weight->fill(rows_of(part, begin, end), before + begin);
       before += part.rows;
     }
@@ -122,29 +156,113 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
     const auto* row = static_cast<const std::byte*>(part.data) + std::size_t(r) * row_bytes;
     const bool whole = output % tile_outputs == 0 && r + tile_outputs <= part.rows;
     if (whole)
-      fill_tile(dtype_, tile, row, part.cols);
-    else if (dtype_ == DType::f32)
-      scatter_row<std::uint32_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+      fill_tile(part.dtype, tile, row, part.cols);
+    else if (part.dtype == DType::f32)
+      scatter_row<std::uint32_t>(part.dtype, tile, output % tile_outputs, row, part.cols);
     else
-      scatter_row<std::uint16_t>(dtype_, tile, output % tile_outputs, row, part.cols);
+      scatter_row<std::uint16_t>(part.dtype, tile, output % tile_outputs, row, part.cols);
     r += whole ? tile_outputs : 1;
   }
 }
 
-void PackedWeight::read_output(int output, float* values) const {
-  const std::byte* from = tile(output / tile_outputs);
-  for (int i = 0; i < inputs_; ++i) {
-    const std::size_t at = element(dtype_, i, output % tile_outputs);
-    switch (dtype_) {
-    case DType::f32: values[i] = reinterpret_cast<const float*>(from)[at]; break;
-    case DType::f16:
-      values[i] = base::to_float(reinterpret_cast<const base::f16*>(from)[at]);
-      break;
-    case DType::bf16:
-      values[i] = base::to_float(reinterpret_cast<const base::bf16*>(from)[at]);
-      break;
+// Block by block of the rows of one tile, whose words lie side by side.
+void PackedWeight::quantize(const HostMatrix& part, int first_output) {
+  const int bits = element_bits(format_);
+  for (int begin = 0, end = 0; begin < part.rows; begin = end) {
+    const int first_lane = (first_output + begin) % tile_outputs;
+    end = std::min(begin + tile_outputs - first_lane, part.rows);
+    std::byte* const tile =
+        data_ + std::size_t((first_output + begin) / tile_outputs) * tile_bytes();
+    auto* scales = reinterpret_cast<std::uint8_t*>(tile) + first_lane;
+    auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes());
+    for (int first = 0; first < inputs_; first += mx_block) {
+      for (int r = begin; r < end; ++r) {
+        float values[mx_block] = {};
+        widen(part, r, first, std::min(mx_block, inputs_ - first), values);
+        const MxBlock block = encode_block(format_, part.quantization->scales, values);
+        scales[r - begin] = block.scale;
+        std::uint16_t words[mx_block / 2];
+        pack_words(bits, block.codes.data(), words);
+        for (int word = 0; word < 2 * bits; ++word)
+          to[word_index(bits, word, first_lane + r - begin)] = words[word];
+      }
+      scales += tile_outputs;
+      to += 2 * bits * tile_outputs;
     }
   }
+}
+
+void PackedWeight::read_output(int output, float* values) const {
+  if (is_mx(format_))
+    return read_blocks(output, values);
+  const std::byte* from = tile(output / tile_outputs);
+  for (int i = 0; i < inputs_; ++i) {
+    const std::size_t at = element(format_, i, output % tile_outputs);
+    switch (format_) {
+    case WeightFormat::f32: values[i] = reinterpret_cast<const float*>(from)[at]; break;
+    case WeightFormat::f16:
+      values[i] = base::to_float(reinterpret_cast<const base::f16*>(from)[at]);
+      break;
+    default: values[i] = base::to_float(reinterpret_cast<const base::bf16*>(from)[at]); break;
+    }
+  }
+}
+
+void PackedWeight::read_blocks(int output, float* values) const {
+  const int bits = element_bits(format_);
+  const int lane = output % tile_outputs;
+  const auto* scales = reinterpret_cast<const std::uint8_t*>(tile(output / tile_outputs)) + lane;
+  const std::byte* words_of_tile = tile(output / tile_outputs) + scale_bytes();
+  const auto* from = reinterpret_cast<const std::uint16_t*>(words_of_tile);
+  for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
+    MxBlock block{*scales, {}};
+    std::uint16_t words[mx_block / 2];
+    for (int word = 0; word < 2 * bits; ++word)
+      words[word] = from[word_index(bits, word, lane)];
+    from += 2 * bits * tile_outputs;
+    unpack_words(bits, words, block.codes.data());
+    float all[mx_block];
+    decode_block(format_, block, all);
+    std::copy_n(all, std::min(mx_block, inputs_ - first), values + first);
+  }
+}
+
+void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words) {
+  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
+    switch (bits) {
+    case 8:
+      for (int j = 0; j < 4; ++j)
+        words[j] = std::uint16_t(codes[2 * j] << 8 | codes[2 * j + 1]);
+      break;
+    case 6:
+      words[0] = std::uint16_t(codes[0] << 10 | codes[1] << 4 | codes[6] >> 2);
+      words[1] =
+          std::uint16_t(codes[2] << 10 | codes[3] << 4 | (codes[6] & 3) << 2 | codes[7] >> 4);
+      words[2] = std::uint16_t(codes[4] << 10 | codes[5] << 4 | (codes[7] & 15));
+      break;
+    default:
+      words[0] = std::uint16_t(codes[0] | codes[4] << 4 | codes[1] << 8 | codes[5] << 12);
+      words[1] = std::uint16_t(codes[2] | codes[6] << 4 | codes[3] << 8 | codes[7] << 12);
+    }
+}
+
+void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes) {
+  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
+    switch (bits) {
+    case 8:
+      for (int j = 0; j < 8; ++j)
+        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 8 : 0));
+      break;
+    case 6:
+      for (int j = 0; j < 6; ++j)
+        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 10 : 4) & 63);
+      codes[6] = std::uint8_t((words[0] & 15) << 2 | (words[1] >> 2 & 3));
+      codes[7] = std::uint8_t((words[1] & 3) << 4 | (words[2] & 15));
+      break;
+    default:
+      for (int j = 0; j < 8; ++j)
+        codes[j] = std::uint8_t(words[j / 2 % 2] >> (j / 4 * 4 + j % 2 * 8) & 15);
+    }
 }
 
 } // namespace paceline::gpu::cpu

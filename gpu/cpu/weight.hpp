@@ -1,9 +1,11 @@
 // Weight matrices as all CPU kernels read them.
 #pragma once
 
+#include "gpu/mx.hpp"
 #include "gpu/tensor.hpp"
 #include "paceline/error.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,38 +14,56 @@ namespace paceline::gpu::cpu {
 
 /// Outputs that lie side by side in a packed weight.
 inline constexpr int tile_outputs = 16;
-/// Inputs of a bf16 weight are padded with zeros to a multiple of this (others: of two).
+/// Inputs are padded with zeros to a multiple of this (of f32 and f16: of two).
 inline constexpr int tile_inputs = 32;
+static_assert(tile_inputs == mx_block);
 
 /// Tiles of 16 outputs, padded with zero outputs, one after the other.
 /// f32, f16: a tile is [input][output]; a vector of outputs is one load.
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX
 /// product, and a 32-bit lane shifted or masked is one of two inputs of an output in f32.
+/// Microscaling: the scales of every block of 32 inputs, [block][output], filled up to 64 bytes;
+/// then for each block 16-bit words as pack_words has them, [word][output], of 4 bits
+/// [word / 2][output / 4][word % 2][output % 4]. Values are those of bf16: a product is, bit for
+/// bit, that of the bf16 weight which has the same numbers.
 class PackedWeight final : public Weight {
 public:
   static Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts);
 
   int outputs() const override { return outputs_; }
   int inputs() const override { return inputs_; }
-  DType dtype() const override { return dtype_; }
+  WeightFormat format() const override { return format_; }
   std::size_t bytes() const override { return memory_->size() + bias_.size() * sizeof(float); }
 
   int tiles() const { return (outputs_ + tile_outputs - 1) / tile_outputs; }
   int padded_inputs() const { return padded_inputs_; }
-  std::size_t tile_bytes() const {
-    return std::size_t(padded_inputs_) * tile_outputs * size_of(dtype_);
-  }
+  /// Whether rows that it is multiplied with are rounded to bf16.
+  bool rounds_rows() const { return format_ >= WeightFormat::bf16; }
+  std::size_t tile_bytes() const { return scale_bytes() + element_bytes(); }
   const std::byte* tile(int index) const { return data_ + std::size_t(index) * tile_bytes(); }
+  /// Microscaling: what the elements of a tile follow, and the bytes of one block of them.
+  std::size_t scale_bytes() const;
+  std::size_t block_bytes() const { return std::size_t(element_bits(format_)) * 64; }
+  int blocks() const { return padded_inputs_ / mx_block; }
+
+  /// The bytes of a tile whose numbers are bf16.
+  std::size_t bf16_tile_bytes() const { return std::size_t(padded_inputs_) * tile_outputs * 2; }
+
   /// [outputs], or null where the weight has none.
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
   /// All inputs of one output, as f32. values: [inputs]
   void read_output(int output, float* values) const;
 
 private:
-  PackedWeight(DType dtype, int outputs, int inputs);
+  PackedWeight(WeightFormat format, int outputs, int inputs);
   void fill(const HostMatrix& part, int first_output);
+  void quantize(const HostMatrix& part, int first_output);
+  void read_blocks(int output, float* values) const;
+  std::size_t element_bytes() const {
+    return std::size_t(padded_inputs_) * tile_outputs * std::size_t(element_bits(format_)) / 8;
+  }
 
-  DType dtype_;
+  WeightFormat format_;
   int outputs_;
   int inputs_;
   int padded_inputs_;
@@ -51,5 +71,12 @@ private:
   std::shared_ptr<Buffer> memory_;
   std::byte* data_ = nullptr;
 };
+
+/// The codes of an output's block in words of 16 bits, 2 for each of a code's bits, from a word's
+/// highest bits on. 8 bits: two codes a word. 6 bits: of eight codes two in each of three words,
+/// and the last two in what those leave. 4 bits: of eight codes the first four in the lower halves
+/// of two words' bytes, the others in the upper ones.
+void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words);
+void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes);
 
 } // namespace paceline::gpu::cpu

@@ -196,10 +196,10 @@ prepare_fast_products(const std::shared_ptr<Context>& context,
     const CurrentDevice current(context->index());
     auto products = std::make_shared<CublasProducts>(*library, rows / fast_chunk * fast_chunk);
     for (const auto& weight : weights) {
-      if (weight->dtype() != DType::bf16)
+      if (weight->format() != WeightFormat::bf16)
         return fail(ErrorCode::unsupported,
                     fmt::format("the fast path for prompts multiplies bf16, not {}",
-                                to_string(weight->dtype())),
+                                to_string(weight->format())),
                     "give EngineOptions::dtype = bf16, or leave EngineOptions::prefill out");
       if (!products->add(*context, static_cast<const DeviceWeight&>(*weight).packed()))
         return fail(ErrorCode::unsupported,

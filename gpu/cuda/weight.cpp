@@ -3,6 +3,7 @@
 #include "gpu/shares.hpp"
 
 #include <cstring>
+#include <fmt/format.h>
 
 namespace paceline::gpu::cuda {
 
@@ -11,6 +12,11 @@ Result<std::shared_ptr<const Weight>> DeviceWeight::pack(Context& context,
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
+  if (stack->quantization)
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernels of cuda devices have no {} weights", to_string(stack->format())),
+        "leave EngineOptions::weights, draft_weights and head_weights out, or use cpu");
   auto weight = std::make_shared<DeviceWeight>();
   kernels::PackedLayout& layout = weight->packed_.layout;
   layout = {stack->dtype, stack->outputs, stack->inputs};

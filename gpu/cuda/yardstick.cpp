@@ -122,7 +122,7 @@ time_products(const std::string& device, std::span<const std::shared_ptr<const W
     std::vector<ProductTimes> times;
     std::set<std::pair<int, int>> shapes;
     for (const auto& weight : weights) {
-      if (weight->dtype() != DType::bf16 ||
+      if (weight->format() != WeightFormat::bf16 ||
           !shapes.emplace(weight->outputs(), weight->inputs()).second)
         continue;
       const Bench bench(**context, cublas, static_cast<const DeviceWeight&>(*weight).packed(),

@@ -7,6 +7,7 @@
 #include "paceline/event.hpp"
 #include "paceline/request.hpp"
 #include "paceline/stream.hpp"
+#include "paceline/weight_format.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -71,6 +72,12 @@ struct EngineOptions {
   std::string reserve_device;
   int threads = 0; ///< Of the target's CPU lane; 0: the physical cores.
   NumberFormat dtype = NumberFormat::automatic;
+  /// A microscaling format that the linear layers of the target's blocks are quantized to while
+  /// they are loaded; none: they stay as `dtype` says, like everything else.
+  std::optional<WeightFormat> weights;
+  std::optional<WeightFormat> draft_weights;       ///< The same of the draft model.
+  std::optional<WeightFormat> head_weights;        ///< The same of both models' output heads.
+  ScaleChoice weight_scales = ScaleChoice::search; ///< Of all that is quantized.
 
   int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
   std::size_t kv_memory_bytes = 0; ///< Draft and target together; 0: chosen from free memory.
@@ -111,9 +118,11 @@ struct ModelInfo {
   std::string architecture; ///< "LlamaForCausalLM"
   std::uint64_t parameters = 0;
   std::size_t weight_bytes = 0;
-  std::string dtype;  ///< "bf16"
-  std::string device; ///< "cpu:0-1"
-  std::string kernel; ///< "amx", "highway", "scalar", ...
+  std::string dtype;        ///< Of what is not quantized: "bf16"
+  std::string weights;      ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
+  std::string head_weights; ///< Of its output head.
+  std::string device;       ///< "cpu:0-1"
+  std::string kernel;       ///< "amx", "highway", "scalar", ...
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;

@@ -203,7 +203,7 @@ public:
     info_.name = canonical_name(options_);
     info_.architecture = "scripted";
     info_.parameters = std::uint64_t(options_.vocabulary);
-    info_.dtype = "f32";
+    info_.dtype = info_.weights = info_.head_weights = "f32";
     info_.device = device_->name();
     info_.kernel = device_->kernel();
     info_.vocabulary = options_.vocabulary;

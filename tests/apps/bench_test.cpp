@@ -57,6 +57,18 @@ TEST_CASE("bench says what auto chose, prompt by prompt") {
   CHECK(prompts == 4);
 }
 
+TEST_CASE("bench --weights sets plain decoding without quantization beside it") {
+  const auto object = paceline_json({"bench", "--weights", "mxfp4", "--draft-weights", "mxfp8",
+                                     "--num-prompts", "1", "--repetitions", "1", "-n", "8"});
+  check_keys(object, {"bf16_off.tokens_per_second", "ratios.off_over_bf16_off",
+                      "ratios.best_over_bf16_off", "ratios.bandwidth_fraction"});
+  CHECK(object.at("target").at("weights") == "mxfp4");
+  CHECK(object.at("target").at("head_weights") == "bf16");
+  CHECK(object.at("draft").at("weights") == "mxfp8");
+  CHECK(object.at("ratios").at("best_over_bf16_off").to_number<double>() >=
+        object.at("ratios").at("off_over_bf16_off").to_number<double>());
+}
+
 TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exactly") {
   const std::vector<std::string> arguments{
       "bench", "--device", "sim:14.1ms", "--draft-device", "sim:1.8ms", "--num-prompts",

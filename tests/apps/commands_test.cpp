@@ -113,6 +113,24 @@ TEST_CASE("inspect shows both models of the demo pair and that they fit") {
   CHECK(shown.output.find("<|endoftext|>") != std::string::npos);
 }
 
+TEST_CASE("inspect --weights shows what a model would take with its blocks quantized") {
+  const auto plain = paceline_json({"inspect"}).at("target").as_object();
+  CHECK(!plain.contains("quantized"));
+  const auto object = paceline_json({"inspect", "--weights", "mxfp6"}).at("target").as_object();
+  CHECK(object.at("quantized").at("weights") == "mxfp6");
+  const auto& bytes = object.at("weight_bytes");
+  const double blocks =
+      bytes.at("attention").to_number<double>() + bytes.at("feed-forward").to_number<double>();
+  double all = 0;
+  for (const auto& part : bytes.as_object())
+    all += part.value().to_number<double>();
+  CHECK(object.at("quantized").at("weight_bytes").to_number<double>() ==
+        doctest::Approx(all - blocks * (1 - 6.25 / 16)).epsilon(1e-4));
+  CHECK(run_paceline({"inspect", "--weights", "mxfp6"}).output.find("as mxfp6") !=
+        std::string::npos);
+  check_complaint(run_paceline({"inspect", "--weights", "q4"}), 2, {"--weights", "mxfp4"});
+}
+
 TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does not have") {
   const ModelCopy model("draft");
   model.set_config("vocab_size", "5000");

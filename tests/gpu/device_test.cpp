@@ -154,7 +154,7 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   const auto weight = device->pack(std::vector{a, a}).value();
   CHECK(weight->outputs() == 4);
   CHECK(weight->inputs() == 16);
-  CHECK(weight->dtype() == DType::f32);
+  CHECK(weight->format() == WeightFormat::f32);
 }
 
 TEST_CASE("the pool's ledger counts every page once, whoever holds it") {

@@ -1,7 +1,8 @@
 // What single kernels of the CPU's families cost on this machine, on one thread and in turn:
 //   kernel_figures [SECONDS]     (default 1 per line)
-// Products of bf16 weights that come from memory or a far cache; attention over a bf16 cache, a row
-// at a time as in decoding and many as in a prompt. Medians, with quartiles.
+// Products of bf16 weights that come from memory or a far cache; of weights of all formats, by the
+// fastest family; attention over a bf16 cache, a row at a time as in decoding and many as in a
+// prompt. Medians, with quartiles.
 #include "apps/steady_time.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
@@ -43,18 +44,18 @@ Tensor tensor(std::vector<float>& values, int rows) {
   return {values.data(), rows, cols, cols};
 }
 
-/// Seconds of `once` by every family, in turn.
-std::vector<std::vector<double>> in_turn(const std::vector<const Kernels*>& families,
-                                         double seconds,
-                                         const std::function<void(const Kernels&)>& once) {
+/// Seconds of `once` with each of `all`, in turn.
+template <class T, class F>
+std::vector<std::vector<double>> in_turn(const std::vector<const T*>& all, double seconds,
+                                         const F& once) {
   using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> times(families.size());
+  std::vector<std::vector<double>> times(all.size());
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end || times.back().size() < 3)
-    for (std::size_t i = 0; i < families.size(); ++i) {
-      once(*families[i]); // So that each finds in the caches what it left there.
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      once(*all[i]); // So that each finds in the caches what it left there.
       const auto begin = Clock::now();
-      once(*families[i]);
+      once(*all[i]);
       times[i].push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     }
   for (auto& each : times)
@@ -118,6 +119,39 @@ void products(const std::vector<const Kernels*>& families, double seconds, int r
         families, times, double(rows) * inputs * tiles_at_a_time * tile_outputs);
 }
 
+/// Weights of all formats, as large as the bf16 one that does not fit the caches.
+void formats(const Kernels& k, double seconds, int rows, int inputs) {
+  const int outputs = int(weight_bytes / sizeof(base::bf16)) / inputs;
+  std::vector<base::bf16> values(std::size_t(outputs) * std::size_t(inputs));
+  std::generate(values.begin(), values.end(),
+                [] { return base::to_bf16(float(random_bits() % 2001) / 1000 - 1); });
+  HostMatrix host{DType::bf16, values.data(), outputs, inputs};
+  std::vector<std::shared_ptr<const Weight>> packed{PackedWeight::pack({&host, 1}).value()};
+  for (int format = int(WeightFormat::mxfp8); format <= int(WeightFormat::mxint8); ++format) {
+    host.quantization = Quantization{WeightFormat(format), ScaleChoice::search};
+    packed.push_back(PackedWeight::pack({&host, 1}).value());
+  }
+  std::vector<const Weight*> weights;
+  for (const auto& weight : packed)
+    weights.push_back(weight.get());
+  auto in = normal_floats(std::size_t(rows) * std::size_t(inputs));
+  const auto out = allocate_host(std::size_t(rows) * std::size_t(outputs) * sizeof(float)).value();
+  Scratch staged, scratch;
+  const auto times = in_turn(weights, seconds, [&](const Weight& any) {
+    const auto& weight = dynamic_cast<const PackedWeight&>(any);
+    k.stage(staged.at_least(k.staged_bytes(rows, weight)), tensor(in, rows), weight, 0, rows);
+    k.linear(out->tensor(rows, outputs), staged.at_least(0), weight, 0, weight.tiles(), false,
+             scratch);
+  });
+  fmt::print("{}: product of {} rows, {} inputs, {} outputs\n", k.name(), rows, inputs, outputs);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double middle = quantile(times[i], 0.5);
+    fmt::print("  {:<11} {:>7.2f} ms, {:>5.1f} GB/s, {:.2f} of bf16's speed\n",
+               to_string(weights[i]->format()), middle * 1e3,
+               double(weights[i]->bytes()) / middle * 1e-9, quantile(times[0], 0.5) / middle);
+  }
+}
+
 /// The last `rows` of `context` positions, heads that share keys.
 void attention(const std::vector<const Kernels*>& families, double seconds, int rows, int context,
                int heads, int dim) {
@@ -155,6 +189,8 @@ int main(int argc, char** argv) {
   auto families = available_kernels();
   families.pop_back(); // The oracle.
   peaks(families);
+  for (const int rows : {1, 2, 4, 8, 16, 64})
+    formats(*families.front(), seconds, rows, 2048);
   for (const int inputs : {1536, 4096})
     for (const int rows : {1, 16, 64, 512})
       products(families, seconds, rows, inputs);

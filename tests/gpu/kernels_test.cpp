@@ -11,7 +11,10 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::f32, DType::f16, DType::bf16};
+/// Everything that some back end of this program multiplies with.
+std::vector<WeightFormat> all_formats() {
+  return formats_of(backends().empty() ? "cuda" : backends().front());
+}
 
 struct Shape {
   int outputs;
@@ -53,15 +56,15 @@ TEST_CASE("products agree with the oracle up to the order of summation") {
   constexpr double tolerance_cuda = 4e-6; // Tensor cores cut where others round.
   const Rig oracle("scalar", 1);
   Random random(1);
-  for (const DType dtype : all_dtypes)
+  for (const WeightFormat format : all_formats())
     for (const Shape& shape : shapes) {
-      const HostWeight host(dtype, shape.outputs, shape.inputs, random);
+      const HostWeight host(format, shape.outputs, shape.inputs, random);
       const auto weight = oracle.device->pack({&host.matrix, 1}).value();
       Matrix in(35, shape.inputs, random);
       const Matrix scale = magnitudes(in, host.f32);
       for (const std::string& name : backends()) {
         CAPTURE(name);
-        CAPTURE(to_string(dtype));
+        CAPTURE(std::string(to_string(format)));
         CAPTURE(shape.outputs);
         CAPTURE(shape.inputs);
         const Rig rig(name, 2);
@@ -76,9 +79,9 @@ TEST_CASE("products agree with the oracle up to the order of summation") {
 TEST_CASE("the oracle's product is the rounded inputs' product, in any format") {
   const Rig oracle("scalar", 1);
   Random random(2);
-  for (const DType dtype : all_dtypes) {
-    CAPTURE(to_string(dtype));
-    const HostWeight host(dtype, 33, 100, random);
+  for (const WeightFormat format : all_formats()) {
+    CAPTURE(std::string(to_string(format)));
+    const HostWeight host(format, 33, 100, random);
     const auto weight = oracle.device->pack({&host.matrix, 1}).value();
     Matrix in(3, 100, random);
     const Matrix out = product(oracle, *weight, in);
@@ -86,7 +89,8 @@ TEST_CASE("the oracle's product is the rounded inputs' product, in any format") 
       for (int o = 0; o < 33; ++o) {
         double exact = 0;
         for (int i = 0; i < 100; ++i)
-          exact += double(dtype == DType::bf16 ? base::round_to_bf16(in.at(r, i)) : in.at(r, i)) *
+          exact += double(format >= WeightFormat::bf16 ? base::round_to_bf16(in.at(r, i))
+                                                       : in.at(r, i)) *
                    double(host.f32.at(o, i));
         CHECK(out.at(r, o) == doctest::Approx(exact).epsilon(1e-5).scale(1));
       }
@@ -94,8 +98,9 @@ TEST_CASE("the oracle's product is the rounded inputs' product, in any format") 
 }
 
 // Rows of `shape`'s product alone, then in batches of 1 to 70 rows on 1 to 3 ranks.
-void check_company(const std::string& name, DType dtype, const Shape& shape, Random& random) {
-  const HostWeight host(dtype, shape.outputs, shape.inputs, random);
+void check_company(const std::string& name, WeightFormat format, const Shape& shape,
+                   Random& random) {
+  const HostWeight host(format, shape.outputs, shape.inputs, random);
   const Rig alone(name, 1);
   const auto weight = alone.device->pack({&host.matrix, 1}).value();
   Matrix in(70, shape.inputs, random);
@@ -121,20 +126,70 @@ TEST_CASE("a row's product has the same bits alone, in any batch and on any numb
   Random random(3);
   for (const std::string& name : backends()) {
     CAPTURE(name);
-    for (const DType dtype : all_dtypes) {
-      CAPTURE(to_string(dtype));
-      check_company(name, dtype, {200, 96}, random);
+    for (const WeightFormat format : all_formats()) {
+      CAPTURE(std::string(to_string(format)));
+      check_company(name, format, {200, 96}, random);
     }
-    if (!is_cuda(name)) // Its products know no chunks.
-      check_company(name, DType::bf16, {34, 1540}, random);
+    if (is_cuda(name)) // Its products know no chunks.
+      continue;
+    for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp6})
+      check_company(name, format, {34, 1540}, random);
   }
+}
+
+TEST_CASE(
+    "a microscaling weight's product is, bit for bit, that of the bf16 weight it decodes to") {
+  Random random(12);
+  for (const std::string& name : backends())
+    for (const WeightFormat format : all_formats())
+      for (const Shape& shape : {Shape{100, 50}, {40, 1540}, {64, 256}}) {
+        if (!is_mx(format))
+          continue;
+        CAPTURE(name);
+        CAPTURE(std::string(to_string(format)));
+        const HostWeight host(format, shape.outputs, shape.inputs, random);
+        std::vector<std::uint16_t> narrow;
+        for (const float value : host.f32.values) {
+          narrow.push_back(base::to_bf16(value).bits);
+          REQUIRE(base::to_float(base::bf16{narrow.back()}) == value);
+        }
+        const HostMatrix plain{DType::bf16, narrow.data(), shape.outputs, shape.inputs};
+        const Rig rig(name, 2);
+        const auto weight = rig.device->pack({&host.matrix, 1}).value();
+        const auto expected = rig.device->pack({&plain, 1}).value();
+        CHECK(weight->bytes() < expected->bytes() * 3 / 4);
+        for (const int rows : {1, 2, 3, 4, 5, 16, 40}) {
+          Matrix in(rows, shape.inputs, random);
+          CHECK(product(rig, *weight, in, true) == product(rig, *expected, in, true));
+        }
+      }
+}
+
+TEST_CASE("a block that is not a number makes its output NaN, and no other") {
+  Random random(13);
+  for (const std::string& name : backends())
+    for (const WeightFormat format : all_formats()) {
+      if (!is_mx(format))
+        continue;
+      HostWeight host(format, 40, 100, random);
+      host.before[17 * 100 + 40] = NAN;
+      const Rig rig(name, 1);
+      const auto weight = rig.device->pack({&host.matrix, 1}).value();
+      for (const int rows : {1, 9}) {
+        Matrix in(rows, 100, random);
+        const Matrix out = product(rig, *weight, in);
+        for (int r = 0; r < rows; ++r)
+          for (int o = 0; o < 40; ++o)
+            CHECK(std::isnan(out.at(r, o)) == (o == 17));
+      }
+    }
 }
 
 TEST_CASE("a weight packed from parts is the parts one below the other") {
   Random random(4);
-  for (const DType dtype : all_dtypes) {
-    const HostWeight a(dtype, 20, 40, random);
-    const HostWeight b(dtype, 13, 40, random);
+  for (const WeightFormat format : all_formats()) {
+    const HostWeight a(format, 20, 40, random);
+    const HostWeight b(format, 13, 40, random);
     Matrix in(2, 40, random);
     for (const std::string& name : backends()) {
       CAPTURE(name);
@@ -154,9 +209,9 @@ TEST_CASE("a weight packed from parts is the parts one below the other") {
 TEST_CASE("a bias is added to what its outputs give, once, on any number of ranks") {
   Random random(10);
   for (const std::string& name : backends())
-    for (const DType dtype : all_dtypes) {
-      HostWeight a(dtype, 20, 40, random);
-      const HostWeight b(dtype, 70, 40, random);
+    for (const WeightFormat format : all_formats()) {
+      HostWeight a(format, 20, 40, random);
+      const HostWeight b(format, 70, 40, random);
       const std::vector<float> bias = random.floats(20);
       const Rig rig(name, 3);
       const auto plain = rig.device->pack(std::vector{a.matrix, b.matrix}).value();
@@ -175,8 +230,8 @@ TEST_CASE("a bias is added to what its outputs give, once, on any number of rank
 
 TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as zeros") {
   Random random(5);
-  for (const DType dtype : all_dtypes) {
-    const HostWeight host(dtype, 50, 37, random);
+  for (const WeightFormat format : all_formats()) {
+    const HostWeight host(format, 50, 37, random);
     const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
     Matrix out(int(tokens.size()), 37);
     for (const std::string& name : backends())
@@ -307,8 +362,8 @@ TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere e
   for (const std::string& name : backends()) {
     CAPTURE(name);
     const Rig rig(name, 2);
-    for (const DType dtype : all_dtypes) {
-      const HostWeight host(dtype, 40, 64, random);
+    for (const WeightFormat format : all_formats()) {
+      const HostWeight host(format, 40, 64, random);
       const auto weight = rig.device->pack({&host.matrix, 1}).value();
       Matrix in(5, 64, random);
       in.values[2 * 64 + 9] = std::numeric_limits<float>::quiet_NaN();

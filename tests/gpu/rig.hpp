@@ -3,12 +3,15 @@
 
 #include "base/bf16.hpp"
 #include "gpu/device.hpp"
+#include "gpu/mx.hpp"
 #include "tests/gpu/backends.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,26 +69,66 @@ inline std::uint64_t fingerprint(const Matrix& matrix) {
   return hash;
 }
 
-/// Random weights in a checkpoint's format.
+/// What weights can be on a back end.
+inline std::vector<WeightFormat> formats_of(const std::string& backend) {
+  using enum WeightFormat;
+  if (is_cuda(backend))
+    return {f32, f16, bf16};
+  return {f32, f16, bf16, mxfp8, mxfp8_e5m2, mxfp6, mxfp6_e3m2, mxfp4, mxint8};
+}
+
+/// Random weights in a checkpoint's format, or f32 to be packed in another.
 struct HostWeight {
   HostWeight(DType dtype, int rows, int cols, Random& random)
-      : matrix{dtype, nullptr, rows, cols}, f32(rows, cols, random, 0.25f) {
-    for (float& value : f32.values) {
-      if (dtype == DType::bf16) {
-        bits.push_back(base::to_bf16(value).bits);
-        value = base::to_float(base::bf16{bits.back()});
-      } else if (dtype == DType::f16) { // Sign, an exponent of 2^-7 .. 1, any mantissa.
-        bits.push_back(std::uint16_t((random.bits() & 0x83FFu) | ((8 + random.bits() % 8) << 10)));
-        value = base::to_float(base::f16{bits.back()});
-      }
-    }
-    matrix.data = dtype == DType::f32 ? static_cast<const void*>(f32.values.data()) : bits.data();
+      : HostWeight(format_of(dtype), rows, cols, random) {}
+  HostWeight(WeightFormat format, int rows, int cols, Random& random)
+      : matrix{DType::f32, nullptr, rows, cols}, f32(rows, cols, random, 0.25f) {
+    if (is_mx(format))
+      quantize(format);
+    else if (format != WeightFormat::f32)
+      round(format == WeightFormat::bf16 ? DType::bf16 : DType::f16, random);
+    if (matrix.dtype == DType::f32)
+      matrix.data = is_mx(format) ? before.data() : f32.values.data();
+    else
+      matrix.data = bits.data();
   }
   HostWeight(const HostWeight&) = delete;
 
   HostMatrix matrix;
-  Matrix f32; ///< The same values.
+  Matrix f32; ///< The values that are multiplied with.
   std::vector<std::uint16_t> bits;
+  std::vector<float> before; ///< Quantizing.
+
+private:
+  void round(DType dtype, Random& random) {
+    matrix.dtype = dtype;
+    for (float& value : f32.values) {
+      if (dtype == DType::bf16) {
+        bits.push_back(base::to_bf16(value).bits);
+        value = base::to_float(base::bf16{bits.back()});
+      } else { // Sign, an exponent of 2^-7 .. 1, any mantissa.
+        bits.push_back(std::uint16_t((random.bits() & 0x83FFu) | ((8 + random.bits() % 8) << 10)));
+        value = base::to_float(base::f16{bits.back()});
+      }
+    }
+  }
+
+  /// Blocks of different sizes; in some of them, elements down to nothing.
+  void quantize(WeightFormat format) {
+    matrix.quantization = Quantization{format, ScaleChoice::search};
+    for (int r = 0; r < matrix.rows; ++r)
+      for (int first = 0; first < matrix.cols; first += mx_block) {
+        float* const at = f32.values.data() + r * matrix.cols + first;
+        const int count = std::min(mx_block, matrix.cols - first);
+        for (int i = 0; i < count; ++i)
+          at[i] = std::ldexp(at[i], (r + first / mx_block) % 5 - (r % 3) * (i % 11));
+        before.insert(before.end(), at, at + count);
+        float padded[mx_block] = {};
+        std::copy_n(at, count, padded);
+        decode_block(format, encode_block(format, ScaleChoice::search, padded), padded);
+        std::copy_n(padded, count, at);
+      }
+  }
 };
 
 /// Largest |a - b| in units of `scale[i]`.

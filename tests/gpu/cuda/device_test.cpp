@@ -163,6 +163,18 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   CHECK(weight->bytes() >= 4 * 16 * sizeof(float));
 }
 
+TEST_CASE("microscaling weights are refused by name") {
+  const Machine emulated({});
+  const auto device = open_device("cuda:0", options()).value();
+  const std::vector<float> data(64);
+  HostMatrix matrix{DType::f32, data.data(), 2, 32};
+  matrix.quantization = Quantization{WeightFormat::mxfp6};
+  const auto weight = device->pack({&matrix, 1});
+  REQUIRE(!weight);
+  CHECK(weight.error().code == ErrorCode::unsupported);
+  CHECK(weight.error().text().find("mxfp6") != std::string::npos);
+}
+
 namespace {
 
 /// Where rows between two devices lie, and what they take of the GPUs' memory.

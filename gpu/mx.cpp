@@ -1,0 +1,160 @@
+#include "gpu/mx.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace paceline::gpu {
+namespace {
+
+constexpr int exponent_bias = 127; ///< Of E8M0, and of f32.
+constexpr int f32_mantissa_bits = 23;
+
+std::uint32_t bits_of(float x) {
+  return std::bit_cast<std::uint32_t>(x);
+}
+
+/// 2^exponent, which is one of a normal f32.
+float power_of_two(int exponent) {
+  return std::bit_cast<float>(std::uint32_t(exponent + exponent_bias) << f32_mantissa_bits);
+}
+
+/// One loop without branches over the block, which a compiler makes vectors of. unit: 2^-scale.
+/// errors: what rounding cost each element, in the scale's units.
+template <const MxElement& E>
+void encode_float(const float* values, float unit, std::uint8_t* codes, float* errors) {
+  constexpr int least_exponent = 1 - E.bias;
+  constexpr float integers = 0x1p23f; // Added to less than it, leaves whole numbers, ties to even.
+  for (int i = 0; i < mx_block; ++i) {
+    const float x = values[i] * unit;
+    const std::uint32_t magnitude = bits_of(x) & 0x7FFFFFFFu;
+    const int exponent =
+        std::max(int(magnitude >> f32_mantissa_bits) - exponent_bias, least_exponent);
+    const float shown = std::bit_cast<float>(magnitude) * power_of_two(E.mantissa_bits - exponent);
+    const std::uint32_t whole = bits_of(shown + integers) - bits_of(integers);
+    // A mantissa that rounds up to the next power of two carries into the exponent by itself.
+    const int code = ((exponent - least_exponent) << E.mantissa_bits) + int(whole);
+    const float kept =
+        std::min(float(int(whole)) * power_of_two(exponent - E.mantissa_bits), E.largest());
+    errors[i] = std::bit_cast<float>(magnitude) - kept;
+    const int sign = int(bits_of(x) >> 31) * E.sign_bit();
+    codes[i] = std::uint8_t(std::min(code, E.largest_code) | sign);
+  }
+}
+
+void encode_integer(const float* values, float unit, std::uint8_t* codes, float* errors) {
+  constexpr float integers = 0x1.8p23f;
+  constexpr float units = 64;
+  for (int i = 0; i < mx_block; ++i) {
+    const float x = values[i] * unit * units;
+    const int whole = int(bits_of(x + integers) - bits_of(integers));
+    const int kept = std::clamp(whole, -int8.largest_code, int8.largest_code);
+    errors[i] = (x - float(kept)) / units;
+    codes[i] = std::uint8_t(kept);
+  }
+}
+
+void encode_elements(WeightFormat format, const float* values, int exponent, std::uint8_t* codes,
+                     float* errors) {
+  const float unit = std::ldexp(1.0f, -exponent);
+  switch (format) {
+  case WeightFormat::mxfp8: return encode_float<e4m3>(values, unit, codes, errors);
+  case WeightFormat::mxfp8_e5m2: return encode_float<e5m2>(values, unit, codes, errors);
+  case WeightFormat::mxfp6: return encode_float<e2m3>(values, unit, codes, errors);
+  case WeightFormat::mxfp6_e3m2: return encode_float<e3m2>(values, unit, codes, errors);
+  case WeightFormat::mxfp4: return encode_float<e2m1>(values, unit, codes, errors);
+  case WeightFormat::mxint8: return encode_integer(values, unit, codes, errors);
+  case WeightFormat::f32:
+  case WeightFormat::f16:
+  case WeightFormat::bf16: break;
+  }
+  assert(false && "no microscaling format");
+}
+
+/// With the scale 2^exponent. Returns the squared error, in order of the elements' pairs.
+double encode_with(WeightFormat format, const float* values, int exponent, MxBlock& block) {
+  float errors[mx_block];
+  block.scale = std::uint8_t(exponent + exponent_bias);
+  encode_elements(format, values, exponent, block.codes.data(), errors);
+  for (float& error : errors)
+    error *= error;
+  for (int width = mx_block / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      errors[i] += errors[i + width];
+  return std::ldexp(double(errors[0]), 2 * exponent);
+}
+
+} // namespace
+
+const MxElement& element_of(WeightFormat format) {
+  switch (format) {
+  case WeightFormat::mxfp8: return e4m3;
+  case WeightFormat::mxfp8_e5m2: return e5m2;
+  case WeightFormat::mxfp6: return e2m3;
+  case WeightFormat::mxfp6_e3m2: return e3m2;
+  case WeightFormat::mxfp4: return e2m1;
+  default: break;
+  }
+  assert(format == WeightFormat::mxint8 && "no microscaling format");
+  return int8;
+}
+
+int element_bits(WeightFormat format) {
+  if (is_mx(format))
+    return element_of(format).bits();
+  return format == WeightFormat::f32 ? 32 : 16;
+}
+
+float decode_element(const MxElement& element, std::uint8_t code) {
+  if (element.integer())
+    return std::ldexp(float(std::int8_t(code)), -element.mantissa_bits);
+  const int mantissa = code & ((1 << element.mantissa_bits) - 1);
+  const int exponent = (code & (element.sign_bit() - 1)) >> element.mantissa_bits;
+  float value = exponent == 0
+                    ? std::ldexp(float(mantissa), 1 - element.bias - element.mantissa_bits)
+                    : std::ldexp(float(mantissa + (1 << element.mantissa_bits)),
+                                 exponent - element.bias - element.mantissa_bits);
+  if ((code & (element.sign_bit() - 1)) > element.largest_code)
+    value = element.mantissa_bits == e5m2.mantissa_bits && mantissa == 0
+                ? std::numeric_limits<float>::infinity()
+                : std::numeric_limits<float>::quiet_NaN();
+  return code & element.sign_bit() ? -value : value;
+}
+
+float decode_scale(std::uint8_t scale) {
+  return scale == mx_nan_scale ? std::numeric_limits<float>::quiet_NaN()
+                               : std::ldexp(1.0f, int(scale) - exponent_bias);
+}
+
+MxBlock encode_block(WeightFormat format, ScaleChoice choice, const float* values) {
+  MxBlock block;
+  std::uint32_t largest = 0; // Magnitudes in the order of their bits.
+  for (int i = 0; i < mx_block; ++i)
+    largest = std::max(largest, bits_of(values[i]) & 0x7FFFFFFFu);
+  if (largest >= bits_of(std::numeric_limits<float>::infinity())) {
+    block.scale = mx_nan_scale;
+    return block;
+  }
+  const MxElement& element = element_of(format);
+  const int floor = std::max(
+      int(largest >> f32_mantissa_bits) - exponent_bias - element.largest_exponent, -exponent_bias);
+  const double top = std::ldexp(double(std::bit_cast<float>(largest)), -floor);
+  const bool cut = top > double(element.largest()) && floor < exponent_bias;
+  if (!cut || choice != ScaleChoice::search) {
+    encode_with(format, values, cut && choice == ScaleChoice::ceil ? floor + 1 : floor, block);
+    return block;
+  }
+  MxBlock above;
+  const double error = encode_with(format, values, floor, block);
+  return encode_with(format, values, floor + 1, above) < error ? above : block;
+}
+
+void decode_block(WeightFormat format, const MxBlock& block, float* values) {
+  const float scale = decode_scale(block.scale);
+  for (int i = 0; i < mx_block; ++i)
+    values[i] = decode_element(element_of(format), block.codes[std::size_t(i)]) * scale;
+}
+
+} // namespace paceline::gpu

@@ -1,0 +1,69 @@
+// The microscaling formats of OCP MX 1.0: what an element's bits mean, and how floats become
+// blocks. All of it on the host and by itself; kernels have their own ways to the same numbers.
+#pragma once
+
+#include "paceline/weight_format.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::gpu {
+
+/// Inputs that share a scale. A row that ends inside a block is padded with zeros.
+inline constexpr int mx_block = 32;
+/// The scale's code that makes a block NaN; any other is an exponent with a bias of 127 (E8M0).
+inline constexpr std::uint8_t mx_nan_scale = 255;
+
+/// How an element is written, from its highest bit on: sign, exponent, mantissa. Without exponent:
+/// two's complement in units of 2^-mantissa.
+struct MxElement {
+  int exponent_bits;
+  int mantissa_bits;
+  int bias;
+  int largest_exponent; ///< Of a value in [1, 2) times a power of two.
+  int largest_code;     ///< Without its sign.
+
+  constexpr bool integer() const { return exponent_bits == 0; }
+  constexpr int bits() const { return integer() ? 8 : 1 + exponent_bits + mantissa_bits; }
+  constexpr int sign_bit() const { return 1 << (bits() - 1); }
+  /// Of the elements that are numbers.
+  constexpr float largest() const {
+    const int whole = (largest_code & ((1 << mantissa_bits) - 1)) + (1 << mantissa_bits);
+    return float(whole) * float(1 << largest_exponent) / float(1 << mantissa_bits);
+  }
+};
+
+inline constexpr MxElement e4m3{4, 3, 7, 8, 0x7E};
+inline constexpr MxElement e5m2{5, 2, 15, 15, 0x7B};
+inline constexpr MxElement e2m3{2, 3, 1, 2, 0x1F};
+inline constexpr MxElement e3m2{3, 2, 3, 4, 0x1F};
+inline constexpr MxElement e2m1{2, 1, 1, 2, 0x7};
+inline constexpr MxElement int8{0, 6, 0, 0, 0x7F};
+
+constexpr bool is_mx(WeightFormat format) {
+  return format >= WeightFormat::mxfp8;
+}
+/// format: a microscaling one.
+const MxElement& element_of(WeightFormat format);
+/// Bits of one element, without what its block shares.
+int element_bits(WeightFormat format);
+
+/// Elements as their codes, in the lowest bits of a byte each.
+struct MxBlock {
+  std::uint8_t scale = 0;
+  std::array<std::uint8_t, mx_block> codes{};
+};
+
+/// 0x7F of E4M3 is NaN; of E5M2 0x7C is infinity, and what is above NaN.
+float decode_element(const MxElement& element, std::uint8_t code);
+/// NaN for mx_nan_scale.
+float decode_scale(std::uint8_t scale);
+
+/// Rounds to nearest, ties to even, in units that the shared scale gives; what is too large becomes
+/// the largest element. values: [mx_block]. A block with a NaN or an infinity becomes NaN.
+MxBlock encode_block(WeightFormat format, ScaleChoice choice, const float* values);
+/// values: [mx_block]
+void decode_block(WeightFormat format, const MxBlock& block, float* values);
+
+} // namespace paceline::gpu
