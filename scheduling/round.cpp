@@ -27,10 +27,11 @@ ChainRef fork_behind(const BatchEntry& entry, const Verdict& verdict) {
   return entry.round.chain->fork(length - 1, verdict.tokens.back());
 }
 
-/// A full hit whose next window is bound as a whole, and no token of it late.
+/// A full hit, of the whole window and the token behind it, whose next window is bound as a whole.
 bool may_go_on(const BatchEntry& entry, const Verdict& verdict) {
-  const int length = entry.length + int(verdict.tokens.size());
-  return entry.round.whole && verdict.hit == Hit::chain && !verdict.draft_late &&
+  const int committed = int(verdict.tokens.size());
+  const int length = entry.length + committed;
+  return verdict.hit == Hit::chain && committed == entry.round.window + 1 &&
          !verdict.inconsistent_draw && entry.round.chain->bound() >= length + entry.next.window;
 }
 

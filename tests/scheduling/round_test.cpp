@@ -154,6 +154,12 @@ TEST_CASE("a pre-enqueued batch runs without those that are over") {
   CHECK(go_on({OneRound(1), OneRound(2)}, {said_all, OneRound::hit()}) == On{false, true});
 }
 
+TEST_CASE("a pre-enqueued batch runs for nobody where a window was not all there to be judged") {
+  Verdict shorter = OneRound::hit(); // its second token came after the pass had begun
+  shorter.tokens.pop_back();
+  CHECK(go_on({OneRound(1), OneRound(2)}, {OneRound::hit(), shorter}) == On{false, false});
+}
+
 TEST_CASE("a pre-enqueued batch runs for nobody where a next window is not bound as a whole") {
   OneRound longer(2);
   longer.entry.next.window = 3; // of which two are bound
