@@ -23,6 +23,7 @@ struct EngineContext {
   ModelInfo target;
   std::optional<ModelInfo> reserve; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
+  bool draft_repeats = true; ///< Its drafts follow from the request alone.
   int max_model_len = 0;
 };
 

@@ -47,6 +47,12 @@ Result<void> check(const FaultOptions& o) {
 
 } // namespace
 
+std::string draft_name(const EngineOptions& o) {
+  if (o.draft == "auto")
+    return o.target == "demo" ? "demo" : "suffix";
+  return o.draft == "none" ? "" : o.draft;
+}
+
 Result<void> check_options(const EngineOptions& o) {
   const int window_max = sampling::limits::window_max;
   for (const auto& result :

@@ -150,8 +150,9 @@ RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Req
       mode == SpeculationMode::off)
     return RepeatJudge::Promise::always;
   const bool fixed_window = request.window || engine.parts.scheduler.policy.window;
-  return mode == SpeculationMode::sync && fixed_window ? RepeatJudge::Promise::without_fault
-                                                       : RepeatJudge::Promise::none;
+  return mode == SpeculationMode::sync && fixed_window && engine.draft_repeats
+             ? RepeatJudge::Promise::without_fault
+             : RepeatJudge::Promise::none;
 }
 
 } // namespace
@@ -199,6 +200,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->prompt_logprobs = request.prompt_logprobs;
   spec->speculation = request.speculation.value_or(SpeculationMode::automatic);
   spec->window = request.window.value_or(0);
+  spec->draft_scope = request.draft_scope;
 
   messages::Submit submit;
   submit.spec = std::move(spec);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace paceline::speculation {
@@ -66,7 +67,8 @@ struct SequenceSpec {
   LogprobsMode logprobs_mode = LogprobsMode::raw;
   bool prompt_logprobs = false;
   SpeculationMode speculation = SpeculationMode::automatic;
-  int window = 0; ///< Fixed K; 0: the policy's.
+  int window = 0;          ///< Fixed K; 0: the policy's.
+  std::string draft_scope; ///< As Request has it.
 
   /// What judges: greedy decoding is the limit of all rules, and `match` needs no q.
   sampling::Rule judged_by() const { return warping.greedy() ? sampling::Rule::match : rule; }

@@ -21,7 +21,8 @@ struct HttpRequest {
   std::string method;
   std::string path; ///< Decoded, without a query.
   std::string body;
-  std::string peer; ///< "127.0.0.1:40312"
+  std::string peer;        ///< "127.0.0.1:40312"
+  std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope).
   Clock::time_point arrived;
 };
 

@@ -158,6 +158,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
       choice.echo = prompt.text;
     Request request = asked_.request;
     request.prompt_tokens = prompt.tokens;
+    request.draft_scope = exchange_.request().draft_scope;
     request.sampling.choice = int(i % std::size_t(asked_.n));
     auto stream = service_.engine().submit(request);
     if (!stream)

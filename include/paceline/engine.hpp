@@ -47,8 +47,13 @@ struct FaultOptions {
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
-  std::string draft = "demo";       ///< Empty: no draft model; every request runs plain.
-  std::shared_ptr<Drafter> drafter; ///< Takes the draft model's place when set.
+  /// What drafts: a model; "suffix" or "ngram", which look up how the text went on before and need
+  /// no model (docs/drafts.md); "none" or empty: nothing, and every request runs plain. "auto": the
+  /// demo pair's draft for the demo target, else "suffix".
+  std::string draft = "auto";
+  std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
+  /// What "suffix" may remember: texts under way, and recent outputs.
+  std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
   std::string draft_device;   ///< Empty: chosen for `device`.
@@ -123,8 +128,9 @@ struct Metrics {
   std::uint64_t rebuilds = 0;  ///< Sequences recomputed from their tokens after a fault.
   std::uint64_t stalls = 0;    ///< Lanes that stood still and were abandoned.
   bool draft_left_out = false; ///< It kept failing, or lied: requests decode plainly from then on.
-  bool target_moved = false;   ///< Its device kept failing: it goes on on the reserve.
-  std::uint64_t messages = 0;  ///< Messages between actors, lane completions included.
+  std::uint64_t drafter_failures = 0; ///< Calls of a Drafter that threw or gave what cannot be.
+  bool target_moved = false;          ///< Its device kept failing: it goes on on the reserve.
+  std::uint64_t messages = 0;         ///< Messages between actors, lane completions included.
   double target_busy_seconds = 0;
   double draft_busy_seconds = 0;
   double overlapped_seconds = 0;   ///< Drafting time that lay under target time.

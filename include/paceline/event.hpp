@@ -60,6 +60,8 @@ struct SpeculationStats {
   int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
                                       ///< has more and the target went on alone; else 0.
   bool draft_left_out = false;        ///< The draft kept failing or lied, and was used no more.
+  std::uint64_t drafter_failures =
+      0; ///< Calls of a Drafter that failed while the request was open.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
