@@ -5,6 +5,7 @@
 #include "paceline/drafter.hpp"
 #include "speculation/frontier.hpp"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>

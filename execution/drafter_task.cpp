@@ -28,7 +28,7 @@ void DraftedText::catch_up() {
 
 DrafterTask::DrafterTask(DraftedText& text, const Rows& rows) : text_(text), rows_(rows) {
   text.catch_up();
-  const int next = chain().next();
+  const int next = chain().drawn(); // Chain::next, but for a chain that is closed meanwhile
   const int end = next < chain().window_end() ? chain().window_end() : chain().limit();
   asked_ = wanted_ = std::max(1, end - next);
   chain().bind(next + asked_);
