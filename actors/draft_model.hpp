@@ -14,14 +14,16 @@ namespace paceline::actors {
 
 struct DraftModelParts {
   std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
-  /// What drafts: a DraftStep (a model) or a DrafterStep (a caller's Drafter), which takes its
-  /// work from this queue.
+  /// What drafts: a DraftStep (a model) or a DrafterStep (a Drafter), which takes its work from
+  /// this queue.
   /// Its q rows go to `reader`, the target's device.
   std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<execution::DraftQueue>,
                                            std::shared_ptr<gpu::Device> reader)>
       make_step;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
+  /// Whether it is not worth starting again when it is down; null: it always is.
+  std::function<bool()> hopeless{};
 };
 
 /// Owns the draft lane. Frontiers go to the lane through a queue; windows come back to who waits

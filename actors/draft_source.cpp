@@ -1,7 +1,10 @@
 #include "actors/draft_source.hpp"
 
+#include "actors/option_check.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "speculation/lookup/ngram_drafter.hpp"
+#include "speculation/lookup/suffix_drafter.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,16 +13,34 @@
 namespace paceline::actors {
 namespace {
 
-/// Where the draft runs unless told: beside a target on the CPU, on the last of its cores with a
-/// thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else where the target is. A caller's drafter is code of the host's.
-std::string draft_device(const EngineOptions& o, const gpu::Device& target) {
+/// Null: `name` is no look-up.
+std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOptions& o) {
+  if (name == "suffix")
+    return std::make_shared<speculation::SuffixDrafter>(o.draft_memory_bytes);
+  if (name == "ngram")
+    return std::make_shared<speculation::NgramDrafter>();
+  return nullptr;
+}
+
+/// Where a draft model runs unless told: beside a target on the CPU, on the last of its cores with
+/// a thread of its own (a small model gains nothing from more, and the target's team keeps the
+/// others to itself); else where the target is.
+std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   if (!o.draft_device.empty())
     return o.draft_device;
   const auto name = gpu::parse_device(target.name());
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
     return fmt::format("cpu:{}", name->cores.back());
-  return o.drafter && !target.on_host() ? "cpu" : o.device;
+  return o.device;
+}
+
+/// A Drafter is code of the host's; ours takes no time beside a simulated target.
+std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
+  if (o.draft_device.empty() && !target.on_host())
+    return "cpu";
+  const auto name = gpu::parse_device(target.name());
+  const bool simulated = name && name->kind == gpu::DeviceKind::sim;
+  return o.draft_device.empty() && simulated && !o.drafter ? "sim:1us" : model_device(o, target);
 }
 
 /// Nobody who is asked for one continuation drafts forks.
@@ -54,8 +75,8 @@ public:
 
 class ModelDraft final : public DraftSource {
 public:
-  ModelDraft(const EngineOptions& options, LoadedModel draft)
-      : options_(options), draft_(std::move(draft)) {}
+  ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft)
+      : options_(options), name_(std::move(name)), draft_(std::move(draft)) {}
 
   /// Reading weights is what a step costs.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
@@ -66,7 +87,7 @@ public:
   std::size_t page_bytes(int page_tokens) const override {
     return draft_.model->kv_shape(page_tokens).page_bytes();
   }
-  std::optional<ModelInfo> info() const override { return draft_.info(options_.draft); }
+  std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
   Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
     auto pool = draft_.make_pool(options_.page_tokens, pages);
@@ -88,26 +109,30 @@ public:
 
 private:
   const EngineOptions& options_;
+  std::string name_;
   LoadedModel draft_;
 };
 
-class CallerDraft final : public DraftSource {
+/// Drafts by a Drafter, the caller's or one of ours.
+class HostDraft final : public DraftSource {
 public:
-  CallerDraft(std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
+  HostDraft(std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
       : drafter_(std::move(drafter)), host_(std::move(host)) {}
 
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& /*target*/) const override {
     policy.lookahead = chain_at_most(policy.lookahead);
   }
+  bool repeats() const override { return false; }
 
   Result<void> add_to(EngineParts& parts, std::size_t /*pages*/) const override {
     execution::DrafterStep::Parts drafting;
-    drafting.drafter = drafter_;
+    drafting.host = std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry);
     drafting.device = host_;
     drafting.vocabulary = parts.sampler.vocabulary;
     drafting.telemetry = parts.telemetry;
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
-    parts.sampler.check_draws_every = 0; // a caller's draws cannot be repeated
+    parts.draft->hopeless = [host = drafting.host] { return host->left_out(); };
+    parts.sampler.check_draws_every = 0; // the engine's own
     return {};
   }
 
@@ -116,25 +141,26 @@ private:
   std::shared_ptr<gpu::Device> host_;
 };
 
-Result<std::unique_ptr<DraftSource>> caller_draft(const ModelLoader& loader,
-                                                  const std::string& device) {
+Result<std::unique_ptr<DraftSource>>
+host_draft(const ModelLoader& loader, const LoadedModel& target, std::shared_ptr<Drafter> drafter) {
+  const std::string device = drafter_device(loader.options(), *target.device);
   auto host = loader.open_device(device, 1);
   if (!host)
     return tl::unexpected(host.error());
   if (!(*host)->on_host())
-    return fail(ErrorCode::invalid_argument, "a caller's drafter cannot run on " + device,
+    return fail(ErrorCode::invalid_argument, "no drafter but a model runs on " + device,
                 "leave EngineOptions::draft_device out, or give cpu");
-  return std::make_unique<CallerDraft>(loader.options().drafter, *host);
+  return std::make_unique<HostDraft>(std::move(drafter), *host);
 }
 
 Result<std::unique_ptr<DraftSource>>
-model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& device) {
-  auto draft = loader.load(loader.options().draft, "draft", device, 0);
+model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
+  auto draft = loader.load(name, "draft", model_device(loader.options(), *target.device), 0);
   if (!draft)
     return tl::unexpected(draft.error());
   if (auto same = text::check_same_vocabulary(*target.tokenizer, *draft->tokenizer); !same)
     return tl::unexpected(same.error());
-  return std::make_unique<ModelDraft>(loader.options(), std::move(*draft));
+  return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft));
 }
 
 } // namespace
@@ -149,12 +175,14 @@ int fork_rows_of(const EngineOptions& o) {
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
                                                          const LoadedModel& target) {
   const EngineOptions& o = loader.options();
-  const std::string device = draft_device(o, *target.device);
   if (o.drafter)
-    return caller_draft(loader, device);
-  if (o.draft.empty() || o.speculation == SpeculationMode::off)
+    return host_draft(loader, target, o.drafter);
+  const std::string name = draft_name(o);
+  if (name.empty() || o.speculation == SpeculationMode::off)
     return std::make_unique<NoDraft>();
-  return model_draft(loader, target, device);
+  if (auto lookup = make_lookup(name, o))
+    return host_draft(loader, target, std::move(lookup));
+  return model_draft(loader, target, name);
 }
 
 } // namespace paceline::actors

@@ -1,4 +1,4 @@
-// Where an engine's drafts come from: a draft model, the caller's Drafter, or nowhere.
+// Where an engine's drafts come from: a draft model, a look-up, the caller's Drafter, or nowhere.
 #pragma once
 
 #include "actors/draft_model.hpp"
@@ -19,6 +19,8 @@ public:
 
   /// Whether anything drafts.
   virtual bool exists() const { return true; }
+  /// Whether its drafts follow from the request alone.
+  virtual bool repeats() const { return true; }
   /// What the source has to say about how it is used. policy: as the options have it.
   virtual void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const = 0;
   /// Bytes of a KV page; 0: it has no cache.
@@ -30,7 +32,7 @@ public:
 };
 
 /// What the options ask for. loader: outlives the source. Errors: a draft that cannot be loaded, or
-/// has another vocabulary than the target; a device that a caller's drafter cannot run on.
+/// has another vocabulary than the target; a device that a Drafter cannot run on.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
                                                          const LoadedModel& target);
 

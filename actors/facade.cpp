@@ -77,6 +77,7 @@ void Facade::submit(const Submit& request) {
   record.stops = sampling::StopMatcher(request.stop);
   record.submitted = now();
   record.lanes_before = parts_.telemetry->overlap.sums();
+  record.failures_before = parts_.telemetry->drafter_failures;
   if (request.deadline) {
     record.deadline = record.submitted + *request.deadline;
     wake_at(*record.deadline);
@@ -170,6 +171,7 @@ Finished Facade::summary(const Record& record, FinishReason reason) const {
   end.usage = {record.spec->prompt_tokens, record.output(), record.cached_tokens};
   end.speculation = record.speculation;
   end.speculation.draft_left_out = parts_.telemetry->draft_left_out;
+  end.speculation.drafter_failures = parts_.telemetry->drafter_failures - record.failures_before;
   if (int(record.tokens.size()) > parts_.draft_context)
     end.speculation.draft_context_exceeded = parts_.draft_context;
   const base::OverlapMeter::Sums lanes = parts_.telemetry->overlap.sums();

@@ -47,6 +47,7 @@ private:
     base::TimePoint last_token;
     std::optional<base::TimePoint> deadline;
     base::OverlapMeter::Sums lanes_before;
+    std::uint64_t failures_before = 0; ///< Of a Drafter.
     SpeculationStats speculation;
     int cached_tokens = 0;
 

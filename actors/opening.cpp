@@ -101,6 +101,7 @@ Result<void> ContextBuilder::choose_draft() {
   return choose_draft_source(loader_, target_).map([this](std::unique_ptr<DraftSource>&& source) {
     draft_ = std::move(source);
     context_.draft = draft_->info();
+    context_.draft_repeats = draft_->repeats();
   });
 }
 

@@ -23,6 +23,7 @@ struct EngineContext {
   ModelInfo target;
   std::optional<ModelInfo> standby; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
+  bool draft_repeats = true; ///< Its drafts follow from the request alone.
   int max_model_len = 0;
   int max_open = 0; ///< Requests waiting or running; more are refused.
 };

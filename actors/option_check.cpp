@@ -55,6 +55,12 @@ Result<void> check_format(const char* field, const std::optional<WeightFormat>& 
 
 } // namespace
 
+std::string draft_name(const EngineOptions& o) {
+  if (o.draft == "auto")
+    return o.target == "demo" ? "demo" : "suffix";
+  return o.draft == "none" ? "" : o.draft;
+}
+
 Result<void> check_options(const EngineOptions& o) {
   const int window_max = sampling::limits::window_max;
   for (const auto& result :

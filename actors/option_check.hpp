@@ -1,12 +1,17 @@
-// Whether an engine can be opened with these options at all.
+// What options mean, and whether an engine can be opened with them at all.
 #pragma once
 
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
 
+#include <string>
+
 namespace paceline::actors {
 
 /// Ranges, and what excludes each other, before anything is loaded. Errors name the field.
 Result<void> check_options(const EngineOptions& options);
+
+/// What EngineOptions::draft comes to: a model, "suffix" or "ngram"; empty: nothing drafts.
+std::string draft_name(const EngineOptions& options);
 
 } // namespace paceline::actors

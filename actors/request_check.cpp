@@ -152,8 +152,9 @@ RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Req
       mode == SpeculationMode::off)
     return RepeatJudge::Promise::always;
   const bool fixed_window = request.window || engine.parts.scheduler.policy.window;
-  return mode == SpeculationMode::sync && fixed_window ? RepeatJudge::Promise::without_fault
-                                                       : RepeatJudge::Promise::none;
+  return mode == SpeculationMode::sync && fixed_window && engine.draft_repeats
+             ? RepeatJudge::Promise::without_fault
+             : RepeatJudge::Promise::none;
 }
 
 } // namespace
@@ -208,6 +209,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   if (request.deadline)
     spec->deadline = std::clamp<base::Duration>(*request.deadline, std::chrono::milliseconds(1),
                                                 limits::time_max);
+  spec->draft_scope = request.draft_scope;
 
   messages::Submit submit;
   submit.spec = std::move(spec);

@@ -103,7 +103,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   if (child == draft) { // nobody waits for it meanwhile
     handles_.draft = nullptr;
     announce();
-    if (keeps_failing)
+    if (keeps_failing || (parts_.draft && parts_.draft->hopeless && parts_.draft->hopeless()))
       disable_draft();
     if (!parts_.draft)
       return restart_due(); // those who had to wait for it

@@ -16,6 +16,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::draft", "--draft-model"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::draft_device", "--draft-device"},
+    {"EngineOptions::draft_memory_bytes", "--draft-memory"},
     {"EngineOptions::reserve_device", "--reserve-device"},
     {"EngineOptions::threads", "--threads"},
     {"EngineOptions::dtype", "--dtype"},

@@ -1,6 +1,7 @@
 #include "apps/options.hpp"
 
 #include "actors/limits.hpp"
+#include "actors/option_check.hpp"
 #include "apps/validators.hpp"
 #include "gpu/limits.hpp"
 #include "models/limits.hpp"
@@ -66,11 +67,13 @@ void add_endings(CLI::App& app, Request& request) {
   app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
 }
 
-CLI::Option* add_draft_option(CLI::App& app, EngineOptions& engine) {
-  return app
-      .add_option("-d,--draft-model", engine.draft,
-                  "Draft model; empty: none; default: demo for the target demo, else none")
-      ->type_name("MODEL");
+void add_draft_option(CLI::App& app, EngineOptions& engine) {
+  app.add_option(
+         "-d,--draft-model", engine.draft,
+         "What drafts: a model (a folder or hub id), suffix or ngram (looked up in the text), "
+         "none, or auto: demo for the target demo, else suffix")
+      ->capture_default_str()
+      ->type_name("MODEL|suffix|ngram|none");
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
@@ -98,10 +101,9 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("N");
 }
 
-/// The demo draft is for the demo target; who asks for speculation must have a draft.
-void settle_draft(EngineOptions& engine, const CLI::Option& draft, const CLI::Option& mode) {
-  if (draft.count() == 0 && engine.target != "demo")
-    engine.draft.clear();
+/// Who asks for speculation must have a draft.
+void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
+  engine.draft = actors::draft_name(engine);
   const bool speculates =
       engine.speculation == SpeculationMode::sync || engine.speculation == SpeculationMode::overlap;
   if (speculates && engine.draft.empty())
@@ -190,7 +192,11 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
 
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request) {
   app.option_defaults()->group(speculation_group);
-  const auto* draft = add_draft_option(app, engine);
+  add_draft_option(app, engine);
+  app.add_option("--draft-memory", engine.draft_memory_bytes,
+                 "What suffix may remember of texts and recent outputs; default: 64M")
+      ->transform(memory_size())
+      ->type_name("SIZE");
   app.add_option("--draft-device", engine.draft_device, "Default: chosen for --device")
       ->type_name("DEVICE");
   add_weight_format(app, "--draft-weights", engine.draft_weights,
@@ -212,7 +218,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   add_window_options(app, engine);
   add_choice(app, "--verify", request.verify, verify_choices(),
              "How drafted tokens are judged; auto: coupled with a seed, else rejection");
-  app.parse_complete_callback([&engine, draft, mode] { settle_draft(engine, *draft, *mode); });
+  app.parse_complete_callback([&engine, mode] { settle_draft(engine, *mode); });
 }
 
 void add_batching_options(CLI::App& app, EngineOptions& engine) {

@@ -48,7 +48,8 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"lookahead_hit_rate", stats.lookahead_hit_rate()},
           {"overlap_ratio", stats.overlap_ratio},
           {"draft_context_exceeded", stats.draft_context_exceeded},
-          {"draft_left_out", stats.draft_left_out}};
+          {"draft_left_out", stats.draft_left_out},
+          {"drafter_failures", stats.drafter_failures}};
 }
 
 boost::json::object usage_json(const Usage& usage) {

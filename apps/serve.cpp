@@ -197,6 +197,8 @@ void add_address_options(CLI::App& app, Settings& settings) {
   app.add_option("--api-key-file", settings.api_key_file,
                  "API keys, one a line; default: those in $PACELINE_API_KEY, if any")
       ->type_name("FILE");
+  app.add_flag("--share-drafts", settings.share_drafts,
+               "Let drafts of one API key's requests come from answers to another's");
   app.add_option("--tls-cert,--ssl-certfile", settings.tls_certificate,
                  "Serve HTTPS with this certificate (PEM, with its chain)")
       ->type_name("FILE");

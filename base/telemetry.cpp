@@ -83,6 +83,7 @@ Metrics Telemetry::snapshot() const {
   m.rebuilds = recomputations;
   m.stalls = stalls;
   m.draft_left_out = draft_left_out;
+  m.drafter_failures = drafter_failures;
   m.target_moved = target_moved;
   m.messages = messages;
   m.decode_round_seconds = double(decode_round_ns) * 1e-9;

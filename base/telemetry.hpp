@@ -63,6 +63,7 @@ struct Telemetry {
   std::atomic<std::uint64_t> recomputations{0};
   std::atomic<std::uint64_t> stalls{0};
   std::atomic<bool> draft_left_out{false};
+  std::atomic<std::uint64_t> drafter_failures{0};
   std::atomic<bool> target_moved{false};
   std::atomic<std::uint64_t> messages{0};
   std::atomic<std::int64_t> decode_round_ns{0};

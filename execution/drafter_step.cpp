@@ -1,7 +1,6 @@
 #include "execution/drafter_step.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace paceline::execution {
 
@@ -9,130 +8,102 @@ using speculation::Chain;
 using speculation::Frontier;
 
 DrafterStep::DrafterStep(Parts parts, std::shared_ptr<DraftQueue> queue)
-    : parts_(std::move(parts)), queue_(std::move(queue)),
-      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)) {}
+    : parts_(std::move(parts)), queue_(std::move(queue)) {
+  rows_.vocabulary = parts_.vocabulary;
+  rows_.dense = std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary);
+  rows_.sparse = std::make_shared<SparseRows>(rows_.dense);
+  parts_.host->begin_anew();
+}
 
 gpu::Step::Next DrafterStep::prepare(base::TimePoint now) {
   do {
-    absorb(queue_->take());
-    current_ = choose();
-    if (!current_)
-      continue;
-    Chain& chain = *current_->chain;
-    const int next = chain.next();
-    const int end = next < chain.window_end() ? chain.window_end() : chain.limit();
-    asked_ = end - next;
-    chain.bind(end);
+    const bool changed = absorb(queue_->take());
+    choose();
     begin_ = now;
-    return Next::ready;
+    if (changed || !tasks_.empty())
+      return Next::ready;
   } while (!queue_->leave_lane());
   return Next::done;
 }
 
-void DrafterStep::absorb(DraftQueue::News news) {
+/// True when sequences have come or gone.
+bool DrafterStep::absorb(DraftQueue::News news) {
+  bool changed = false;
   for (Frontier& frontier : news.frontiers) {
     if (frontier.residency->over.load(std::memory_order_acquire))
       continue;
-    Frontier& known = sequences_[frontier.spec->id];
-    if (!known.chain || known.epoch <= frontier.epoch)
-      known = std::move(frontier);
+    DraftedText& text = texts_[frontier.spec->id];
+    changed |= !text.at.chain;
+    if (!text.at.chain || text.at.epoch <= frontier.epoch)
+      text.advance(std::move(frontier));
   }
-  std::erase_if(sequences_, [](const auto& entry) {
-    return entry.second.residency->over.load(std::memory_order_acquire);
-  });
+  changed |= std::erase_if(texts_, [](const auto& entry) {
+               return entry.second.at.residency->over.load(std::memory_order_acquire);
+             }) > 0;
+  return changed;
 }
 
-/// The sequence whose window lacks most; lookahead only when no window does.
-Frontier* DrafterStep::choose() {
-  Frontier* best = nullptr;
-  const auto lacks = [](const Frontier& f) { return f.chain->window_end() - f.chain->next(); };
-  for (auto& [id, frontier] : sequences_)
-    if (frontier.chain->next() >= 0 && (!best || lacks(frontier) > lacks(*best)))
-      best = &frontier;
-  return best;
-}
-
-std::vector<TokenId> DrafterStep::context_of(const Frontier& at) const {
-  const auto committed = at.log->first(at.log_length);
-  std::vector<TokenId> context(committed.begin(), committed.end());
-  context.insert(context.end(), at.tokens.begin(), at.tokens.end());
-  for (int position = at.length(); position < at.chain->drawn(); ++position)
-    context.push_back(at.chain->token(position));
-  return context;
+/// Windows go before lookahead.
+void DrafterStep::choose() {
+  tasks_.clear();
+  const auto lacks = [](const Chain& chain) { return chain.next() < chain.window_end(); };
+  bool hurries = false;
+  for (const auto& [id, text] : texts_)
+    hurries |= text.at.chain->next() >= 0 && lacks(*text.at.chain);
+  for (auto& [id, text] : texts_)
+    if (text.at.chain->next() >= 0 && (!hurries || lacks(*text.at.chain)))
+      tasks_.emplace_back(text, rows_);
 }
 
 gpu::Work DrafterStep::work() const {
-  return {gpu::Work::Kind::draft, asked_, 1, current_->length()};
+  int rows = 0;
+  int context = 0;
+  for (const DrafterTask& task : tasks_) {
+    rows += task.asked();
+    context = std::max(context, int(task.context().size()));
+  }
+  return {gpu::Work::Kind::draft, rows, int(tasks_.size()), context};
 }
 
 void DrafterStep::run(gpu::Operations& operations) {
   if (operations.rank() != 0)
     return;
-  proposal_ = {};
-  const std::unique_lock alone(*parts_.calling, std::try_to_lock);
-  if (!alone)
-    return;
-  const sampling::Warping& w = current_->spec->warping;
-  const DrafterSampling how{w.temperature, w.top_k, w.top_p, w.min_p, current_->spec->noise.seed};
-  try {
-    proposal_ = parts_.drafter->propose(context_of(*current_), asked_, how);
-  } catch (...) { // as documented: no proposal
-  }
-}
-
-/// The row a token was drawn from: the drafter's, normalised, or a point mass. Null when the
-/// drafter's is no distribution over the vocabulary, or memory is short.
-speculation::QRow DrafterStep::q_row(const Proposal& proposal, std::size_t index) const {
-  speculation::QRow row = rows_->take();
-  if (!row)
-    return nullptr;
-  const std::span<float> q{row.get(), std::size_t(parts_.vocabulary)};
-  std::fill(q.begin(), q.end(), 0.0f);
-  if (proposal.log_q.empty()) {
-    q[std::size_t(proposal.tokens[index])] = 1;
-    return row;
-  }
-  if (index >= proposal.log_q.size() || proposal.log_q[index].size() < q.size())
-    return nullptr;
-  double sum = 0;
-  for (std::size_t i = 0; i < q.size(); ++i)
-    sum += double(q[i] = std::exp(proposal.log_q[index][i]));
-  if (!std::isfinite(sum) || sum <= 0)
-    return nullptr;
-  for (float& x : q)
-    x = float(double(x) / sum);
-  return row;
+  DrafterHost::Sequences alive;
+  for (const auto& [id, text] : texts_)
+    alive.emplace(id, &text.at);
+  std::vector<DraftTask*> tasks;
+  for (DrafterTask& task : tasks_)
+    tasks.push_back(&task);
+  parts_.host->call(alive, tasks);
 }
 
 void DrafterStep::complete(base::TimePoint now) {
-  Chain& chain = *current_->chain;
-  const bool needs_q = current_->spec->needs_q();
-  int position = chain.drawn();
-  pace_.observe((now - begin_) / std::max(1, asked_), false);
-  chain.spent(now - begin_, pace_);
-  const int end = position + std::min(asked_, int(proposal_.tokens.size()));
-  for (std::size_t i = 0; position < end; ++i, ++position) {
-    const TokenId token = proposal_.tokens[i];
-    if (token < 0 || token >= parts_.vocabulary)
-      break;
-    speculation::QRow q = needs_q ? q_row(proposal_, i) : nullptr;
-    if (needs_q && !q)
-      break;
-    base::add(parts_.telemetry->drafted, 1);
-    chain.put(position, token, std::move(q));
+  int asked = 0;
+  int proposed = 0;
+  for (const DrafterTask& task : tasks_)
+    asked += task.asked();
+  if (asked > 0)
+    pace_.observe((now - begin_) / asked, false);
+  for (DrafterTask& task : tasks_) {
+    proposed += task.proposed();
+    task.chain().spent((now - begin_) / std::int64_t(tasks_.size()), pace_);
+    task.complete();
   }
-  if (chain.drawn() < chain.bound())
-    chain.end_at(chain.drawn());
+  base::add(parts_.telemetry->drafted, proposed);
   parts_.telemetry->overlap.drafted(begin_, now);
+  tasks_.clear();
+  if (parts_.host->left_out())
+    queue_->fail();
 }
 
 // Nobody waits for what an abandoned step left undone.
 void DrafterStep::retire(const gpu::Retirement& how) {
   if (how.completed)
     return;
-  for (auto& [id, frontier] : sequences_)
-    frontier.chain->end_at(frontier.chain->drawn());
-  sequences_.clear();
+  tasks_.clear();
+  for (auto& [id, text] : texts_)
+    text.at.chain->end_at(text.at.chain->drawn());
+  texts_.clear();
   queue_->fail();
 }
 

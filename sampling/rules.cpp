@@ -4,8 +4,10 @@
 #include "sampling/row_kernels.hpp"
 #include "sampling/rules_core.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 namespace paceline::sampling {
 namespace {
@@ -15,6 +17,17 @@ struct PlainRow {
   float weight(std::size_t i) const { return p[i]; }
   double sum(std::size_t first, std::size_t count) const {
     return row::sum(p.subspan(first, count));
+  }
+};
+
+struct SparseRow {
+  std::span<const TokenWeight> q;
+  float weight(std::size_t i) const { return q[i].weight; }
+  double sum(std::size_t first, std::size_t count) const {
+    double sum = 0;
+    for (const TokenWeight& token : q.subspan(first, count))
+      sum += double(token.weight);
+    return sum;
   }
 };
 
@@ -49,6 +62,21 @@ TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::ui
   if (rule == Rule::coupled)
     return draw_coupled(q, noise.key(position, Purpose::coupled));
   return draw(q, noise.key(position, Purpose::draft, attempt));
+}
+
+TokenId propose(Rule rule, std::span<const TokenWeight> q, const Noise& noise,
+                std::uint32_t position, std::uint32_t attempt) {
+  assert(rule != Rule::automatic && !q.empty());
+  if (rule != Rule::coupled) {
+    const DrawKey key = noise.key(position, Purpose::draft, attempt);
+    return q[std::size_t(invert(SparseRow{q}, q.size(), uniform(key)))].token;
+  }
+  const DrawKey key = noise.key(position, Purpose::coupled);
+  const auto score = [&](const TokenWeight& of) {
+    return of.weight > 0 ? race_score(key, std::uint32_t(of.token), of.weight)
+                         : std::numeric_limits<double>::infinity();
+  };
+  return std::ranges::min_element(q, {}, score)->token;
 }
 
 // What a liar shows need not be a distribution; NaN fails both comparisons.

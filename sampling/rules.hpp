@@ -1,6 +1,7 @@
 // Verification rules: which drafted tokens the target keeps, and what follows them.
 #pragma once
 
+#include "paceline/drafter.hpp"
 #include "sampling/philox.hpp"
 #include "sampling/warp.hpp"
 
@@ -38,6 +39,11 @@ struct Noise {
 /// verifier can repeat it (a draft that lies is found out). attempt: see DrawKey.
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,
                 std::uint32_t attempt);
+
+/// The same where q is sparse: tokens that each stand there once, with weights as `draw` wants
+/// them.
+TokenId propose(Rule rule, std::span<const TokenWeight> q, const Noise& noise,
+                std::uint32_t position, std::uint32_t attempt);
 
 /// Whether `token` is what `propose` draws from the row shown, and that row a distribution at all:
 /// a draft that lies may show anything.

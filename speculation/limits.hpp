@@ -23,4 +23,10 @@ inline constexpr int pages_per_fork_row = 3;
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 
+/// Tokens behind a match that are looked at; those that came there first are left out.
+inline constexpr std::size_t lookup_followers = 64;
+/// A look-up proposes a token only when that and all before it come true with this chance or a
+/// better one: a row of a verification is not free.
+inline constexpr double lookup_chance_min = 0.2;
+
 } // namespace paceline::speculation::limits

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace paceline::speculation {
@@ -67,7 +68,8 @@ struct SequenceSpec {
   LogprobsMode logprobs_mode = LogprobsMode::raw;
   bool prompt_logprobs = false;
   SpeculationMode speculation = SpeculationMode::automatic;
-  int window = 0; ///< Fixed K; 0: the policy's.
+  int window = 0;          ///< Fixed K; 0: the policy's.
+  std::string draft_scope; ///< As Request has it.
 
   int priority = 0;                    ///< The lesser goes first, where priorities count.
   std::uint64_t client = 0;            ///< Whose share it counts against.

@@ -164,9 +164,7 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
     const std::size_t end = std::min(names.find_first_of(" \t"), names.size());
     wanted.target = names.substr(0, end);
     const std::size_t draft = names.find_first_not_of(" \t", end);
-    wanted.draft = draft != names.npos       ? names.substr(draft)
-                   : wanted.target == "demo" ? "demo"
-                                             : "";
+    wanted.draft = draft != names.npos ? names.substr(draft) : "auto";
     auto opened = open_session(wanted, SimulatedTime::real_clock);
     if (!opened)
       return tl::unexpected(with_hint(opened.error(), "the models stay as they were"));

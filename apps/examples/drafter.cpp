@@ -1,6 +1,6 @@
-// A drafter of your own, without a model: it looks for where the last words stood before, and
-// proposes what followed them there (prompt look-up). Whatever it proposes, the output is the
-// target's; good guesses only make it faster.
+// A drafter of your own, without a model: it looks for where the last two words stood before, and
+// proposes what followed them there. (EngineOptions::draft has better ones of the kind: "suffix"
+// and "ngram".) Whatever it proposes, the output is the target's; good guesses only make it faster.
 #include "paceline/engine.hpp"
 
 #include <algorithm>
@@ -8,20 +8,24 @@
 
 class PromptLookup final : public paceline::Drafter {
 public:
-  paceline::Proposal propose(std::span<const paceline::TokenId> context, int count,
-                             const paceline::DrafterSampling&) override {
+  void propose(std::span<paceline::DraftTask* const> tasks) override {
+    for (paceline::DraftTask* task : tasks)
+      propose(*task);
+  }
+
+private:
+  static void propose(paceline::DraftTask& task) {
     constexpr std::ptrdiff_t words = 2;
-    paceline::Proposal proposal;
+    const auto context = task.context();
     if (std::ssize(context) <= words)
-      return proposal;
+      return;
     const auto last = context.end() - words;
     const auto found = std::find_end(context.begin(), context.end() - 1, last, context.end());
     if (found == context.end() - 1)
-      return proposal;
-    const auto next = found + words;
-    const auto length = std::min<std::ptrdiff_t>(count, context.end() - next);
-    proposal.tokens.assign(next, next + length);
-    return proposal;
+      return;
+    // A proposal is part of the context from then on, and may move it.
+    for (auto next = found - context.begin() + words; task.wanted() > 0; ++next)
+      task.propose(task.context()[std::size_t(next)]);
   }
 };
 

@@ -207,8 +207,9 @@ asio::awaitable<void> Connection::serve_request() {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(no_such_key(), "WWW-Authenticate", "Bearer"));
   } else if (co_await read_body(parser)) {
-    if (service_->keys().required())
-      request_.key = view(parser.get()[http::field::authorization]);
+    const auto authorization = view(parser.get()[http::field::authorization]);
+    request_.draft_scope = service_->draft_scope(service_->keys().holder(authorization));
+    request_.client = service_->keys().holder(authorization);
     co_await answer(**route);
   }
   log_request();

@@ -21,8 +21,9 @@ struct HttpRequest {
   std::string method;
   std::string path; ///< Decoded, without a query.
   std::string body;
-  std::string peer; ///< "127.0.0.1:40312"
-  std::string key;  ///< Its API key, where there are keys; it goes nowhere but to the engine.
+  std::string peer;        ///< "127.0.0.1:40312"
+  std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope).
+  std::string client;      ///< Whose share it counts against: its key's, where there are keys.
   Clock::time_point arrived;
 };
 

@@ -158,6 +158,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
       choice.echo = prompt.text;
     Request request = asked_.request;
     request.prompt_tokens = prompt.tokens;
+    request.draft_scope = exchange_.request().draft_scope;
     request.sampling.choice = int(i % std::size_t(asked_.n));
     auto stream = service_.engine().submit(request);
     if (!stream)
@@ -330,8 +331,8 @@ asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
     co_return co_await exchange.send(*full);
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)
     asked->request.deadline = limit;
-  if (!exchange.request().key.empty()) // who has a key shares by it, whatever `user` says
-    asked->request.client = exchange.request().key;
+  if (!exchange.request().client.empty()) // who has a key shares by it, whatever `user` says
+    asked->request.client = exchange.request().client;
   Generation generation(service, exchange, std::move(*asked));
   co_await generation.run();
 }

@@ -40,6 +40,13 @@ Result<Keys> read_file(const std::string& file) {
   return keys;
 }
 
+constexpr std::string_view scheme = "Bearer ";
+
+/// Of what begins with the scheme.
+std::string_view key_of(std::string_view authorization) {
+  return trim(authorization.substr(std::min(scheme.size(), authorization.size())));
+}
+
 } // namespace
 
 Result<Keys> Keys::load(const std::string& file) {
@@ -64,10 +71,17 @@ void Keys::add(std::string_view key) {
 bool Keys::accept(std::string_view authorization) const {
   if (!required())
     return true;
-  constexpr std::string_view scheme = "Bearer ";
   if (!boost::beast::iequals(authorization.substr(0, scheme.size()), scheme))
     return false;
-  return accept_key(trim(authorization.substr(scheme.size())));
+  return accept_key(key_of(authorization));
+}
+
+std::string Keys::holder(std::string_view authorization) const {
+  return holder_of_key(key_of(authorization));
+}
+
+std::string Keys::holder_of_key(std::string_view key) const {
+  return required() ? digest(key) : std::string();
 }
 
 bool Keys::accept_key(std::string_view given_key) const {

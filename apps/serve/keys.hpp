@@ -25,6 +25,9 @@ public:
   bool accept(std::string_view authorization) const;
   /// The same of a key alone.
   bool accept_key(std::string_view key) const;
+  /// Names whoever sends this, or this key, and tells nothing of it; empty where everybody may ask.
+  std::string holder(std::string_view authorization) const;
+  std::string holder_of_key(std::string_view key) const;
 
 private:
   std::vector<std::string> digests_; // SHA-256

@@ -132,6 +132,10 @@ void add_actors(Page& page, const Metrics& m) {
                double(m.rounds));
   page.counter("paceline_actor_restarts_total", "Actors restarted by the supervisor.",
                double(m.restarts));
+  page.counter("paceline_drafter_failures_total",
+               "Calls of a drafter that threw or gave what cannot be.", double(m.drafter_failures));
+  page.gauge("paceline_draft_left_out", "1 once nothing is drafted any more, else 0.",
+             m.draft_left_out);
   page.gauge("paceline_target_moved", "1 once the target goes on on its reserve, else 0.",
              m.target_moved);
   page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));

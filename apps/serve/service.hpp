@@ -33,6 +33,10 @@ public:
   const Settings& settings() const { return settings_; }
   const Keys& keys() const { return keys_; }
   void set_keys(Keys keys) { keys_ = std::move(keys); }
+  /// Whose outputs a client's drafts may come from: its own alone, unless the operator shares them.
+  std::string draft_scope(std::string holder) const {
+    return settings_.share_drafts ? std::string() : std::move(holder);
+  }
   RequestMemory& memory() { return memory_; }
   Log& log() { return log_; }
   ServerMetrics& metrics() { return metrics_; }

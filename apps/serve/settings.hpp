@@ -20,6 +20,7 @@ struct Settings {
 
   std::vector<std::string> allowed_origins; ///< Of web pages that may ask; "*": any.
   std::string api_key_file;    ///< One key a line; empty: those of the environment, if any.
+  bool share_drafts = false;   ///< Drafts may come from what was said to any key's holder.
   std::string tls_certificate; ///< PEM files; both or none.
   std::string tls_key;
 

@@ -162,6 +162,7 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
     co_return refusal(service_, asked.number, std::move(encoded.error()));
   if (auto wrong = prepare(request); !wrong)
     co_return refusal(service_, asked.number, std::move(wrong.error()));
+  request.draft_scope = draft_scope_;
   auto stream = service_.engine().submit(request);
   if (!stream)
     co_return refusal(service_, asked.number, with_request_fields(stream.error()));

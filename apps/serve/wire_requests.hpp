@@ -23,6 +23,8 @@ public:
 
   /// Starts it; what the client is told of that: Accepted, or a Failure.
   boost::asio::awaitable<net::ToClient> submit(net::Submit asked);
+  /// Of all that is submitted from now on.
+  void set_draft_scope(std::string scope) { draft_scope_ = std::move(scope); }
   /// One that has ended, or never was, is none.
   void cancel(net::RequestNumber number);
 
@@ -47,6 +49,7 @@ private:
 
   Service& service_;
   std::string peer_;
+  std::string draft_scope_;
   std::shared_ptr<Shared> shared_; // handlers look for it
 };
 

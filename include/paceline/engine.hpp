@@ -62,8 +62,13 @@ struct FaultOptions {
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
-  std::string draft = "demo";       ///< Empty: no draft model; every request runs plain.
-  std::shared_ptr<Drafter> drafter; ///< Takes the draft model's place when set.
+  /// What drafts: a model; "suffix" or "ngram", which look up how the text went on before and need
+  /// no model (docs/drafts.md); "none" or empty: nothing, and every request runs plain. "auto": the
+  /// demo pair's draft for the demo target, else "suffix".
+  std::string draft = "auto";
+  std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
+  /// What "suffix" may remember: texts under way, and recent outputs.
+  std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
   std::string draft_device;   ///< Empty: chosen for `device`.
@@ -179,6 +184,8 @@ struct Metrics {
   std::uint64_t callback_failures = 0;
   /// The draft kept failing or gave a token that its q row cannot give, and is used no more.
   bool draft_left_out = false;
+  /// Calls of a Drafter that threw or gave what cannot be.
+  std::uint64_t drafter_failures = 0;
   /// The target's device kept failing, and the target goes on on `reserve_device`.
   bool target_moved = false;
   /// How far the cost model's predictions are from what steps of the target take: the median of the

@@ -63,6 +63,8 @@ struct SpeculationStats {
   /// A round judged less than its window, since the draft was late or away, or the step had no
   /// room: where one begins and ends then depended on time.
   bool windows_cut = false;
+  /// Calls of a Drafter that failed while the request was open.
+  std::uint64_t drafter_failures = 0;
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }

@@ -71,6 +71,9 @@ struct Request {
   std::optional<SpeculationMode> speculation; ///< Default: the engine's.
   std::optional<int> window;                  ///< Fixed window length K; default: the engine's.
   VerifyRule verify = VerifyRule::automatic;
+  /// Drafts may come from what requests of the same scope have said before, and from no other's:
+  /// how fast an answer comes may tell what is in there.
+  std::string draft_scope;
 
   bool logprobs = false;        ///< Log-probability of each output token.
   int top_logprobs = 0;         ///< And of the likeliest alternatives (at most limits' bound).

@@ -281,13 +281,12 @@ namespace {
 /// Does not come back from a call until it is let go.
 class StuckDrafter final : public Drafter {
 public:
-  Proposal propose(std::span<const TokenId>, int, const DrafterSampling&) override {
+  void propose(std::span<DraftTask* const>) override {
     std::unique_lock lock(mutex_);
     CHECK_FALSE(std::exchange(inside_, true)); // one thread at a time, as promised
     ++calls_;
     free_.wait(lock, [this] { return let_go_; });
     inside_ = false;
-    return {};
   }
   int calls() {
     const std::lock_guard lock(mutex_);

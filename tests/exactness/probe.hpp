@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <vector>
 
 namespace paceline::testing {
 
@@ -53,8 +54,9 @@ struct Seen {
 class Probe {
 public:
   Seen seen;
-  int window = 0;        ///< That is fixed; 0: `partial` does not count.
-  int last_position = 0; ///< Of every sequence.
+  int window = 0;                          ///< That is fixed; 0: `partial` does not count.
+  int last_position = 0;                   ///< Of every sequence.
+  std::vector<gpu::ProposeTask> looked_up; ///< What the last call of a Drafter proposed: tokens.
 
   /// A drafting piece begins: its positions are bound.
   void proposed(std::span<const gpu::ProposeTask> tasks) {

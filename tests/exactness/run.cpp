@@ -2,6 +2,7 @@
 
 #include "actors/supervisor.hpp"
 #include "execution/draft_step.hpp"
+#include "execution/drafter_step.hpp"
 #include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
 
@@ -55,6 +56,32 @@ public:
 private:
   Tokens& tokens_;
   Ends& ends_;
+};
+
+/// Shows the adversary what a Drafter's call proposed.
+class WatchedDrafter final : public Drafter {
+public:
+  WatchedDrafter(std::shared_ptr<Drafter> drafter, Probe& probe)
+      : drafter_(std::move(drafter)), probe_(probe) {}
+  void begin(const DraftedSequence& sequence, std::span<const TokenId> tokens) override {
+    drafter_->begin(sequence, tokens);
+  }
+  void end(std::uint64_t sequence, std::span<const TokenId> tokens) override {
+    drafter_->end(sequence, tokens);
+  }
+  void propose(std::span<DraftTask* const> tasks) override {
+    std::vector<std::size_t> had;
+    for (const DraftTask* task : tasks)
+      had.push_back(task->context().size());
+    drafter_->propose(tasks);
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      for (const TokenId token : tasks[i]->context().subspan(had[i]))
+        probe_.looked_up.emplace_back().token = token;
+  }
+
+private:
+  std::shared_ptr<Drafter> drafter_;
+  Probe& probe_;
 };
 
 class EngineRun {
@@ -159,7 +186,12 @@ private:
                     logit_rows,
                     closer_,
                     telemetry_};
-    parts.sampler = {vocabulary, 1, telemetry_};
+    parts.sampler = {vocabulary, setting_.drafter ? 0 : 1, telemetry_}; // a Drafter draws nothing
+    if (setting_.drafter) {
+      parts.draft_pool = nullptr;
+      parts.draft = drafter_parts(device);
+      return parts;
+    }
     const execution::DraftStep::Parts drafting{draft,
                                                device,
                                                parts.draft_pool,
@@ -173,6 +205,18 @@ private:
     };
     parts.draft = actors::DraftModelParts{device, make_step, closer_, telemetry_};
     return parts;
+  }
+
+  actors::DraftModelParts drafter_parts(std::shared_ptr<gpu::Device> device) {
+    const auto watched = std::make_shared<WatchedDrafter>(setting_.drafter(), *probe_);
+    const auto host = std::make_shared<execution::DrafterHost>(watched, telemetry_);
+    const execution::DrafterStep::Parts drafting{host, device, setting_.target.vocabulary,
+                                                 telemetry_};
+    const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
+                                      const std::shared_ptr<gpu::Device>&) {
+      return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));
+    };
+    return {std::move(device), make_step, reaper_, telemetry_};
   }
 
   void submit(int n) {

@@ -35,6 +35,7 @@ struct Setting {
   int prefill_chunk = 64;
 
   Pace pace;
+  std::function<std::shared_ptr<Drafter>()> drafter; ///< In the model's place; empty: that drafts.
   bool queues = false; ///< Lanes hold a piece ready behind the one at work.
   /// Actors are killed at moments that have nothing to do with what is drawn, this often on
   /// average; 0: never.

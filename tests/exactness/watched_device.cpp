@@ -111,8 +111,11 @@ private:
   /// The piece that was prepared last; its length.
   base::Duration run_piece() {
     operations_.begin_piece(piece_++);
+    auto& looked_up = watch_.probe->looked_up;
+    looked_up.clear();
     step_->run(operations_);
-    return pacemaker_.length(step_->work(), operations_.drawn());
+    const bool by_drafter = !looked_up.empty();
+    return pacemaker_.length(step_->work(), by_drafter ? looked_up : operations_.drawn());
   }
   void look_behind() {
     if (watch_.queues && step_->prepare_behind(watch_.time->now()))

@@ -146,6 +146,22 @@ TEST_CASE("The choices of one seed have noise of their own, in every draw of eve
   }
 }
 
+TEST_CASE("A sparse row draws what the same row draws with its zeros") {
+  const Row dense = random_row(2000, 5, 50);
+  Row row(dense.size());
+  std::vector<TokenWeight> sparse;
+  for (std::size_t i = 0; i < dense.size(); i += 97)
+    if (dense[i] > 0) {
+      row[i] = dense[i];
+      sparse.push_back({TokenId(i), dense[i]});
+    }
+  REQUIRE(sparse.size() > 10);
+  sparse.push_back({3, 0}); // never drawn
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    for (std::uint32_t position = 0; position < 500; ++position)
+      CHECK(propose(rule, sparse, {7, 1}, position, 2) == propose(rule, row, {7, 1}, position, 2));
+}
+
 TEST_CASE("A one-hot row draws its token under every rule and seed") {
   Row row(5000);
   row[4321] = 1;

@@ -73,3 +73,31 @@ TEST_CASE("without a key only the watching endpoints answer, and bodies are not 
   CHECK(client.read().status == 401);
   CHECK(client.ended());
 }
+
+TEST_CASE("answers to one key's holder are no drafts for another's, unless they are shared") {
+  const TemporaryFolder folder;
+  for (const bool share : {false, true}) {
+    CAPTURE(share);
+    Settings settings;
+    settings.api_key_file = folder.write("keys", "first\nsecond\n");
+    settings.share_drafts = share;
+    EngineOptions engine = scripted();
+    engine.draft = "suffix";
+    engine.speculation = SpeculationMode::sync;
+    engine.window = 4;
+    LiveServer server(engine, settings);
+    const auto accepted = [&server](const std::string& key) {
+      const HttpReply reply = server.ask(
+          "POST", "/v1/completions",
+          R"({"prompt": [1, 2, 3], "max_tokens": 200, "ignore_eos": true, "temperature": 1, "seed": 3})",
+          {{"Authorization", "Bearer " + key}});
+      INFO(reply.body);
+      REQUIRE(reply.status == 200);
+      const auto body = reply.json();
+      return body.at("usage").at("speculation").at("accepted").to_number<int>();
+    };
+    const int alone = accepted("first");
+    CHECK(accepted("first") > alone + 50); // it says the same again
+    CHECK((accepted("second") > alone + 50) == share);
+  }
+}

@@ -3,6 +3,7 @@
 #include "actors/outlet.hpp"
 #include "actors/supervisor.hpp"
 #include "execution/draft_step.hpp"
+#include "execution/drafter_step.hpp"
 #include "messages/timekeeper.hpp"
 #include "messages/virtual_time.hpp"
 #include "tests/simulation/faulty_device.hpp"
@@ -82,6 +83,7 @@ private:
 
   void start();
   actors::EngineParts make_parts();
+  actors::DraftModelParts drafter_parts(std::shared_ptr<gpu::Device> device);
   void submit(Outlet& outlet);
   void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
   messages::Fate fate_of(const messages::Arrival& arrival);
@@ -217,7 +219,8 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.telemetry = telemetry_;
   parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
-  parts.draft_pool = pool(*draft, draft_pool_);
+  if (!options_.drafter)
+    parts.draft_pool = pool(*draft, draft_pool_);
   const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
                                 const std::shared_ptr<gpu::Device>& on,
                                 std::shared_ptr<gpu::KvPool>& kept) {
@@ -231,7 +234,12 @@ actors::EngineParts SimulatedRun::make_parts() {
     parts.standby =
         target_parts(models::make_scripted(w.target, other).value(), other, reserve_pool_);
   }
-  parts.sampler = {w.target.vocabulary, 1, telemetry_};
+  parts.sampler = {w.target.vocabulary, options_.drafter ? 0 : 1, telemetry_};
+  if (options_.drafter) {
+    parts.scheduler.policy.lookahead = Lookahead::chain;
+    parts.draft = drafter_parts(draft_device);
+    return parts;
+  }
   const execution::DraftStep::Parts drafting{
       draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
       w.max_num_seqs, policy.fork_rows, telemetry_};
@@ -241,6 +249,17 @@ actors::EngineParts SimulatedRun::make_parts() {
   };
   parts.draft = actors::DraftModelParts{draft_device, make_step, closer_, telemetry_};
   return parts;
+}
+
+actors::DraftModelParts SimulatedRun::drafter_parts(std::shared_ptr<gpu::Device> device) {
+  const auto host = std::make_shared<execution::DrafterHost>(options_.drafter(), telemetry_);
+  const execution::DrafterStep::Parts drafting{host, device, workload_.target.vocabulary,
+                                               telemetry_};
+  const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
+                                    const std::shared_ptr<gpu::Device>&) {
+    return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));
+  };
+  return {std::move(device), make_step, reaper_, telemetry_, [host] { return host->left_out(); }};
 }
 
 void SimulatedRun::start() {

@@ -6,7 +6,9 @@
 #include "tests/simulation/workload.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace paceline::testing {
 struct RunOptions {
   bool log = false;       ///< Keep a line for each message, fault, request and end.
   int jobs_max = 1 << 20; ///< Leaves the last requests out.
+  /// Drafts in the model's place; empty: that does.
+  std::function<std::shared_ptr<Drafter>()> drafter{};
 };
 
 struct Report {

@@ -1,18 +1,43 @@
 // Promises 1, 2 and 4 over thousands of seeded runs (docs/reliability.md).
+#include "speculation/lookup/ngram_drafter.hpp"
+#include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/simulation/campaign.hpp"
 #include "tests/simulation/distribution.hpp"
 #include "tests/simulation/witness.hpp"
 #include "tests/support/effort.hpp"
 
 #include <doctest/doctest.h>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 
+using namespace paceline;
 using namespace paceline::testing;
+using speculation::NgramDrafter;
+using speculation::SuffixDrafter;
 
 namespace {
 
 // Sanitizers get too few to reach every rare path.
 constexpr std::size_t runs = sanitized ? 300 : 3000;
 constexpr bool all_paths = !sanitized;
+
+/// Right as often as a suffix is, and then says what is no token.
+class Failing final : public Drafter {
+public:
+  void propose(std::span<DraftTask* const> tasks) override {
+    if (++calls_ % 4 == 0)
+      throw std::runtime_error("no idea");
+    for (DraftTask* task : tasks) {
+      while (task->wanted() > 1)
+        task->propose(task->context().back());
+      task->propose(-1);
+    }
+  }
+
+private:
+  int calls_ = 0;
+};
 
 } // namespace
 
@@ -50,6 +75,35 @@ TEST_CASE("a target's device that is lost for good costs no request where there 
     moved += report.probes.count("target moved to its reserve");
   }
   CHECK(moved >= 5);
+}
+
+TEST_CASE("the same where drafts are looked up, or come from a drafter that fails") {
+  struct Kind {
+    const char* name;
+    std::function<std::shared_ptr<Drafter>()> make;
+  };
+  const Kind kinds[] = {
+      {"suffix", [] { return std::make_shared<SuffixDrafter>(4096); }}, // outputs soon go again
+      {"ngram", [] { return std::make_shared<NgramDrafter>(); }},
+      {"fails", [] { return std::make_shared<Failing>(); }},
+  };
+  int left_out = 0;
+  for (const Kind& kind : kinds) {
+    CAPTURE(std::string(kind.name));
+    int kills = 0;
+    int failed = 0;
+    for (std::uint64_t seed = 1; seed <= runs / 10; ++seed) {
+      const Report report = simulate(seed, draw_plan(seed), {.drafter = kind.make});
+      failed += report.failed();
+      if (report.failed())
+        MESSAGE(kind.name, ", seed ", seed, ": ", report.failures.front());
+      kills += report.faults_total;
+      left_out += report.probes.count("draft left out because it kept failing");
+    }
+    CHECK(failed == 0);
+    CHECK(kills > int(runs / 10));
+  }
+  CHECK(left_out > 0);
 }
 
 TEST_CASE("rejection keeps the target's distribution while actors die") {

@@ -80,10 +80,10 @@ TEST_CASE("a pair on two GPUs, linked or not, gives its target's tokens") {
 TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {
   class Repeats final : public Drafter {
   public:
-    Proposal propose(std::span<const TokenId> context, int most, const DrafterSampling&) override {
-      Proposal proposal;
-      proposal.tokens.assign(std::size_t(most), context.back());
-      return proposal;
+    void propose(std::span<DraftTask* const> tasks) override {
+      for (DraftTask* task : tasks)
+        while (task->wanted() > 0)
+          task->propose(task->context().back());
     }
   };
   const Gpus gpus(1);

@@ -1,0 +1,74 @@
+#include "execution/drafter_host.hpp"
+
+#include "execution/limits.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+namespace paceline::execution {
+
+using speculation::Frontier;
+
+void DrafterHost::begin_anew() {
+  anew_ = true;
+}
+
+bool DrafterHost::call(const Sequences& alive, std::span<DraftTask* const> tasks) {
+  const std::unique_lock alone(calling_, std::try_to_lock);
+  if (!alone || left_out_)
+    return false;
+  end_those_not_in(anew_.exchange(false) ? Sequences() : alive);
+  for (const auto& [id, at] : alive)
+    if (!begun_.contains(id))
+      begin(*at);
+  if (!tasks.empty())
+    guard([&] { drafter_->propose(tasks); });
+  return true;
+}
+
+void DrafterHost::end_those_not_in(const Sequences& alive) {
+  for (auto at = begun_.begin(); at != begun_.end();) {
+    const auto [id, log] = *at;
+    if (alive.contains(id)) {
+      ++at;
+      continue;
+    }
+    at = begun_.erase(at);
+    guard([&] { drafter_->end(id, log->first(log->size())); });
+  }
+}
+
+void DrafterHost::begin(const Frontier& at) {
+  const speculation::SequenceSpec& spec = *at.spec;
+  const sampling::Warping& w = spec.warping;
+  begun_.emplace(spec.id, at.log);
+  const DraftedSequence sequence{
+      spec.id, spec.draft_scope, {w.temperature, w.top_k, w.top_p, w.min_p, spec.noise.seed}};
+  guard([&] { drafter_->begin(sequence, at.log->first(at.log_length)); });
+}
+
+void DrafterHost::guard(const std::function<void()>& call) {
+  try {
+    call();
+    failures_ = std::max(0, failures_ - 1);
+  } catch (const std::exception& e) {
+    failed(e.what());
+  } catch (...) {
+    failed("it threw what is no std::exception");
+  }
+}
+
+void DrafterHost::failed(const std::string& why) {
+  base::add(telemetry_->drafter_failures, 1);
+  if (!std::exchange(logged_, true))
+    std::fprintf(stderr,
+                 "paceline: the drafter failed: %s: it is asked again, and left out if it keeps "
+                 "failing\n",
+                 why.c_str());
+  failures_ += limits::drafter_successes_per_failure;
+  left_out_ = failures_ >= limits::drafter_failures_max * limits::drafter_successes_per_failure;
+}
+
+} // namespace paceline::execution

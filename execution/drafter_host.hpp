@@ -1,0 +1,54 @@
+// The one place where a Drafter is called.
+#pragma once
+
+#include "base/telemetry.hpp"
+#include "paceline/drafter.hpp"
+#include "speculation/frontier.hpp"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::execution {
+
+/// Calls a Drafter for all lanes that there ever are, one at a time: one that was abandoned may
+/// still be in it. Sees to it that each sequence begins and ends for it once in turn, and leaves it
+/// out when it keeps failing. Threads: any.
+class DrafterHost {
+public:
+  DrafterHost(std::shared_ptr<Drafter> drafter, std::shared_ptr<base::Telemetry> telemetry)
+      : drafter_(std::move(drafter)), telemetry_(std::move(telemetry)) {}
+
+  /// A lane begins: what the one before it had under way is put aside.
+  void begin_anew();
+  /// Sequences of a lane, by id.
+  using Sequences = std::map<speculation::SequenceId, const speculation::Frontier*>;
+  /// Ends what `alive` does not name, begins what it names anew, and has tasks proposed for. What
+  /// a call throws is counted, and its message logged once. False, and nothing is called: another
+  /// lane's call has not come back, or the drafter is left out.
+  bool call(const Sequences& alive, std::span<DraftTask* const> tasks);
+  bool left_out() const { return left_out_; }
+
+private:
+  void end_those_not_in(const Sequences& alive);
+  void begin(const speculation::Frontier& at);
+  void guard(const std::function<void()>& call);
+  void failed(const std::string& why);
+
+  const std::shared_ptr<Drafter> drafter_;
+  const std::shared_ptr<base::Telemetry> telemetry_;
+  std::atomic<bool> left_out_{false};
+  std::atomic<bool> anew_{false};
+
+  std::mutex calling_; ///< Held during a call. What follows is the caller's.
+  std::map<speculation::SequenceId, speculation::TokenLogView> begun_;
+  int failures_ = 0; ///< Weighed: limits.hpp
+  bool logged_ = false;
+};
+
+} // namespace paceline::execution

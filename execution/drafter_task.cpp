@@ -1,0 +1,120 @@
+#include "execution/drafter_task.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <utility>
+
+namespace paceline::execution {
+
+using speculation::Chain;
+
+void DraftedText::advance(speculation::Frontier frontier) {
+  at = std::move(frontier);
+  tokens.resize(committed);
+  const auto logged = at.log->first(at.log_length);
+  if (committed < logged.size())
+    tokens.insert(tokens.end(), logged.begin() + std::ptrdiff_t(committed), logged.end());
+  for (auto i = int(tokens.size()); i < at.length(); ++i)
+    tokens.push_back(at.token_at(i));
+  committed = tokens.size();
+}
+
+void DraftedText::catch_up() {
+  for (auto i = int(tokens.size()); i < at.chain->drawn(); ++i)
+    tokens.push_back(at.chain->token(i));
+}
+
+DrafterTask::DrafterTask(DraftedText& text, const Rows& rows) : text_(text), rows_(rows) {
+  text.catch_up();
+  const int next = chain().drawn(); // Chain::next, but for a chain that is closed meanwhile
+  const int end = next < chain().window_end() ? chain().window_end() : chain().limit();
+  asked_ = wanted_ = std::max(1, end - next);
+  chain().bind(next + asked_);
+}
+
+void DrafterTask::check_wanted() const {
+  if (wanted_ == 0)
+    throw std::invalid_argument(
+        fmt::format("it proposes more than the {} tokens asked for", asked_));
+}
+
+void DrafterTask::check(TokenId token) const {
+  if (token < 0 || token >= rows_.vocabulary)
+    throw std::invalid_argument(
+        fmt::format("it proposes token {}: ids go from 0 to {}", token, rows_.vocabulary - 1));
+}
+
+/// Without a row that the rule needs, for lack of memory, nothing is proposed from here on.
+void DrafterTask::add(TokenId token, speculation::QRow q) {
+  text_.tokens.push_back(token);
+  --wanted_;
+  proposals_.push_back({token, std::move(q)});
+}
+
+void DrafterTask::propose(TokenId token) {
+  check_wanted();
+  check(token);
+  const TokenWeight q[] = {{token, 1}};
+  add(token, spec().needs_q() ? rows_.sparse->take(q) : nullptr);
+}
+
+TokenId DrafterTask::drawn(std::span<const TokenWeight> weights) const {
+  if (spec().warping.greedy())
+    return std::ranges::max_element(weights, {}, &TokenWeight::weight)->token;
+  return sampling::propose(spec().rule, weights, spec().noise, std::uint32_t(text_.tokens.size()),
+                           chain().attempt());
+}
+
+TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
+  check_wanted();
+  double sum = 0;
+  bool possible = true;
+  for (const TokenWeight& of : weights) {
+    check(of.token);
+    possible &= of.weight >= 0;
+    sum += double(of.weight);
+  }
+  if (!possible || !std::isfinite(sum) || sum <= 0)
+    throw std::invalid_argument(
+        fmt::format("it draws from {} weights that are no distribution", weights.size()));
+  const TokenId token = drawn(weights);
+  add(token, spec().needs_q() ? rows_.sparse->take(weights) : nullptr);
+  return token;
+}
+
+TokenId DrafterTask::draw(std::span<const float> log_q) {
+  check_wanted();
+  if (int(log_q.size()) != rows_.vocabulary)
+    throw std::invalid_argument(fmt::format("it draws from a row of {}: the vocabulary has {}",
+                                            log_q.size(), rows_.vocabulary));
+  const float most = *std::ranges::max_element(log_q);
+  speculation::QRow row = rows_.dense->take();
+  std::vector<TokenWeight> weights;
+  double sum = 0;
+  for (std::size_t i = 0; i < log_q.size(); ++i) {
+    weights.push_back({TokenId(i), std::exp(log_q[i] - most)});
+    sum += double(weights.back().weight);
+  }
+  if (!std::isfinite(sum) || sum <= 0)
+    throw std::invalid_argument("it draws from a row that is no distribution");
+  const TokenId token = drawn(weights);
+  for (std::size_t i = 0; row && i < weights.size(); ++i)
+    row.get()[i] = float(double(weights[i].weight) / sum);
+  add(token, std::move(row));
+  return token;
+}
+
+void DrafterTask::complete() {
+  int position = chain().drawn();
+  for (Proposed& proposed : proposals_) {
+    if (spec().needs_q() && !proposed.q)
+      break;
+    chain().put(position++, proposed.token, std::move(proposed.q));
+  }
+  if (position < chain().bound())
+    chain().end_at(position);
+}
+
+} // namespace paceline::execution

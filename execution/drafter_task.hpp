@@ -1,0 +1,68 @@
+// One sequence's part of a call of a Drafter.
+#pragma once
+
+#include "execution/sparse_rows.hpp"
+#include "paceline/drafter.hpp"
+#include "speculation/frontier.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace paceline::execution {
+
+/// A sequence as the Drafter's lane knows it.
+struct DraftedText {
+  speculation::Frontier at;
+  std::vector<TokenId> tokens; ///< Committed ones, then those of the chain as far as it is drawn.
+  std::size_t committed = 0;
+
+  /// Takes the frontier, and what it commits.
+  void advance(speculation::Frontier frontier);
+  /// Reads what the chain has.
+  void catch_up();
+};
+
+/// Takes proposals down: bound before the call, they are put into the chain after it.
+class DrafterTask final : public DraftTask {
+public:
+  struct Rows {
+    int vocabulary = 0;
+    std::shared_ptr<RowPool> dense;
+    std::shared_ptr<SparseRows> sparse;
+  };
+  /// Binds the positions that are asked for: what the chain's window lacks, else its lookahead.
+  DrafterTask(DraftedText& text, const Rows& rows);
+
+  std::uint64_t sequence() const override { return text_.at.spec->id; }
+  std::span<const TokenId> context() const override { return text_.tokens; }
+  std::size_t committed() const override { return text_.committed; }
+  int wanted() const override { return wanted_; }
+  void propose(TokenId token) override;
+  TokenId draw(std::span<const TokenWeight> weights) override;
+  TokenId draw(std::span<const float> log_q) override;
+
+  int asked() const { return asked_; }
+  int proposed() const { return int(proposals_.size()); }
+  speculation::Chain& chain() const { return *text_.at.chain; }
+  /// Puts what was proposed into the chain, which ends there if that is less than was asked for.
+  void complete();
+
+private:
+  struct Proposed {
+    TokenId token = 0;
+    speculation::QRow q;
+  };
+  const speculation::SequenceSpec& spec() const { return *text_.at.spec; }
+  void check_wanted() const;
+  void check(TokenId token) const;
+  void add(TokenId token, speculation::QRow q);
+  TokenId drawn(std::span<const TokenWeight> weights) const;
+
+  DraftedText& text_;
+  const Rows& rows_;
+  int asked_ = 0;
+  int wanted_ = 0;
+  std::vector<Proposed> proposals_;
+};
+
+} // namespace paceline::execution

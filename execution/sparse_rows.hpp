@@ -1,0 +1,32 @@
+// Rows of q of which a few tokens have mass.
+#pragma once
+
+#include "execution/row_pool.hpp"
+#include "paceline/drafter.hpp"
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace paceline::execution {
+
+/// Rows of zeros that are lent with a few numbers in them, which are taken out again when they come
+/// back: nobody goes through a vocabulary for a token. Threads: any.
+class SparseRows : public std::enable_shared_from_this<SparseRows> {
+public:
+  /// pool: of devices whose memory the host writes to.
+  explicit SparseRows(std::shared_ptr<RowPool> pool) : pool_(std::move(pool)) {}
+
+  /// q, normalised; null when there is no memory for it. q: as sampling::propose wants it.
+  speculation::QRow take(std::span<const TokenWeight> q);
+
+private:
+  speculation::QRow clean();
+
+  std::shared_ptr<RowPool> pool_;
+  std::mutex mutex_;
+  std::vector<speculation::QRow> clean_;
+};
+
+} // namespace paceline::execution
