@@ -216,7 +216,7 @@ private:
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));
     };
-    return {std::move(device), make_step, reaper_, telemetry_};
+    return {std::move(device), make_step, closer_, telemetry_};
   }
 
   void submit(int n) {

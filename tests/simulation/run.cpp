@@ -259,7 +259,7 @@ actors::DraftModelParts SimulatedRun::drafter_parts(std::shared_ptr<gpu::Device>
                                     const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));
   };
-  return {std::move(device), make_step, reaper_, telemetry_, [host] { return host->left_out(); }};
+  return {std::move(device), make_step, closer_, telemetry_, [host] { return host->left_out(); }};
 }
 
 void SimulatedRun::start() {
