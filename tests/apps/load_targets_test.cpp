@@ -165,7 +165,7 @@ TEST_CASE("an engine that refuses, or cannot take a request, is a reason") {
   options.max_waiting = 1;
   Engine engine = open_engine(options);
   const Run run = load_engine(engine, EngineTarget::Time::virtual_clock,
-                              {item(0, 5, 4), item(0, 5, 4), item(0, 5, 4), item(0, 9999, 4)});
+                              {item(0, 9999, 4), item(0, 5, 4), item(0, 5, 4), item(0, 5, 4)});
   const Figures figures = measure(run);
   CHECK(figures.completed == 2);
   CHECK(figures.failed == 2);
