@@ -28,13 +28,19 @@ int replay(std::uint64_t seed) {
   return report.failed();
 }
 
+/// Made small, unless the first failure is all that is asked for.
+Shrunk example_of(std::uint64_t seed, const CampaignOptions& options) {
+  const FaultPlan plan = draw_plan(seed);
+  if (options.failures_max > 1)
+    return shrink(seed, plan);
+  return {plan, {}, simulate(seed, plan)};
+}
+
 int run(const CampaignOptions& options) {
   const Campaign campaign = run_campaign(options);
   std::fputs(campaign.text().c_str(), stdout);
   for (const std::uint64_t seed : campaign.failing) {
-    const FaultPlan plan = draw_plan(seed);
-    const Shrunk small =
-        options.failures_max == 1 ? Shrunk{plan, {}, simulate(seed, plan)} : shrink(seed, plan);
+    const Shrunk small = example_of(seed, options);
     std::printf("seed %llu: %s; %d requests: %s\n", static_cast<unsigned long long>(seed),
                 small.plan.text().c_str(), small.report.requests,
                 small.report.failures.empty() ? "?" : small.report.failures.front().c_str());
