@@ -206,9 +206,8 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->window = request.window.value_or(0);
   spec->priority = request.priority;
   spec->client = std::hash<std::string>{}(request.client);
-  if (request.deadline)
-    spec->deadline = std::clamp<base::Duration>(*request.deadline, std::chrono::milliseconds(1),
-                                                limits::time_max);
+  if (request.deadline) // one that has passed is none to queue by
+    spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;
 
   messages::Submit submit;
