@@ -25,10 +25,11 @@ inline EngineOptions on(const std::string& device, const std::string& draft_devi
   return options;
 }
 
-/// The demo's draft model as a target, too: a tenth of the work.
+/// The demo's draft model as a target, too, and as its own draft: a tenth of the work.
 inline EngineOptions small_on(const std::string& device, const std::string& draft_device = {}) {
   EngineOptions options = on(device, draft_device);
   options.target = models::resolve_model_path("demo", "draft").value();
+  options.draft = options.target;
   return options;
 }
 
