@@ -1,5 +1,7 @@
 #include "actors/runtime.hpp"
 
+#include "base/short_turns.hpp"
+
 namespace paceline::actors {
 namespace {
 
@@ -15,7 +17,10 @@ Runtime::Runtime(std::optional<std::uint64_t> virtual_seed) {
   } else {
     config_.set("scheduler.policy", caf::atom("sharing"));
     config_.set("scheduler.max-threads", actor_threads);
-    apart_from_caller([this] { real_ = std::make_unique<caf::actor_system>(config_); });
+    apart_from_caller([this] {
+      base::take_short_turns(); // The system's threads inherit them.
+      real_ = std::make_unique<caf::actor_system>(config_);
+    });
   }
   apart_from_caller([this] { time_ = std::make_shared<messages::ActorTimekeeper>(system()); });
 }

@@ -1,6 +1,7 @@
 // Bounds of the base layer (docs/limits.md lists all layers').
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 namespace paceline::base::limits {
@@ -11,5 +12,9 @@ inline constexpr std::size_t trace_events_max = 2'000'000;
 /// Threads that one engine or client has for callers' functions (Stream::on_ready, on_end), begun
 /// when they are needed; when all of them are in functions that wait, others wait for them.
 inline constexpr int callback_threads_max = 16;
+
+/// How short a turn lanes' and actors' threads ask for on cores that others use, too: the shortest
+/// that Linux gives.
+inline constexpr std::chrono::nanoseconds turn{100'000};
 
 } // namespace paceline::base::limits

@@ -13,13 +13,10 @@ inline constexpr int core_index_max = 4095;
 /// Steps queued on one lane; `submit` refuses more and the owner treats the lane as failed.
 inline constexpr std::size_t lane_queue_max = 64;
 
-/// An idle lane's threads look for work this long before they sleep, at first without giving
-/// their core away.
-inline constexpr std::chrono::microseconds lane_spin{50};
-inline constexpr std::chrono::microseconds lane_spin_hard{10};
-/// At a barrier a thread spins this long, then yields its core, then sleeps.
-inline constexpr std::chrono::microseconds barrier_spin{10};
-inline constexpr std::chrono::microseconds barrier_yield{200};
+/// An idle lane's threads look for work this long before they sleep.
+inline constexpr std::chrono::microseconds lane_spin{20};
+/// The same of a thread that waits for its team at the end of an operation.
+inline constexpr std::chrono::microseconds barrier_spin{20};
 /// A step that waits is asked again after pauses that grow up to this.
 inline constexpr std::chrono::microseconds waiting_pause_max{50};
 /// The same on a simulated lane, by its own clock.

@@ -52,10 +52,7 @@ public:
   const std::string& name() const { return options_.name; }
 
 private:
-  void signal() {
-    signal_.fetch_add(1, std::memory_order_release);
-    signal_.notify_all();
-  }
+  void signal() { signal_.add(1); }
 
   std::shared_ptr<Step> next() {
     const std::lock_guard lock(mutex_);
@@ -69,13 +66,13 @@ private:
   void serve() {
     executor_->enter();
     for (;;) {
-      const std::uint32_t seen = signal_.load(std::memory_order_acquire);
+      const std::uint32_t seen = signal_.load();
       if (std::shared_ptr<Step> step = next())
         execute(*step);
       else if (closing_)
         return;
       else
-        wait_change(signal_, seen, {limits::lane_spin_hard, limits::lane_spin});
+        signal_.wait_change(seen, limits::lane_spin);
     }
   }
 
@@ -148,7 +145,7 @@ private:
   std::mutex mutex_;
   std::deque<std::shared_ptr<Step>> queue_;
   std::atomic<bool> closing_{false}; // Set under the mutex: no step slips in behind it.
-  std::atomic<std::uint32_t> signal_{0};
+  WaitWord signal_;
   std::thread thread_;
 };
 
@@ -175,8 +172,6 @@ std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
 void Pause::rest() {
   if (++asked_ <= 64) {
     pause();
-  } else if (asked_ <= 128) {
-    sched_yield();
   } else {
     std::this_thread::sleep_for(sleep_);
     sleep_ = std::min(2 * sleep_, limits::waiting_pause_max);

@@ -38,8 +38,8 @@ struct ThreadLaneOptions {
 std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
                                        std::unique_ptr<Executor> executor);
 
-/// Between two questions to somebody who is not ready: spinning first, then giving the core away,
-/// then asleep for pauses that grow up to limits::waiting_pause_max.
+/// Between two questions to somebody who is not ready: spinning first, then asleep for pauses that
+/// grow up to limits::waiting_pause_max.
 class Pause {
 public:
   void rest();

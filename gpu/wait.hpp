@@ -1,11 +1,14 @@
-// How a lane's threads wait for one another: spinning while the answer is likely to be close,
-// then giving the core away whenever somebody else wants it, then asleep.
+// How a lane's threads wait for one another: spinning while the answer is likely to be close, then
+// asleep.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdint>
-#include <sched.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace paceline::gpu {
 
@@ -18,33 +21,52 @@ inline void pause() {
 #endif
 }
 
-/// How long to spin, and how long (from the beginning) to go on yielding before sleeping.
-/// Yielding costs a system call, but lets another lane's thread on the same core run at once.
-struct Patience {
-  std::chrono::nanoseconds spin;
-  std::chrono::nanoseconds yield;
-};
+/// A number, and threads that wait for it to change. std::atomic's own wait yields the core before
+/// it sleeps: whoever yields to a busy neighbour gets it back after the neighbour's whole turn,
+/// milliseconds later, and a sleeper at once when it is woken. Threads: any.
+class WaitWord {
+public:
+  /// acquire
+  std::uint32_t load() const { return word_.load(std::memory_order_acquire); }
+  /// Before anybody waits.
+  void store(std::uint32_t value) { word_.store(value, std::memory_order_relaxed); }
 
-/// Returns when `word` differs from `old` (acquire). Whoever changes it calls notify_all.
-inline void wait_change(const std::atomic<std::uint32_t>& word, std::uint32_t old,
-                        Patience patience) {
-  using Clock = std::chrono::steady_clock;
-  if (word.load(std::memory_order_acquire) != old)
-    return;
-  const auto begin = Clock::now();
-  for (;;) {
-    for (int i = 0; i < 8; ++i) {
-      if (word.load(std::memory_order_acquire) != old)
-        return;
-      pause();
-    }
-    const auto waited = Clock::now() - begin;
-    if (waited >= patience.yield)
-      break;
-    if (waited >= patience.spin)
-      sched_yield();
+  /// Adds (acquire and release), wakes all that wait, and returns the sum.
+  std::uint32_t add(std::uint32_t number) {
+    const std::uint32_t sum = word_.fetch_add(number) + number;
+    if (sleepers_.load() > 0)
+      futex(FUTEX_WAKE_PRIVATE, INT_MAX);
+    return sum;
   }
-  word.wait(old, std::memory_order_acquire);
-}
+
+  /// Returns when the number is not `old` any more (acquire): spins for about so long, then sleeps.
+  void wait_change(std::uint32_t old, std::chrono::nanoseconds spin) {
+    if (load() != old || spun(old, spin))
+      return;
+    sleepers_.fetch_add(1); // Looked at behind the number, which is looked at behind this.
+    while (word_.load() == old)
+      futex(FUTEX_WAIT_PRIVATE, old);
+    sleepers_.fetch_sub(1);
+  }
+
+private:
+  bool spun(std::uint32_t old, std::chrono::nanoseconds spin) const {
+    const auto end = std::chrono::steady_clock::now() + spin;
+    do {
+      for (int i = 0; i < 8; ++i) {
+        if (load() != old)
+          return true;
+        pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    return false;
+  }
+  void futex(int what, std::uint32_t number) {
+    syscall(SYS_futex, &word_, what, number, nullptr, nullptr, 0);
+  }
+
+  std::atomic<std::uint32_t> word_{0};
+  std::atomic<std::uint32_t> sleepers_{0};
+};
 
 } // namespace paceline::gpu

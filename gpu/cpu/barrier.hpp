@@ -23,14 +23,14 @@ public:
   void arrive_and_wait() {
     if (parties_ == 1)
       return;
-    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
+    const std::uint32_t epoch = epoch_.load();
     if (poisoned_.load(std::memory_order_acquire))
       throw Poisoned();
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
       arrived_.store(0, std::memory_order_relaxed);
       turn();
     } else {
-      wait_change(epoch_, epoch, {limits::barrier_spin, limits::barrier_yield});
+      epoch_.wait_change(epoch, limits::barrier_spin);
     }
     if (poisoned_.load(std::memory_order_acquire))
       throw Poisoned();
@@ -49,14 +49,11 @@ public:
 
 private:
   // A read-modify-write always: who sees any later epoch also sees an earlier poisoning.
-  void turn() {
-    epoch_.fetch_add(1, std::memory_order_acq_rel);
-    epoch_.notify_all();
-  }
+  void turn() { epoch_.add(1); }
 
   const std::uint32_t parties_;
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};
+  alignas(64) WaitWord epoch_;
   std::atomic<bool> poisoned_{false};
 };
 

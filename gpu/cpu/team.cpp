@@ -1,5 +1,6 @@
 #include "gpu/cpu/team.hpp"
 
+#include "base/short_turns.hpp"
 #include "gpu/cpu/denormals.hpp"
 #include "gpu/cpu/topology.hpp"
 
@@ -15,8 +16,7 @@ Team::Team(const Kernels& kernels, std::vector<int> cores)
 
 Team::~Team() {
   closing_ = true;
-  region_.fetch_add(1);
-  region_.notify_all();
+  region_.add(1);
   for (std::thread& thread : threads_)
     thread.join();
 }
@@ -35,6 +35,7 @@ void Team::prepare_thread(int rank) const {
   // Short sleeps of a waiting step are meant as they are said: no slack of the default 50 us.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
+  base::take_short_turns();
 }
 
 void Team::run(Step& step) {
@@ -43,13 +44,12 @@ void Team::run(Step& step) {
     queue.restart();
   if (state_.ranks > 1) {
     step_ = &step;
-    busy_.store(std::uint32_t(state_.ranks - 1), std::memory_order_relaxed);
-    region_.fetch_add(1, std::memory_order_release);
-    region_.notify_all();
+    busy_.store(std::uint32_t(state_.ranks - 1));
+    region_.add(1);
   }
   run_rank(step, 0);
-  for (std::uint32_t left = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
-    wait_change(busy_, left, {limits::barrier_spin, limits::barrier_yield});
+  while (const std::uint32_t left = busy_.load())
+    busy_.wait_change(left, limits::barrier_spin);
   if (failure_) {
     state_.barrier.reset();
     std::rethrow_exception(failure_);
@@ -60,13 +60,12 @@ void Team::work(int rank) {
   prepare_thread(rank);
   std::uint32_t seen = 0;
   for (;;) {
-    wait_change(region_, seen, {limits::lane_spin_hard, limits::lane_spin});
-    seen = region_.load(std::memory_order_acquire);
+    region_.wait_change(seen, limits::lane_spin);
+    seen = region_.load();
     if (closing_)
       return;
     run_rank(*step_, rank);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      busy_.notify_all();
+    busy_.add(std::uint32_t(-1));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "gpu/cpu/operations.hpp"
 #include "gpu/lane.hpp"
+#include "gpu/wait.hpp"
 
 #include <atomic>
 #include <exception>
@@ -37,8 +38,8 @@ private:
   std::vector<std::thread> threads_;
   Step* step_ = nullptr; // Of the region that `region_` counts.
   std::atomic<bool> closing_{false};
-  alignas(64) std::atomic<std::uint32_t> region_{0};
-  alignas(64) std::atomic<std::uint32_t> busy_{0}; // Other ranks that are still inside.
+  alignas(64) WaitWord region_;
+  alignas(64) WaitWord busy_; // Other ranks that are still inside.
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };
