@@ -142,10 +142,13 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
 
 gpu::Work DraftStep::work() const {
   const Pass& last = pass(prepared_ - 1);
-  int context = 0;
-  for (const DraftRows& rows : last.plan.parts)
-    context = std::max(context, rows.start + int(rows.tokens.size()));
-  return {gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size()), context};
+  gpu::Work work{gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size())};
+  for (const DraftRows& rows : last.plan.parts) {
+    const int end = rows.start + int(rows.tokens.size());
+    work.context = std::max(work.context, end);
+    work.decode_reads += end;
+  }
+  return work;
 }
 
 void DraftStep::run(gpu::Operations& operations) {

@@ -86,8 +86,12 @@ void ForwardStep::plan() {
                      entry.feed.fast});
     work_.rows += count;
     work_.context = std::max(work_.context, entry.feed.cached + count);
-    if (count > rows.window + 1)
+    if (count > rows.window + 1) {
       work_.kind = gpu::Work::Kind::prefill;
+      work_.prompt_reads += std::int64_t(count) * (2 * entry.feed.cached + count + 1) / 2;
+    } else {
+      work_.decode_reads += entry.feed.cached + count;
+    }
   }
   model_->plan(batch, *pool_, *pass_->workspace);
 }

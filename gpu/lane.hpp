@@ -17,6 +17,9 @@ struct Work {
   int rows = 0; ///< Rows through the model (verify: rows judged).
   int sequences = 0;
   int context = 0; ///< Longest position touched.
+  /// Positions whose keys and values are read: once for a sequence's window, whatever its rows,
+  std::int64_t decode_reads = 0;
+  std::int64_t prompt_reads = 0; ///< and once for each row of a prompt.
 };
 const char* to_string(Work::Kind kind) noexcept;
 

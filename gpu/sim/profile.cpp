@@ -11,18 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* chen_2023 =
-    "Chen et al. 2023, Accelerating large language model decoding with speculative sampling, "
-    "section 4: 14.1 and 1.8 ms a token on 16 TPU v4. Prefill is not given: two operations per "
-    "parameter and row at half of the machine's peak (16 x 275 T operations/s)";
-constexpr const char* opt_a100 =
-    "computed, not measured: sizes of Zhang et al. 2022, OPT (f16), read at 80 % of an A100's "
-    "2,039 GB/s (80 GB; NVIDIA's data sheet); prefill at half of its 312 T operations/s";
-constexpr const char* llama_a100 =
-    "computed, not measured: sizes of Touvron et al. 2023, LLaMA (f16), and of the 68 M draft of "
-    "Miao et al. 2023, SpecInfer, read at 80 % of an A100's 2,039 GB/s (80 GB; NVIDIA's data "
-    "sheet); prefill at half of its 312 T operations/s";
-
 // "14.1ms" at the front of `text`, which is cut.
 std::optional<base::Duration> take_duration(std::string_view& text) {
   double value = 0;
@@ -47,17 +35,6 @@ std::optional<base::Duration> take_duration(std::string_view& text) {
 
 } // namespace
 
-// 2 bytes a parameter: 1.226 ms for each billion at 80 % of the A100's bandwidth; twelve to forty
-// layers of a small model are bound by their kernels' launches instead (about 10 of 3 us a layer).
-const std::vector<KnownProfile>& known_profiles() {
-  static const std::vector<KnownProfile> known{
-      {"chinchilla-70b", 14100us, 64us, chen_2023}, {"chinchilla-4b", 1800us, 4us, chen_2023},
-      {"opt-13b", 15800us, 165us, opt_a100},        {"opt-125m", 360us, 2us, opt_a100},
-      {"llama-7b", 8300us, 86us, llama_a100},       {"llama-68m", 140us, 1us, llama_a100},
-  };
-  return known;
-}
-
 base::Duration Curve::at(int rows) const {
   if (points_.empty())
     return {};
@@ -75,7 +52,10 @@ base::Duration Profile::latency(const Work& work, bool behind) const {
   if (work.kind == Work::Kind::verify)
     return copy_per_row * work.rows;
   const base::Duration rows = (work.kind == Work::Kind::prefill ? prefill : decode).at(work.rows);
-  return rows + (behind ? base::Duration() : launch) +
+  const double reads = double(attention.decode_reads.count()) * double(work.decode_reads) +
+                       double(attention.prompt_reads.count()) * double(work.prompt_reads);
+  return rows + (behind ? base::Duration() : launch) + attention.step +
+         base::Duration(std::llround(reads * 1e-6)) +
          per_context_token * std::int64_t(work.sequences) * work.context;
 }
 
@@ -87,6 +67,15 @@ Profile make_profile(std::string name, base::Duration step, base::Duration per_r
   profile.name = std::move(name);
   profile.decode = Curve({{1, step}, {2, step + per_row}});
   profile.prefill = Curve({{0, step}, {1, step + per_prefill_row}});
+  return profile;
+}
+
+Profile make_profile(const KnownProfile& known) {
+  Profile profile = make_profile(known.name, known.step, {}, known.per_prefill_row);
+  if (known.free_rows > 0)
+    profile.decode = profile.prefill = Curve(
+        {{known.free_rows, known.step}, {known.free_rows + 1, known.step + known.per_prefill_row}});
+  profile.attention = known.attention;
   return profile;
 }
 
@@ -107,7 +96,7 @@ Result<Profile> parse_profile(std::string_view text) {
   std::string names;
   for (const KnownProfile& p : known_profiles()) {
     if (text == p.name)
-      return make_profile(p.name, p.step, {}, p.per_prefill_row);
+      return make_profile(p);
     names += std::string(p.name) + ", ";
   }
   std::string_view rest = text;

@@ -26,10 +26,18 @@ private:
   std::vector<Point> points_;
 };
 
+/// What attention takes, apart from all else.
+struct Attention {
+  base::Duration step{};         ///< Of every pass,
+  base::Duration decode_reads{}; ///< more for a million Work::decode_reads,
+  base::Duration prompt_reads{}; ///< and for a million Work::prompt_reads.
+};
+
 struct Profile {
   std::string name;
   Curve decode; ///< A pass of so many rows; draft and target alike.
   Curve prefill;
+  Attention attention;
   base::Duration launch{}; ///< More, of every pass that did not stand ready behind another.
   bool queues = false;     ///< Holds a piece ready behind the one at work, as a GPU's stream does.
   /// More, of every pass: for each sequence and token of the longest context.
@@ -55,6 +63,10 @@ struct KnownProfile {
   base::Duration step; ///< A pass of a few rows, which reads the weights once.
   base::Duration per_prefill_row;
   const char* source;
+  /// So many rows, of prompts or not, take no longer than one, and each further one per_prefill_row.
+  /// 0: rows of prompts take that from the first on, others never.
+  int free_rows = 0;
+  Attention attention{};
 };
 const std::vector<KnownProfile>& known_profiles();
 

@@ -1,10 +1,12 @@
 // Latency profiles from JSON files.
 #include "gpu/sim/profile.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <fmt/format.h>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
 #include <sstream>
 
@@ -48,6 +50,25 @@ public:
       return 0;
     }
     return number;
+  }
+  Attention attention(const json::object& object) {
+    const json::value* value = object.if_contains("attention");
+    if (!value)
+      return {};
+    if (!value->is_object()) {
+      complain("attention is no object");
+      return {};
+    }
+    const json::object& parts = value->get_object();
+    only(parts, {"step_ms", "decode_ms_per_million", "prompt_ms_per_million"});
+    return {milliseconds(parts, "step_ms"), milliseconds(parts, "decode_ms_per_million"),
+            milliseconds(parts, "prompt_ms_per_million")};
+  }
+  /// Complains of any other key.
+  void only(const json::object& object, std::initializer_list<std::string_view> known) {
+    for (const auto& [key, value] : object)
+      if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
+        complain(fmt::format("unknown field {}", std::string_view(key)));
   }
   bool flag(const json::object& object, const char* key) {
     const json::value* value = object.if_contains(key);
@@ -110,15 +131,13 @@ Result<Profile> load_profile(const std::string& path) {
   const auto object = reader.open();
   if (!object)
     return tl::unexpected(object.error());
-  for (const auto& [key, value] : *object)
-    if (key != "source" && key != "decode" && key != "prefill" && key != "launch_ms" &&
-        key != "context_ms_per_1000" && key != "copy_ms_per_row" && key != "jitter" &&
-        key != "queue")
-      reader.complain(fmt::format("unknown field {}", std::string_view(key)));
+  reader.only(*object, {"source", "decode", "prefill", "attention", "launch_ms",
+                        "context_ms_per_1000", "copy_ms_per_row", "jitter", "queue"});
   Profile profile;
   profile.name = path;
   profile.decode = reader.curve(*object, "decode");
   profile.prefill = reader.curve(*object, "prefill");
+  profile.attention = reader.attention(*object);
   profile.launch = reader.milliseconds(*object, "launch_ms");
   profile.per_context_token = reader.milliseconds(*object, "context_ms_per_1000") / 1000;
   profile.copy_per_row = reader.milliseconds(*object, "copy_ms_per_row");

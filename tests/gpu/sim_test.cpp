@@ -55,9 +55,25 @@ TEST_CASE("pairs of models that were published with their sources are known by n
   for (const sim::KnownProfile& known : sim::known_profiles()) {
     CAPTURE(known.name);
     const auto profile = sim::parse_profile(known.name).value();
-    CHECK(profile.latency({Work::Kind::decode, 1, 1, 100}) == known.step);
+    CHECK(profile.latency({Work::Kind::decode, 1, 1, 100}) == known.step + known.attention.step);
     CHECK(std::string(known.source).find(" et al. ") != std::string::npos);
   }
+}
+
+TEST_CASE("SARATHI's table comes out of its profile") {
+  const auto profile = sim::parse_profile("llama-13b-a6000").value();
+  constexpr std::int64_t length = 1024;
+  const auto prompt_reads = [](std::int64_t rows) { return rows * (rows + 1) / 2; };
+  const auto near = [](base::Duration is, base::Duration told) {
+    return std::abs(double((is - told).count())) < 1e-3 * double(told.count());
+  };
+  const auto decodes = profile.latency({Work::Kind::decode, 4, 4, 1024, 4 * length, 0});
+  CHECK(near(decodes, 49960us));
+  const auto prompt = profile.latency({Work::Kind::prefill, 1024, 1, 1024, 0, prompt_reads(1024)});
+  CHECK(near(prompt, 234800us));
+  const auto both =
+      profile.latency({Work::Kind::prefill, 1024, 4, 1024, 3 * length, prompt_reads(1021)});
+  CHECK(near(both, 238400us));
 }
 
 namespace {
@@ -77,7 +93,8 @@ TEST_CASE("a profile from a file has curves by rows, and costs of context, launc
   const std::string path = "sim_test_profile.json";
   std::ofstream(path) << R"({"source": "made up",
     "decode": [[1, 10], [8, 10], [16, 18]], "prefill": [[1, 11], [101, 31]],
-    "launch_ms": 0.5, "context_ms_per_1000": 2, "copy_ms_per_row": 0.01})";
+    "attention": {"step_ms": 0.25, "decode_ms_per_million": 1000, "prompt_ms_per_million": 10},
+    "launch_ms": 0.25, "context_ms_per_1000": 2, "copy_ms_per_row": 0.01})";
   const auto profile = sim::parse_profile(path).value();
   std::filesystem::remove(path);
   CHECK(profile.latency({Work::Kind::decode, 0, 1, 0}) == 10500us);
@@ -86,6 +103,8 @@ TEST_CASE("a profile from a file has curves by rows, and costs of context, launc
   CHECK(profile.latency({Work::Kind::decode, 24, 1, 0}) == 26500us); // the last line goes on
   CHECK(profile.latency({Work::Kind::prefill, 51, 1, 0}) == 21500us);
   CHECK(profile.latency({Work::Kind::decode, 1, 4, 500}) == 14500us);
+  CHECK(profile.latency({Work::Kind::decode, 1, 1, 0, 2000, 0}) == 12500us);
+  CHECK(profile.latency({Work::Kind::prefill, 51, 2, 0, 1000, 100'000}) == 23500us);
   CHECK(profile.latency({Work::Kind::verify, 9, 1, 500}) == 90us);
 }
 
@@ -130,6 +149,9 @@ TEST_CASE("a profile that says something else is refused by what is wrong") {
   const std::string good = R"("decode": [[1, 1]], "prefill": [[1, 1]])";
   CHECK(complaint("{" + good + "}").empty());
   CHECK(complaint("{" + good + R"(, "jitter": 2})").find("jitter") != std::string::npos);
+  CHECK(complaint("{" + good + R"(, "attention": 2})").find("attention") != std::string::npos);
+  CHECK(complaint("{" + good + R"(, "attention": {"ms": 2}})").find("field ms") !=
+        std::string::npos);
   CHECK(complaint("{" + good + R"(, "lunch_ms": 2})").find("lunch_ms") != std::string::npos);
   CHECK(sim::parse_profile("/no/such.json").error().code == ErrorCode::not_found);
 }
