@@ -31,7 +31,8 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
     : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
       queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
                                     rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
-      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)),
+      rows_(std::make_shared<RowPool>(
+          RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows})),
       planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool) {}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
@@ -116,7 +117,7 @@ void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
   const Frontier& at = rows.sequence->at;
   rows.chain().bind(rows.draws + 1);
   if (at.spec->needs_q())
-    draw.q = rows_->take();
+    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // a window goes first
   const int known = rows.pending() ? rows.draws - 1 : rows.draws;
   for (int i = at.log_length; i < known; ++i)
     draw.prefix.push_back(rows.token_at(i));

@@ -85,7 +85,8 @@ struct EngineOptions {
   ScaleChoice weight_scales = ScaleChoice::search; ///< Of all that is quantized.
 
   int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
-  std::size_t kv_memory_bytes = 0; ///< Draft and target together; 0: chosen from free memory.
+  std::size_t kv_memory_bytes = 0; ///< Pages of draft and target, and the drafts' rows of q,
+                                   ///< together; 0: chosen from free memory.
   int page_tokens = 16;            ///< Token slots per KV page.
   int max_num_seqs = 16;           ///< Sequences decoded in one batch.
   int max_waiting = 256;           ///< Admission queue; `submit` refuses a request beyond it.

@@ -100,6 +100,14 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case scarce_rows() {
+  Case c = forks();
+  c.setting.together = 3;
+  c.setting.q_rows = 7;
+  c.setting.pace.malice = Malice::token;
+  return {"scarce rows of q", c.setting, 1};
+}
+
 Case adapting_forks() {
   Setting s;
   s.policy = policy(SpeculationMode::automatic, 0);
