@@ -112,12 +112,15 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
           task(pass.plan.parts[i], pass.draws[i], logits.row(int(pass.tasks.size()))));
 }
 
-/// From here on the position is bound.
+/// From here on the position is bound; without a row that it needs it never is.
 void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
   const Frontier& at = rows.sequence->at;
-  rows.chain().bind(rows.draws + 1);
-  if (at.spec->needs_q())
+  if (at.spec->needs_q()) {
     draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // a window goes first
+    if (!draw.q)
+      rows.chain().end_at(rows.draws);
+  }
+  rows.chain().bind(rows.draws + 1);
   const int known = rows.pending() ? rows.draws - 1 : rows.draws;
   for (int i = at.log_length; i < known; ++i)
     draw.prefix.push_back(rows.token_at(i));

@@ -69,6 +69,19 @@ void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
   fields.wrong(entries.error());
 }
 
+void read_allowed_ids(Fields& fields, Sampling& sampling, int vocabulary) {
+  const auto* list = fields.find("allowed_token_ids");
+  if (!list)
+    return;
+  auto read = read_ids(*list, "allowed_token_ids", vocabulary);
+  if (!read)
+    return fields.wrong(std::move(read.error()));
+  sampling.allowed_token_ids = std::move(*read);
+  if (sampling.allowed_token_ids.empty() ||
+      sampling.allowed_token_ids.size() > std::size_t(vocabulary))
+    fields.wrong("allowed_token_ids", fmt::format("1 to {} token ids", vocabulary));
+}
+
 void read_sampling(Fields& fields, Sampling& sampling, int vocabulary) {
   sampling.temperature = as_float(fields.number("temperature", 0, 100));
   sampling.top_p = as_float(fields.number("top_p", smallest_positive, 1));
@@ -112,19 +125,6 @@ void read_stop_ids(Fields& fields, std::vector<TokenId>& ids, int vocabulary) {
   ids = std::move(*read);
   if (ids.size() > std::size_t(bounds::stop_strings_max))
     fields.wrong("stop_token_ids", fmt::format("at most {}", bounds::stop_strings_max));
-}
-
-void read_allowed_ids(Fields& fields, Sampling& sampling, int vocabulary) {
-  const auto* list = fields.find("allowed_token_ids");
-  if (!list)
-    return;
-  auto read = read_ids(*list, "allowed_token_ids", vocabulary);
-  if (!read)
-    return fields.wrong(std::move(read.error()));
-  sampling.allowed_token_ids = std::move(*read);
-  if (sampling.allowed_token_ids.empty() ||
-      sampling.allowed_token_ids.size() > std::size_t(vocabulary))
-    fields.wrong("allowed_token_ids", fmt::format("1 to {} token ids", vocabulary));
 }
 
 void read_bad_words(Fields& fields, std::vector<std::string>& words) {
