@@ -1,6 +1,7 @@
 #include "actors/draft_model.hpp"
 
 #include "base/expect.hpp"
+#include "scheduling/contracts.hpp"
 
 #include <mutex>
 
@@ -64,6 +65,7 @@ DraftActor::behavior_type DraftModel::make_behavior() {
   return {
       [this](const Frontiers& news) {
         const base::Handling span(*parts_.telemetry, name, "frontiers");
+        scheduling::check_contract(news);
         inbox_->post(news);
       },
       [this](const Forget&) {

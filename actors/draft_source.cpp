@@ -101,6 +101,7 @@ public:
     drafting.max_num_seqs = options_.max_num_seqs;
     drafting.fork_rows = fork_rows_of(options_);
     drafting.telemetry = parts.telemetry;
+    drafting.q_rows = parts.q_rows;
     parts.draft_pool = *pool;
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
@@ -130,6 +131,7 @@ public:
     drafting.device = host_;
     drafting.vocabulary = parts.sampler.vocabulary;
     drafting.telemetry = parts.telemetry;
+    drafting.q_rows = parts.q_rows;
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
     parts.draft->hopeless = [host = drafting.host] { return host->left_out(); };
     parts.sampler.check_draws_every = 0; // the engine's own

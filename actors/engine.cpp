@@ -259,8 +259,8 @@ std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special)
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->context.tokenizer->decode(tokens);
 }
-std::string Engine::token_bytes(TokenId token) const {
-  return impl_->context.tokenizer->bytes(token);
+std::string Engine::token_bytes(TokenId token, bool skip_special) const {
+  return impl_->context.tokenizer->bytes(token, !skip_special);
 }
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
                                         bool add_generation_prompt,

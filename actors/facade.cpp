@@ -68,7 +68,7 @@ void Facade::submit(const Submit& request) {
     request.sink->deliver(std::move(refused));
     return;
   }
-  Record record(*parts_.tokenizer);
+  Record record(*parts_.tokenizer, request.skip_special_tokens);
   record.spec = request.spec;
   record.sink = request.sink;
   record.tokens = request.prompt;
@@ -114,7 +114,8 @@ void Facade::take(const Committed& news) {
   Delta delta;
   std::optional<std::string> stop;
   for (std::size_t i = std::size_t(known); i < news.tokens.size() && !stop; ++i) {
-    stop = append(record, news.tokens[i], delta);
+    const bool ends = news.end_of_text && i + 1 == news.tokens.size();
+    stop = append(record, news.tokens[i], ends, delta);
     delta.sources.push_back(news.sources[i]);
     if (!news.logprobs.empty())
       delta.logprobs.push_back(news.logprobs[i]);
@@ -133,10 +134,11 @@ void Facade::take(const Committed& news) {
     record.sink->deliver(std::move(delta));
 }
 
-std::optional<std::string> Facade::append(Record& record, TokenId token, Delta& delta) {
+std::optional<std::string> Facade::append(Record& record, TokenId token, bool ends, Delta& delta) {
   record.tokens.push_back(token);
   delta.tokens.push_back(token);
-  sampling::StopMatcher::Step step = record.stops.feed(record.text.feed(token));
+  const bool may_stop = record.output() > record.spec->warping.min_tokens;
+  sampling::StopMatcher::Step step = record.stops.feed(record.text.feed(token, ends), may_stop);
   delta.text += record.utf8.feed(step.text);
   return std::move(step.stop);
 }

@@ -34,7 +34,7 @@ public:
 
 private:
   struct Record {
-    explicit Record(const text::Tokenizer& tokenizer) : text(tokenizer) {}
+    Record(const text::Tokenizer& tokenizer, bool skip_special) : text(tokenizer, !skip_special) {}
     speculation::SequenceSpecRef spec;
     std::shared_ptr<base::EventSink> sink;
     std::vector<TokenId> tokens; ///< Prompt, then the committed output.
@@ -57,8 +57,8 @@ private:
 
   void submit(const messages::Submit& request);
   void take(const scheduling::Committed& news);
-  /// Appends one token; the stop string it completed, if any.
-  std::optional<std::string> append(Record& record, TokenId token, Delta& delta);
+  /// Appends one token; the stop string it completed, if any. ends: it is the end of the text.
+  std::optional<std::string> append(Record& record, TokenId token, bool ends, Delta& delta);
   void finish(speculation::SequenceId id, FinishReason reason, std::optional<Error> error = {},
               std::string stop_match = {}, Delta last = {});
   Finished summary(const Record& record, FinishReason reason) const;

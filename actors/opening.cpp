@@ -37,6 +37,10 @@ speculation::PolicyOptions policy_of(const EngineOptions& o) {
   return policy;
 }
 
+int vocabulary_of(const LoadedModel& target) {
+  return std::min(target.tokenizer->vocabulary(), target.model->vocabulary());
+}
+
 /// One step after the other; each fills in its part of the context from what those before it found.
 class ContextBuilder {
 public:
@@ -51,8 +55,8 @@ public:
         .and_then([this] { return read_defaults(); })
         .and_then([this] { return configure_target(); })
         .map([this] { configure_others(); })
-        .and_then([this] { return draft_->add_to(context_.parts, pages_.draft); })
-        .and_then([this] { return prepare_reserve(); })
+        .and_then([this] { return draft_->add_to(context_.parts, budget_.pages.draft); })
+        .and_then([this] { return prepare_standby(); })
         .map([this] { return std::move(context_); });
   }
 
@@ -63,15 +67,15 @@ private:
   Result<void> configure_target();
   void configure_others();
   SchedulerParts scheduler_parts() const;
-  Result<void> prepare_reserve();
-  Result<scheduling::PerPool<std::size_t>> pages_for(const LoadedModel& target) const;
+  Result<void> prepare_standby();
+  Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
   const EngineOptions& options_;
   ModelLoader loader_;
   LoadedModel target_;
   std::unique_ptr<DraftSource> draft_;
-  scheduling::PerPool<std::size_t> pages_;
+  scheduling::KvBudget budget_;
   EngineContext context_;
 };
 
@@ -113,9 +117,8 @@ Result<void> ContextBuilder::read_defaults() {
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
 
-/// Pages of both pools out of one budget.
-Result<scheduling::PerPool<std::size_t>>
-ContextBuilder::pages_for(const LoadedModel& target) const {
+/// Pages of both pools, and rows of q, out of one budget.
+Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& target) const {
   scheduling::KvDemand demand;
   demand.memory = options_.kv_memory_bytes;
   demand.available = target.device->memory().available;
@@ -126,17 +129,23 @@ ContextBuilder::pages_for(const LoadedModel& target) const {
   demand.page_bytes.target = target.model->kv_shape(options_.page_tokens).page_bytes();
   demand.page_bytes.draft = draft_->page_bytes(options_.page_tokens);
   demand.attention_window = target.model->window();
-  demand.fork_pages =
-      std::size_t(fork_rows_of(options_)) * std::size_t(speculation::limits::pages_per_fork_row);
+  if (draft_->exists())
+    demand.q_row_bytes = sizeof(float) * std::size_t(vocabulary_of(target));
+  const speculation::PolicyOptions policy = policy_of(options_);
+  const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
+  demand.q_rows = speculation::limits::windows_held * window;
+  const auto fork_rows = std::size_t(fork_rows_of(options_));
+  demand.fork_pages = fork_rows * std::size_t(speculation::limits::pages_per_fork_row);
+  demand.fork_q_rows = fork_rows * window;
   return scheduling::kv_budget(demand);
 }
 
 Result<void> ContextBuilder::configure_target() {
-  const auto pages = pages_for(target_);
-  if (!pages)
-    return tl::unexpected(pages.error());
-  pages_ = *pages;
-  auto pool = target_.make_pool(options_.page_tokens, pages_.target);
+  const auto budget = budget_for(target_);
+  if (!budget)
+    return tl::unexpected(budget.error());
+  budget_ = *budget;
+  auto pool = target_.make_pool(options_.page_tokens, budget_.pages.target);
   if (!pool)
     return tl::unexpected(pool.error());
   context_.closer = std::make_shared<execution::LaneCloser>(options_.virtual_time);
@@ -158,11 +167,12 @@ Result<void> ContextBuilder::configure_target() {
 void ContextBuilder::configure_others() {
   EngineParts& parts = context_.parts;
   parts.faults = options_.faults;
+  parts.q_rows = budget_.q_rows;
   parts.scheduler = scheduler_parts();
   parts.facade.tokenizer = target_.tokenizer;
   context_.max_open = options_.max_waiting + options_.max_num_seqs;
   parts.facade.telemetry = parts.telemetry;
-  parts.sampler.vocabulary = std::min(target_.tokenizer->vocabulary(), target_.model->vocabulary());
+  parts.sampler.vocabulary = vocabulary_of(target_);
   parts.sampler.telemetry = parts.telemetry;
 }
 
@@ -188,7 +198,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
 
 /// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
 /// than the first one's.
-Result<void> ContextBuilder::prepare_reserve() {
+Result<void> ContextBuilder::prepare_standby() {
   if (options_.reserve_device.empty())
     return {};
   const TargetModelParts& first = context_.parts.target;
@@ -200,11 +210,11 @@ Result<void> ContextBuilder::prepare_reserve() {
                 fmt::format("EngineOptions::reserve_device is {}, where the target is",
                             first.device->name()),
                 "give another device, such as cpu, or leave it out");
-  const auto pages = pages_for(*loaded);
-  if (!pages)
-    return tl::unexpected(pages.error());
-  auto pool =
-      loaded->make_pool(options_.page_tokens, std::min(pages->target, first.pool->ledger().total));
+  const auto budget = budget_for(*loaded);
+  if (!budget)
+    return tl::unexpected(budget.error());
+  auto pool = loaded->make_pool(options_.page_tokens,
+                                std::min(budget->pages.target, first.pool->ledger().total));
   if (!pool)
     return tl::unexpected(pool.error());
   TargetModelParts standby = first;

@@ -3,6 +3,7 @@
 #include "actors/limits.hpp"
 #include "sampling/limits.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -23,6 +24,14 @@ Result<void> in_range(const char* name, T value, T low, T high) {
              fmt::format("give a number from {} to {}", low, high));
 }
 
+Result<void> check_ids(const char* name, const std::vector<TokenId>& ids, int vocabulary) {
+  for (const TokenId id : ids)
+    if (id < 0 || id >= vocabulary)
+      return bad(fmt::format("{} names token {}", name, id),
+                 fmt::format("ids go from 0 to {}", vocabulary - 1));
+  return {};
+}
+
 Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w, int vocabulary) {
   w.temperature = asked.temperature.value_or(w.temperature);
   w.top_k = asked.top_k.value_or(w.top_k);
@@ -32,6 +41,9 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
   w.presence_penalty = asked.presence_penalty.value_or(w.presence_penalty);
   w.frequency_penalty = asked.frequency_penalty.value_or(w.frequency_penalty);
   w.logit_bias = asked.logit_bias;
+  w.allowed = asked.allowed_token_ids;
+  std::ranges::sort(w.allowed);
+  w.allowed.erase(std::ranges::unique(w.allowed).begin(), w.allowed.end());
   constexpr float tiny = 1e-6f;
   for (const auto& result :
        {in_range("Sampling::temperature", w.temperature, 0.0f, 100.0f),
@@ -50,6 +62,8 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
     if (token < 0 || token >= vocabulary || std::isnan(bias))
       return bad(fmt::format("Sampling::logit_bias names token {}", token),
                  fmt::format("ids go from 0 to {}", vocabulary - 1));
+  if (auto known = check_ids("Sampling::allowed_token_ids", w.allowed, vocabulary); !known)
+    return tl::unexpected(known.error());
   return w;
 }
 
@@ -92,11 +106,18 @@ Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
   if (ids.size() > std::size_t(bounds::stop_strings_max))
     return bad(fmt::format("Request::stop_token_ids has {} entries", ids.size()),
                fmt::format("give at most {}", bounds::stop_strings_max));
-  for (const TokenId id : ids)
-    if (id < 0 || id >= vocabulary)
-      return bad(fmt::format("Request::stop_token_ids names token {}", id),
-                 fmt::format("ids go from 0 to {}", vocabulary - 1));
-  return {};
+  return check_ids("Request::stop_token_ids", ids, vocabulary);
+}
+
+/// What would end the output: the end of the text as well where that is ignored, as vLLM has it.
+void hold_back(sampling::Warping& warping, const Request& request,
+               const std::vector<TokenId>& end_of_text) {
+  warping.min_tokens = request.min_tokens;
+  if (request.min_tokens == 0)
+    return;
+  warping.held_back = end_of_text;
+  warping.held_back.insert(warping.held_back.end(), request.stop_token_ids.begin(),
+                           request.stop_token_ids.end());
 }
 
 /// What would make the rounds of a request others than those of the run before.
@@ -180,6 +201,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   for (const auto& result :
        {check_stops(request.stop), check_stop_ids(request.stop_token_ids, vocabulary),
         in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
+        in_range("Request::min_tokens", request.min_tokens, 0, request.max_tokens.value_or(room)),
         in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
         in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
         in_range("Request::priority", request.priority, -limits::priority_max,
@@ -196,6 +218,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   spec->end_of_text.insert(spec->end_of_text.end(), request.stop_token_ids.begin(),
                            request.stop_token_ids.end());
   spec->warping = *warping;
+  hold_back(spec->warping, request, engine.defaults.end_of_text);
   spec->rule = sampling::resolve(request.verify, request.sampling.seed.has_value());
   spec->noise.choice = std::uint32_t(request.sampling.choice);
   spec->noise.seed = request.sampling.seed.value_or(drawn_seed & ((1ULL << 53) - 1));
@@ -214,6 +237,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
   submit.spec = std::move(spec);
   submit.prompt = std::move(*prompt);
   submit.stop = request.stop;
+  submit.skip_special_tokens = request.skip_special_tokens;
   if (request.deadline)
     submit.deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   return submit;

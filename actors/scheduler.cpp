@@ -1,5 +1,7 @@
 #include "actors/scheduler.hpp"
 
+#include "scheduling/contracts.hpp"
+
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -44,6 +46,7 @@ SchedulerActor::behavior_type Scheduler::make_behavior() {
       },
       [this](const Verdicts& verdicts) {
         const base::Handling span(*telemetry_, name, "verdicts");
+        check_contract(verdicts);
         carry_out(scheduler_.judged(verdicts, now()));
       },
       [this](const WindowsReady& ready) {
@@ -77,6 +80,7 @@ void Scheduler::act(Batch& batch) {
   tell(self_, handles_.target, std::move(batch));
 }
 void Scheduler::act(Commits& news) {
+  check_contract(news);
   tell(self_, handles_.facade, std::move(news));
 }
 void Scheduler::act(Failed& news) {

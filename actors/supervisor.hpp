@@ -23,6 +23,7 @@ struct EngineParts {
   std::optional<TargetModelParts> standby; ///< On another device: the target when it moves.
   std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
   std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
+  std::size_t q_rows = 0;                  ///< That drafts may hold, all together.
   std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
 };

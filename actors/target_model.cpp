@@ -2,6 +2,7 @@
 
 #include "base/expect.hpp"
 #include "execution/forward_step.hpp"
+#include "scheduling/contracts.hpp"
 
 #include <stdexcept>
 
@@ -27,6 +28,7 @@ void TargetModel::enqueue(const Batch& batch) {
     early_ = batch;
     return;
   }
+  check_contract(batch);
   last_batch_ = batch.id;
   auto pass = std::make_shared<execution::ForwardPass>();
   pass->batch = batch;

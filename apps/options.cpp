@@ -185,7 +185,7 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
       ->check(whole_number(0, models::limits::context_max))
       ->type_name("N");
   app.add_option("--kv-memory", engine.kv_memory_bytes,
-                 "Memory for draft's and target's KV caches together; 0: chosen")
+                 "Memory for both KV caches and the drafts' distributions; 0: chosen")
       ->transform(memory_size())
       ->type_name("SIZE");
 }

@@ -47,6 +47,7 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"fork_hits", stats.fork_hits},
           {"lookahead_hit_rate", stats.lookahead_hit_rate()},
           {"overlap_ratio", stats.overlap_ratio},
+          {"windows_cut", stats.windows_cut},
           {"draft_context_exceeded", stats.draft_context_exceeded},
           {"draft_left_out", stats.draft_left_out},
           {"drafter_failures", stats.drafter_failures}};

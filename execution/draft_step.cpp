@@ -31,7 +31,8 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
     : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
       queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
                                     rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
-      rows_(std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary)),
+      rows_(std::make_shared<RowPool>(
+          RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows})),
       planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool) {}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
@@ -111,12 +112,15 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
           task(pass.plan.parts[i], pass.draws[i], logits.row(int(pass.tasks.size()))));
 }
 
-/// From here on the position is bound.
+/// From here on the position is bound; without a row that it needs it never is.
 void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
   const Frontier& at = rows.sequence->at;
+  if (at.spec->needs_q()) {
+    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // a window goes first
+    if (!draw.q)
+      rows.chain().end_at(rows.draws);
+  }
   rows.chain().bind(rows.draws + 1);
-  if (at.spec->needs_q())
-    draw.q = rows_->take();
   const int known = rows.pending() ? rows.draws - 1 : rows.draws;
   for (int i = at.log_length; i < known; ++i)
     draw.prefix.push_back(rows.token_at(i));

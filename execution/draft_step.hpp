@@ -32,6 +32,7 @@ public:
     int max_num_seqs = 0;
     int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
     std::shared_ptr<base::Telemetry> telemetry;
+    std::size_t q_rows = 0;                ///< Lent at a time.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.

@@ -10,8 +10,8 @@ using speculation::Frontier;
 DrafterStep::DrafterStep(Parts parts, std::shared_ptr<DraftQueue> queue)
     : parts_(std::move(parts)), queue_(std::move(queue)) {
   rows_.vocabulary = parts_.vocabulary;
-  rows_.dense = std::make_shared<RowPool>(parts_.device, parts_.reader, parts_.vocabulary);
-  rows_.sparse = std::make_shared<SparseRows>(rows_.dense);
+  rows_.q = std::make_shared<SparseRows>(std::make_shared<RowPool>(
+      RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows}));
   parts_.host->begin_anew();
 }
 

@@ -12,6 +12,7 @@ using speculation::Chain;
 
 void DraftedText::advance(speculation::Frontier frontier) {
   at = std::move(frontier);
+  at.chain->release_q(at.length());
   tokens.resize(committed);
   const auto logged = at.log->first(at.log_length);
   if (committed < logged.size())
@@ -57,7 +58,7 @@ void DrafterTask::propose(TokenId token) {
   check_wanted();
   check(token);
   const TokenWeight q[] = {{token, 1}};
-  add(token, spec().needs_q() ? rows_.sparse->take(q) : nullptr);
+  add(token, spec().needs_q() ? rows_.q->take(q) : nullptr);
 }
 
 TokenId DrafterTask::drawn(std::span<const TokenWeight> weights) const {
@@ -80,7 +81,7 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
     throw std::invalid_argument(
         fmt::format("it draws from {} weights that are no distribution", weights.size()));
   const TokenId token = drawn(weights);
-  add(token, spec().needs_q() ? rows_.sparse->take(weights) : nullptr);
+  add(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);
   return token;
 }
 
@@ -90,7 +91,7 @@ TokenId DrafterTask::draw(std::span<const float> log_q) {
     throw std::invalid_argument(fmt::format("it draws from a row of {}: the vocabulary has {}",
                                             log_q.size(), rows_.vocabulary));
   const float most = *std::ranges::max_element(log_q);
-  speculation::QRow row = rows_.dense->take();
+  speculation::QRow row = rows_.q->take();
   std::vector<TokenWeight> weights;
   double sum = 0;
   for (std::size_t i = 0; i < log_q.size(); ++i) {

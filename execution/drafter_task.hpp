@@ -27,8 +27,7 @@ class DrafterTask final : public DraftTask {
 public:
   struct Rows {
     int vocabulary = 0;
-    std::shared_ptr<RowPool> dense;
-    std::shared_ptr<SparseRows> sparse;
+    std::shared_ptr<SparseRows> q;
   };
   /// Binds the positions that are asked for: what the chain's window lacks, else its lookahead.
   DrafterTask(DraftedText& text, const Rows& rows);

@@ -4,34 +4,49 @@
 #include "gpu/device.hpp"
 #include "speculation/chain.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace paceline::execution {
 
-/// Grows by slabs as chains need rows, and never shrinks: the number of rows out is bounded by
-/// sequences x positions of a chain. Threads: any.
+/// Grows by slabs as chains need rows, up to a bound, and gives slabs back whose rows are all back
+/// when more than half of what is left stays free. Threads: any.
 class RowPool : public std::enable_shared_from_this<RowPool> {
 public:
-  /// Lanes of both devices use the rows. reader: null where it is the writer.
-  RowPool(std::shared_ptr<gpu::Device> writer, std::shared_ptr<gpu::Device> reader, int row_length)
-      : writer_(std::move(writer)), reader_(reader ? std::move(reader) : writer_),
-        row_length_(row_length) {}
+  struct Config {
+    std::shared_ptr<gpu::Device> writer; ///< Lanes of both devices use the rows.
+    std::shared_ptr<gpu::Device> reader; ///< Null: the writer.
+    int row_length = 0;                  ///< Floats.
+    std::size_t rows_max = 0;            ///< Lent at a time; the memory budget has so many.
+  };
+  explicit RowPool(Config config);
 
-  int row_length() const { return row_length_; }
-  /// A row of unspecified contents, or null when the device has no memory for more.
-  speculation::QRow take();
+  int row_length() const { return config_.row_length; }
+  /// A row of unspecified contents. Null: fewer than `spare` others would be left to lend, or the
+  /// device has no memory for it.
+  speculation::QRow take(std::size_t spare = 0);
+
+  /// Rows that there is memory for now.
+  std::size_t allocated() const;
 
 private:
+  struct Slab {
+    std::shared_ptr<gpu::Buffer> memory;
+    gpu::Tensor rows; // [rows, row_length]
+    std::vector<float*> free;
+    bool whole() const { return int(free.size()) == rows.rows; }
+  };
+  Slab* slab_with_room();
   void give_back(float* row);
+  void shrink(std::vector<Slab>& unused);
 
-  std::shared_ptr<gpu::Device> writer_;
-  std::shared_ptr<gpu::Device> reader_;
-  int row_length_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<gpu::Buffer>> slabs_;
-  std::vector<float*> free_;
+  const Config config_;
+  mutable std::mutex mutex_;
+  std::vector<Slab> slabs_; ///< Rows are taken from the first that has some, so that others empty.
+  std::size_t allocated_ = 0;
+  std::size_t lent_ = 0;
 };
 
 } // namespace paceline::execution

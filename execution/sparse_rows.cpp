@@ -4,25 +4,34 @@
 
 namespace paceline::execution {
 
-speculation::QRow SparseRows::clean() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!clean_.empty()) {
-      speculation::QRow row = std::move(clean_.back());
-      clean_.pop_back();
-      return row;
-    }
-  }
-  speculation::QRow row = pool_->take();
-  if (row)
-    std::fill_n(row.get(), pool_->row_length(), 0.0f);
+namespace {
+
+constexpr std::size_t kept_max = 16;
+
+} // namespace
+
+speculation::QRow SparseRows::kept() {
+  const std::lock_guard lock(mutex_);
+  if (clean_.empty())
+    return nullptr;
+  speculation::QRow row = std::move(clean_.back());
+  clean_.pop_back();
   return row;
 }
 
+speculation::QRow SparseRows::take() {
+  speculation::QRow row = pool_->take();
+  return row ? row : kept();
+}
+
 speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
-  speculation::QRow row = clean();
-  if (!row)
-    return nullptr;
+  speculation::QRow row = kept();
+  if (!row) {
+    row = pool_->take();
+    if (!row)
+      return nullptr;
+    std::fill_n(row.get(), pool_->row_length(), 0.0f);
+  }
   double sum = 0;
   for (const TokenWeight& token : q)
     sum += double(token.weight);
@@ -37,7 +46,8 @@ speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
             for (const TokenId token : written)
               used[token] = 0;
             const std::lock_guard lock(home->mutex_);
-            home->clean_.push_back(std::move(row));
+            if (home->clean_.size() < kept_max)
+              home->clean_.push_back(std::move(row));
           }};
 }
 

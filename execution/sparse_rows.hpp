@@ -12,7 +12,7 @@
 namespace paceline::execution {
 
 /// Rows of zeros that are lent with a few numbers in them, which are taken out again when they come
-/// back: nobody goes through a vocabulary for a token. Threads: any.
+/// back: nobody goes through a vocabulary for a token. A few are kept so. Threads: any.
 class SparseRows : public std::enable_shared_from_this<SparseRows> {
 public:
   /// pool: of devices whose memory the host writes to.
@@ -20,9 +20,11 @@ public:
 
   /// q, normalised; null when there is no memory for it. q: as sampling::propose wants it.
   speculation::QRow take(std::span<const TokenWeight> q);
+  /// A row of unspecified contents, to be written whole; null when there is no memory for it.
+  speculation::QRow take();
 
 private:
-  speculation::QRow clean();
+  speculation::QRow kept();
 
   std::shared_ptr<RowPool> pool_;
   std::mutex mutex_;

@@ -17,6 +17,7 @@ struct Submit {
   speculation::SequenceSpecRef spec;
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
+  bool skip_special_tokens = true;
   std::optional<base::Duration> deadline; ///< From now on.
   std::shared_ptr<base::EventSink> sink;
 };

@@ -32,6 +32,15 @@ bool repeats_itself(const Request& request) {
   return sampling.seed || (sampling.temperature && *sampling.temperature == 0);
 }
 
+/// What would change the answer, and version 1 of the protocol cannot say; null: nothing.
+const char* lacks(const Request& request) {
+  if (!request.sampling.allowed_token_ids.empty())
+    return "Sampling::allowed_token_ids";
+  if (request.min_tokens != 0)
+    return "Request::min_tokens";
+  return request.skip_special_tokens ? nullptr : "Request::skip_special_tokens";
+}
+
 } // namespace
 
 Client::Network::Network(ClientOptions options)
@@ -59,6 +68,9 @@ void Client::Network::health(std::uint64_t id, Done<ServerHealth> done) {
 
 void Client::Network::submit(std::uint64_t id, Request request, SubmitOptions options,
                              Done<Stream> done) {
+  if (const char* field = lacks(request))
+    return done(fail(ErrorCode::unsupported, fmt::format("the protocol has no field for {}", field),
+                     "leave it out, or ask over HTTP"));
   if (options.retries > 0 && !repeats_itself(request))
     return done(fail(ErrorCode::invalid_argument,
                      "only a request whose answer repeats itself can be retried",

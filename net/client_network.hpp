@@ -1,6 +1,7 @@
 // What a client's own thread does: keeps a connection, and knows who waits for what.
 #pragma once
 
+#include "base/own_process.hpp"
 #include "base/stream.hpp"
 #include "net/client_link.hpp"
 #include "net/client_replay.hpp"
@@ -29,6 +30,8 @@ public:
   void close();
 
   void run() { io_.run(); }
+  /// False in a forked child, where only this may be asked.
+  bool in_its_process() const { return process_.here(); }
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -67,6 +70,7 @@ private:
   void cancel_here(std::uint64_t id);
   Requests::iterator find(Number number);
 
+  const base::OwnProcess process_;
   ClientOptions options_;
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

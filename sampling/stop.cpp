@@ -32,15 +32,18 @@ std::size_t StopMatcher::Pattern::advance(std::size_t length, char byte) const {
   return text[length] == byte ? length + 1 : 0;
 }
 
-StopMatcher::Step StopMatcher::feed(std::string_view piece) {
+StopMatcher::Step StopMatcher::feed(std::string_view piece, bool may_stop) {
   assert(!stopped_);
   for (char byte : piece) {
     held_.push_back(byte);
     const Pattern* found = nullptr;
     for (auto& pattern : patterns_) {
       pattern.matched = pattern.advance(pattern.matched, byte);
-      if (pattern.matched == pattern.text.size() &&
-          (!found || pattern.text.size() > found->text.size()))
+      if (pattern.matched < pattern.text.size())
+        continue;
+      if (!may_stop)
+        pattern.matched = pattern.border.back();
+      else if (!found || pattern.text.size() > found->text.size())
         found = &pattern;
     }
     if (found) {

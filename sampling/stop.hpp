@@ -37,8 +37,9 @@ public:
     std::string text;                ///< Safe to show now.
     std::optional<std::string> stop; ///< The stop string that was completed; text ends before it.
   };
-  /// The next piece. After a stop was found nothing more may be fed.
-  Step feed(std::string_view piece);
+  /// The next piece. may_stop: a stop string that is complete within it counts, else it is text.
+  /// After a stop was found nothing more may be fed.
+  Step feed(std::string_view piece, bool may_stop = true);
   /// The end of the text: what was held back.
   std::string finish();
 

@@ -56,21 +56,33 @@ void penalise(std::span<float> logits, const Warping& warping, const History& hi
   });
 }
 
-/// A copy of the logits that may be changed; +infinity becomes the greatest finite value, so that
-/// differences are defined.
-std::span<float> copy(std::span<const float> logits, WarpScratch& scratch) {
+/// A copy of the logits that may be changed, of allowed tokens; +infinity becomes the greatest
+/// finite value, so that differences are defined.
+std::span<float> copy(std::span<const float> logits, const Warping& warping, WarpScratch& scratch) {
   scratch.logits.resize(std::max(scratch.logits.size(), logits.size()));
-  std::transform(logits.begin(), logits.end(), scratch.logits.begin(),
-                 [](float x) { return std::min(x, greatest); });
-  return {scratch.logits.data(), logits.size()};
+  const std::span<float> own{scratch.logits.data(), logits.size()};
+  const auto finite = [](float x) { return std::min(x, greatest); };
+  if (warping.allowed.empty()) {
+    std::ranges::transform(logits, own.begin(), finite);
+    return own;
+  }
+  std::ranges::fill(own, -infinity);
+  for (const TokenId token : warping.allowed)
+    if (inside(token, own.size()))
+      own[std::size_t(token)] = finite(logits[std::size_t(token)]);
+  return own;
 }
 
-/// Bias and penalties.
+/// Bias, what is held back, and penalties.
 void adjust(std::span<float> logits, const Warping& warping, const History& history,
             WarpScratch& scratch) {
   for (const auto& [token, bias] : warping.logit_bias)
     if (inside(token, logits.size()) && logits[std::size_t(token)] != -infinity)
       logits[std::size_t(token)] = std::min(logits[std::size_t(token)] + bias, greatest);
+  if (history.output() < std::size_t(warping.min_tokens))
+    for (const TokenId token : warping.held_back)
+      if (inside(token, logits.size()))
+        logits[std::size_t(token)] = -infinity;
   if (warping.has_penalties())
     penalise(logits, warping, history, scratch.counts);
 }
@@ -105,9 +117,9 @@ std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
                                 const Warping& warping, const History& history,
                                 WarpScratch& scratch) {
   const auto row = logits.first(std::min(logits.size(), std::size_t(vocabulary)));
-  if (warping.logit_bias.empty() && !warping.has_penalties())
+  if (!warping.adjusts())
     return row;
-  const auto own = copy(row, scratch);
+  const auto own = copy(row, warping, scratch);
   adjust(own, warping, history, scratch);
   return own;
 }
@@ -119,9 +131,8 @@ bool warp(std::span<const float> logits, int vocabulary, const Warping& warping,
   auto extent = row::extent(row);
   if (extent.nan)
     return false;
-  const bool adjusted = !warping.logit_bias.empty() || warping.has_penalties();
-  if (adjusted || extent.highest == infinity) {
-    const auto own = copy(row, scratch);
+  if (warping.adjusts() || extent.highest == infinity) {
+    const auto own = copy(row, warping, scratch);
     adjust(own, warping, history, scratch);
     row = own;
     extent = row::extent(row);

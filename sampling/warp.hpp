@@ -13,7 +13,8 @@
 namespace paceline::sampling {
 
 /// A request's sampling with every default filled in. The order of application is fixed: logit
-/// bias, repetition penalty, presence and frequency penalties, temperature, top-k, top-p, min-p.
+/// bias, what is not allowed or held back, repetition penalty, presence and frequency penalties,
+/// temperature, top-k, top-p, min-p.
 struct Warping {
   float temperature = 0; ///< 0: all mass on the likeliest token (the lowest id among equals).
   int top_k = 0;
@@ -23,30 +24,39 @@ struct Warping {
   float presence_penalty = 0;
   float frequency_penalty = 0;
   std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<TokenId> allowed{};   ///< Others are impossible; empty: none are.
+  std::vector<TokenId> held_back{}; ///< Impossible until the output has `min_tokens`.
+  int min_tokens = 0;
 
   bool greedy() const { return temperature == 0; }
   bool has_penalties() const {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
   }
+  /// Whether logits are others than the model's, of some row at least.
+  bool adjusts() const {
+    return !logit_bias.empty() || !allowed.empty() || min_tokens > 0 || has_penalties();
+  }
 };
 
-/// What penalties look at: a pure function of the committed tokens and the window's prefix, never
-/// a counter that is changed in place (a rejected token leaves no mark).
+/// What penalties and `min_tokens` look at: a pure function of the committed tokens and the
+/// window's prefix, never a counter that is changed in place (a rejected token leaves no mark).
 struct History {
   std::span<const TokenId> committed; ///< Prompt, then output.
   std::size_t prompt_tokens = 0;      ///< How many of `committed` are the prompt.
   std::span<const TokenId> prefix;    ///< Window tokens before the row's position; output too.
+
+  std::size_t output() const { return committed.size() - prompt_tokens + prefix.size(); }
 };
 
 /// Scratch of one thread; grows to the vocabulary's size once and is reused.
 struct WarpScratch {
-  std::vector<float> logits;         ///< With bias and penalties.
+  std::vector<float> logits;         ///< With bias, masks and penalties.
   std::vector<std::uint32_t> counts; ///< Of tokens in the output; zero between calls.
   Candidates candidates;
 };
 
-/// The logits with bias and penalties, padding cut off: what tokens rank by. The row itself where
-/// nothing changes it, else a copy in `scratch`. logits: [row], f32.
+/// The logits with bias, masks and penalties, padding cut off: what tokens rank by. The row itself
+/// where nothing changes it, else a copy in `scratch`. logits: [row], f32.
 std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
                                 const Warping& warping, const History& history,
                                 WarpScratch& scratch);
@@ -56,8 +66,8 @@ std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
 /// on are padding and get probability 0. A pure function of the row, the warping and the history.
 /// A logit (or bias) of -infinity makes a token impossible, +infinity counts as the greatest
 /// finite logit. Top-k and top-p rank by logit, the lower id first among equals (nucleus.hpp);
-/// min-p keeps tokens of at least that share of the likeliest one's probability. Ids in history
-/// and bias that are outside the vocabulary are ignored.
+/// min-p keeps tokens of at least that share of the likeliest one's probability. Ids in history,
+/// bias and masks that are outside the vocabulary are ignored.
 /// Returns false, with `probabilities` unspecified, when the logits hold NaN or nothing above
 /// -infinity (a model that failed).
 [[nodiscard]] bool warp(std::span<const float> logits, int vocabulary, const Warping& warping,

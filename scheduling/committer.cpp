@@ -11,11 +11,12 @@ namespace paceline::scheduling {
 namespace {
 
 Error no_distribution(const SequenceSpec& spec) {
-  if (!spec.warping.logit_bias.empty())
+  const sampling::Warping& w = spec.warping;
+  if (!w.logit_bias.empty() || !w.allowed.empty() || w.min_tokens > 0)
     return {ErrorCode::invalid_argument,
-            "no token can be drawn: Sampling::logit_bias leaves none, or the target model computed "
-            "no distribution",
-            "leave some tokens without a bias of -infinity"};
+            "no token can be drawn: Sampling::logit_bias, Sampling::allowed_token_ids and "
+            "Request::min_tokens leave none, or the target model computed no distribution",
+            "leave some tokens possible"};
   return {ErrorCode::internal, "the target model computed no distribution (NaN or infinity)",
           "check the checkpoint, or run it with EngineOptions::dtype = f32"};
 }

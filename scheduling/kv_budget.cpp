@@ -17,26 +17,28 @@ std::size_t pages_of(int tokens, const KvDemand& d) {
 
 /// What one sequence holds at most. The target's pages behind its attention's window come back, but
 /// later than new ones are granted: a step, the one after it, and one asked for are there besides.
-PerPool<std::size_t> pages_of_one(const KvDemand& d) {
+KvBudget of_one(const KvDemand& d) {
   const int beyond = 3 * d.prefill_chunk + 4 * limits::tokens_ahead;
   const int held = d.attention_window > 0 ? std::min(d.max_model_len, d.attention_window + beyond)
                                           : d.max_model_len;
-  return {pages_of(held, d), pages_of(d.max_model_len, d)};
+  return {{pages_of(held, d), pages_of(d.max_model_len, d)}, d.q_rows};
 }
 
-std::size_t bytes_of(const PerPool<std::size_t>& pages, const KvDemand& d) {
-  return pages.target * d.page_bytes.target + pages.draft * d.page_bytes.draft;
+std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
+  return b.pages.target * d.page_bytes.target + b.pages.draft * d.page_bytes.draft +
+         b.q_rows * d.q_row_bytes;
 }
 
 } // namespace
 
-Result<PerPool<std::size_t>> kv_budget(const KvDemand& d) {
-  const PerPool<std::size_t> one = pages_of_one(d);
+Result<KvBudget> kv_budget(const KvDemand& d) {
+  const KvBudget one = of_one(d);
+  const KvBudget forks{{0, d.fork_pages}, d.fork_q_rows};
   const std::size_t least = bytes_of(one, d);
   const std::size_t all = least * std::size_t(d.max_num_seqs);
   std::size_t budget = d.memory;
   if (budget == 0)
-    budget = std::max(least, std::min(all + d.fork_pages * d.page_bytes.draft, d.available / 4));
+    budget = std::max(least, std::min(all + bytes_of(forks, d), d.available / 4));
   if (budget < least)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("a KV cache of {} bytes does not hold one sequence of {} tokens",
@@ -44,16 +46,15 @@ Result<PerPool<std::size_t>> kv_budget(const KvDemand& d) {
                 fmt::format("give EngineOptions::kv_memory_bytes at least {}, or lower "
                             "EngineOptions::max_model_len",
                             least));
-  const std::size_t forks = d.fork_pages * d.page_bytes.draft;
-  const bool with_forks = budget >= least + forks;
+  const bool with_forks = budget >= least + bytes_of(forks, d);
   const std::size_t whole = pages_of(d.max_model_len, d); // what the prefix cache may keep of one
-  const std::size_t most = bytes_of({whole, whole}, d) * std::size_t(d.max_num_seqs);
-  const std::size_t rest = std::min(with_forks ? budget - forks : budget, most);
-  const auto share = [&](std::size_t pages) {
-    return pages * (rest / least) + pages * (rest % least) / least;
+  const std::size_t most = bytes_of({{whole, whole}, d.q_rows}, d) * std::size_t(d.max_num_seqs);
+  const std::size_t rest = std::min(with_forks ? budget - bytes_of(forks, d) : budget, most);
+  const auto share = [&](std::size_t of_one, std::size_t of_forks) {
+    return of_one * (rest / least) + of_one * (rest % least) / least + (with_forks ? of_forks : 0);
   };
-  return PerPool<std::size_t>{share(one.target),
-                              share(one.draft) + (with_forks ? d.fork_pages : 0)};
+  return KvBudget{{share(one.pages.target, 0), share(one.pages.draft, d.fork_pages)},
+                  share(one.q_rows, d.fork_q_rows)};
 }
 
 } // namespace paceline::scheduling

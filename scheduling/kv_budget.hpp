@@ -1,4 +1,4 @@
-// How the memory for keys and values is divided: pages of both pools for as many sequences as fit.
+// How the memory for keys, values and rows of q is divided: for as many sequences as fit.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -9,7 +9,7 @@
 namespace paceline::scheduling {
 
 struct KvDemand {
-  std::size_t memory = 0;    ///< Bytes for both pools; 0: what all sequences may need ...
+  std::size_t memory = 0;    ///< Bytes for all of it; 0: what all sequences may need ...
   std::size_t available = 0; ///< ... but then no more than a quarter of this, if one fits there.
   int max_model_len = 0;
   int max_num_seqs = 1;
@@ -17,11 +17,19 @@ struct KvDemand {
   int page_tokens = 16;
   scheduling::PerPool<std::size_t> page_bytes; ///< Of the draft's: 0 without a draft model.
   int attention_window = 0;                    ///< Positions that the target's rows see; 0: all.
+  std::size_t q_row_bytes = 0;                 ///< 0 without drafts.
+  std::size_t q_rows = 0;                      ///< That a sequence's chains hold at most.
   std::size_t fork_pages = 0;                  ///< Of the draft's, beyond what its sequences hold.
+  std::size_t fork_q_rows = 0;                 ///< The same of rows.
 };
 
-/// Pages for each pool: as many sequences' worth of one as of the other. Forks have theirs besides,
-/// out of what is there beyond a single sequence. Refused where one sequence does not fit.
-Result<scheduling::PerPool<std::size_t>> kv_budget(const KvDemand& demand);
+struct KvBudget {
+  scheduling::PerPool<std::size_t> pages;
+  std::size_t q_rows = 0; ///< Lent at a time.
+};
+
+/// As many sequences' worth of each. Forks have theirs besides, out of what is there beyond a
+/// single sequence. Refused where one sequence does not fit.
+Result<KvBudget> kv_budget(const KvDemand& demand);
 
 } // namespace paceline::scheduling

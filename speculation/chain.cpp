@@ -14,7 +14,7 @@ void DraftPace::observe(std::chrono::nanoseconds took, bool forks) {
 }
 
 void Chain::begin(int start, int window_end, int limit) {
-  start_ = start;
+  start_ = released_ = start;
   attempt_ = std::uint32_t(start);
   window_end_.store(window_end, std::memory_order_relaxed);
   limit_.store(limit, std::memory_order_relaxed);
@@ -51,6 +51,13 @@ void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& gu
 void Chain::end_at(int position) {
   end_.store(position, std::memory_order_seq_cst);
   announce();
+}
+
+void Chain::release_q(int position) {
+  const int drawn = drawn_.load(std::memory_order_relaxed);
+  for (released_ = std::max(released_, drawn - limits::chain_positions);
+       released_ < std::min(position, drawn); ++released_)
+    slots_[std::size_t(released_) % slots_.size()].q = nullptr;
 }
 
 int Chain::bound() const {

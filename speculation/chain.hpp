@@ -52,11 +52,11 @@ using QRow = std::shared_ptr<float>;
 /// outcome of a verification other than this chain's own. Its prefix is fixed before its first
 /// token is drawn, so it is right or wrong whoever asks, and whenever.
 ///
-/// Threads: the draft's lane alone calls bind, put, end_at and spent; begin, extend, close and
-/// forks are for who decides what becomes of it; anybody reads. A position is
-/// *bound* before its token is drawn; readers that saw it bound wait until it is drawn, or until
-/// the chain has ended before it. That is what keeps `rejection` exact under any timing: whether a
-/// position is judged never depends on its own token (docs/theory.md).
+/// Threads: the draft's lane alone calls bind, put, end_at, release_q and spent; begin, extend,
+/// close and forks are for who decides what becomes of it; anybody reads. A position is *bound*
+/// before its token is drawn; readers that saw it bound wait until it is drawn, or until the chain
+/// has ended before it. That is what keeps `rejection` exact under any timing: whether a position
+/// is judged never depends on its own token (docs/theory.md).
 class Chain {
 public:
   explicit Chain(SequenceId sequence) : sequence_(sequence) {}
@@ -83,6 +83,8 @@ public:
   void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {});
   /// Nothing will be drawn from `position` on (the draft's context is full, or it failed).
   void end_at(int position);
+  /// Positions before this one have been judged: their rows of q go back.
+  void release_q(int position);
   /// Lane time spent on tokens of this chain, and what passes take now.
   void spent(std::chrono::nanoseconds time, const DraftPace& pace);
 
@@ -145,6 +147,7 @@ private:
   const SequenceId sequence_;
   int start_ = 0;
   std::uint32_t attempt_ = 0;
+  int released_ = 0; ///< The draft lane's: positions before it have no q.
   std::atomic<int> window_end_{0};
   std::atomic<int> limit_{0};
   std::atomic<int> bound_{0};

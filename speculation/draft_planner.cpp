@@ -48,6 +48,7 @@ void DraftPlanner::take_one(Frontier frontier) {
   const bool same_chain = s.at.chain == frontier.chain;
   s.at = std::move(frontier);
   const int length = s.at.length();
+  s.at.chain->release_q(length);
   while (s.agreed < std::min(length, int(s.fed.size())) &&
          s.fed[std::size_t(s.agreed)] == s.at.token_at(s.agreed))
     ++s.agreed;

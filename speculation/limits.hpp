@@ -20,6 +20,11 @@ inline constexpr int fork_rows_max = 64;
 /// sequence has; where nothing is left there are fewer of them.
 inline constexpr int pages_per_fork_row = 3;
 
+/// Rows of q that a sequence may hold, in windows of K + 1: one that is judged, the lookahead
+/// behind it, and as much of a chain that was given up and not let go of yet. Where there are no
+/// more, a chain ends, and the next one begins behind its verdict.
+inline constexpr std::size_t windows_held = 3;
+
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 

@@ -24,9 +24,10 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool keep_special) c
   return sanitize_utf8(all);
 }
 
-std::string Detokenizer::feed(TokenId id) {
-  return opening_.over() ? tokenizer_->bytes(id, keep_special_)
-                         : tokenizer_->first_bytes(id, keep_special_, opening_);
+std::string Detokenizer::feed(TokenId id, bool ends) {
+  const bool keep_special = keep_special_ && !ends;
+  return opening_.over() ? tokenizer_->bytes(id, keep_special)
+                         : tokenizer_->first_bytes(id, keep_special, opening_);
 }
 
 Result<void> check_same_vocabulary(const Tokenizer& target, const Tokenizer& draft) {

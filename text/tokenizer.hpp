@@ -56,7 +56,8 @@ public:
   /// tokenizer: must outlive this.
   explicit Detokenizer(const Tokenizer& tokenizer, bool keep_special = false)
       : tokenizer_(&tokenizer), opening_(tokenizer.opening()), keep_special_(keep_special) {}
-  std::string feed(TokenId id);
+  /// ends: the text ends with it, so it is not shown if it is special.
+  std::string feed(TokenId id, bool ends = false);
   /// What follows does not depend on what came before.
   bool begun() const { return opening_.over(); }
 

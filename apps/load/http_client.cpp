@@ -2,6 +2,7 @@
 
 #include "apps/load/http_connection.hpp"
 
+#include <boost/asio/ssl/error.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <fmt/format.h>
@@ -43,10 +44,12 @@ asio::awaitable<Result<std::unique_ptr<HttpConnection>>> HttpClient::connect() {
   busy_.insert(connection.get());
   const auto failed = co_await connection->open(options_.url.host, addresses_);
   busy_.erase(connection.get());
+  const bool distrusted = failed.category() == asio::error::get_ssl_category();
   if (failed)
     co_return fail(ErrorCode::unavailable,
                    fmt::format("cannot connect to {} ({})", options_.url.text(), failed.message()),
-                   "check --base-url, and that the server runs");
+                   distrusted ? "give the authority that vouches for the server with --tls-ca"
+                              : "check --base-url, and that the server runs");
   co_return std::move(connection);
 }
 

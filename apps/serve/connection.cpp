@@ -3,17 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/write.hpp>
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
 #include <random>
+#include <sstream>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
+namespace beast = boost::beast;
+namespace http = beast::http;
 using boost::system::error_code;
 
 namespace {
@@ -36,8 +41,14 @@ std::string request_id(std::string_view given) {
   return usable ? std::string(given) : new_id();
 }
 
-std::string_view view(boost::beast::string_view text) {
+std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
+}
+
+std::string bytes_of_head(const http::response<http::empty_body>& head) {
+  std::ostringstream out;
+  out << head.base();
+  return std::move(out).str();
 }
 
 /// What Beast reads without complaint but two servers in a row could read differently.
@@ -47,7 +58,7 @@ const char* ambiguity(const http::request<http::buffer_body>& head) {
   if (head.count(http::field::transfer_encoding) > 0 &&
       (head.version() < 11 || head.count(http::field::content_length) > 0 ||
        head.count(http::field::transfer_encoding) != 1 ||
-       !boost::beast::iequals(head[http::field::transfer_encoding], "chunked")))
+       !beast::iequals(head[http::field::transfer_encoding], "chunked")))
     return "Transfer-Encoding must be chunked, once, and without Content-Length";
   return nullptr;
 }
@@ -94,7 +105,7 @@ HttpResponse refusal(const ApiError& error, std::string header, std::string valu
 /// Whether a page from there may ask.
 bool is_allowed(std::string_view origin, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
-    return one == "*" || boost::beast::iequals(one, origin);
+    return one == "*" || beast::iequals(one, origin);
   });
 }
 
@@ -246,7 +257,7 @@ void Connection::take_head(const Parser& parser) {
 }
 
 asio::awaitable<bool> Connection::read_body(Parser& parser) {
-  if (!parser.is_done() && boost::beast::iequals(parser.get()[http::field::expect], "100-continue"))
+  if (!parser.is_done() && beast::iequals(parser.get()[http::field::expect], "100-continue"))
     co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   watchdog_->set(service_->settings().receive_timeout);
   std::string& body = request_.body;
@@ -378,19 +389,21 @@ asio::awaitable<bool> Connection::write(std::string bytes) {
   co_return !gone();
 }
 
-std::string Connection::head_of(const HttpResponse& response) const {
-  const auto reason = http::obsolete_reason(http::int_to_status(response.status));
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nServer: paceline/{}\r\nDate: {}\r\n"
-                  "X-Request-Id: {}\r\nContent-Type: {}\r\nConnection: {}\r\n",
-                  response.status, view(reason), PACELINE_VERSION, http_date(), request_.id,
-                  response.content_type, keep_alive_ ? "keep-alive" : "close");
-  if (!origin_.empty())
-    head += fmt::format("Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
-                        "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\n",
-                        origin_);
+Connection::Head Connection::head_of(const HttpResponse& response) const {
+  Head head(http::int_to_status(response.status), 11);
+  head.result(response.status);
+  head.set(http::field::server, "paceline/" PACELINE_VERSION);
+  head.set(http::field::date, http_date());
+  head.set("X-Request-Id", request_.id);
+  head.set(http::field::content_type, response.content_type);
+  head.set(http::field::connection, keep_alive_ ? "keep-alive" : "close");
+  if (!origin_.empty()) {
+    head.set(http::field::access_control_allow_origin, origin_);
+    head.set(http::field::vary, "Origin");
+    head.set(http::field::access_control_expose_headers, "X-Request-Id, Retry-After");
+  }
   for (const auto& [name, value] : response.headers)
-    head += fmt::format("{}: {}\r\n", name, value);
+    head.insert(name, value);
   return head;
 }
 
@@ -398,10 +411,10 @@ asio::awaitable<void> Connection::send(HttpResponse response) {
   status_ = response.status;
   if (service_->state() == Service::State::draining)
     keep_alive_ = false;
-  std::string bytes = head_of(response);
-  bytes += response.status == 204 // has no body, and says no length
-               ? "\r\n"
-               : fmt::format("Content-Length: {}\r\n\r\n", response.body.size());
+  Head head = head_of(response);
+  if (response.status != 204) // has no body, and says no length
+    head.content_length(response.body.size());
+  std::string bytes = bytes_of_head(head);
   if (request_.method != "HEAD")
     bytes += response.body;
   co_await write(std::move(bytes));
@@ -413,20 +426,20 @@ asio::awaitable<bool> Connection::begin_events() {
   status_ = response.status;
   if (service_->state() == Service::State::draining || !chunked_)
     keep_alive_ = false;
-  std::string bytes = head_of(response);
-  bytes += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
-  return write(std::move(bytes));
+  Head head = head_of(response);
+  head.chunked(chunked_);
+  return write(bytes_of_head(head));
 }
 
 asio::awaitable<bool> Connection::write_events(std::string events) {
   if (chunked_)
-    events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+    events = beast::buffers_to_string(http::make_chunk(asio::buffer(events)));
   return write(std::move(events));
 }
 
 asio::awaitable<void> Connection::end_events() {
   if (chunked_)
-    co_await write("0\r\n\r\n");
+    co_await write(beast::buffers_to_string(http::make_chunk_last()));
 }
 
 /// Says that nothing more comes, and reads what is still under way: to close at once would take

@@ -10,6 +10,8 @@
 
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <memory>
 #include <optional>
@@ -35,6 +37,7 @@ public:
   MemoryShare& memory() override { return *memory_; }
 
 private:
+  using Head = boost::beast::http::response<boost::beast::http::empty_body>;
   using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
 
   boost::asio::awaitable<bool> await_request();
@@ -43,7 +46,7 @@ private:
   boost::asio::awaitable<bool> read_body(Parser& parser);
   bool make_room(std::size_t more);
   boost::asio::awaitable<bool> answer_preflight(const Parser& parser);
-  std::string head_of(const HttpResponse& response) const;
+  Head head_of(const HttpResponse& response) const;
   boost::asio::awaitable<void> refuse_reading(boost::system::error_code why);
   boost::asio::awaitable<void> answer(const Route& route);
   boost::asio::awaitable<void> call(const Route& route);

@@ -74,6 +74,7 @@ private:
   /// Keeps the event, and measures; an error is what the choice failed by.
   std::optional<ApiError> take(Answers::Item& item);
   void note_stop_token(Choice& choice, Delta& delta);
+  std::string stop_text(const Choice& choice) const;
   std::string events_of(Answers::Item& item);
   /// Whatever still comes is only counted.
   asio::awaitable<void> abandon();
@@ -143,6 +144,7 @@ bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
   for (const EncodedPrompt& prompt : prompts)
     bytes +=
         prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
+  bytes += choices_.size() * asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId);
   for (Prompt& prompt : asked_.prompts) // how many there are still counts
     prompt.emplace<std::string>();
   asked_.messages.clear();
@@ -171,14 +173,17 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
 std::optional<ApiError> Generation::take(Answers::Item& item) {
   progress_[item.index].note(service_, item.event, exchange_.request().arrived);
   Choice& choice = choices_[item.index];
-  if (auto* delta = std::get_if<Delta>(&item.event))
+  if (auto* delta = std::get_if<Delta>(&item.event)) {
+    if (!delta->tokens.empty())
+      choice.last_token = delta->tokens.back();
     note_stop_token(choice, *delta);
+  }
   if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
     choice.prompt = std::move(*scores);
   } else if (auto* end = std::get_if<Finished>(&item.event)) {
     choice.answer.end = std::move(*end);
     if (asked_.include_stop)
-      choice.tail = choice.answer.end.stop_match;
+      choice.tail = stop_text(choice);
     return failure(choice.answer.end);
   }
   return std::nullopt;
@@ -194,6 +199,18 @@ void Generation::note_stop_token(Choice& choice, Delta& delta) {
   const std::string text = service_.engine().token_bytes(*choice.stop_token);
   if (!asked_.include_stop && delta.text.ends_with(text))
     delta.text.resize(delta.text.size() - text.size());
+}
+
+/// What ended the text and is not in it: a string, or a special token.
+std::string Generation::stop_text(const Choice& choice) const {
+  const Finished& end = choice.answer.end;
+  const bool by_token = end.reason == FinishReason::stop && end.stop_match.empty();
+  if (!by_token || asked_.request.skip_special_tokens || !choice.last_token)
+    return end.stop_match;
+  const Engine& engine = service_.engine();
+  return engine.token_bytes(*choice.last_token).empty()
+             ? engine.token_bytes(*choice.last_token, false)
+             : std::string();
 }
 
 asio::awaitable<void> Generation::abandon() {

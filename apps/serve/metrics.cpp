@@ -134,9 +134,11 @@ void add_actors(Page& page, const Metrics& m) {
                double(m.restarts));
   page.counter("paceline_drafter_failures_total",
                "Calls of a drafter that threw or gave what cannot be.", double(m.drafter_failures));
+  page.counter("paceline_callback_failures_total", "Functions given to streams that threw.",
+               double(m.callback_failures));
   page.gauge("paceline_draft_left_out", "1 once nothing is drafted any more, else 0.",
              m.draft_left_out);
-  page.gauge("paceline_target_moved", "1 once the target goes on on its reserve, else 0.",
+  page.gauge("paceline_target_moved", "1 once the target goes on on its standby, else 0.",
              m.target_moved);
   page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));
   page.gauge("paceline_kv_pages", "Pages of the KV cache.", double(m.kv_pages_total));

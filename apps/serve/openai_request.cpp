@@ -69,6 +69,19 @@ void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
   fields.wrong(entries.error());
 }
 
+void read_allowed_ids(Fields& fields, Sampling& sampling, int vocabulary) {
+  const auto* list = fields.find("allowed_token_ids");
+  if (!list)
+    return;
+  auto read = read_ids(*list, "allowed_token_ids", vocabulary);
+  if (!read)
+    return fields.wrong(std::move(read.error()));
+  sampling.allowed_token_ids = std::move(*read);
+  if (sampling.allowed_token_ids.empty() ||
+      sampling.allowed_token_ids.size() > std::size_t(vocabulary))
+    fields.wrong("allowed_token_ids", fmt::format("1 to {} token ids", vocabulary));
+}
+
 void read_sampling(Fields& fields, Sampling& sampling, int vocabulary) {
   sampling.temperature = as_float(fields.number("temperature", 0, 100));
   sampling.top_p = as_float(fields.number("top_p", smallest_positive, 1));
@@ -81,6 +94,7 @@ void read_sampling(Fields& fields, Sampling& sampling, int vocabulary) {
     sampling.top_k = int(*top_k < 0 ? 0 : *top_k);
   read_seed(fields, sampling);
   read_logit_bias(fields, sampling, vocabulary);
+  read_allowed_ids(fields, sampling, vocabulary);
 }
 
 void read_stop(Fields& fields, std::vector<std::string>& stops) {
@@ -201,6 +215,10 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   if (asked.truncate_prompt == 0)
     fields.wrong("truncate_prompt_tokens", "-1, or at least 1");
   take(request.ignore_eos, fields.boolean("ignore_eos"));
+  take(request.min_tokens, fields.integer("min_tokens", 0, int_max));
+  if (request.min_tokens > request.max_tokens.value_or(int_max))
+    fields.wrong("min_tokens", fmt::format("at most max_tokens, {}", *request.max_tokens));
+  take(request.skip_special_tokens, fields.boolean("skip_special_tokens"));
   take(request.client, fields.text("user"));
   if (const auto priority =
           fields.integer("priority", -actors::limits::priority_max, actors::limits::priority_max))
@@ -380,7 +398,7 @@ std::size_t Asked::bytes() const {
       sum += std::get<std::vector<TokenId>>(prompt).size() * sizeof(TokenId);
   for (const ChatMessage& message : messages)
     sum += message.content.size();
-  return sum;
+  return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId);
 }
 
 ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::string& name,

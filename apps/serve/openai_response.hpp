@@ -28,6 +28,7 @@ struct Choice {
   std::optional<PromptLogprobs> prompt;
   Completion answer;
   std::optional<TokenId> stop_token; ///< That ended it, of those that were asked for.
+  std::optional<TokenId> last_token; ///< So far.
   std::string tail;                  ///< What its end adds to its text.
   std::size_t offset = 0;            ///< Characters of text that logprobs have covered.
   bool begun = false;                ///< A chunk of it went out.

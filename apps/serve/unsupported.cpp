@@ -29,7 +29,7 @@ bool is_text(const json::value& value, const char* text) {
 
 /// Of these it is false that asks for something.
 bool is_on_by_default(std::string_view name) {
-  return name == "skip_special_tokens" || name == "spaces_between_special_tokens";
+  return name == "spaces_between_special_tokens";
 }
 
 /// Values that ask for what happens anyway.
@@ -48,11 +48,6 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
     const auto* n = body.if_contains("n");
     return value == (n && !n->is_null() ? *n : json::value(1));
   }
-  if (name == "min_tokens") { // where nothing can end an answer early
-    const auto* forever = body.if_contains("ignore_eos");
-    return forever && *forever == json::value(true) && !body.contains("stop") &&
-           !body.contains("stop_token_ids");
-  }
   for (const char* neutral : {"length_penalty", "typical_p", "typical", "repeat_penalty", "tfs_z"})
     if (name == neutral)
       return value == json::value(1) || value == json::value(1.0);
@@ -65,12 +60,11 @@ constexpr std::array unsupported = std::to_array<std::string_view>(
     {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "response_format",
      "modalities", "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
      // vLLM's
-     "use_beam_search", "length_penalty", "min_tokens", "allowed_token_ids", "guided_json",
-     "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
-     "guided_whitespace_pattern", "structured_outputs", "structural_tag", "logits_processors",
-     "prompt_embeds", "chat_template", "documents", "mm_processor_kwargs", "skip_special_tokens",
-     "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids",
-     "thinking_token_budget", "enable_thinking", "repetition_detection",
+     "use_beam_search", "length_penalty", "guided_json", "guided_regex", "guided_choice",
+     "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern", "structured_outputs",
+     "structural_tag", "logits_processors", "prompt_embeds", "chat_template", "documents",
+     "mm_processor_kwargs", "spaces_between_special_tokens", "return_tokens_as_token_ids",
+     "return_token_ids", "thinking_token_budget", "enable_thinking", "repetition_detection",
      // llama.cpp's, Ollama's and others'
      "typical_p", "typical", "repeat_penalty", "repeat_last_n", "grammar", "json_schema", "regex",
      "ebnf", "mirostat", "tfs_z", "top_a", "xtc_probability", "dry_multiplier", "dynatemp_range",

@@ -215,8 +215,9 @@ struct Warping {
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  const Bias* biases = nullptr; ///< In the request's order.
+  const Bias* biases = nullptr; ///< In the request's order, then what is held back.
   int bias_count = 0;
+  const std::uint32_t* allowed = nullptr; ///< A bit for each token; null: all are.
 };
 
 /// sampling::History, with the tokens judged before the row as a part of their own.
@@ -236,8 +237,8 @@ struct WarpRow {
   int vocabulary = 0;
   Warping warping;
   History history;
-  float* probabilities = nullptr;  ///< [vocabulary]; result.
-  float* adjusted = nullptr;       ///< [vocabulary], scratch: with biases or penalties, else null.
+  float* probabilities = nullptr; ///< [vocabulary]; result.
+  float* adjusted = nullptr; ///< [vocabulary], scratch: with biases, masks or penalties, else null.
   std::uint32_t* counts = nullptr; ///< [vocabulary], scratch: with penalties, else null.
 };
 

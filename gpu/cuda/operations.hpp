@@ -67,7 +67,7 @@ private:
   struct SentTask {
     kernels::Warping warping;
     kernels::History history;
-    bool adjusts = false;   ///< Biases or penalties change its logits,
+    bool adjusts = false;   ///< Biases, masks or penalties change its logits,
     bool penalises = false; ///< which wants counts of tokens.
   };
   class RowScratch;
@@ -77,7 +77,7 @@ private:
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   kernels::StagedRows stage_with(Tensor out);
   kernels::Rows send(const RowMap& rows, int heads, const KvLayout& layout);
-  SentTask send(const sampling::Warping& warping, const sampling::History& history);
+  SentTask send(const sampling::Warping& warping, const sampling::History& history, int vocabulary);
 
   std::shared_ptr<Context> context_;
   cudaStream_t stream_;

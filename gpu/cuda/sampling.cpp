@@ -3,6 +3,9 @@
 #include "gpu/cuda/operations.hpp"
 
 #include <cassert>
+#include <limits>
+#include <span>
+#include <vector>
 
 namespace paceline::gpu::cuda {
 namespace {
@@ -27,6 +30,20 @@ TokenLogprob logprob_of(const kernels::Logprob& given, TokenId token) {
   for (int i = 0; i < given.top_count; ++i)
     logprob.top.emplace_back(given.top_tokens[i], given.top[i]);
   return logprob;
+}
+
+/// A bit for each token of the vocabulary.
+std::vector<std::uint32_t> mask_of(std::span<const TokenId> tokens, int vocabulary) {
+  std::vector<std::uint32_t> bits(std::size_t(vocabulary) / 32 + 1);
+  for (const TokenId token : tokens)
+    if (token >= 0 && token < vocabulary)
+      bits[std::size_t(token) / 32] |= 1u << (token % 32);
+  return bits;
+}
+
+/// Biases behind the request's own, of a row after so many output tokens.
+int held_back(const sampling::Warping& w, std::size_t output) {
+  return output < std::size_t(w.min_tokens) ? int(w.held_back.size()) : 0;
 }
 
 /// Rows that a task has judged, `follow`'s included.
@@ -105,10 +122,10 @@ private:
 };
 
 CudaOperations::SentTask CudaOperations::send(const sampling::Warping& w,
-                                              const sampling::History& history) {
+                                              const sampling::History& history, int vocabulary) {
   SentTask task;
   task.penalises = w.has_penalties();
-  task.adjusts = task.penalises || !w.logit_bias.empty();
+  task.adjusts = w.adjusts();
   task.warping = {w.temperature,
                   w.top_k,
                   w.top_p,
@@ -117,13 +134,19 @@ CudaOperations::SentTask CudaOperations::send(const sampling::Warping& w,
                   w.presence_penalty,
                   w.frequency_penalty,
                   nullptr,
-                  int(w.logit_bias.size())};
-  if (!w.logit_bias.empty()) {
-    const auto biases = arguments_.take<kernels::Bias>(w.logit_bias.size());
+                  int(w.logit_bias.size()),
+                  nullptr};
+  if (const std::size_t count = w.logit_bias.size() + w.held_back.size(); count > 0) {
+    const auto biases = arguments_.take<kernels::Bias>(count);
     for (std::size_t i = 0; i < w.logit_bias.size(); ++i)
       biases[i] = {w.logit_bias[i].first, w.logit_bias[i].second};
+    for (std::size_t i = 0; i < w.held_back.size(); ++i)
+      biases[w.logit_bias.size() + i] = {w.held_back[i], -std::numeric_limits<float>::infinity()};
     task.warping.biases = biases.device;
   }
+  if (!w.allowed.empty())
+    task.warping.allowed =
+        arguments_.put(std::span<const std::uint32_t>(mask_of(w.allowed, vocabulary)));
   if (task.penalises) { // Nobody else looks back.
     task.history.committed = arguments_.put(history.committed);
     task.history.committed_count = int(history.committed.size());
@@ -141,7 +164,7 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
   std::vector<SentTask> sent;
   std::vector<float*> homes; // Of rows that may be worked out in their place: of this GPU's memory.
   for (const ProposeTask& task : tasks) {
-    sent.push_back(send(*task.warping, task.history));
+    sent.push_back(send(*task.warping, task.history, task.vocabulary));
     homes.push_back(task.q && context_->holds(task.q) ? task.q : nullptr);
     scratch.want(sent.back(), std::size_t(task.vocabulary), !homes.back());
   }
@@ -161,6 +184,8 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
                task.guesses_wanted,
                task.q,
                task.q_size};
+    rows[i].row.warping.bias_count +=
+        held_back(*task.warping, task.history.output() + (task.unseen ? 1 : 0));
   }
   PACELINE_CUDA_CHECK(kernels::propose(queue("propose"), rows.device, int(tasks.size()),
                                        results.device, tasks[0].vocabulary));
@@ -176,7 +201,7 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
   std::vector<SentTask> sent;
   std::size_t count = 0;
   for (const VerifyTask& task : tasks) {
-    sent.push_back(send(*task.warping, task.history));
+    sent.push_back(send(*task.warping, task.history, task.vocabulary));
     for (std::size_t row = 0; row < rows_of(task); ++row, ++count)
       scratch.want(sent.back(), std::size_t(task.vocabulary), true);
   }
@@ -194,6 +219,7 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
       row.row = scratch.row(sent[t], task.logits + i * std::size_t(task.stride), task.vocabulary,
                             nullptr);
       row.row.history.judged_count = sent[t].penalises ? int(i) : 0;
+      row.row.warping.bias_count += held_back(*task.warping, task.history.output() + i);
       row.rule = rule_of(task.rule);
       row.noise = noise_of(task.noise);
       row.position = task.position + std::uint32_t(i);

@@ -77,12 +77,18 @@ __device__ void penalise(const WarpRow& task) {
   });
 }
 
-/// The logits with bias and penalties.
+__device__ bool allows(const Warping& w, int token) {
+  return !w.allowed || (w.allowed[token / 32] >> (token % 32) & 1u) != 0;
+}
+
+/// The logits with bias, masks and penalties.
 __device__ Row adjusted(const WarpRow& task, RowShared& shared) {
   const Row plain(task.logits, task.vocabulary, shared);
   if (!task.adjusted)
     return plain;
-  plain.each([&](int i, float x) { task.adjusted[i] = x; });
+  plain.each([&](int i, float x) {
+    task.adjusted[i] = isnan(x) || allows(task.warping, i) ? x : -INFINITY;
+  });
   __syncthreads();
   add_biases(task);
   __syncthreads();

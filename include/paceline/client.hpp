@@ -63,7 +63,10 @@ struct ServerHealth {
   bool healthy = false; ///< Its engine works.
 };
 
-/// Threads: one at a time, as AsyncEngine. Executors' contexts must outlive the client.
+/// Threads: one at a time, as AsyncEngine. Executors' contexts must outlive the client. In a forked
+/// child operations are refused, and the end of the object does nothing. The protocol has no
+/// Sampling::allowed_token_ids, Request::min_tokens and Request::skip_special_tokens: a request
+/// with one of them is refused.
 class Client {
 public:
   using executor_type = boost::asio::any_io_executor;

@@ -46,12 +46,12 @@ struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
   std::chrono::milliseconds restart_pause{1};
   std::chrono::milliseconds restart_pause_max{2000};
-  /// Restarts of one part. One more, and a draft is left out, a target moves to its reserve; any
+  /// Restarts of one part. One more, and a draft is left out, a target moves to its standby; any
   /// other part ends the engine.
   int restarts_max = 100;
   /// A part that ran this long has nothing to answer for: pause and count begin anew.
   std::chrono::milliseconds restarts_forgotten{60'000};
-  /// Times a request is recomputed without a new token before the target moves to its reserve or,
+  /// Times a request is recomputed without a new token before the target moves to its standby or,
   /// without one, the request fails as `unavailable`.
   int rebuilds_max = 5;
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
@@ -85,7 +85,8 @@ struct EngineOptions {
   ScaleChoice weight_scales = ScaleChoice::search; ///< Of all that is quantized.
 
   int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
-  std::size_t kv_memory_bytes = 0; ///< Draft and target together; 0: chosen from free memory.
+  std::size_t kv_memory_bytes = 0; ///< Pages of draft and target, and the drafts' rows of q,
+                                   ///< together; 0: chosen from free memory.
   int page_tokens = 16;            ///< Token slots per KV page.
   int max_num_seqs = 16;           ///< Sequences decoded in one batch.
   int max_waiting = 256;           ///< Admission queue; `submit` refuses a request beyond it.
@@ -235,8 +236,9 @@ public:
   /// add_special: with what the checkpoint puts before a text (such as a BOS).
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
-  /// One token's bytes inside a text: may be part of a UTF-8 character; none of a special token.
-  std::string token_bytes(TokenId token) const;
+  /// One token's bytes inside a text: may be part of a UTF-8 character. skip_special: a special
+  /// token has none.
+  std::string token_bytes(TokenId token, bool skip_special = true) const;
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
   /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with

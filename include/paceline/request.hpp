@@ -54,6 +54,8 @@ struct Sampling {
   /// +infinity counts as the greatest finite logit. A request that leaves no token ends with an
   /// error.
   std::vector<std::pair<TokenId, float>> logit_bias;
+  /// All others are impossible; empty: none are.
+  std::vector<TokenId> allowed_token_ids;
   std::optional<std::uint64_t> seed; ///< Drawn and reported when not given.
   int choice = 0; ///< Which of several answers with one seed: each has noise of its own.
 };
@@ -66,6 +68,11 @@ struct Request {
   std::vector<TokenId>
       stop_token_ids; ///< Output ends with the first of these, `ignore_eos` or not.
   bool ignore_eos = false;
+  /// Until the output has so many tokens the end of the text and `stop_token_ids` are impossible,
+  /// `ignore_eos` or not, and a `stop` ends it only where it is completed behind them.
+  int min_tokens = 0;
+  /// Special tokens have no text in the output. false: they have, but for one that ends it.
+  bool skip_special_tokens = true;
   Sampling sampling;
 
   std::optional<SpeculationMode> speculation; ///< Default: the engine's.

@@ -29,7 +29,7 @@ struct DraftWorld : ModelWorld {
   explicit DraftWorld(
       const std::string& device_name = "sim:10ms", const Wrap& wrap = [](ModelRef m) { return m; })
       : ModelWorld(device_name) {
-    const DraftStep::Parts drafting{wrap(model), device, pool, vocabulary, 4, 15, telemetry};
+    const DraftStep::Parts drafting{wrap(model), device, pool, vocabulary, 4, 15, telemetry, 64};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{
             device,

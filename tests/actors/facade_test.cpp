@@ -69,7 +69,8 @@ struct World {
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
     auto caller = std::make_shared<Caller>();
-    simulation.tell(facade, Submit{spec, std::move(prompt), std::move(stop), deadline, caller});
+    simulation.tell(facade,
+                    Submit{spec, std::move(prompt), std::move(stop), true, deadline, caller});
     return caller;
   }
   /// What the scheduler says of tokens first, first + 1, ...

@@ -325,6 +325,72 @@ TEST_CASE("a request whose biases leave no token fails, extremes that leave one 
   }
 }
 
+TEST_CASE("until there are min_tokens nothing ends the text, whatever is drafted") {
+  constexpr TokenId end = 9;
+  const Request free = [] {
+    Request request = request_of(5, 60);
+    request.stop_token_ids = {4};
+    request.sampling.temperature = 1.0f;
+    request.sampling.seed = 3;
+    return request;
+  }();
+  Request held = free;
+  held.min_tokens = 40;
+  for (const bool ignore_eos : {false, true}) {
+    CAPTURE(ignore_eos);
+    held.ignore_eos = ignore_eos;
+    compare_modes(simulated(), held,
+                  [&](const Answer& plain) {
+                    REQUIRE(plain.tokens.size() >= 40);
+                    for (std::size_t i = 0; i < 40; ++i) {
+                      CHECK(plain.tokens[i] != end);
+                      CHECK(plain.tokens[i] != 4);
+                    }
+                  },
+                  {end});
+  }
+  compare_modes(simulated(), free, [&](const Answer& plain) { CHECK(plain.tokens.size() < 40); },
+                {end});
+}
+
+TEST_CASE("a stop string counts where it is completed behind min_tokens") {
+  Engine engine = open_engine(simulated());
+  Request request = request_of(5, 60);
+  const Answer whole = ask(engine, request);
+  request.stop = {whole.text.substr(2, 1)};
+  const auto stopped = ask(engine, request).tokens.size();
+  CHECK(stopped < 20);
+  request.min_tokens = 20;
+  const Answer held = ask(engine, request);
+  CHECK(held.tokens.size() > 20);
+  CHECK(held.text == whole.text.substr(0, held.text.size()));
+  request.min_tokens = 61;
+  const auto refused = engine.submit(request);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("Request::min_tokens") == 0);
+}
+
+TEST_CASE("only allowed tokens come, in every mode, and a request that leaves none fails") {
+  Request request = request_of(5, 60);
+  request.sampling.temperature = 1.0f;
+  request.sampling.seed = 8;
+  request.sampling.allowed_token_ids = {21, 4, 17, 4};
+  compare_modes(simulated(), request, [](const Answer& plain) {
+    CHECK(plain.tokens.size() == 60);
+    for (const TokenId token : plain.tokens)
+      CHECK((token == 4 || token == 17 || token == 21));
+  });
+  Engine engine = open_engine(simulated());
+  request.sampling.allowed_token_ids = {4};
+  request.stop_token_ids = {4};
+  request.min_tokens = 2;
+  const Answer none = ask(engine, request);
+  REQUIRE(none.end().error);
+  CHECK(none.end().error->message.find("Sampling::allowed_token_ids") != std::string::npos);
+  request.sampling.allowed_token_ids = {32};
+  CHECK_FALSE(engine.submit(request));
+}
+
 TEST_CASE(
     "a deadline that has passed ends a request at once, one beyond all reckoning never does") {
   Engine engine = open_engine(simulated());

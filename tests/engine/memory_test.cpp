@@ -52,11 +52,14 @@ namespace {
 
 constexpr std::size_t scripted_token_bytes = sizeof(TokenId);
 
-/// Room for `tokens` in each of the two pools, one page above.
+/// Rows of q of one sequence: three of the longest windows.
+constexpr std::size_t q_bytes = 3 * (16 + 1) * 32 * sizeof(float);
+
+/// Room for `tokens` in each of the two pools, one page above, and for a sequence's rows of q.
 EngineOptions with_room_for(int tokens, int context, int page_tokens = 4) {
   EngineOptions options = simulated({.context = context, .draft_context = context});
   options.page_tokens = page_tokens;
-  options.kv_memory_bytes = 2 * std::size_t(tokens + page_tokens) * scripted_token_bytes;
+  options.kv_memory_bytes = 2 * std::size_t(tokens + page_tokens) * scripted_token_bytes + q_bytes;
   return options;
 }
 
@@ -86,6 +89,8 @@ TEST_CASE("sequences that do not fit together take turns, and say the same") {
       CAPTURE(std::string(to_string(mode)));
       EngineOptions how = options;
       how.speculation = mode;
+      if (mode == SpeculationMode::off) // which has no rows of q
+        how.kv_memory_bytes -= q_bytes;
       EngineWorld world(how, seed);
       std::vector<std::shared_ptr<Recorder>> answers;
       for (const Request& request : requests)
@@ -192,6 +197,6 @@ TEST_CASE("memory that does not hold one sequence is refused with the amount tha
   const auto engine = Engine::open(options);
   REQUIRE_FALSE(engine);
   CHECK(engine.error().code == ErrorCode::out_of_memory);
-  options.kv_memory_bytes = 2 * (192 + 4) * scripted_token_bytes;
+  options.kv_memory_bytes = 2 * (192 + 4) * scripted_token_bytes + q_bytes;
   CHECK(Engine::open(options));
 }

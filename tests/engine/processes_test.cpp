@@ -1,11 +1,10 @@
 // An engine and a child that was forked from its process.
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/forked.hpp"
 #include "tests/support/requests.hpp"
 
 #include <optional>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -19,20 +18,6 @@ EngineOptions small() {
   options.device = "sim:1ms";
   options.kv_memory_bytes = std::size_t(1) << 20;
   return options;
-}
-
-/// What `look` says of itself in a forked child: a number below 100. The child is ended if it
-/// hangs.
-template <class Look>
-int in_child(Look look) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    _exit(look());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
 } // namespace

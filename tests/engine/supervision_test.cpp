@@ -149,7 +149,7 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
 }
 
 TEST_CASE(
-    "a target that keeps dying moves to its reserve, and ends the engine if it dies there, too") {
+    "a target that keeps dying moves to its standby, and ends the engine if it dies there, too") {
   EngineWorld world(options_with_reserve());
   const auto open = world.submit(request_of(200));
   const auto die = [&] {
@@ -178,7 +178,7 @@ TEST_CASE(
   CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
 }
 
-TEST_CASE("nobody begins on the reserve before all others have let go") {
+TEST_CASE("nobody begins on the standby before all others have let go") {
   EngineWorld world(options_with_reserve());
   const messages::ActorHandles before = world.handles();
   hold_up_once(world, "kv_cache", 100ms);

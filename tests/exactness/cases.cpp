@@ -100,6 +100,25 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case scarce_rows() {
+  Case c = forks();
+  c.setting.together = 3;
+  c.setting.q_rows = 7;
+  c.setting.pace.malice = Malice::token;
+  return {"scarce rows of q", c.setting, 1};
+}
+
+Case constrained() {
+  Case c = forks();
+  c.setting.target.vocabulary = 5;
+  c.setting.length = 5;
+  c.setting.warping.allowed = {0, 1, 3, 4};
+  c.setting.warping.held_back = {1};
+  c.setting.warping.min_tokens = 3;
+  c.setting.pace.malice = Malice::token;
+  return {"constrained tokens", c.setting, 1};
+}
+
 Case adapting_forks() {
   Setting s;
   s.policy = policy(SpeculationMode::automatic, 0);

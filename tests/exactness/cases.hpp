@@ -43,6 +43,10 @@ Case passes_behind();
 Case windows_beyond_patience();
 /// The same of lookaheads, forks and windows of two.
 Case lookaheads_beyond_patience();
+/// Fewer rows of q than windows and forks want: chains end where there is none.
+Case scarce_rows();
+/// One token is not allowed, another one not before the fourth.
+Case constrained();
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
@@ -51,6 +55,8 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
                           mixed_modes(),     whole_windows(),   forks(),         adapting_forks()};
   if (rule == sampling::Rule::rejection)
     cases.push_back(coarse_noise());
+  cases.push_back(scarce_rows());
+  cases.push_back(constrained());
   cases.push_back(armed_steps());
   cases.push_back(passes_behind());
   cases.push_back(windows_beyond_patience());

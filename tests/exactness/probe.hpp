@@ -67,6 +67,8 @@ public:
         ++seen.forked;
         continue;
       }
+      if (task.rule == sampling::Rule::rejection && !task.q)
+        continue; // there is no row for it: never bound
       Chain& chain = chains_[task.noise.seed];
       chain.start = int(task.attempt);
       chain.bound = int(task.position) + 1;

@@ -198,7 +198,8 @@ private:
                                                vocabulary,
                                                setting_.together,
                                                setting_.policy.fork_rows,
-                                               telemetry_};
+                                               telemetry_,
+                                               setting_.q_rows};
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
@@ -211,7 +212,7 @@ private:
     const auto watched = std::make_shared<WatchedDrafter>(setting_.drafter(), *probe_);
     const auto host = std::make_shared<execution::DrafterHost>(watched, telemetry_);
     const execution::DrafterStep::Parts drafting{host, device, setting_.target.vocabulary,
-                                                 telemetry_};
+                                                 telemetry_, setting_.q_rows};
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));

@@ -33,6 +33,7 @@ struct Setting {
   int together = 4; ///< Sequences in a batch; as many again wait.
   int page_tokens = 2;
   int prefill_chunk = 64;
+  std::size_t q_rows = 1024; ///< That drafts may hold, all together.
 
   Pace pace;
   std::function<std::shared_ptr<Drafter>()> drafter; ///< In the model's place; empty: that drafts.

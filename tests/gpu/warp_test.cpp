@@ -160,6 +160,52 @@ TEST_CASE("biases and penalties add up in their order, for each token once") {
   }
 }
 
+TEST_CASE("tokens that are not allowed, or held back so early, are impossible") {
+  for (const std::string& name : samplers()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    Random random(4);
+    const auto logits = random.floats(2000, 5);
+    sampling::Warping warping;
+    warping.temperature = 1;
+    for (int i = 0; i < 200; ++i)
+      warping.allowed.push_back(10 * i);
+    warping.held_back = {500, 1990, 5000};
+    warping.min_tokens = 4;
+    warping.logit_bias = {{500, 20.0f}, {1000, 3.0f}, {1001, infinity}};
+    const std::vector<TokenId> committed{1, 2, 3, 4};
+    for (const std::size_t prompt_tokens : {1, 0}) { // three tokens of output, and four
+      CAPTURE(prompt_tokens);
+      std::vector<float> q(logits.size());
+      ProposeTask task = task_of(logits, warping, q);
+      task.history = {committed, prompt_tokens, {}};
+      rig.run([&](Operations& ops) { ops.propose({&task, 1}); });
+      CHECK(!task.failed);
+      CHECK(close(q, reference(logits, warping, task.history)));
+      CHECK((q[500] > 0) == (prompt_tokens == 0));
+      CHECK(q[1001] == 0);
+    }
+    // Judged rows go past the bound: the one behind three tokens may draw what was held back.
+    warping.temperature = 0;
+    const std::vector<TokenId> judged{1000};
+    std::vector<float> rows = logits;
+    rows.insert(rows.end(), logits.begin(), logits.end());
+    VerifyTask task;
+    task.logits = rows.data();
+    task.stride = int(logits.size());
+    task.vocabulary = int(logits.size());
+    task.warping = &warping;
+    task.history = {committed, 1, {}};
+    task.tokens = judged;
+    task.rule = sampling::Rule::match;
+    warping.logit_bias.push_back({1000, 20.0f}); // first without 500, then with it
+    warping.logit_bias.push_back({500, 20.0f});
+    rig.run([&](Operations& ops) { ops.verify({&task, 1}); });
+    CHECK(task.accepted == 1);
+    CHECK(task.next == 500);
+  }
+}
+
 TEST_CASE("guesses are the sampling layer's, with and without noise, and so is their margin") {
   for (const std::string& name : samplers()) {
     CAPTURE(name);

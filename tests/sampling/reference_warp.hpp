@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -26,6 +27,14 @@ inline std::vector<float> adjusted_logits(std::vector<float> x, const Warping& w
   for (const auto& [token, bias] : warping.logit_bias)
     if (inside(token))
       x[std::size_t(token)] += bias;
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  for (TokenId t = 0; t < TokenId(x.size()); ++t)
+    if (!warping.allowed.empty() && std::ranges::count(warping.allowed, t) == 0)
+      x[std::size_t(t)] = none;
+  const std::size_t made = history.committed.size() - history.prompt_tokens + history.prefix.size();
+  for (TokenId token : warping.held_back)
+    if (made < std::size_t(warping.min_tokens) && inside(token))
+      x[std::size_t(token)] = none;
   std::map<TokenId, int> output; // every token seen; how often in the output
   for (std::size_t i = 0; i < history.committed.size(); ++i)
     output[history.committed[i]] += i >= history.prompt_tokens;

@@ -96,6 +96,17 @@ TEST_CASE("The stop string that is complete first ends the text, the longest of 
   CHECK((longest.text == "x" && longest.stop == "abc"));
 }
 
+TEST_CASE("Stops that may not end the text yet are text, and one that ends later counts") {
+  StopMatcher stops({"aba", "xy"});
+  CHECK(stops.feed("xyab", false).text == "xy");
+  auto step = stops.feed("a", false);
+  CHECK(step.text == "ab"); // what is left may begin another one
+  CHECK_FALSE(step.stop);
+  step = stops.feed("ba");
+  CHECK(step.text.empty());
+  CHECK(step.stop == "aba");
+}
+
 TEST_CASE("Without stop strings every byte is shown at once") {
   StopMatcher none;
   CHECK(none.feed("abc").text == "abc");

@@ -89,6 +89,16 @@ Case random_case(unsigned seed) {
   for (unsigned i = random() % 6; i > 0; --i)
     c.prefix.push_back(TokenId(random() % n));
   c.prompt_tokens = c.committed.empty() ? 0 : random() % (c.committed.size() + 1);
+  if (one_in(4)) { // the first token always stays possible
+    c.warping.allowed = {0};
+    for (unsigned i = random() % n; i > 0; --i)
+      c.warping.allowed.push_back(TokenId(random() % (n + 2)));
+  }
+  if (one_in(4)) {
+    c.warping.min_tokens = int(random() % 30);
+    for (unsigned i = random() % 5; i > 0; --i)
+      c.warping.held_back.push_back(TokenId(1 + random() % (n + 2)));
+  }
   return c;
 }
 

@@ -23,12 +23,12 @@ KvDemand demand_of(std::size_t memory) {
 TEST_CASE("both pools hold as many sequences, and no more than there can be") {
   const auto some = kv_budget(demand_of(2 * 101 * 110));
   REQUIRE(some);
-  CHECK(some->target == 202);
-  CHECK(some->draft == 202);
+  CHECK(some->pages.target == 202);
+  CHECK(some->pages.draft == 202);
   const auto plenty = kv_budget(demand_of(1 << 30));
   REQUIRE(plenty);
-  CHECK(plenty->target == 404);
-  CHECK(plenty->draft == 404);
+  CHECK(plenty->pages.target == 404);
+  CHECK(plenty->pages.draft == 404);
 }
 
 TEST_CASE("where one sequence does not fit, the error says how much is needed") {
@@ -42,11 +42,11 @@ TEST_CASE("where one sequence does not fit, the error says how much is needed") 
 TEST_CASE("unasked, the cache takes what all sequences need, or a quarter of what is there") {
   KvDemand demand = demand_of(0);
   demand.available = 1 << 30;
-  CHECK(kv_budget(demand)->target == 404);
+  CHECK(kv_budget(demand)->pages.target == 404);
   demand.available = 4 * 2 * 101 * 110;
-  CHECK(kv_budget(demand)->target == 202);
+  CHECK(kv_budget(demand)->pages.target == 202);
   demand.available = 0; // one sequence all the same: the allocation will tell
-  CHECK(kv_budget(demand)->target == 101);
+  CHECK(kv_budget(demand)->pages.target == 101);
 }
 
 TEST_CASE("a window makes the target's share of a sequence smaller, not the draft's") {
@@ -55,8 +55,8 @@ TEST_CASE("a window makes the target's share of a sequence smaller, not the draf
   demand.attention_window = 100;
   const auto pages = kv_budget(demand);
   REQUIRE(pages);
-  CHECK(pages->target < 4 * 60);
-  CHECK(pages->draft == 404);
+  CHECK(pages->pages.target < 4 * 60);
+  CHECK(pages->pages.draft == 404);
 }
 
 TEST_CASE("forks have pages of the draft's beyond its sequences'") {
@@ -64,6 +64,25 @@ TEST_CASE("forks have pages of the draft's beyond its sequences'") {
   demand.fork_pages = 30;
   const auto pages = kv_budget(demand);
   REQUIRE(pages);
-  CHECK(pages->target == 202);
-  CHECK(pages->draft == 232);
+  CHECK(pages->pages.target == 202);
+  CHECK(pages->pages.draft == 232);
+}
+
+TEST_CASE("rows of q are in the budget, as many sequences' as there are pages for") {
+  KvDemand demand = demand_of(2 * (101 * 110 + 10 * 50));
+  demand.q_row_bytes = 50;
+  demand.q_rows = 10;
+  const auto two = kv_budget(demand);
+  REQUIRE(two);
+  CHECK(two->pages.target == 202);
+  CHECK(two->q_rows == 20);
+  demand.memory += 10 * 50; // what its forks take is there beyond one sequence's
+  demand.fork_q_rows = 10;
+  CHECK(kv_budget(demand)->q_rows == 30);
+  demand.memory = 101 * 110 + 10 * 50 - 1;
+  const auto refused = kv_budget(demand);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text().find("at least 11610") != std::string::npos);
+  demand.memory = 1 << 30;
+  CHECK(kv_budget(demand)->q_rows == 4 * 10 + 10);
 }

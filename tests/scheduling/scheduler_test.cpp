@@ -389,7 +389,7 @@ TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progre
   }
 }
 
-TEST_CASE("where steps keep failing the target moves to its reserve, and nobody is given up") {
+TEST_CASE("where steps keep failing the target moves to its standby, and nobody is given up") {
   SchedulerConfig parts = plain();
   parts.has_standby = true;
   World world(parts);
@@ -407,7 +407,7 @@ TEST_CASE("where steps keep failing the target moves to its reserve, and nobody 
   CHECK(world.target.empty()); // nothing more is sent to who fails
 }
 
-TEST_CASE("a request whose steps lack memory is given up, reserve or not") {
+TEST_CASE("a request whose steps lack memory is given up, standby or not") {
   SchedulerConfig parts = plain();
   parts.has_standby = true;
   parts.faults.rebuilds_max = 0;

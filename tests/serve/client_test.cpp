@@ -1,6 +1,7 @@
 // paceline/client.hpp against a server: the answers are the engine's own, whatever way they are
 // waited for.
 #include "tests/serve/remote.hpp"
+#include "tests/support/forked.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -261,6 +262,43 @@ TEST_CASE("handlers run on their own executors, and never on the client's thread
     CHECK(handled->get_future().get() >= 2);
   }
   pool.join();
+}
+
+TEST_CASE("in a forked child a client is refused everything, and ends") {
+  LiveServer server(scripted());
+  asio::io_context io{1};
+  std::optional<Client> client(std::in_place, io.get_executor(),
+                               Remote::at(ClientOptions(), server.tcp_port()));
+  const auto connected = client->async_connect(asio::use_future);
+  io.run();
+  const int wrong = in_child([&] {
+    int unexpected = 0;
+    const auto expect_refused = [&](const auto& result) {
+      unexpected += result || result.error().code != ErrorCode::unavailable;
+    };
+    io.restart();
+    client->async_connect(expect_refused);
+    client->async_health(expect_refused);
+    client->async_submit(prompt(3), expect_refused);
+    client->async_complete(prompt(3), expect_refused);
+    unexpected += io.run() < 4;
+    client.reset();
+    return unexpected;
+  });
+  CHECK(wrong == 0);
+  CHECK(ask_remotely(io, *client, {prompt(3)})[0].tokens.size() == 3); // the parent's works
+}
+
+TEST_CASE("what the protocol cannot say is refused, and not left out") {
+  Remote remote(scripted());
+  std::vector<Request> requests(3, prompt(3));
+  requests[0].sampling.allowed_token_ids = {1};
+  requests[1].min_tokens = 1;
+  requests[2].skip_special_tokens = false;
+  for (const Answer& answer : ask_remotely(remote.io, remote.client, requests)) {
+    REQUIRE(answer.end().error);
+    CHECK(answer.end().error->code == ErrorCode::unsupported);
+  }
 }
 
 TEST_CASE("a client that goes cancels what runs, and what waits completes") {

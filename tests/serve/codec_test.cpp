@@ -45,6 +45,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
     "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": -1,
     "frequency_penalty": 2, "seed": 18446744073709551615, "stop": ["a", "b"], "n": 3, "echo": true,
     "logprobs": 5, "logit_bias": {"7": -100, "8": 1.5}, "stream": true, "ignore_eos": true,
+    "allowed_token_ids": [5, 6], "min_tokens": 2, "skip_special_tokens": false,
     "stream_options": {"include_usage": true}, "user": "somebody", "priority": -3, "no such field": [1, {}],
     "speculation": {"mode": "overlap", "window": 4, "verify": "coupled"})");
   INFO((asked ? "" : asked.error().message));
@@ -60,6 +61,9 @@ TEST_CASE("a completion takes every field that the engine knows") {
   CHECK(r.client == "somebody");
   CHECK(r.priority == -3);
   CHECK(r.ignore_eos);
+  CHECK(r.min_tokens == 2);
+  CHECK_FALSE(r.skip_special_tokens);
+  CHECK(r.sampling.allowed_token_ids == std::vector<TokenId>{5, 6});
   CHECK(r.logprobs);
   CHECK(r.prompt_logprobs);
   CHECK(r.top_logprobs == 5);
@@ -146,6 +150,11 @@ TEST_CASE("values of another type or out of range are refused by name") {
       {"logprobs", "21"},
       {"logprobs", "true"},
       {"logit_bias", "[]"},
+      {"allowed_token_ids", "[]"},
+      {"allowed_token_ids", "[1000]"},
+      {"min_tokens", "-1"},
+      {"min_tokens", "17"},
+      {"skip_special_tokens", "0"},
       {"logit_bias", R"({"x": 1})"},
       {"logit_bias", R"({"1000": 1})"},
       {"logit_bias", R"({"-1": 1})"},
@@ -183,8 +192,7 @@ TEST_CASE("known fields that are not supported are refused unless they change no
       {"best_of", "2"},
       {"suffix", R"("end")"},
       {"guided_json", R"({"type": "object"})"},
-      {"use_beam_search", "true"},
-      {"min_tokens", "3"}};
+      {"use_beam_search", "true"}};
   for (const auto& [name, value] : refused) {
     check_refused(completion("\"" + std::string(name) + "\": " + value), name);
     check_refused(chat("\"" + std::string(name) + "\": " + value), name);

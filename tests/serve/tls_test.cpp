@@ -2,6 +2,7 @@
 #include "apps/serve/tls.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/serve/remote.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/asio/ssl/context.hpp>
@@ -112,6 +113,26 @@ TEST_CASE("HTTPS gives the same answers, whole and streamed") {
   HttpClient silent(server.port());
   silent.ended();
   CHECK(over_tls(server.port(), identity, post(R"({"prompt": [1]})")).starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("`bench serve` puts its load on a server whose authority it is told, and on no other") {
+  const Identity identity;
+  apps::serve::Settings settings;
+  settings.tls_certificate = identity.certificate_file();
+  settings.tls_key = identity.key_file();
+  LiveServer server(scripted(), settings);
+  std::vector<std::string> arguments{PACELINE_PROGRAM, "bench", "serve", "--num-prompts", "3"};
+  arguments.push_back("--base-url");
+  arguments.push_back("https://localhost:" + std::to_string(server.port()));
+  const ProcessResult distrusted = run_process(arguments);
+  CHECK(distrusted.status == 1);
+  CHECK(distrusted.errors.find("--tls-ca") != std::string::npos);
+  arguments.push_back("--tls-ca");
+  arguments.push_back(identity.certificate_file());
+  const ProcessResult trusted = run_process(arguments);
+  CAPTURE(trusted.errors);
+  CHECK(trusted.status == 0);
+  CHECK(trusted.output.find("requests completed") != std::string::npos);
 }
 
 TEST_CASE("a certificate that was renewed is read again, and a broken one changes nothing") {

@@ -62,7 +62,7 @@ TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plai
   CHECK(median(campaign.faults_each) >= 1);
 }
 
-TEST_CASE("a target's device that is lost for good costs no request where there is a reserve") {
+TEST_CASE("a target's device that is lost for good costs no request where there is a standby") {
   FaultPlan plan;
   plan.lost = 0.05;
   plan.faults_max = 1;
@@ -72,7 +72,7 @@ TEST_CASE("a target's device that is lost for good costs no request where there 
     const Report report = simulate(seed, plan);
     CHECK_FALSE(report.failed());
     CHECK(report.ends.count("unavailable") == 0);
-    moved += report.probes.count("target moved to its reserve");
+    moved += report.probes.count("target moved to its standby");
   }
   CHECK(moved >= 5);
 }

@@ -57,7 +57,7 @@ constexpr std::array names{
     "verdicts that overtook those of the step before",
     "death of an actor while an armed step runs",
     "verdict after a pass of the draft that stood ready",
-    "target moved to its reserve",
+    "target moved to its standby",
 };
 
 template <class Message>
