@@ -43,6 +43,9 @@ Case passes_behind();
 Case windows_beyond_patience();
 /// The same of lookaheads, forks and windows of two.
 Case lookaheads_beyond_patience();
+/// The same with a draft whose vocabulary is another one: it can say half of the target's tokens,
+/// and reads one of them as two.
+Case in_another_vocabulary(Case c);
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 
