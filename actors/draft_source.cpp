@@ -3,6 +3,7 @@
 #include "actors/option_check.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "speculation/limits.hpp"
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 
@@ -75,22 +76,26 @@ public:
 
 class ModelDraft final : public DraftSource {
 public:
-  ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft)
-      : options_(options), name_(std::move(name)), draft_(std::move(draft)) {}
+  /// map: null where the vocabulary is the target's.
+  ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft,
+             std::shared_ptr<const text::VocabularyMap> map)
+      : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)) {}
 
   /// Reading weights is what a step costs.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     const auto bytes = std::max<std::size_t>(target.model->info().weight_bytes, 1);
     policy.prior_cost_ratio =
         std::clamp(double(draft_.model->info().weight_bytes) / double(bytes), 0.005, 1.0);
+    if (map_)
+      policy.lookahead = chain_at_most(policy.lookahead);
   }
   std::size_t page_bytes(int page_tokens) const override {
-    return draft_.model->kv_shape(page_tokens).page_bytes();
+    return draft_.model->kv_shape(slots(page_tokens)).page_bytes();
   }
   std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
   Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
-    auto pool = draft_.make_pool(options_.page_tokens, pages);
+    auto pool = draft_.make_pool(slots(options_.page_tokens), pages);
     if (!pool)
       return tl::unexpected(pool.error());
     execution::DraftStep::Parts drafting;
@@ -102,6 +107,7 @@ public:
     drafting.fork_rows = fork_rows_of(options_);
     drafting.telemetry = parts.telemetry;
     drafting.q_rows = parts.q_rows;
+    drafting.map = map_;
     parts.draft_pool = *pool;
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
@@ -109,9 +115,15 @@ public:
   }
 
 private:
+  /// Of a page that holds so many of the target's tokens: in its own vocabulary there may be more.
+  int slots(int page_tokens) const {
+    return map_ ? speculation::limits::draft_slots_per_token * page_tokens : page_tokens;
+  }
+
   const EngineOptions& options_;
   std::string name_;
   LoadedModel draft_;
+  std::shared_ptr<const text::VocabularyMap> map_;
 };
 
 /// Drafts by a Drafter, the caller's or one of ours.
@@ -160,9 +172,10 @@ model_draft(const ModelLoader& loader, const LoadedModel& target, const std::str
   auto draft = loader.load(name, "draft", model_device(loader.options(), *target.device), 0);
   if (!draft)
     return tl::unexpected(draft.error());
-  if (auto same = text::check_same_vocabulary(*target.tokenizer, *draft->tokenizer); !same)
-    return tl::unexpected(same.error());
-  return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft));
+  auto map = text::map_vocabularies(*target.tokenizer, *draft->tokenizer);
+  if (!map)
+    return tl::unexpected(map.error());
+  return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), std::move(*map));
 }
 
 } // namespace

@@ -32,7 +32,7 @@ public:
 };
 
 /// What the options ask for. loader: outlives the source. Errors: a draft that cannot be loaded, or
-/// has another vocabulary than the target; a device that a Drafter cannot run on.
+/// has hardly a token in common with the target; a device that a Drafter cannot run on.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
                                                          const LoadedModel& target);
 

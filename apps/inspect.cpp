@@ -7,7 +7,8 @@
 #include "gpu/operations.hpp"
 #include "models/families.hpp"
 #include "models/sources.hpp"
-#include "text/tokenizer.hpp"
+#include "speculation/limits.hpp"
+#include "text/vocabulary_map.hpp"
 
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
@@ -206,34 +207,49 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
 
 /// What is to be said of two checkpoints together.
 struct Pair {
-  Result<void> match;
+  Result<std::shared_ptr<const text::VocabularyMap>> map; ///< Null: the vocabulary is one.
   std::uint64_t bytes; ///< Weights, and the caches of one sequence of the target's whole context.
   int draft_context;   ///< Beyond it the draft is left out; 0: it reads as far as the target.
 };
 
 Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
   const auto context = std::uint64_t(target.config.context);
-  return {text::check_same_vocabulary(*target.tokenizer, *draft.tokenizer),
+  auto map = text::map_vocabularies(*target.tokenizer, *draft.tokenizer);
+  const auto slots = std::uint64_t(map && *map ? speculation::limits::draft_slots_per_token : 1);
+  return {std::move(map),
           target.weight_bytes() + draft.weight_bytes() +
-              context * (target.kv_bytes_per_token() + draft.kv_bytes_per_token()),
+              context * (target.kv_bytes_per_token() + slots * draft.kv_bytes_per_token()),
           draft.config.context < target.config.context ? draft.config.context : 0};
 }
 
 boost::json::object pair_json(const Pair& pair) {
-  boost::json::object object{{"compatible", pair.match.has_value()},
+  boost::json::object object{{"compatible", pair.map.has_value()},
                              {"bytes", pair.bytes},
                              {"draft_context", pair.draft_context}};
-  if (!pair.match)
-    object["reason"] = pair.match.error().text();
+  if (!pair.map) {
+    object["reason"] = pair.map.error().text();
+  } else {
+    const auto* map = pair.map->get();
+    object["vocabulary"] = map ? "mapped" : "same";
+    object["shared_tokens"] = map ? map->share() : 1.0;
+  }
   return object;
 }
 
+std::string vocabularies_text(const text::VocabularyMap* map) {
+  if (!map)
+    return "one vocabulary";
+  return fmt::format("two vocabularies, mapped by bytes: the draft has {:.1f} % of the target's "
+                     "tokens ({} of {}), and says no others",
+                     100 * map->share(), map->shared(), map->known());
+}
+
 std::string pair_text(const Pair& pair) {
-  if (!pair.match)
-    return "pair: cannot work together: " + pair.match.error().text() + "\n";
-  std::string text = fmt::format("pair: one vocabulary; they can work together\n"
+  if (!pair.map)
+    return "pair: cannot work together: " + pair.map.error().text() + "\n";
+  std::string text = fmt::format("pair: {}; they can work together\n"
                                  "  memory           {}, one full context included\n",
-                                 human_bytes(pair.bytes));
+                                 vocabularies_text(pair.map->get()), human_bytes(pair.bytes));
   if (pair.draft_context > 0)
     text += fmt::format("  draft's context  {} tokens; beyond, the target goes on alone\n",
                         pair.draft_context);

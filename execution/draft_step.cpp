@@ -28,12 +28,35 @@ int rows_max(const DraftStep::Parts& parts) {
 } // namespace
 
 DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
-    : parts_(std::move(parts)), drawable_(std::min(parts_.vocabulary, parts_.model->vocabulary())),
+    : parts_(std::move(parts)),
+      drawable_(parts_.map ? parts_.vocabulary
+                           : std::min(parts_.vocabulary, parts_.model->vocabulary())),
       queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
                                     rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
       rows_(std::make_shared<RowPool>(
           RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows})),
-      planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool) {}
+      planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool, parts_.map) {
+  if (parts_.map)
+    map_columns();
+}
+
+/// The target's ids that the draft cannot say get no column: no mass before a row is normalised.
+void DraftStep::map_columns() {
+  std::vector<float> columns(std::size_t(drawable_), -1.0f);
+  const std::vector<TokenId>& says = parts_.map->says();
+  for (std::size_t id = 0; id < std::min(columns.size(), says.size()); ++id)
+    if (says[id] < parts_.model->vocabulary())
+      columns[id] = float(says[id]);
+  columns_ = base::value_or_throw(parts_.device->upload(columns));
+  mapped_ = base::value_or_throw(parts_.device->allocate(
+      sizeof(float) * columns.size() * std::size_t(parts_.max_num_seqs + parts_.fork_rows)));
+}
+
+/// The rows of logits that the pass draws from: by the target's ids.
+gpu::Tensor DraftStep::drawn_from(const Pass& pass) const {
+  return mapped_ ? mapped_->tensor(parts_.max_num_seqs + parts_.fork_rows, drawable_)
+                 : pass.workspace->logits();
+}
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
   do {
@@ -62,9 +85,10 @@ bool DraftStep::prepare_behind(base::TimePoint now) {
   return true;
 }
 
-/// Every part of it draws, and the device has memory for a second pass.
+/// Every part of it draws, and the device has memory for a second pass. What it draws are the
+/// target's ids, which a draft with a vocabulary of its own cannot be fed.
 bool DraftStep::can_follow(const Pass& before) {
-  if (before.plan.fork_rows > 0)
+  if (before.plan.fork_rows > 0 || parts_.map)
     return false;
   if (!workspace_behind_)
     if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
@@ -97,15 +121,15 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
       const gpu::ProposeTask& drawn = before->tasks[std::size_t(rows.follows)];
       draw.pending = drawn.place ? drawn.place : &drawn.token;
     }
-    const int count = int(rows.tokens.size());
-    batch.push_back({rows.pages(), rows.start, rows.tokens, rows.draws < 0 ? count : count - 1,
+    const int count = int(rows.read().size());
+    batch.push_back({rows.pages(), rows.slot, rows.read(), rows.draws < 0 ? count : count - 1,
                      false, draw.pending});
     pass.rows += count;
     if (rows.draws >= 0)
       begin_drawing(rows, draw);
   }
   parts_.model->plan(batch, *parts_.pool, workspace);
-  const gpu::Tensor logits = workspace.logits();
+  const gpu::Tensor logits = drawn_from(pass);
   for (std::size_t i = 0; i < pass.plan.parts.size(); ++i)
     if (pass.plan.parts[i].draws >= 0)
       pass.tasks.push_back(
@@ -148,7 +172,7 @@ gpu::Work DraftStep::work() const {
   const Pass& last = pass(prepared_ - 1);
   gpu::Work work{gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size())};
   for (const DraftRows& rows : last.plan.parts) {
-    const int end = rows.start + int(rows.tokens.size());
+    const int end = rows.slot + int(rows.read().size());
     work.context = std::max(work.context, end);
     work.decode_reads += end;
   }
@@ -160,6 +184,12 @@ void DraftStep::run(gpu::Operations& operations) {
   if (!pass.copies.empty())
     operations.copy_pages(*parts_.pool, pass.copies);
   parts_.model->forward(operations, *pass.workspace);
+  if (mapped_ && !pass.tasks.empty()) {
+    const int rows = int(pass.tasks.size());
+    operations.gather_columns(drawn_from(pass).slice(0, rows),
+                              pass.workspace->logits().slice(0, rows),
+                              reinterpret_cast<const float*>(columns_->data()));
+  }
   operations.propose(pass.tasks);
   if (operations.rank() == 0) // all have looked for the pass: an operation ends on all of them
     pass.has_run = true;

@@ -34,6 +34,8 @@ public:
     std::shared_ptr<base::Telemetry> telemetry;
     std::size_t q_rows = 0;                ///< Lent at a time.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
+    /// Where the draft's vocabulary is its own. Null: it is the target's.
+    std::shared_ptr<const text::VocabularyMap> map{};
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
@@ -72,6 +74,8 @@ private:
   void begin_drawing(const speculation::DraftRows& rows, Draw& draw);
   gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, const float* logits) const;
   bool can_follow(const Pass& before);
+  void map_columns();
+  gpu::Tensor drawn_from(const Pass& pass) const;
   void complete(speculation::DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
                 base::Duration share);
 
@@ -81,6 +85,8 @@ private:
   std::shared_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> workspace_behind_; ///< Made when it is first wanted.
   std::shared_ptr<RowPool> rows_;
+  std::shared_ptr<gpu::Buffer> columns_; ///< With a map: of logits, for the target's ids,
+  std::shared_ptr<gpu::Buffer> mapped_;  ///< and these logits.
 
   speculation::DraftPlanner planner_;
   speculation::DraftPace pace_;

@@ -30,7 +30,7 @@ PageManager::PageManager(Config config)
       attention_window_(config.attention_window), books_{PageBook(pages_in(pools_.target)),
                                                          PageBook(pages_in(pools_.draft))},
       prefixes_(page_tokens_, {&books_.target, &books_.draft}) {
-  assert(!pools_.draft || pools_.draft->shape().page_tokens == page_tokens_);
+  assert(!pools_.draft || pools_.draft->shape().page_tokens >= page_tokens_);
 }
 
 KvGrant PageManager::reserve(const KvReserve& wanted) {

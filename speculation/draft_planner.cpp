@@ -15,7 +15,7 @@ TokenId DraftRows::token_at(int position) const {
 }
 
 bool DraftPlanner::Reach::far() const {
-  return end - start > sampling::limits::window_max + 1;
+  return rows > sampling::limits::window_max + 1;
 }
 
 // ---- news ----
@@ -54,7 +54,8 @@ void DraftPlanner::take_one(Frontier frontier) {
     ++s.agreed;
   if (!same_chain || s.agreed < length)
     s.fed.resize(std::size_t(s.agreed));
-  s.at.residency->cached.store(s.agreed, std::memory_order_release);
+  s.ends.resize(std::min(s.ends.size(), s.fed.size()));
+  s.at.residency->cached.store(map_ ? 0 : s.agreed, std::memory_order_release);
 }
 
 void DraftPlanner::abandon() {
@@ -86,40 +87,86 @@ DraftPass DraftPlanner::plan() {
   return pass;
 }
 
+/// Slots that a sequence may use. A page has room for as many tokens as the pool says.
 int DraftPlanner::context(const DraftSequence& s) const {
-  return std::min(limits_.context, s.at.pages->capacity());
+  const std::size_t pages = s.at.pages->ids.size();
+  return std::min(limits_.context, int(pages) * pool_->shape().page_tokens);
+}
+
+/// Of the token at `position`: how many slots it takes.
+int DraftPlanner::count(const DraftSequence& s, int position) const {
+  return map_ ? map_->count(position, s.at.token_at(position)) : 1;
+}
+
+/// Slots that all tokens before `position` take.
+int DraftPlanner::slot(const DraftSequence& s, int position) const {
+  if (!map_)
+    return position;
+  const int known = std::min(position, int(s.ends.size()));
+  int slots = known > 0 ? s.ends[std::size_t(known - 1)] : 0;
+  for (int i = known; i < position; ++i)
+    slots += count(s, i);
+  return slots;
+}
+
+/// How many of the committed tokens have room.
+int DraftPlanner::end_within(const DraftSequence& s, int context) const {
+  const int length = s.at.length();
+  if (!map_)
+    return std::min(length, context);
+  int end = std::min(int(s.ends.size()), length);
+  for (int slots = slot(s, end); end < length; ++end)
+    if ((slots += count(s, end)) > context)
+      break;
+  return end;
 }
 
 DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   const int context = this->context(s);
   const int fed = int(s.fed.size());
   const int draws = s.at.chain->next();
-  if (draws >= 0 && draws <= context) // the last token is fed again when all are: for its logits
-    return {std::min(fed, draws - 1), draws, draws};
-  if (draws > context) // its logits would need a token that has no room
+  const auto reach = [&](int start, int end, int drawn) {
+    return Reach{start, end, drawn, slot(s, end) - slot(s, start)};
+  };
+  if (draws >= 0 && slot(s, draws) <= context)
+    return reach(std::min(fed, draws - 1), draws, draws); // the last one again: for its logits
+  if (draws >= 0) // its logits would need a token that has no room
     s.at.chain->end_at(draws);
-  const int end = std::min(s.at.length(), context);
-  return {std::min(fed, end), end, -1};
+  const int end = end_within(s, context);
+  return reach(std::min(fed, end), end, -1);
 }
 
-void DraftPlanner::add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) {
-  const int missing = reach.end - reach.start;
-  const int count = reach.far() ? std::min(missing, budget) : missing;
-  if (count == 0)
-    return;
-  if (reach.far())
-    budget -= count;
+void DraftPlanner::add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach,
+                            int& budget) const {
   DraftRows rows;
   rows.sequence = &s;
   rows.start = reach.start;
-  rows.draws = count == missing ? reach.draws : -1;
-  for (int i = reach.start; i < reach.start + count; ++i)
-    rows.tokens.push_back(s.at.token_at(i));
+  rows.slot = slot(s, reach.start);
+  int position = reach.start;
+  for (; position < reach.end; ++position) {
+    if (reach.far() && (budget -= count(s, position)) < 0)
+      break;
+    add_token(rows, position);
+  }
+  if (position == reach.start)
+    return;
+  rows.draws = position == reach.end ? reach.draws : -1;
   pass.parts.push_back(std::move(rows));
+}
+
+void DraftPlanner::add_token(DraftRows& rows, int position) const {
+  rows.tokens.push_back(rows.sequence->at.token_at(position));
+  if (!map_)
+    return;
+  const std::size_t before = rows.readings.size();
+  map_->read(position, rows.tokens.back(), rows.readings);
+  rows.counts.push_back(int(rows.readings.size() - before));
 }
 
 /// Only when nobody waits for a window, and for sequences whose own window is whole.
 void DraftPlanner::add_forks(DraftPass& pass) {
+  if (map_)
+    return;
   for (auto& [id, s] : sequences_) {
     const Frontier& at = s.at;
     if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
@@ -130,7 +177,7 @@ void DraftPlanner::add_forks(DraftPass& pass) {
       DraftRows rows;
       rows.sequence = &s;
       rows.fork = fork;
-      rows.start = fork->fed;
+      rows.start = rows.slot = fork->fed;
       rows.draws = fork->chain->next();
       rows.tokens.push_back(rows.token_at(fork->fed));
       pass.parts.push_back(std::move(rows));
@@ -149,7 +196,7 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
       continue;
     DraftRows rows;
     rows.sequence = part.sequence;
-    rows.start = part.draws;
+    rows.start = rows.slot = part.draws;
     rows.tokens = {0};
     rows.draws = draws;
     rows.follows = int(i);
@@ -162,8 +209,11 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
 }
 
 void DraftPlanner::begins(const DraftRows& rows) {
-  if (!rows.fork && !rows.pending())
-    rows.sequence->fed.resize(std::size_t(rows.start));
+  if (rows.fork || rows.pending())
+    return;
+  DraftSequence& s = *rows.sequence;
+  s.fed.resize(std::size_t(rows.start));
+  s.ends.resize(std::min(s.ends.size(), s.fed.size()));
 }
 
 void DraftPlanner::fed(DraftRows& rows) {
@@ -173,8 +223,11 @@ void DraftPlanner::fed(DraftRows& rows) {
   }
   DraftSequence& s = *rows.sequence;
   s.fed.insert(s.fed.end(), rows.tokens.begin(), rows.tokens.end());
-  s.at.residency->cached.store(std::min(int(s.fed.size()), s.at.length()),
-                               std::memory_order_release);
+  for (int slot = rows.slot; const int count : rows.counts)
+    s.ends.push_back(slot += count);
+  if (rows.counts.empty()) // pages of slots that are not positions are of use to this sequence only
+    s.at.residency->cached.store(std::min(int(s.fed.size()), s.at.length()),
+                                 std::memory_order_release);
 }
 
 } // namespace paceline::speculation

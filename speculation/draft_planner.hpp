@@ -5,6 +5,7 @@
 #include "gpu/kv_pool.hpp"
 #include "speculation/forks.hpp"
 #include "speculation/frontier.hpp"
+#include "text/vocabulary_map.hpp"
 
 #include <map>
 #include <memory>
@@ -16,7 +17,9 @@ namespace paceline::speculation {
 struct DraftSequence {
   Frontier at;
   std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
-  int agreed = 0;           ///< Of these, leading ones known to be committed.
+  /// Of a draft with a vocabulary of its own: one past the slot of fed[i]'s last token.
+  std::vector<int> ends;
+  int agreed = 0; ///< Of these, leading ones known to be committed.
   ForkSet forks;
 };
 
@@ -28,10 +31,16 @@ struct DraftRows {
   int start = 0;               ///< Position of the first token fed.
   std::vector<TokenId> tokens; ///< Fed; a place holder where the token is pending.
   int draws = -1;              ///< -1: nothing, it only catches up.
+  /// What the draft reads where its vocabulary is its own, and how many of it for each token.
+  std::vector<TokenId> readings;
+  std::vector<int> counts;
+  int slot = 0; ///< Of the first, in the draft's pages: `start`, but for such a draft.
   /// The token to feed is pending: the pass before is still drawing it, as this one of its parts.
   int follows = -1;
 
   bool pending() const { return follows >= 0; }
+  /// As the draft has them.
+  const std::vector<TokenId>& read() const { return counts.empty() ? tokens : readings; }
   Chain& chain() const { return fork ? *fork->chain : *sequence->at.chain; }
   const std::vector<std::uint32_t>& pages() const {
     return fork ? fork->pages : sequence->at.pages->ids;
@@ -55,11 +64,16 @@ struct DraftLimits {
 /// A window that somebody waits for, or will soon, goes before those that have much to read first,
 /// and before forks. Pointers in a pass are good until the next call of `take`. Threads: the draft
 /// lane's alone.
+///
+/// Where the draft has a vocabulary of its own everything is counted in the target's tokens all the
+/// same, but for slots of its pages and rows of a pass: each token has as many as the draft reads
+/// for it. There are no forks, and what is in its pages is shared with nobody.
 class DraftPlanner {
 public:
-  /// pool: forks take pages of it that no sequence has.
-  DraftPlanner(DraftLimits limits, std::shared_ptr<gpu::KvPool> pool)
-      : limits_(limits), pool_(std::move(pool)) {}
+  /// pool: forks take pages of it that no sequence has. map: null where the vocabulary is one.
+  DraftPlanner(DraftLimits limits, std::shared_ptr<gpu::KvPool> pool,
+               std::shared_ptr<const text::VocabularyMap> map = nullptr)
+      : limits_(limits), pool_(std::move(pool)), map_(std::move(map)) {}
 
   /// Newer frontiers replace what is known; sequences whose residency is over are forgotten.
   void take(std::vector<Frontier> news);
@@ -83,16 +97,22 @@ private:
     int start = 0;
     int end = 0;
     int draws = -1;
+    int rows = 0;     ///< That feeding them takes.
     bool far() const; ///< Too much for the pass that draws: it catches up first.
   };
   void take_one(Frontier frontier);
   int context(const DraftSequence& s) const;
+  int slot(const DraftSequence& s, int position) const;
+  int count(const DraftSequence& s, int position) const;
+  int end_within(const DraftSequence& s, int context) const;
   Reach reach_of(const DraftSequence& s) const;
-  static void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget);
+  void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;
+  void add_token(DraftRows& rows, int position) const;
   void add_forks(DraftPass& pass);
 
   DraftLimits limits_;
   std::shared_ptr<gpu::KvPool> pool_;
+  std::shared_ptr<const text::VocabularyMap> map_;
   std::map<SequenceId, DraftSequence> sequences_;
 };
 

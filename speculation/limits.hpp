@@ -28,6 +28,10 @@ inline constexpr std::size_t windows_held = 3;
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 
+/// Slots that a draft model with a vocabulary of its own has for each of the target's tokens, on
+/// average: a text that takes more of its tokens goes on without it.
+inline constexpr int draft_slots_per_token = 2;
+
 /// Tokens behind a match that are looked at; those that came there first are left out.
 inline constexpr std::size_t lookup_followers = 64;
 /// A look-up proposes a token only when that and all before it come true with this chance or a

@@ -10,6 +10,12 @@ inline constexpr int json_depth_max = 64;
 inline constexpr int vocabulary_max = 1 << 20;
 inline constexpr std::size_t token_bytes_max = 1024;          ///< Longer tokens are refused,
 inline constexpr std::size_t vocabulary_bytes_max = 8u << 20; ///< and more bytes of all together.
+/// A draft model that has less of the target's tokens is refused.
+inline constexpr double vocabulary_share_min = 0.3;
+/// Tokens that a draft model reads in place of one of the target's that it lacks: the last of them.
+inline constexpr int vocabulary_reading_max = 16;
+/// Bytes of a token that are looked for where a tokenizer would not give its bytes back.
+inline constexpr std::size_t vocabulary_match_bytes = 32;
 inline constexpr std::size_t template_bytes_max = 1u << 20; ///< Longer chat templates are refused.
 inline constexpr int template_nesting_max = 128; ///< Of their blocks, expressions and values.
 inline constexpr int template_depth_max = 400; ///< Of blocks and expressions while one is followed.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -256,6 +257,16 @@ void CpuOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> 
   const Share items = share(out.rows);
   for (int r = items.begin; r < items.end; ++r)
     std::copy_n(in.row(rows[std::size_t(r)]), in.cols, out.row(r));
+  barrier();
+}
+
+void CpuOperations::gather_columns(Tensor out, Tensor in, const float* columns) {
+  assert(out.rows == in.rows);
+  const Share items = share(out.cols);
+  for (int r = 0; r < out.rows; ++r)
+    for (int i = items.begin; i < items.end; ++i)
+      out.row(r)[i] =
+          columns[i] < 0 ? -std::numeric_limits<float>::infinity() : in.row(r)[int(columns[i])];
   barrier();
 }
 

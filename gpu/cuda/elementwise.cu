@@ -110,6 +110,15 @@ __global__ void gather_rows(Tensor out, Tensor in, const std::int32_t* rows) {
     out.row(row)[column] = in.row(rows[row])[column];
 }
 
+__global__ void gather_columns_of_rows(Tensor out, Tensor in, const float* columns) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column >= out.cols)
+    return;
+  const int from = int(columns[column]);
+  out.row(row)[column] = from < 0 ? -INFINITY : in.row(row)[from];
+}
+
 /// A block's share of a page, 16 bytes at a time.
 __global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const PageCopy* copies) {
   const PageCopy copy = copies[blockIdx.y];
@@ -162,6 +171,11 @@ cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {
 
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows) {
   return launch(queue, grid_over(out.cols, out.rows), row_threads, 0, gather_rows, out, in, rows);
+}
+
+cudaError_t gather_columns(const Queue& queue, Tensor out, Tensor in, const float* columns) {
+  return launch(queue, grid_over(out.cols, out.rows), row_threads, 0, gather_columns_of_rows, out,
+                in, columns);
 }
 
 cudaError_t copy_pages(const Queue& queue, std::byte* pages, std::size_t page_bytes,

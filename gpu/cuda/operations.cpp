@@ -229,6 +229,12 @@ void CudaOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t>
   PACELINE_CUDA_CHECK(kernels::gather(queue("gather"), out, in, sent));
 }
 
+void CudaOperations::gather_columns(Tensor out, Tensor in, const float* columns) {
+  assert(out.rows == in.rows);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::gather_columns(queue("gather_columns"), out, in, columns));
+}
+
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {
   if (pages.empty())
     return;

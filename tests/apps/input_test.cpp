@@ -101,17 +101,29 @@ TEST_CASE("JSON files that are not JSON are refused") {
     }
 }
 
-TEST_CASE("a draft for another vocabulary is refused, and the token named") {
+TEST_CASE("a draft for another vocabulary is mapped, and refused where it has too little of it") {
   const ModelCopy draft("draft");
   std::ifstream file(draft.file("tokenizer.json"));
   auto tokenizer = boost::json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
   auto& vocabulary = tokenizer.at("model").at("vocab").as_object();
   std::swap(vocabulary.at("a"), vocabulary.at("b"));
   draft.overwrite("tokenizer.json", boost::json::serialize(tokenizer));
-  check_complaint(generate_with({"-d", draft.path()}), 2, {"vocabular"});
-  const auto pair = paceline_json({"inspect", "-d", draft.path()}).at("pair").as_object();
-  CHECK(pair.at("compatible") == false);
-  CHECK(pair.contains("reason"));
+  const auto mapped = paceline_json({"inspect", "-d", draft.path()}).at("pair").as_object();
+  CHECK(mapped.at("compatible") == true);
+  CHECK(mapped.at("vocabulary") == "mapped");
+  CHECK(mapped.at("shared_tokens") == 1.0);
+  CHECK(generate_with({"-d", draft.path()}).status == 0);
+
+  boost::json::object others; // each token but one in five has another text
+  for (const auto& [piece, id] : vocabulary)
+    others[std::string(id.as_int64() % 5 == 0 ? "" : "~~~~") + std::string(piece)] = id;
+  vocabulary = others;
+  tokenizer.at("model").at("merges") = boost::json::array();
+  draft.overwrite("tokenizer.json", boost::json::serialize(tokenizer));
+  check_complaint(generate_with({"-d", draft.path()}), 2, {"% of the target's tokens"});
+  const auto refused = paceline_json({"inspect", "-d", draft.path()}).at("pair").as_object();
+  CHECK(refused.at("compatible") == false);
+  CHECK(refused.contains("reason"));
 }
 
 TEST_CASE("too little memory for the cache says how much is needed") {

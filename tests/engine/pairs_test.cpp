@@ -15,11 +15,17 @@ namespace {
 
 constexpr int vocabulary = 160;
 
-/// One token per printable character, and names for the rest.
-std::string tokenizer_json() {
+/// One token per printable character, and names for the rest, the first of which are merges where
+/// `merges` names any; counted from `first` on.
+std::string tokenizer_json(int first = 0, const std::vector<std::string>& merges = {}) {
   json::object vocab;
   for (int i = 0; i < vocabulary; ++i)
-    vocab[i < 94 ? std::string(1, char('!' + i)) : fmt::format("<{}>", i)] = i;
+    vocab[i < 94                        ? std::string(1, char('!' + i))
+          : i < 94 + int(merges.size()) ? merges[std::size_t(i - 94)]
+                                        : fmt::format("<{}>", i)] = (first + i) % vocabulary;
+  json::array pairs;
+  for (const std::string& merge : merges)
+    pairs.push_back(json::array{merge.substr(0, 1), merge.substr(1)});
   const json::object level{{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", true},
@@ -31,13 +37,14 @@ std::string tokenizer_json() {
                    {"pre_tokenizer", level},
                    {"post_processor", nullptr},
                    {"decoder", level},
-                   {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", json::array()}}}});
+                   {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", pairs}}}});
 }
 
 /// A reference checkpoint with a tokenizer, some fields of its config.json changed.
 class TinyModel {
 public:
-  explicit TinyModel(const char* name, const json::object& change = {}) {
+  explicit TinyModel(const char* name, const json::object& change = {},
+                     const std::string& tokenizer = tokenizer_json()) {
     json::object entry = models::test::reference_case(name);
     for (const auto& [key, value] : change)
       entry["config"].as_object()[key] = value;
@@ -47,7 +54,7 @@ public:
           tensor_name.find("lm_head") != json::string::npos)
         tensor.as_array()[1].as_array()[0] = entry["config"].at("vocab_size");
     models::test::write_checkpoint(folder_, entry, gpu::DType::bf16);
-    folder_.write("tokenizer.json", tokenizer_json());
+    folder_.write("tokenizer.json", tokenizer);
   }
   std::string path() const { return folder_.path(); }
 
@@ -141,6 +148,48 @@ TEST_CASE("a draft that reads less far than its target is left out beyond") {
   CHECK(late.end().speculation.drafted == 0);
   CHECK(late.end().speculation.draft_context_exceeded == 48);
   CHECK(ask(engine, request_of(9, 30, true)).end().speculation.draft_context_exceeded == 0);
+}
+
+TEST_CASE("a draft with another tokenizer makes a pair, and says what both have") {
+  const TinyModel target("Qwen 3", {}, tokenizer_json(0, {"ab", "cd", "ef"}));
+  const TinyModel draft("Llama 2, TinyLlama", {}, tokenizer_json(7, {"bc", "de"}));
+  check_same(options_of(target, draft), 24);
+  const auto answers = answers_of(options_of(target, draft), SpeculationMode::sync, 60);
+  for (const Answer& answer : answers)
+    for (std::size_t i = 0; i < answer.tokens.size(); ++i)
+      if (answer.sources[i] != TokenSource::target)
+        CHECK((answer.tokens[i] < 94 || answer.tokens[i] > 96)); // the merges are the target's own
+}
+
+TEST_CASE("a draft with another tokenizer reads a long prompt as any does") {
+  const TinyModel target("Qwen 3", {}, tokenizer_json(0, {"ab"}));
+  const TinyModel draft("Llama 2, TinyLlama", {}, tokenizer_json(3));
+  EngineOptions options = options_of(target, draft);
+  options.speculation = SpeculationMode::sync;
+  Engine engine = open_engine(options);
+  Request request = request_of(9, 12, true);
+  request.prompt_tokens.assign(50, 94); // "ab", which takes two of the draft's
+  const Answer answer = ask(engine, request);
+  CHECK(answer.end().speculation.judged > 0);
+  options.speculation = SpeculationMode::off;
+  Engine plain = open_engine(options);
+  CHECK(answer.tokens == ask(plain, request).tokens);
+}
+
+TEST_CASE("a draft that has hardly one of the target's tokens is refused with the figure") {
+  const TinyModel target("Qwen 3");
+  std::string other = tokenizer_json();
+  for (std::size_t at = 0; (at = other.find("\"<", at)) != std::string::npos; at += 2)
+    other.insert(at + 1, "~");
+  const TinyModel similar("Llama 2, TinyLlama", {}, other); // 94 of 160
+  CHECK(Engine::open(options_of(target, similar)));
+  for (char c = 'A'; c <= 'z'; ++c)
+    if (const auto at = other.find(fmt::format("\"{}\":", c)); at != std::string::npos && c != '\\')
+      other.insert(at + 1, "~");
+  const TinyModel stranger("Llama 2, TinyLlama", {}, other);
+  const auto refused = Engine::open(options_of(target, stranger));
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("% of the target's tokens") != std::string::npos);
 }
 
 TEST_CASE("a target that looks back through a window verifies as it decodes") {

@@ -176,6 +176,15 @@ Case lookaheads_beyond_patience() {
   return {"lookaheads beyond patience", s, 1};
 }
 
+Case in_another_vocabulary(Case c) {
+  c.name += ", another vocabulary";
+  c.setting.words = {"a", "b", "ab", "c"};
+  c.setting.draft_words = {"b", "d", "a", "e", "ca"};
+  if (c.setting.target.vocabulary == 5)
+    c.setting.words.push_back("ba");
+  return c;
+}
+
 Case coarse_noise() {
   Setting s;
   s.coarse = true;

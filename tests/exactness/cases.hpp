@@ -47,6 +47,9 @@ Case lookaheads_beyond_patience();
 Case scarce_rows();
 /// One token is not allowed, another one not before the fourth.
 Case constrained();
+/// The same with a draft whose vocabulary is another one: it can say half of the target's tokens,
+/// and reads one of them as two.
+Case in_another_vocabulary(Case c);
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 

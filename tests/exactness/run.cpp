@@ -5,6 +5,7 @@
 #include "execution/drafter_step.hpp"
 #include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
+#include "tests/support/word_tokenizer.hpp"
 
 #include <array>
 #include <cmath>
@@ -146,6 +147,15 @@ private:
     return gpu::KvPool::create(model.device(), model.kv_shape(page_tokens), pages).value();
   }
 
+  /// Null: the words are the same.
+  std::shared_ptr<const text::VocabularyMap> make_map() const {
+    if (setting_.draft_words.empty())
+      return nullptr;
+    return text::map_vocabularies(WordTokenizer(setting_.words),
+                                  WordTokenizer(setting_.draft_words))
+        .value();
+  }
+
   /// Who is killed all the time is started again, and rebuilt, all the time.
   FaultOptions faults() const {
     FaultOptions faults;
@@ -178,7 +188,8 @@ private:
     parts.scheduler.telemetry = telemetry_;
     parts.scheduler.faults = faults();
     parts.faults = faults();
-    parts.draft_pool = make_pool(*draft, setting_.page_tokens);
+    const auto map = make_map();
+    parts.draft_pool = make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens);
     parts.target = {target,
                     device,
                     make_pool(*target, setting_.page_tokens),
@@ -199,7 +210,9 @@ private:
                                                setting_.together,
                                                setting_.policy.fork_rows,
                                                telemetry_,
-                                               setting_.q_rows};
+                                               setting_.q_rows,
+                                               nullptr,
+                                               map};
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));

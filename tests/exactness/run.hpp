@@ -13,6 +13,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace paceline::testing {
@@ -36,6 +37,10 @@ struct Setting {
   std::size_t q_rows = 1024; ///< That drafts may hold, all together.
 
   Pace pace;
+  /// Words of the target and, in the order of its own ids, of the draft model; empty: they are the
+  /// same.
+  std::vector<std::string> words;
+  std::vector<std::string> draft_words;
   std::function<std::shared_ptr<Drafter>()> drafter; ///< In the model's place; empty: that drafts.
   bool queues = false; ///< Lanes hold a piece ready behind the one at work.
   /// Actors are killed at moments that have nothing to do with what is drawn, this often on
@@ -53,6 +58,8 @@ struct Setting {
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;
     options.acceptance = acceptance;
+    if (!draft_words.empty())
+      options.vocabulary = int(draft_words.size());
     return options;
   }
   sampling::Noise noise(int n) const;

@@ -357,6 +357,26 @@ TEST_CASE("gather copies rows in the order asked for") {
   }
 }
 
+TEST_CASE("columns are gathered in the order asked for, and minus infinity where there is none") {
+  Random random(7);
+  Matrix in(3, 10, random);
+  const std::vector<float> columns{5, 0, -1, 9, 9, 3, -1};
+  for (const std::string& name : backends()) {
+    const Rig rig(name, 2);
+    const auto uploaded = rig.device->upload(columns).value();
+    Matrix out(3, int(columns.size()));
+    rig.run([&](Operations& ops) {
+      ops.gather_columns(out.tensor(), in.tensor(),
+                         reinterpret_cast<const float*>(uploaded->data()));
+    });
+    for (int r = 0; r < 3; ++r)
+      for (int i = 0; i < out.cols; ++i)
+        CHECK(out.at(r, i) == (columns[std::size_t(i)] < 0
+                                   ? -std::numeric_limits<float>::infinity()
+                                   : in.at(r, int(columns[std::size_t(i)]))));
+  }
+}
+
 TEST_CASE("NaN comes out of a product and a norm where it went in, and nowhere else") {
   Random random(8);
   for (const std::string& name : backends()) {

@@ -9,6 +9,7 @@
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/message_kinds.hpp"
 #include "tests/simulation/witness.hpp"
+#include "tests/support/word_tokenizer.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -192,12 +193,17 @@ actors::EngineParts SimulatedRun::make_parts() {
   const auto target = models::make_scripted(w.target, target_device).value();
   const auto draft = models::make_scripted(w.draft(), draft_device).value();
   tokenizer_ = models::make_scripted_tokenizer(target->info().name).value();
-  const auto pool = [&](const models::Model& model, std::shared_ptr<gpu::KvPool>& kept) {
+  const auto pool = [&](const models::Model& model, std::shared_ptr<gpu::KvPool>& kept,
+                        int slots_per_token = 1) {
+    const gpu::KvShape shape = model.kv_shape(slots_per_token * w.page_tokens);
     while (!kept) // a refusal before anything runs is the caller's to see, not the engine's
-      if (auto made = gpu::KvPool::create(model.device(), model.kv_shape(w.page_tokens), w.pages))
+      if (auto made = gpu::KvPool::create(model.device(), shape, w.pages))
         kept = *made;
     return kept;
   };
+  std::shared_ptr<const text::VocabularyMap> map;
+  if (!w.draft_words.empty())
+    map = text::map_vocabularies(WordTokenizer(w.words), WordTokenizer(w.draft_words)).value();
   const int logit_rows = std::max(w.max_num_seqs * 17, w.prefill_chunk);
   speculation::PolicyOptions policy;
   policy.mode = w.mode;
@@ -220,7 +226,7 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
   if (!options_.drafter)
-    parts.draft_pool = pool(*draft, draft_pool_);
+    parts.draft_pool = pool(*draft, draft_pool_, map ? 2 : 1);
   const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
                                 const std::shared_ptr<gpu::Device>& on,
                                 std::shared_ptr<gpu::KvPool>& kept) {
@@ -240,9 +246,15 @@ actors::EngineParts SimulatedRun::make_parts() {
     parts.draft = drafter_parts(draft_device);
     return parts;
   }
-  const execution::DraftStep::Parts drafting{
-      draft,          draft_device,     parts.draft_pool, w.target.vocabulary,
-      w.max_num_seqs, policy.fork_rows, telemetry_};
+  const execution::DraftStep::Parts drafting{draft,
+                                             draft_device,
+                                             parts.draft_pool,
+                                             w.target.vocabulary,
+                                             w.max_num_seqs,
+                                             policy.fork_rows,
+                                             telemetry_,
+                                             nullptr,
+                                             map};
   const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                     const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<execution::DraftStep>(drafting, std::move(queue));

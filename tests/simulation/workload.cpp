@@ -148,6 +148,10 @@ Workload draw_workload(std::uint64_t seed) {
     job.spec.client = std::uint64_t(draw.between(1, 3));
     job.spec.deadline = job.deadline;
   }
+  if (draw.chance(0.25)) {
+    w.words = {"a", "b", "ab", "c", "d", "bcd", "e", "f"};
+    w.draft_words = {"b", "x", "a", "c", "y", "e", "d", "fe", "z"};
+  }
   return w;
 }
 

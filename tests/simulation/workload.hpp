@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace paceline::testing {
@@ -42,12 +43,17 @@ struct Workload {
   FaultOptions faults;
   base::Duration target_step{};
   base::Duration draft_step{};
-  bool queues = false;  ///< Devices hold pieces ready behind those at work.
+  bool queues = false; ///< Devices hold pieces ready behind those at work.
+  /// Words of target and draft model; empty: they are the same.
+  std::vector<std::string> words;
+  std::vector<std::string> draft_words;
   bool reserve = false; ///< The target's device may be lost for good; it has another.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;
     options.acceptance = acceptance;
+    if (!draft_words.empty())
+      options.vocabulary = int(draft_words.size());
     return options;
   }
 };

@@ -3,6 +3,7 @@
 
 #include "speculation/limits.hpp"
 #include "tests/support/pools.hpp"
+#include "tests/support/word_tokenizer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,8 +19,10 @@ namespace {
 constexpr int page_tokens = 4;
 
 struct PlannerWorld {
-  explicit PlannerWorld(int context = 1000, int fork_rows = 8)
-      : planner({context, fork_rows}, pool) {}
+  explicit PlannerWorld(int context = 1000, int fork_rows = 8,
+                        std::shared_ptr<const text::VocabularyMap> map = nullptr)
+      : pool(make_pool(64, map ? 2 * page_tokens : page_tokens)),
+        planner({context, fork_rows}, pool, std::move(map)) {}
 
   /// A sequence that stands behind `tokens`, and whose window has two positions.
   Frontier frontier(SequenceId id, const Tokens& tokens, int window = 2, int lookahead = 3) {
@@ -56,7 +59,7 @@ struct PlannerWorld {
     }
   }
 
-  std::shared_ptr<gpu::KvPool> pool = make_pool(64, page_tokens);
+  std::shared_ptr<gpu::KvPool> pool;
   std::uint64_t epochs = 0;
   DraftPlanner planner;
 };
@@ -217,4 +220,87 @@ TEST_CASE("what is abandoned is waited for by nobody") {
   CHECK(at.chain->settled(8));
   CHECK(at.chain->bound() == 3);
   CHECK(world.planner.plan().parts.empty());
+}
+
+// ---- a draft with a vocabulary of its own ----
+
+namespace {
+
+/// Tokens 0 to 3 are a, b, ab and c; the draft has b, a and c, and something before every text.
+std::shared_ptr<const text::VocabularyMap> map_of_words() {
+  return std::make_shared<const text::VocabularyMap>(WordTokenizer({"a", "b", "ab", "c"}),
+                                                     WordTokenizer({"b", "a", "c", "<s>"}, 3));
+}
+
+} // namespace
+
+TEST_CASE("a draft of another vocabulary reads its own tokens, in slots of their number") {
+  PlannerWorld world(1000, 8, map_of_words());
+  const Frontier at = world.frontier(1, {2, 0, 2});
+  world.planner.take({at});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].read() == Tokens{3, 1, 0, 1, 1, 0});
+  CHECK(pass.parts[0].slot == 0);
+  CHECK(pass.parts[0].draws == 3);
+  PlannerWorld::compute(pass, 2);
+  CHECK(at.residency->cached == 0); // its pages are of no use to anybody else
+  pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens == Tokens{2});
+  CHECK(pass.parts[0].read() == Tokens{1, 0});
+  CHECK(pass.parts[0].slot == 6);
+  CHECK(pass.parts[0].draws == 4);
+}
+
+TEST_CASE(
+    "after a rejection a draft of another vocabulary goes on from the slot of the first token "
+    "that differs") {
+  PlannerWorld world(1000, 8, map_of_words());
+  const Frontier first = world.frontier(1, {2, 0});
+  world.planner.take({first});
+  for (int i = 0; i < 4; ++i) {
+    DraftPass pass = world.planner.plan();
+    PlannerWorld::compute(pass, 2);
+  }
+  first.chain->close();
+  Frontier next = world.frontier(1, {2, 0, 2, 3});
+  next.residency = first.residency;
+  world.planner.take({next});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].start == 3);
+  CHECK(pass.parts[0].slot == 6);
+  CHECK(pass.parts[0].read() == Tokens{2});
+  PlannerWorld::compute(pass, 1);
+  CHECK(world.planner.plan().parts.at(0).slot == 7);
+}
+
+TEST_CASE("a draft of another vocabulary reads as far as its slots go") {
+  PlannerWorld world(6, 8, map_of_words()); // its own <s>, and five more
+  const Frontier at = world.frontier(1, {2, 2, 0, 2});
+  world.planner.take({at});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].draws == -1);
+  CHECK(pass.parts[0].read() == Tokens{3, 1, 0, 1, 0, 1});
+  CHECK(at.chain->settled(5)); // nothing will be drawn
+  PlannerWorld::compute(pass);
+  CHECK(world.planner.plan().parts.empty());
+}
+
+TEST_CASE("a long text of another vocabulary is read in passes of bounded rows") {
+  PlannerWorld world(1000, 8, map_of_words());
+  const Frontier at = world.frontier(1, Tokens(250, 2));
+  world.planner.take({at});
+  int rows = 0;
+  for (DraftPass pass = world.planner.plan(); at.chain->drawn() < 251;
+       pass = world.planner.plan()) {
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].slot == rows);
+    CHECK(int(pass.parts[0].read().size()) <= limits::draft_prefill_chunk);
+    rows += int(pass.parts[0].read().size());
+    PlannerWorld::compute(pass, 2);
+  }
+  CHECK(rows == 501);
 }

@@ -1,10 +1,11 @@
-// What a scripted model asks of a device: drawing and judging. Tests derive from it to watch both,
-// or to break them.
+// What a scripted model asks of a device: drawing and judging, and columns of its rows. Tests
+// derive from it to watch both, or to break them.
 #pragma once
 
 #include "gpu/operations.hpp"
 
 #include <cstdlib>
+#include <limits>
 
 namespace paceline::testing {
 
@@ -33,6 +34,12 @@ public:
   void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
   void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
+  void gather_columns(gpu::Tensor out, gpu::Tensor in, const float* columns) override {
+    for (int r = 0; r < out.rows; ++r)
+      for (int i = 0; i < out.cols; ++i)
+        out.row(r)[i] =
+            columns[i] < 0 ? -std::numeric_limits<float>::infinity() : in.row(r)[int(columns[i])];
+  }
 };
 
 } // namespace paceline::testing
