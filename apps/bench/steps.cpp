@@ -1,8 +1,8 @@
 #include "apps/bench/steps.hpp"
 
-#include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
+#include "apps/timed_step.hpp"
 #include "models/sources.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "apps/score/reader.hpp"
 
-#include "apps/bench/timed_step.hpp"
+#include "apps/timed_step.hpp"
 
 #include <utility>
 #include <vector>
