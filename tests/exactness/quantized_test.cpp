@@ -16,10 +16,10 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr int length = 3;
-constexpr int requests = effort(1000);
-constexpr int likeliest = 3;
-using Tokens = std::vector<TokenId>;
+constexpr int output_length = 3;
+constexpr int requests_drawn = effort(1000);
+constexpr int drawn_among = 3;
+using Output = std::vector<TokenId>;
 
 EngineOptions pair_of(std::optional<WeightFormat> target, std::optional<WeightFormat> draft,
                       std::string drafting = "demo") {
@@ -34,38 +34,38 @@ EngineOptions pair_of(std::optional<WeightFormat> target, std::optional<WeightFo
   return options;
 }
 
-Request request_after(Tokens tokens) {
+Request request_after(Output tokens) {
   Request request;
   request.prompt_tokens = std::move(tokens);
   request.ignore_eos = true;
   request.sampling.temperature = 1.0f;
-  request.sampling.top_k = likeliest;
+  request.sampling.top_k = drawn_among;
   request.sampling.top_p = 1.0f;
   return request;
 }
 
-Tokens prompt(Engine& engine) {
+Output stack_prompt(Engine& engine) {
   return engine.tokenize("class Stack:\n    def ");
 }
 
-/// The joint distribution of `length` tokens, from the target's rows in plain decoding.
-std::map<Tokens, double> enumerate_outputs(EngineOptions options) {
+/// The joint distribution of a request's tokens, from the target's rows in plain decoding.
+std::map<Output, double> enumerate_outputs(EngineOptions options) {
   options.speculation = SpeculationMode::off;
   Engine engine = open_engine(options);
-  std::map<Tokens, double> outputs{{{}, 1.0}};
-  for (int i = 0; i < length; ++i) {
-    std::map<Tokens, double> longer;
+  std::map<Output, double> outputs{{{}, 1.0}};
+  for (int i = 0; i < output_length; ++i) {
+    std::map<Output, double> longer;
     for (const auto& [tokens, probability] : outputs) {
-      Tokens all = prompt(engine);
+      Output all = stack_prompt(engine);
       all.insert(all.end(), tokens.begin(), tokens.end());
       Request request = request_after(std::move(all));
       request.max_tokens = 1;
       request.logprobs = true;
-      request.top_logprobs = likeliest;
+      request.top_logprobs = drawn_among;
       request.logprobs_mode = LogprobsMode::processed;
       const Answer answer = ask(engine, request);
       for (const auto& [token, logprob] : answer.logprobs.at(0).top) {
-        Tokens next = tokens;
+        Output next = tokens;
         next.push_back(token);
         longer[next] = probability * std::exp(double(logprob));
       }
@@ -76,19 +76,19 @@ std::map<Tokens, double> enumerate_outputs(EngineOptions options) {
 }
 
 struct Drawn {
-  std::map<Tokens, std::uint64_t> counts;
+  std::map<Output, std::uint64_t> counts;
   SpeculationStats stats;
 };
 
-Drawn draw(EngineOptions options, VerifyRule rule) {
+Drawn draw_outputs(EngineOptions options, VerifyRule rule) {
   options.schedule_seed = 3;
   Engine engine = open_engine(options);
   Drawn drawn;
-  for (int done = 0; done < requests;) {
+  for (int done = 0; done < requests_drawn;) {
     std::vector<Request> batch;
-    for (; batch.size() < 64 && done < requests; ++done) {
-      Request request = request_after(prompt(engine));
-      request.max_tokens = length;
+    for (; batch.size() < 64 && done < requests_drawn; ++done) {
+      Request request = request_after(stack_prompt(engine));
+      request.max_tokens = output_length;
       request.verify = rule;
       request.sampling.seed = std::uint64_t(done);
       batch.push_back(std::move(request));
@@ -103,7 +103,7 @@ Drawn draw(EngineOptions options, VerifyRule rule) {
 }
 
 /// An output that the enumeration does not have fits nothing.
-double p_value(const std::map<Tokens, double>& expected, const Drawn& drawn) {
+double p_value_of(const std::map<Output, double>& expected, const Drawn& drawn) {
   std::vector<double> probabilities;
   std::vector<std::uint64_t> counts;
   for (const auto& [tokens, probability] : expected) {
@@ -122,8 +122,8 @@ double p_value(const std::map<Tokens, double>& expected, const Drawn& drawn) {
 }
 
 Drawn check_fit(const EngineOptions& options, VerifyRule rule) {
-  Drawn drawn = draw(options, rule);
-  CHECK(p_value(enumerate_outputs(options), drawn) > false_alarm);
+  Drawn drawn = draw_outputs(options, rule);
+  CHECK(p_value_of(enumerate_outputs(options), drawn) > false_alarm);
   CHECK(drawn.stats.accepted > drawn.stats.judged / 4); // Drafts are at work,
   CHECK(drawn.stats.accepted < drawn.stats.judged);     // and are rejected, too.
   return drawn;
@@ -137,7 +137,7 @@ TEST_CASE("a pair in microscaling formats gives its own target's distribution, n
   options.window = 2;
   const Drawn drawn = check_fit(options, VerifyRule::rejection);
   if (!sanitized) // With so many requests the target of 16 bits is told from it.
-    CHECK(p_value(enumerate_outputs(pair_of({}, {})), drawn) < false_alarm);
+    CHECK(p_value_of(enumerate_outputs(pair_of({}, {})), drawn) < false_alarm);
 }
 
 TEST_CASE("every rule and mode gives the distribution of a target in a microscaling format") {
