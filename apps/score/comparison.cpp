@@ -1,18 +1,13 @@
 #include "apps/score/comparison.hpp"
 
-#include "apps/score/reader.hpp"
+#include "apps/score/side_by_side.hpp"
 #include "apps/score/windows.hpp"
 #include "apps/steady_time.hpp"
 #include "models/sources.hpp"
-#include "sampling/theory.hpp"
-#include "sampling/warp.hpp"
 #include "text/tokenizer.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <fmt/format.h>
-#include <span>
 #include <utility>
 
 namespace paceline::apps {
@@ -56,130 +51,6 @@ ModelInfo info_of(const Loaded& loaded, const std::string& name) {
   info.name = name;
   return info;
 }
-
-/// What a model says of the next token.
-class Distribution {
-public:
-  /// False: the model failed.
-  bool read(std::span<const float> logits) {
-    logits_ = logits;
-    p_.resize(logits.size());
-    const sampling::Warping plain{.temperature = 1, .logit_bias = {}};
-    if (!sampling::warp(logits, int(logits.size()), plain, {}, scratch_, p_))
-      return false;
-    top_ = std::size_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    log_sum_ = double(logits[top_]) - std::log(double(p_[top_]));
-    return true;
-  }
-
-  double logprob(TokenId token) const { return double(logits_[std::size_t(token)]) - log_sum_; }
-  bool same_top(const Distribution& other) const { return top_ == other.top_; }
-  double acceptance(const Distribution& draft) const {
-    return sampling::theory::acceptance(p_, draft.p_);
-  }
-  /// Sum of p log(p / q), by logits, so that nothing is too small for a logarithm.
-  double divergence(const Distribution& q) const {
-    double sum = q.log_sum_ - log_sum_;
-    for (std::size_t i = 0; i < p_.size(); ++i)
-      sum += double(p_[i]) * (double(logits_[i]) - double(q.logits_[i]));
-    return sum;
-  }
-
-private:
-  std::span<const float> logits_;
-  std::vector<float> p_;
-  std::size_t top_ = 0;
-  double log_sum_ = 0;
-  sampling::WarpScratch scratch_;
-};
-
-enum Role { reference, subject, draft, subject_draft, roles };
-
-/// Models that read a text side by side, and what their rows add up to.
-class SideBySide {
-public:
-  /// models: by Role; null: not there. Subject and reference are.
-  static Result<SideBySide> open(const std::array<std::shared_ptr<const models::Model>, roles>& all,
-                                 const std::shared_ptr<gpu::Lane>& lane, int context,
-                                 int vocabulary) {
-    SideBySide side;
-    side.vocabulary_ = vocabulary;
-    for (std::size_t role = 0; role < roles; ++role) {
-      if (!all[role])
-        continue;
-      auto reader = Reader::open(all[role], lane, context);
-      if (!reader)
-        return tl::unexpected(reader.error());
-      side.readers_[role] = std::move(*reader);
-    }
-    return side;
-  }
-
-  /// Reads tokens [first, first + count) of a window, and scores those behind them.
-  Result<void> read(const ScoreWindow& window, std::span<const TokenId> text, std::size_t first,
-                    std::size_t count) {
-    std::array<gpu::Tensor, roles> rows;
-    for (std::size_t role = 0; role < roles; ++role) {
-      if (!readers_[role])
-        continue;
-      auto read = readers_[role]->read(int(first - window.begin), text.subspan(first, count));
-      if (!read)
-        return tl::unexpected(read.error());
-      rows[role] = *read;
-    }
-    for (std::size_t i = 0; i < count; ++i)
-      if (const std::size_t next = first + i + 1; next >= window.fresh && next < window.end)
-        if (auto added = add(rows, int(i), text[next]); !added)
-          return added;
-    return {};
-  }
-
-  WeightFigures figures() const {
-    const auto mean = [this](double sum) { return sum / double(tokens_); };
-    const auto if_there = [&](Role role, double sum) {
-      return readers_[role] ? std::optional(mean(sum)) : std::nullopt;
-    };
-    WeightFigures out;
-    out.weights = readers_[subject]->model().info().weights;
-    out.weight_bytes = readers_[subject]->model().info().weight_bytes;
-    out.perplexity = std::exp(-mean(logprob_));
-    out.kl_divergence = mean(divergence_);
-    out.same_top = mean(double(same_top_));
-    out.self_acceptance = mean(self_);
-    out.draft_acceptance = if_there(draft, draft_);
-    out.same_format_draft_acceptance = if_there(subject_draft, same_format_);
-    return out;
-  }
-
-private:
-  Result<void> add(const std::array<gpu::Tensor, roles>& rows, int row, TokenId next) {
-    for (std::size_t role = 0; role < roles; ++role)
-      if (readers_[role] && !of_[role].read({rows[role].row(row), std::size_t(vocabulary_)}))
-        return fail(ErrorCode::internal,
-                    readers_[role]->model().info().name + " gives logits that are no numbers",
-                    "the checkpoint may be damaged");
-    const Distribution& p = of_[subject];
-    ++tokens_;
-    logprob_ += p.logprob(next);
-    divergence_ += of_[reference].divergence(p);
-    same_top_ += of_[reference].same_top(p);
-    self_ += of_[reference].acceptance(p);
-    draft_ += readers_[draft] ? p.acceptance(of_[draft]) : 0;
-    same_format_ += readers_[subject_draft] ? p.acceptance(of_[subject_draft]) : 0;
-    return {};
-  }
-
-  std::array<std::optional<Reader>, roles> readers_;
-  std::array<Distribution, roles> of_;
-  int vocabulary_ = 0;
-  std::size_t tokens_ = 0;
-  std::size_t same_top_ = 0;
-  double logprob_ = 0;
-  double divergence_ = 0;
-  double self_ = 0;
-  double draft_ = 0;
-  double same_format_ = 0;
-};
 
 } // namespace
 
@@ -231,12 +102,12 @@ Result<WeightFigures>
 WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
                                  const std::vector<TokenId>& tokens,
                                  const std::function<void(double)>& progress) const {
-  std::array<std::shared_ptr<const models::Model>, roles> all;
-  all[reference] = all[subject] = target.model;
+  SideBySide::Models all;
+  all[SideBySide::reference] = all[SideBySide::subject] = target.model;
   if (draft)
-    all[Role::draft] = draft->model;
-  const std::pair<Role, const Loaded*> wanted[] = {{subject, &target},
-                                                   {subject_draft, draft ? &*draft : nullptr}};
+    all[SideBySide::draft] = draft->model;
+  const std::pair<SideBySide::Role, const Loaded*> wanted[] = {
+      {SideBySide::subject, &target}, {SideBySide::subject_draft, draft ? &*draft : nullptr}};
   for (const auto& [role, from] : wanted) {
     if (!format || !from)
       continue;

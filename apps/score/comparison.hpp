@@ -2,6 +2,7 @@
 // checkpoint as it is.
 #pragma once
 
+#include "apps/score/side_by_side.hpp"
 #include "paceline/engine.hpp"
 
 #include <cstddef>
@@ -12,21 +13,6 @@
 #include <vector>
 
 namespace paceline::apps {
-
-/// Means over the tokens that are scored; distributions at temperature 1, each behind the text
-/// itself. An acceptance is the sum of min(p, q): how often a token that the draft draws there is
-/// accepted (docs/theory.md).
-struct WeightFigures {
-  std::string weights;               ///< Of the blocks: "mxfp6"
-  std::optional<ScaleChoice> scales; ///< None: the checkpoint as it is.
-  std::size_t weight_bytes = 0;
-  double perplexity = 0;
-  double kl_divergence = 0;   ///< Of the checkpoint's distribution to this one, in nats a token.
-  double same_top = 0;        ///< Share of tokens at which both find the same one likeliest.
-  double self_acceptance = 0; ///< Of these weights as a draft of the checkpoint as it is.
-  std::optional<double> draft_acceptance;             ///< Of the draft, by these weights.
-  std::optional<double> same_format_draft_acceptance; ///< Of the draft in the same format.
-};
 
 class WeightComparison {
 public:
