@@ -151,9 +151,9 @@ TEST_CASE("score compares formats that there are, and says what it cannot compar
                   2, {"--weights"});
   check_complaint(run_paceline({"score", file, "-d", "demo"}), 2, {"--compare-weights"});
   check_complaint(
-      run_paceline({"score", file, "--compare-weights", "mxfp8", "--device", "sim:1ms"}), 1,
+      run_paceline({"score", file, "--compare-weights", "mxfp8", "--device", "sim:1ms"}), 2,
       {"sim:1ms", "--device"});
-  check_complaint(run_paceline({"score", file, "--compare-weights", "mxfp8", "-m", "scripted"}), 1,
+  check_complaint(run_paceline({"score", file, "--compare-weights", "mxfp8", "-m", "scripted"}), 2,
                   {"no weights to quantize"});
   const auto none =
       run_paceline({"score", file, "--compare-weights", "mxfp8", "-d", "none", "--json"});
