@@ -3,6 +3,7 @@
 #include "actors/option_check.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/sources.hpp"
 #include "speculation/limits.hpp"
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
@@ -178,6 +179,35 @@ model_draft(const ModelLoader& loader, const LoadedModel& target, const std::str
   return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), std::move(*map));
 }
 
+/// A format of its own that makes it smaller is all a draft out of the target has.
+Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target,
+                               WeightFormat format) {
+  if (target.model->info().weights == to_string(format))
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::draft = self:{0}, and the target's weights are {0}, too",
+                    to_string(format)),
+        "give a smaller format, or another draft");
+  if (o.draft_weights)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::draft_weights = {} with EngineOptions::draft = self:{}",
+                            to_string(*o.draft_weights), to_string(format)),
+                "name the format in EngineOptions::draft alone");
+  return {};
+}
+
+Result<std::unique_ptr<DraftSource>>
+self_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
+  const auto format = models::self_draft_format(name);
+  if (!format)
+    return tl::unexpected(format.error());
+  return check_self_format(loader.options(), target, *format)
+      .and_then([&] { return loader.load_self_draft(target, *format); })
+      .map([&](LoadedModel&& draft) -> std::unique_ptr<DraftSource> {
+        return std::make_unique<ModelDraft>(loader.options(), name, std::move(draft), nullptr);
+      });
+}
+
 } // namespace
 
 int fork_rows_of(const EngineOptions& o) {
@@ -197,6 +227,8 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
     return std::make_unique<NoDraft>();
   if (auto lookup = make_lookup(name, o))
     return host_draft(loader, target, std::move(lookup));
+  if (models::is_self_draft(name))
+    return self_draft(loader, target, name);
   return model_draft(loader, target, name);
 }
 

@@ -19,15 +19,20 @@ Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string&
   return gpu::open_device(name, how);
 }
 
-Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
-                                      const std::string& device, int threads) const {
-  LoadedModel loaded;
+models::LoadOptions ModelLoader::load_options(const std::string& role) const {
   models::LoadOptions how = models::load_formats(options_, role);
   how.progress = options_.progress;
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;
   if (role == "target")
     how.positions_needed = options_.max_model_len;
+  return how;
+}
+
+Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
+                                      const std::string& device, int threads) const {
+  LoadedModel loaded;
+  const models::LoadOptions how = load_options(role);
   return open_device(device, threads)
       .and_then([&](auto opened) {
         loaded.device = std::move(opened);
@@ -45,6 +50,26 @@ Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string
         loaded.model = std::move(model);
         return std::move(loaded);
       });
+}
+
+Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
+                                                 WeightFormat format) const {
+  LoadedModel draft = target;
+  if (!options_.draft_device.empty()) {
+    auto device = open_device(options_.draft_device, 0);
+    if (!device)
+      return tl::unexpected(device.error());
+    if ((*device)->name() != target.device->name())
+      draft.device = std::move(*device);
+  }
+  models::LoadOptions how = load_options("draft");
+  how.blocks = gpu::Quantization{format, options_.weight_scales};
+  if (draft.device == target.device || (draft.device->on_host() && target.device->on_host()))
+    how.shared = target.model;
+  return draft.source->load(draft.device, how).map([&](auto model) {
+    draft.model = std::move(model);
+    return std::move(draft);
+  });
 }
 
 Result<LoadedModel> ModelLoader::load_target(const std::string& device) const {

@@ -43,10 +43,15 @@ public:
   /// role: "target" or "draft", for names that mean a pair.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
                            const std::string& device, int threads) const;
+  /// The target once more with its blocks in `format`, to draft for it: on its own device unless
+  /// EngineOptions::draft_device is another. All else is the target's where both use one memory.
+  Result<LoadedModel> load_self_draft(const LoadedModel& target, WeightFormat format) const;
   /// The target on `device`, ready for how prompts are to be read.
   Result<LoadedModel> load_target(const std::string& device) const;
 
 private:
+  models::LoadOptions load_options(const std::string& role) const;
+
   const EngineOptions& options_;
   std::shared_ptr<base::Timekeeper> time_;
   std::shared_ptr<base::Trace> trace_;

@@ -44,6 +44,8 @@ struct Checkpoint {
   gpu::DType cache_dtype = gpu::DType::bf16;
   std::optional<WeightFormat> format = {}; ///< That its blocks would be quantized to,
   std::uint64_t saved_bytes = 0;           ///< and what that saves.
+  std::uint64_t kept_bytes = 0;            ///< Of what no format quantizes.
+  std::uint64_t shared_bytes = 0;          ///< That are the target's, too: a draft out of it.
 
   std::uint64_t kv_bytes_per_token() const {
     gpu::KvLayout layout{config.layers, config.kv_heads, config.head_dim};
@@ -54,6 +56,8 @@ struct Checkpoint {
     return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t(0),
                            [](std::uint64_t sum, const auto& part) { return sum + part.second; });
   }
+  /// As its format has them.
+  std::uint64_t loaded_bytes() const { return weight_bytes() - saved_bytes; }
 };
 
 const char* name_of(models::ModelPart part) {
@@ -81,7 +85,9 @@ void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
     checkpoint.bytes[name_of(tensor.part)] += tensor.bytes;
     checkpoint.parameters += tensor.bytes / gpu::size_of(tensor.dtype);
     dtypes.emplace(gpu::to_string(tensor.dtype));
-    if (checkpoint.format && (tensor.part == attention || tensor.part == feed_forward))
+    if (tensor.part != attention && tensor.part != feed_forward)
+      checkpoint.kept_bytes += tensor.bytes;
+    else if (checkpoint.format)
       checkpoint.saved_bytes +=
           tensor.bytes -
           quantized_bytes(*checkpoint.format, tensor.bytes / gpu::size_of(tensor.dtype));
@@ -120,6 +126,18 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
   return c;
 }
 
+/// The target once more: what is not quantized is the target's.
+Result<Checkpoint> read_self_draft(const Options& options, const std::string& name) {
+  return models::self_draft_format(name)
+      .and_then(
+          [&](WeightFormat format) { return read_checkpoint(options.model, "target", format); })
+      .map([&](Checkpoint&& draft) {
+        draft.name = name;
+        draft.shared_bytes = draft.kept_bytes;
+        return std::move(draft);
+      });
+}
+
 boost::json::object pieces_json(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   boost::json::object pieces;
   for (const TokenId id : ids)
@@ -150,8 +168,9 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
       {"end_of_text", ids_json(c.defaults.end_of_text)}};
   if (c.format)
-    object["quantized"] = {{"weights", to_string(*c.format)},
-                           {"weight_bytes", c.weight_bytes() - c.saved_bytes}};
+    object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
+  if (c.shared_bytes > 0)
+    object["shared_bytes"] = c.shared_bytes;
   return object;
 }
 
@@ -190,7 +209,9 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
     parts += fmt::format("    {:<14} {:>12}\n", part, human_bytes(bytes));
   if (c.format)
     parts += fmt::format("    {:<14} {:>12}\n", fmt::format("as {}", to_string(*c.format)),
-                         human_bytes(c.weight_bytes() - c.saved_bytes));
+                         human_bytes(c.loaded_bytes()));
+  if (c.shared_bytes > 0)
+    parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
   return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
@@ -217,7 +238,7 @@ Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
   auto map = text::map_vocabularies(*target.tokenizer, *draft.tokenizer);
   const auto slots = std::uint64_t(map && *map ? speculation::limits::draft_slots_per_token : 1);
   return {std::move(map),
-          target.weight_bytes() + draft.weight_bytes() +
+          target.loaded_bytes() + draft.loaded_bytes() - draft.shared_bytes +
               context * (target.kv_bytes_per_token() + slots * draft.kv_bytes_per_token()),
           draft.config.context < target.config.context ? draft.config.context : 0};
 }
@@ -263,7 +284,9 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
   boost::json::object object{{"target", checkpoint_json(*target)}};
   std::string text = checkpoint_text(*target, "target");
   if (draft_name) {
-    const auto draft = read_checkpoint(*draft_name, "draft", options.weights);
+    const auto draft = models::is_self_draft(*draft_name)
+                           ? read_self_draft(options, *draft_name)
+                           : read_checkpoint(*draft_name, "draft", options.weights);
     if (!draft)
       return tl::unexpected(draft.error());
     const Pair pair = pair_of(*target, *draft);
@@ -310,7 +333,9 @@ Command add_inspect(CLI::App& program) {
                   "A folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
-  app->add_option("-d,--draft-model", options->draft, "Show this one too, and whether they pair")
+  app->add_option(
+         "-d,--draft-model", options->draft,
+         "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized")
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");

@@ -4,6 +4,7 @@
 #include "actors/option_check.hpp"
 #include "apps/validators.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/mx.hpp"
 #include "models/limits.hpp"
 #include "paceline/event.hpp"
 #include "sampling/limits.hpp"
@@ -70,10 +71,11 @@ void add_endings(CLI::App& app, Request& request) {
 void add_draft_option(CLI::App& app, EngineOptions& engine) {
   app.add_option(
          "-d,--draft-model", engine.draft,
-         "What drafts: a model (a folder or hub id), suffix or ngram (looked up in the text), "
-         "none, or auto: demo for the target demo, else suffix")
+         "What drafts: a model (a folder or hub id), self:FORMAT (the target itself, quantized to "
+         "mxfp4, mxfp6 ...), suffix or ngram (looked up in the text), none, or auto: demo for the "
+         "target demo, else suffix")
       ->capture_default_str()
-      ->type_name("MODEL|suffix|ngram|none");
+      ->type_name("MODEL|self:FORMAT|suffix|ngram|none");
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
@@ -108,7 +110,8 @@ void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
       engine.speculation == SpeculationMode::sync || engine.speculation == SpeculationMode::overlap;
   if (speculates && engine.draft.empty())
     throw CLI::ValidationError(mode.get_name(),
-                               fmt::format("cannot be '{}' without a draft: name a --draft-model",
+                               fmt::format("cannot be '{}' without a draft: name a --draft-model, "
+                                           "such as self:mxfp4, the target itself",
                                            to_string(engine.speculation)));
 }
 
@@ -130,23 +133,49 @@ const Choices<VerifyRule>& verify_choices() {
   return choices;
 }
 
+namespace {
+
+Choices<WeightFormat> weight_formats() {
+  Choices<WeightFormat> choices;
+  for (const WeightFormat format : gpu::mx_formats)
+    choices.emplace_back(to_string(format), format);
+  return choices;
+}
+
+CLI::Validator weight_format() {
+  const auto check = [](const std::string& given) {
+    const auto choices = weight_formats();
+    return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
+  };
+  return CLI::Validator(check, "");
+}
+
+} // namespace
+
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format,
                                const std::string& description) {
-  Choices<std::optional<WeightFormat>> choices;
-  for (const WeightFormat one :
-       {WeightFormat::mxfp8, WeightFormat::mxfp8_e5m2, WeightFormat::mxfp6,
-        WeightFormat::mxfp6_e3m2, WeightFormat::mxfp4, WeightFormat::mxint8})
-    choices.emplace_back(to_string(one), one);
-  const auto set = [&format, choices](const std::string& given) {
-    format = meaning(choices, given).value_or(format);
-  };
-  const auto check = [choices](const std::string& given) {
-    return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
+  const auto set = [&format](const std::string& given) {
+    format = meaning(weight_formats(), given);
   };
   return app.add_option_function<std::string>(flag, set, description)
-      ->check(CLI::Validator(check, ""))
+      ->check(weight_format())
       ->type_name("FORMAT");
+}
+
+CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
+                                std::vector<WeightFormat>& formats,
+                                const std::string& description) {
+  const auto set = [&formats](const std::vector<std::string>& given) {
+    formats.clear();
+    for (const std::string& name : given)
+      formats.push_back(*meaning(weight_formats(), name));
+  };
+  return app.add_option_function<std::vector<std::string>>(flag, set, description)
+      ->check(weight_format())
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FORMAT,...");
 }
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace paceline::apps {
 
@@ -43,6 +44,9 @@ const Choices<VerifyRule>& verify_choices();
 /// --weights and its like: one of the microscaling formats.
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format, const std::string& description);
+/// Several, with commas between them.
+CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
+                                std::vector<WeightFormat>& formats, const std::string& description);
 
 /// Both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);

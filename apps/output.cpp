@@ -10,18 +10,21 @@
 namespace paceline::apps {
 
 boost::json::object model_json(const ModelInfo& model) {
-  return {{"name", model.name},
-          {"architecture", model.architecture},
-          {"parameters", model.parameters},
-          {"weight_bytes", model.weight_bytes},
-          {"dtype", model.dtype},
-          {"weights", model.weights},
-          {"head_weights", model.head_weights},
-          {"device", model.device},
-          {"kernel", model.kernel},
-          {"prefill", model.prefill == Prefill::fast ? "fast" : "invariant"},
-          {"vocabulary", model.vocabulary},
-          {"max_model_len", model.max_model_len}};
+  boost::json::object object{{"name", model.name},
+                             {"architecture", model.architecture},
+                             {"parameters", model.parameters},
+                             {"weight_bytes", model.weight_bytes},
+                             {"dtype", model.dtype},
+                             {"weights", model.weights},
+                             {"head_weights", model.head_weights},
+                             {"device", model.device},
+                             {"kernel", model.kernel},
+                             {"prefill", model.prefill == Prefill::fast ? "fast" : "invariant"},
+                             {"vocabulary", model.vocabulary},
+                             {"max_model_len", model.max_model_len}};
+  if (model.shared_bytes > 0)
+    object["shared_bytes"] = model.shared_bytes;
+  return object;
 }
 
 std::string formats_text(const ModelInfo& model) {

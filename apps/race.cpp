@@ -250,7 +250,8 @@ Result<void> check(const Options& options) {
   if (options.engine.speculation != SpeculationMode::automatic)
     return fail(ErrorCode::invalid_argument, "a race runs every mode", "leave --speculation out");
   if (options.engine.draft.empty())
-    return fail(ErrorCode::invalid_argument, "a race needs a draft", "name a --draft-model");
+    return fail(ErrorCode::invalid_argument, "a race needs a draft",
+                "name a --draft-model, such as self:mxfp4, the target itself");
   const VerifyRule rule = options.request.verify;
   if (rule != VerifyRule::automatic && rule != VerifyRule::coupled)
     return fail(ErrorCode::invalid_argument,

@@ -3,6 +3,8 @@
 #include "apps/input.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
+#include "apps/score/comparison_report.hpp"
+#include "apps/score/windows.hpp"
 #include "apps/session.hpp"
 
 #include <algorithm>
@@ -18,6 +20,8 @@ namespace {
 struct Options {
   EngineOptions engine;
   std::string file;
+  std::vector<WeightFormat> compared; ///< Empty: the text is scored.
+  std::string draft = "auto";         ///< Of a comparison.
   bool json = false;
 };
 
@@ -51,23 +55,19 @@ Result<PromptLogprobs> score_window(Engine& engine, std::vector<TokenId> tokens)
   return scores;
 }
 
-/// A text longer than the context is scored in windows that overlap by half, so that each token
-/// past the first window has at least half a context before it.
 Result<Scores> score_all(Engine& engine, std::vector<TokenId> tokens, std::size_t context) {
   Scores scores;
   scores.tokens = std::move(tokens);
-  const std::size_t count = scores.tokens.size();
+  const std::vector<TokenId>& all = scores.tokens;
   ProgressLine line;
-  for (std::size_t done = 1; done < count;) {
-    const std::size_t begin = done == 1 ? 0 : done - context / 2;
-    const std::size_t end = std::min(count, begin + context);
-    auto window = score_window(
-        engine, {scores.tokens.begin() + long(begin), scores.tokens.begin() + long(end)});
-    if (!window)
-      return tl::unexpected(window.error());
-    for (; done < end; ++done)
-      scores.logprobs.push_back(window->logprobs[done - begin].logprob);
-    line.show("Scoring", double(done) / double(count));
+  for (const ScoreWindow& window : score_windows(all.size(), context)) {
+    auto scored =
+        score_window(engine, {all.begin() + long(window.begin), all.begin() + long(window.end)});
+    if (!scored)
+      return tl::unexpected(scored.error());
+    for (std::size_t i = window.fresh; i < window.end; ++i)
+      scores.logprobs.push_back(scored->logprobs[i - window.begin].logprob);
+    line.show("Scoring", double(window.end) / double(all.size()));
   }
   return scores;
 }
@@ -91,38 +91,95 @@ std::string to_text(const Scores& scores) {
                      scores.tokens.size(), scores.perplexity(), std::log2(scores.perplexity()));
 }
 
-Result<int> run(const Options& options) {
-  auto text = read_text({.text = {}, .file = options.file});
-  if (!text)
-    return tl::unexpected(text.error());
+/// Whether there is something to score, and in how many pieces.
+Result<void> check_text(const Options& options, std::size_t tokens, int context) {
+  if (tokens < 2)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} has {} tokens", options.file, tokens),
+                "give a text of at least two: the first has no probability");
+  if (context < 2)
+    return fail(ErrorCode::invalid_argument, "a context of one token leaves none to score",
+                "give --max-model-len at least 2");
+  if (tokens > std::size_t(context))
+    note(fmt::format("{} tokens, context {}: scored in windows that overlap by half\n", tokens,
+                     context));
+  return {};
+}
+
+Result<int> run_score(const Options& options, const std::string& text) {
   auto session = open_session(options.engine);
   if (!session)
     return tl::unexpected(session.error());
   Engine& engine = session->engine;
-  auto tokens = engine.tokenize(*text);
-  if (tokens.size() < 2)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{} has {} tokens", options.file, tokens.size()),
-                "give a text of at least two: the first has no probability");
-  const auto context = std::size_t(context_of(engine.target(), options.engine));
-  if (context < 2)
-    return fail(ErrorCode::invalid_argument, "a context of one token leaves none to score",
-                "give --max-model-len at least 2");
-  if (tokens.size() > context)
-    note(fmt::format("{} tokens, context {}: scored in windows that overlap by half\n",
-                     tokens.size(), context));
-  const auto scores = score_all(engine, std::move(tokens), context);
+  auto tokens = engine.tokenize(text);
+  const int context = context_of(engine.target(), options.engine);
+  if (const auto enough = check_text(options, tokens.size(), context); !enough)
+    return tl::unexpected(enough.error());
+  const auto scores = score_all(engine, std::move(tokens), std::size_t(context));
   if (!scores)
     return tl::unexpected(scores.error());
   return options.json ? print_json(to_json(*scores)) : print_text(to_text(*scores));
 }
 
+/// The demo target's is the demo pair's; any other has none by itself.
+std::string draft_of(const Options& options) {
+  if (options.draft == "auto")
+    return options.engine.target == "demo" ? "demo" : "";
+  return options.draft == "none" ? "" : options.draft;
+}
+
+Result<int> run_comparison(const Options& options, const std::string& text) {
+  const auto comparison =
+      WeightComparison::open({options.engine, options.compared, draft_of(options)});
+  if (!comparison)
+    return tl::unexpected(comparison.error());
+  const auto tokens = comparison->tokenize(text);
+  if (const auto enough = check_text(options, tokens.size(), comparison->context()); !enough)
+    return tl::unexpected(enough.error());
+  ProgressLine line;
+  const auto figures = comparison->measure(
+      tokens, [&line](const std::string& what, double done) { line.show(what, done); });
+  line.clear();
+  if (!figures)
+    return tl::unexpected(figures.error());
+  return options.json ? print_json(comparison_json(*comparison, *figures, tokens.size()))
+                      : print_text(comparison_text(*comparison, *figures, tokens.size()));
+}
+
+Result<int> run(const Options& options) {
+  const auto text = read_text({.text = {}, .file = options.file});
+  if (!text)
+    return tl::unexpected(text.error());
+  return options.compared.empty() ? run_score(options, *text) : run_comparison(options, *text);
+}
+
+void add_comparison_options(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Comparison");
+  auto* compare = add_weight_formats(
+      app, "--compare-weights", options.compared,
+      "Compare the model with its blocks in each of these formats, for each choice of scales");
+  for (const char* own : {"--weights", "--head-weights", "--weight-scales"})
+    compare->excludes(app.get_option(own));
+  app.add_option("-d,--draft-model", options.draft,
+                 "Whose acceptance is compared, too: a model, none, or auto: demo for the model "
+                 "demo")
+      ->capture_default_str()
+      ->needs(compare)
+      ->type_name("MODEL");
+}
+
 constexpr const char* footer = R"(Examples:
   paceline score module.py
   paceline score --json - < module.py
+  paceline score --compare-weights mxfp8,mxfp6,mxfp4 module.py
 
 Log-probabilities are natural logarithms of the model's own distribution (temperature 1).
-Perplexity is exp of minus their mean; the first token has none.)";
+Perplexity is exp of minus their mean; the first token has none.
+
+A comparison shows, beside the size of the weights and perplexity: KL, the divergence from the
+checkpoint as it is, in nats a token; the share of tokens at which both find the same one likeliest;
+and how often, at temperature 1, a token is accepted that is drafted by these weights for the
+checkpoint as it is ("as draft": -d self:FORMAT), by the draft for these weights ("draft"), and by
+the draft in the same format ("draft too").)";
 
 } // namespace
 
@@ -135,6 +192,7 @@ Command add_score(CLI::App& program) {
       ->required()
       ->type_name("FILE");
   add_model_options(*app, options->engine);
+  add_comparison_options(*app, *options);
   add_json_option(*app, options->json);
   app->footer(footer);
   return {app, [options](Interrupt&) { return run(*options); }};

@@ -41,6 +41,10 @@ inline constexpr MxElement e3m2{3, 2, 3, 4, 0x1F};
 inline constexpr MxElement e2m1{2, 1, 1, 2, 0x7};
 inline constexpr MxElement int8{0, 6, 0, 0, 0x7F};
 
+/// All of them.
+inline constexpr std::array mx_formats{WeightFormat::mxfp8, WeightFormat::mxfp8_e5m2,
+                                       WeightFormat::mxfp6, WeightFormat::mxfp6_e3m2,
+                                       WeightFormat::mxfp4, WeightFormat::mxint8};
 constexpr bool is_mx(WeightFormat format) {
   return format >= WeightFormat::mxfp8;
 }

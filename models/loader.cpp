@@ -62,6 +62,15 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
               "use EngineOptions::dtype = auto, bf16 or f32");
 }
 
+/// Of the blocks' linear layers.
+std::size_t layer_bytes(const TransformerWeights& weights) {
+  std::size_t bytes = 0;
+  for (const TransformerBlock& b : weights.blocks)
+    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
+      bytes += layer->bytes();
+  return bytes;
+}
+
 class Loader {
 public:
   Loader(std::unique_ptr<TensorSource> tensors, ModelConfig config, gpu::DType dtype,
@@ -77,8 +86,7 @@ public:
     tensors_->read_ahead_block(0);
     load_tables(w);
     for (int i = 0; i < c.layers && !error_; ++i) {
-      report(double(i + 1) / double(c.layers + 1));
-      tensors_->read_ahead_block(i + 1);
+      begin_block(i);
       w.blocks.push_back(block(i));
     }
     w.final_norm = norm({TensorRole::final_norm}, c.hidden);
@@ -86,6 +94,20 @@ public:
       w.ropes.push_back(rope_tables(rope));
     if (auto ok = tensors_->check_all_taken(); !ok && !error_)
       error_ = ok.error();
+    if (error_)
+      return tl::unexpected(*error_);
+    report(1);
+    return w;
+  }
+
+  /// The weights of the same checkpoint, with linear layers of their own. bytes() and parameters()
+  /// are those of the layers.
+  Result<TransformerWeights> load_layers(TransformerWeights w) {
+    tensors_->read_ahead_block(0);
+    for (int i = 0; i < config_.layers && !error_; ++i) {
+      begin_block(i);
+      set_layers(w.blocks[std::size_t(i)], i);
+    }
     if (error_)
       return tl::unexpected(*error_);
     report(1);
@@ -115,26 +137,36 @@ private:
     tensors_->release(head);
   }
 
+  void begin_block(int i) {
+    report(double(i + 1) / double(config_.layers + 1));
+    tensors_->read_ahead_block(i + 1);
+  }
+
   TransformerBlock block(int i) {
     const ModelConfig& c = config_;
     const auto queries = c.heads * c.head_dim;
     const auto hidden_norm = [&](TensorRole role) { return norm({role, i}, c.hidden); };
     TransformerBlock b;
     b.attention_norm = hidden_norm(TensorRole::attention_norm);
-    b.qkv = query_key_value(i);
     if (c.qk_norm != QkNorm::none) {
       const bool full = c.qk_norm == QkNorm::full_width;
       b.query_norm = norm({TensorRole::query_norm, i}, full ? queries : c.head_dim);
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
     }
-    b.attention_out =
-        layer({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}}, queries);
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
+    b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
+    set_layers(b, i);
+    return b;
+  }
+
+  void set_layers(TransformerBlock& b, int i) {
+    const ModelConfig& c = config_;
+    b.qkv = query_key_value(i);
+    b.attention_out = layer({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}},
+                            c.heads * c.head_dim);
     b.gate_up = gate_up(i);
     b.down = layer({{{TensorRole::down, i}, c.hidden, c.ffn_bias}}, c.ffn);
-    b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
-    return b;
   }
 
   std::shared_ptr<const gpu::Weight> query_key_value(int i) {
@@ -276,14 +308,16 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
   if (const auto heads = device->check_heads(config->head_dim); !heads)
     return tl::unexpected(heads.error());
   Loader loader(std::move(*tensors), *config, *dtype, *device, options);
-  auto weights = loader.load();
+  const TransformerWeights* shared = options.shared ? weights_of(*options.shared) : nullptr;
+  auto weights = shared ? loader.load_layers(*shared) : loader.load();
   if (!weights)
     return tl::unexpected(weights.error());
   ModelInfo info;
   info.name = source.location();
   info.architecture = config->architecture;
-  info.parameters = loader.parameters();
-  info.weight_bytes = loader.bytes();
+  info.parameters = shared ? options.shared->info().parameters : loader.parameters();
+  info.shared_bytes = shared ? options.shared->info().weight_bytes - layer_bytes(*shared) : 0;
+  info.weight_bytes = info.shared_bytes + loader.bytes();
   info.dtype = gpu::to_string(*dtype);
   info.weights = options.blocks ? to_string(options.blocks->format) : info.dtype;
   info.head_weights = options.head ? to_string(options.head->format) : info.dtype;

@@ -86,6 +86,9 @@ struct LoadOptions {
   int positions_needed = 0;                      ///< A shorter one is refused.
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
   std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
+  /// The same checkpoint, loaded with these options but `blocks` into memory that the device uses:
+  /// all but the linear layers of its blocks serves this model, too. Null: nothing is shared.
+  std::shared_ptr<const Model> shared = {};
 };
 
 /// The formats that an engine's options give the model of `role`, "target" or "draft".

@@ -1,10 +1,20 @@
 #include "models/sources.hpp"
 
+#include "gpu/mx.hpp"
 #include "models/checkpoint/folder.hpp"
 #include "models/checkpoint/paths.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace paceline::models {
+namespace {
+
+constexpr std::string_view self_prefix = "self:";
+
+} // namespace
 
 Result<std::string> resolve_model_path(const std::string& name, const std::string& role) {
   return is_scripted(name) ? name : find_checkpoint(name, role);
@@ -30,6 +40,23 @@ LoadOptions load_formats(const EngineOptions& options, const std::string& role) 
   load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
   load.head = quantization(options.head_weights);
   return load;
+}
+
+bool is_self_draft(std::string_view name) {
+  return name.starts_with(self_prefix);
+}
+
+Result<WeightFormat> self_draft_format(std::string_view name) {
+  std::vector<const char*> known;
+  for (const WeightFormat format : gpu::mx_formats) {
+    if (name.substr(self_prefix.size()) == to_string(format))
+      return format;
+    known.push_back(to_string(format));
+  }
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("EngineOptions::draft = {} names no format of weights",
+                          text::shown(std::string(name))),
+              fmt::format("give self: and one of {}", fmt::join(known, ", ")));
 }
 
 Result<std::shared_ptr<const Model>> load_model(const std::string& location,

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace paceline::models {
 
@@ -18,5 +19,10 @@ Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string&
 /// What a name leads to, as the model of `role`.
 Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
                                                                 const std::string& role);
+
+/// Whether EngineOptions::draft is "self:FORMAT": the target itself, in that format, drafts.
+bool is_self_draft(std::string_view name);
+/// Of a name that is. Errors: there is no such format.
+Result<WeightFormat> self_draft_format(std::string_view name);
 
 } // namespace paceline::models

@@ -93,6 +93,7 @@ public:
     }
   }
 
+  const TransformerWeights& weights() const { return weights_; }
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return config_.vocabulary; }
   gpu::KvShape kv_shape(int page_tokens) const override {
@@ -314,6 +315,11 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWei
                                               ModelInfo info, std::shared_ptr<gpu::Device> device) {
   return std::make_shared<const Transformer>(std::move(config), std::move(weights), std::move(info),
                                              std::move(device));
+}
+
+const TransformerWeights* weights_of(const Model& model) {
+  const auto* transformer = dynamic_cast<const Transformer*>(&model);
+  return transformer ? &transformer->weights() : nullptr;
 }
 
 } // namespace paceline::models

@@ -46,6 +46,9 @@ struct TransformerWeights {
 std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWeights weights,
                                               ModelInfo info, std::shared_ptr<gpu::Device> device);
 
+/// Valid as long as the model; null: it is no transformer.
+const TransformerWeights* weights_of(const Model& model);
+
 class CheckpointSource;
 
 /// Reads configuration and tensors, and packs them.

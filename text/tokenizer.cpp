@@ -34,11 +34,12 @@ Result<void> check_same_vocabulary(const Tokenizer& target, const Tokenizer& dra
   const int both = std::min(target.vocabulary(), draft.vocabulary());
   for (TokenId id = 0; id < both; ++id)
     if (target.known(id) && draft.known(id) && target.bytes(id, true) != draft.bytes(id, true))
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("the draft has another vocabulary: id {} is '{}' for the target and "
-                              "'{}' for the draft",
-                              id, shown(target.piece(id)), shown(draft.piece(id))),
-                  "use a draft model with the target's tokenizer");
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("the draft has another vocabulary: id {} is '{}' for the target and "
+                      "'{}' for the draft",
+                      id, shown(target.piece(id)), shown(draft.piece(id))),
+          "use a draft model with the target's tokenizer, or self:mxfp4, the target itself");
   return {};
 }
 

@@ -1,7 +1,7 @@
 #include "apps/bench/machine.hpp"
 
-#include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
+#include "apps/timed_step.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/probe.hpp"

@@ -168,8 +168,9 @@ std::optional<double> sampler_share(const BenchReport& report) {
 }
 
 std::optional<double> peak_memory(const BenchReport& report) {
-  const double weights =
-      double(report.target.weight_bytes) + (report.draft ? double(report.draft->weight_bytes) : 0);
+  double weights = double(report.target.weight_bytes);
+  if (report.draft)
+    weights += double(report.draft->weight_bytes - report.draft->shared_bytes);
   if (report.peak_bytes == 0 || weights == 0)
     return std::nullopt;
   return double(report.peak_bytes) / weights;

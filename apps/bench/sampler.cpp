@@ -1,7 +1,7 @@
 #include "apps/bench/sampler.hpp"
 
-#include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
+#include "apps/timed_step.hpp"
 
 #include <cmath>
 

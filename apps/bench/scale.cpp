@@ -51,6 +51,9 @@ ScaledFolder::~ScaledFolder() {
 
 Result<std::string> ScaledFolder::enlarge(const std::string& model, const std::string& role,
                                           std::uint64_t parameters) {
+  if (role == "draft" && models::is_self_draft(model))
+    return fail(ErrorCode::invalid_argument, "--draft-scale has no model to enlarge in " + model,
+                "leave it out: that is as large as the target");
   auto source = models::resolve_model_path(model, role);
   if (!source)
     return source;

@@ -1,8 +1,8 @@
 #include "apps/bench/steps.hpp"
 
-#include "apps/bench/timed_step.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
+#include "apps/timed_step.hpp"
 #include "models/sources.hpp"
 
 #include <algorithm>
@@ -60,18 +60,30 @@ struct Solo {
   }
 };
 
+/// Of a draft that is the target itself; none: it is a model of its own.
+Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std::string& role) {
+  if (role != "draft" || !models::is_self_draft(info.name))
+    return std::nullopt;
+  return models::self_draft_format(info.name).map([](WeightFormat f) { return std::optional(f); });
+}
+
 Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const EngineOptions& o) {
-  const int threads = role == "target" ? o.threads : 0;
+  const auto self = self_format(info, role);
+  if (!self)
+    return tl::unexpected(self.error());
+  const int threads = role == "target" || (*self && o.draft_device.empty()) ? o.threads : 0;
+  models::LoadOptions how = models::load_formats(o, role);
+  if (*self)
+    how.blocks = gpu::Quantization{**self, o.weight_scales};
   const int slots = std::max(prefill_rows, context + rows_measured.back());
   Solo solo;
   return gpu::open_device(info.device, {threads, std::make_shared<SteadyTime>(), nullptr})
       .and_then([&](auto device) {
         solo.device = device;
-        return models::open_checkpoint(info.name, role);
+        return *self ? models::open_checkpoint(o.target, "target")
+                     : models::open_checkpoint(info.name, role);
       })
-      .and_then([&](const auto& source) {
-        return source->load(solo.device, models::load_formats(o, role));
-      })
+      .and_then([&](const auto& source) { return source->load(solo.device, how); })
       .and_then([&](auto model) {
         solo.model = model;
         return info.prefill == Prefill::fast ? model->prepare_fast_prefill(prefill_rows)

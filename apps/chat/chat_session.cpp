@@ -72,7 +72,8 @@ Result<void> ChatSession::set(const ChatCommand& command) {
   const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
   if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().draft())
     return fail(ErrorCode::invalid_argument, "there is no draft model to speculate with",
-                "/model DIR DRAFT changes to a pair");
+                "/model DIR DRAFT changes to a pair, /model DIR self:mxfp4 to a model that drafts "
+                "for itself");
   options_.request = std::move(changed);
   remark(*now);
   return {};

@@ -62,9 +62,10 @@ struct FaultOptions {
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
-  /// What drafts: a model; "suffix" or "ngram", which look up how the text went on before and need
-  /// no model (docs/drafts.md); "none" or empty: nothing, and every request runs plain. "auto": the
-  /// demo pair's draft for the demo target, else "suffix".
+  /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
+  /// its blocks in that format; "suffix" or "ngram", which look up how the text went on before and
+  /// need no model (docs/drafts.md); "none" or empty: nothing, and every request runs plain.
+  /// "auto": the demo pair's draft for the demo target, else "suffix".
   std::string draft = "auto";
   std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
   /// What "suffix" may remember: texts under way, and recent outputs.
@@ -124,11 +125,12 @@ struct ModelInfo {
   std::string architecture; ///< "LlamaForCausalLM"
   std::uint64_t parameters = 0;
   std::size_t weight_bytes = 0;
-  std::string dtype;        ///< Of what is not quantized: "bf16"
-  std::string weights;      ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
-  std::string head_weights; ///< Of its output head.
-  std::string device;       ///< "cpu:0-1"
-  std::string kernel;       ///< "amx", "highway", "scalar", ...
+  std::size_t shared_bytes = 0; ///< Of these, what a draft out of the target itself has of it.
+  std::string dtype;            ///< Of what is not quantized: "bf16"
+  std::string weights;          ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
+  std::string head_weights;     ///< Of its output head.
+  std::string device;           ///< "cpu:0-1"
+  std::string kernel;           ///< "amx", "highway", "scalar", ...
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;

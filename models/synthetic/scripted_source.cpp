@@ -22,8 +22,9 @@ public:
   Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
                                             const LoadOptions& options) const override {
     if (options.blocks || options.head)
-      return fail(ErrorCode::unsupported, location() + " has no weights to quantize",
-                  "leave EngineOptions::weights, draft_weights and head_weights out");
+      return fail(
+          ErrorCode::unsupported, location() + " has no weights to quantize",
+          "leave EngineOptions::weights, draft_weights, head_weights and drafts of self: out");
     return check_context(location(), options_.context, options).and_then([&] {
       return make_scripted(options_, std::move(device));
     });

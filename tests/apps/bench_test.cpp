@@ -69,6 +69,20 @@ TEST_CASE("bench --weights sets plain decoding without quantization beside it") 
         object.at("ratios").at("off_over_bf16_off").to_number<double>());
 }
 
+TEST_CASE("bench measures a draft out of the target itself, whose shared memory counts once") {
+  const auto object = paceline_json(
+      {"bench", "-d", "self:mxfp4", "--num-prompts", "1", "--repetitions", "1", "-n", "16"});
+  const auto& draft = object.at("draft").as_object();
+  CHECK(draft.at("name") == "self:mxfp4");
+  CHECK(draft.at("weights") == "mxfp4");
+  CHECK(draft.at("parameters") == object.at("target").at("parameters"));
+  CHECK(draft.at("shared_bytes").to_number<double>() <
+        draft.at("weight_bytes").to_number<double>());
+  CHECK_FALSE(object.at("target").as_object().contains("shared_bytes"));
+  CHECK(object.at("steps").at("draft_seconds").to_number<double>() > 0);
+  CHECK(object.at("modes").at("sync").at("acceptance_rate").to_number<double>() > 0.7);
+}
+
 TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exactly") {
   const std::vector<std::string> arguments{
       "bench", "--device", "sim:14.1ms", "--draft-device", "sim:1.8ms", "--num-prompts",

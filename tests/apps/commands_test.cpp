@@ -100,6 +100,66 @@ TEST_CASE("score refuses a context that gives nothing to go by") {
   check_complaint(run_paceline({"score", file, "-c", "1"}), 2, {"--max-model-len"});
 }
 
+TEST_CASE("score compares formats of weights, each with the perplexity that it has alone") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 12; ++i)
+    text += "def f" + std::to_string(i) + "(x):\n    return x + " + std::to_string(i) + "\n\n";
+  const auto file = folder.write("module.py", text);
+  const std::vector<std::string> compare{"score",      file, "-c", "100", "--compare-weights",
+                                         "mxfp8,mxfp4"};
+  const auto shown = run_paceline(compare);
+  CHECK(shown.status == 0);
+  CHECK(shown.output.find("same top") != std::string::npos);
+  auto as_json = compare;
+  as_json.push_back("--json");
+  const auto object = json::parse(run_paceline(as_json).output).as_object();
+  check_keys(object, {"target.weights", "draft.name", "context", "scored_tokens", "formats"});
+  CHECK(object.at("scored_tokens").to_number<int>() > 100); // in several windows
+  const auto& formats = object.at("formats").as_array();
+  REQUIRE(formats.size() == 1 + 2 * 3);
+  const auto number = [&](std::size_t i, const char* key) {
+    return formats[i].at(key).to_number<double>();
+  };
+  CHECK(formats[0].at("weights") == "bf16");
+  CHECK(formats[0].at("scales").is_null());
+  CHECK(number(0, "kl_divergence") == doctest::Approx(0).epsilon(1e-6));
+  CHECK(number(0, "same_top") == 1);
+  CHECK(formats[5].at("weights") == "mxfp4");
+  CHECK(formats[5].at("scales") == "floor");
+  CHECK(number(5, "kl_divergence") > number(2, "kl_divergence"));
+  CHECK(number(5, "self_acceptance") < number(2, "self_acceptance"));
+  CHECK(number(5, "weight_bytes") < number(2, "weight_bytes"));
+  for (std::size_t i = 1; i < formats.size(); ++i)
+    for (const char* share :
+         {"same_top", "self_acceptance", "draft_acceptance", "same_format_draft_acceptance"}) {
+      CHECK(number(i, share) > 0.3);
+      CHECK(number(i, share) < 1);
+    }
+  const auto alone = run_paceline(
+      {"score", file, "-c", "100", "--json", "--weights", "mxfp4", "--weight-scales", "floor"});
+  CHECK(json::parse(alone.output).at("perplexity").to_number<double>() ==
+        doctest::Approx(number(5, "perplexity")).epsilon(1e-5));
+}
+
+TEST_CASE("score compares formats that there are, and says what it cannot compare") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("module.py", "import os\nimport sys\n");
+  check_complaint(run_paceline({"score", file, "--compare-weights", "mxfp8,q4"}), 2,
+                  {"--compare-weights", "q4", "mxfp4"});
+  check_complaint(run_paceline({"score", file, "--compare-weights", "mxfp8", "--weights", "mxfp4"}),
+                  2, {"--weights"});
+  check_complaint(run_paceline({"score", file, "-d", "demo"}), 2, {"--compare-weights"});
+  check_complaint(
+      run_paceline({"score", file, "--compare-weights", "mxfp8", "--device", "sim:1ms"}), 2,
+      {"sim:1ms", "--device"});
+  check_complaint(run_paceline({"score", file, "--compare-weights", "mxfp8", "-m", "scripted"}), 2,
+                  {"no weights to quantize"});
+  const auto none =
+      run_paceline({"score", file, "--compare-weights", "mxfp8", "-d", "none", "--json"});
+  CHECK(json::parse(none.output).at("formats").at(1).at("draft_acceptance").is_null());
+}
+
 TEST_CASE("inspect shows both models of the demo pair and that they fit") {
   const auto object = paceline_json({"inspect"});
   for (const std::string role : {"target", "draft"})
@@ -129,6 +189,26 @@ TEST_CASE("inspect --weights shows what a model would take with its blocks quant
   CHECK(run_paceline({"inspect", "--weights", "mxfp6"}).output.find("as mxfp6") !=
         std::string::npos);
   check_complaint(run_paceline({"inspect", "--weights", "q4"}), 2, {"--weights", "mxfp4"});
+}
+
+TEST_CASE("inspect shows a draft out of the model itself, and the memory that it adds") {
+  const auto alone = paceline_json({"inspect"}).at("target").as_object();
+  const auto object = paceline_json({"inspect", "-d", "self:mxfp4"});
+  const auto& draft = object.at("draft").as_object();
+  CHECK(draft.at("name") == "self:mxfp4");
+  CHECK(draft.at("parameters") == alone.at("parameters"));
+  CHECK(draft.at("quantized").at("weights") == "mxfp4");
+  const auto number = [](const json::value& value) { return value.to_number<double>(); };
+  const double own =
+      number(draft.at("quantized").at("weight_bytes")) - number(draft.at("shared_bytes"));
+  double whole = 0;
+  for (const auto& [part, bytes] : alone.at("weight_bytes").as_object())
+    whole += number(bytes);
+  CHECK((whole - number(draft.at("shared_bytes"))) / own == doctest::Approx(3.76).epsilon(0.01));
+  CHECK(object.at("pair").at("compatible") == true);
+  CHECK(number(object.at("pair").at("bytes")) ==
+        whole + own + 2 * 1024 * number(alone.at("kv_bytes_per_token")));
+  check_complaint(run_paceline({"inspect", "-d", "self:q4"}), 2, {"--draft-model", "mxfp4"});
 }
 
 TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does not have") {

@@ -1,20 +1,16 @@
 // Promises 1 and 2 with weights in the microscaling formats: the demo pair on this machine's cores.
+#include "gpu/mx.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <string>
 
 using namespace paceline;
 using namespace paceline::testing;
 
 namespace {
-
-constexpr std::array mx_formats{WeightFormat::mxfp8, WeightFormat::mxfp8_e5m2,
-                                WeightFormat::mxfp6, WeightFormat::mxfp6_e3m2,
-                                WeightFormat::mxfp4, WeightFormat::mxint8};
 
 EngineOptions quantized(WeightFormat format) {
   EngineOptions options;
@@ -43,7 +39,7 @@ std::vector<std::vector<TokenId>> answers(const EngineOptions& options,
 
 TEST_CASE("with weights of every format: the same tokens in every mode, chunk, page and team") {
   std::uint64_t accepted = 0;
-  for (const WeightFormat format : mx_formats) {
+  for (const WeightFormat format : gpu::mx_formats) {
     CAPTURE(std::string(to_string(format)));
     EngineOptions options = quantized(format);
     options.speculation = SpeculationMode::off;

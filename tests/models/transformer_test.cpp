@@ -1,4 +1,4 @@
-#include "models/model.hpp"
+#include "models/transformer.hpp"
 #include "tests/models/support.hpp"
 
 #include <algorithm>
@@ -200,4 +200,30 @@ TEST_CASE("a checkpoint of f32 can be run in bf16, and no checkpoint of bf16 in 
   const auto refused = load_model(test::demo("draft"), test::device(), options);
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("a model may have all but its linear layers in common with another one, bit for bit") {
+  const auto device = test::device();
+  LoadOptions options;
+  const auto whole = load_model(test::demo("target"), device, options);
+  REQUIRE(whole);
+  options.blocks = gpu::Quantization{WeightFormat::mxfp4, ScaleChoice::search};
+  const auto alone = load_model(test::demo("target"), device, options);
+  REQUIRE(alone);
+  options.shared = *whole;
+  const auto sharing = load_model(test::demo("target"), device, options);
+  REQUIRE(sharing);
+
+  const TransformerWeights& theirs = *weights_of(**whole);
+  const TransformerWeights& ours = *weights_of(**sharing);
+  CHECK(ours.embedding == theirs.embedding);
+  CHECK(ours.head == theirs.head);
+  CHECK(ours.final_norm == theirs.final_norm);
+  CHECK(ours.ropes[0].cos == theirs.ropes[0].cos);
+  CHECK(ours.blocks[1].ffn_norm == theirs.blocks[1].ffn_norm);
+  CHECK(ours.blocks[1].down->format() == WeightFormat::mxfp4);
+  CHECK((*sharing)->info().parameters == (*alone)->info().parameters);
+  CHECK((*sharing)->info().weight_bytes == (*alone)->info().weight_bytes);
+  const std::vector<TokenId> tokens{348, 17, 95, 1024, 7};
+  CHECK(test::logits_of(*sharing, tokens) == test::logits_of(*alone, tokens));
 }

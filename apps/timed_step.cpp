@@ -1,4 +1,4 @@
-#include "apps/bench/timed_step.hpp"
+#include "apps/timed_step.hpp"
 
 #include <future>
 #include <memory>

@@ -1,0 +1,176 @@
+// A draft out of the target itself, quantized: promises 1, 2 and 4 on the demo target.
+#include "tests/engine/world.hpp"
+#include "tests/support/requests.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+EngineOptions self_drafting(const std::string& format) {
+  EngineOptions options;
+  options.draft = "self:" + format;
+  options.threads = 2;
+  return options;
+}
+
+/// On simulated devices, whose time a test holds in its hand.
+EngineOptions simulated_self(const std::string& format) {
+  EngineOptions options = self_drafting(format);
+  options.device = "sim:10ms+0.1ms/row";
+  options.draft_device = "sim:3ms+0.1ms/row";
+  options.virtual_time = true;
+  options.kv_memory_bytes = std::size_t(16) << 20;
+  return options;
+}
+
+Request greedy_request() {
+  return repeatable("import os\nimport sys\n\ndef main():\n", 24);
+}
+Request coupled_request() {
+  return repeatable("class Stack:\n    def push(", 24, 7);
+}
+
+/// Greedy, and drawn by coupling.
+std::vector<std::vector<TokenId>> both_answers(const EngineOptions& options,
+                                               SpeculationStats* stats = nullptr) {
+  Engine engine = open_engine(options);
+  std::vector<std::vector<TokenId>> tokens;
+  for (const Answer& answer : ask_all(engine, {greedy_request(), coupled_request()})) {
+    tokens.push_back(answer.tokens);
+    if (!stats)
+      continue;
+    stats->judged += answer.end().speculation.judged;
+    stats->accepted += answer.end().speculation.accepted;
+  }
+  return tokens;
+}
+
+std::vector<std::vector<TokenId>> plain_answers(EngineOptions options) {
+  options.draft.clear();
+  return both_answers(options);
+}
+
+void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
+  const auto engine = Engine::open(options);
+  REQUIRE_FALSE(engine);
+  CHECK(engine.error().code == ErrorCode::invalid_argument);
+  for (const std::string& word : words)
+    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
+}
+
+} // namespace
+
+TEST_CASE("drafts of the target itself change no token, whatever their format and the mode") {
+  const auto expected = plain_answers({});
+  for (const char* format : {"mxfp8", "mxfp6", "mxfp4", "mxint8"}) {
+    CAPTURE(std::string(format));
+    SpeculationStats stats;
+    for (const SpeculationMode mode :
+         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+      EngineOptions options = self_drafting(format);
+      options.speculation = mode;
+      CHECK(both_answers(options, &stats) == expected);
+    }
+    CHECK(stats.acceptance_rate() > 0.75); // The built-in draft has about 0.6.
+  }
+}
+
+TEST_CASE("drafts of the target itself serve a target that is quantized, and a head that is") {
+  EngineOptions options = self_drafting("mxfp4");
+  options.weights = WeightFormat::mxfp8;
+  options.head_weights = WeightFormat::mxfp6;
+  options.speculation = SpeculationMode::sync;
+  SpeculationStats stats;
+  CHECK(both_answers(options, &stats) == plain_answers(options));
+  CHECK(stats.acceptance_rate() > 0.6);
+}
+
+TEST_CASE("a draft of the target itself says what it is, and has memory for its blocks alone") {
+  const Engine engine = open_engine(self_drafting("mxfp4"));
+  const ModelInfo target = engine.target();
+  const ModelInfo draft = engine.draft().value();
+  CHECK(draft.name == "self:mxfp4");
+  CHECK(draft.weights == "mxfp4");
+  CHECK(draft.head_weights == "bf16");
+  CHECK(draft.parameters == target.parameters);
+  CHECK(draft.max_model_len == target.max_model_len);
+  CHECK(draft.device == target.device);
+  CHECK(target.shared_bytes == 0);
+  const std::size_t blocks = target.weight_bytes - draft.shared_bytes;
+  const std::size_t own = draft.weight_bytes - draft.shared_bytes;
+  CHECK(double(blocks) / double(own) == doctest::Approx(3.76).epsilon(0.01));
+}
+
+TEST_CASE("a draft of the target itself may have a device of its own") {
+  const auto expected = plain_answers({});
+  for (const char* device : {"cpu:0", "sim:1us"}) {
+    CAPTURE(std::string(device));
+    EngineOptions options = self_drafting("mxfp6");
+    options.draft_device = device;
+    options.speculation = SpeculationMode::sync;
+    CHECK(both_answers(options) == expected);
+    CHECK(open_engine(options).draft()->device == device);
+  }
+}
+
+TEST_CASE("killed again and again, a draft of the target itself loses no token, and is left out") {
+  EngineOptions options = simulated_self("mxfp4");
+  options.speculation = SpeculationMode::overlap;
+  options.faults.restarts_max = 2;
+  options.faults.restarts_forgotten = std::chrono::hours(1); // Silence passes minutes.
+  const auto expected = plain_answers({});
+  EngineWorld world(options);
+  for (const bool left_out : {false, false, true}) {
+    const auto greedy = world.submit(greedy_request());
+    const auto coupled = world.submit(coupled_request());
+    REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
+    world.kill(world.handles().draft);
+    REQUIRE(world.run_until_ended({greedy, coupled}));
+    CHECK(greedy->answer.tokens == expected[0]);
+    CHECK(coupled->answer.tokens == expected[1]);
+    world.run();
+    CHECK(world.metrics().draft_left_out == left_out);
+  }
+  CHECK(world.metrics().accepted > 20);
+  CHECK(world.metrics().kv_pages_quarantined == 0);
+}
+
+TEST_CASE("a draft of the target itself stays where the target leaves") {
+  EngineOptions options = simulated_self("mxfp4");
+  options.speculation = SpeculationMode::sync;
+  options.reserve_device = "sim:5ms";
+  const auto expected = plain_answers({});
+  EngineWorld world(options);
+  const auto coupled = world.submit(coupled_request());
+  REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
+  messages::tell(world.handles().supervisor, scheduling::MoveTarget{});
+  REQUIRE(world.run_until_ended({coupled}));
+  CHECK(coupled->answer.tokens == expected[1]);
+  const auto greedy = world.submit(greedy_request());
+  REQUIRE(world.run_until_ended({greedy}));
+  CHECK(greedy->answer.tokens == expected[0]);
+  CHECK(greedy->answer.end().speculation.accepted > 0);
+}
+
+TEST_CASE("formats that make no draft of the target are refused, and what to do is said") {
+  check_refused(self_drafting("mxfp5"), {"EngineOptions::draft = self:mxfp5", "mxfp8-e5m2"});
+  check_refused(self_drafting(""), {"self:", "mxfp4"});
+  check_refused(self_drafting("bf16"), {"self:bf16", "mxfp4"});
+  EngineOptions same = self_drafting("mxfp6");
+  same.weights = WeightFormat::mxfp6;
+  check_refused(same, {"target's weights are mxfp6"});
+  EngineOptions twice = self_drafting("mxfp6");
+  twice.draft_weights = WeightFormat::mxfp4;
+  check_refused(twice, {"EngineOptions::draft_weights = mxfp4"});
+  EngineOptions rule = simulated();
+  rule.draft = "self:mxfp4";
+  const auto engine = Engine::open(rule);
+  REQUIRE_FALSE(engine);
+  CHECK(engine.error().text().find("no weights to quantize") != std::string::npos);
+}

@@ -1,0 +1,159 @@
+// Promise 1 through all actors with weights in the microscaling formats: the demo pair, computed by
+// the CPU's kernels, on simulated devices. Each position draws among the target's three likeliest
+// tokens, so that all outputs can be enumerated. False alarm: statistics.hpp; the 5 checks for a
+// fit below alarm for fewer than one choice of seeds in ten million (5e-8).
+#include "tests/support/effort.hpp"
+#include "tests/support/engine_fixture.hpp"
+#include "tests/support/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <map>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+constexpr int output_length = 3;
+constexpr int requests_drawn = effort(1000);
+constexpr int drawn_among = 3;
+using Output = std::vector<TokenId>;
+
+EngineOptions pair_of(std::optional<WeightFormat> target, std::optional<WeightFormat> draft,
+                      std::string drafting = "demo") {
+  EngineOptions options;
+  options.weights = target;
+  options.draft_weights = draft;
+  options.draft = std::move(drafting);
+  options.device = "sim:10ms+1ms/row";
+  options.draft_device = "sim:2ms+0.2ms/row";
+  options.virtual_time = true;
+  options.kv_memory_bytes = std::size_t(64) << 20;
+  return options;
+}
+
+Request request_after(Output tokens) {
+  Request request;
+  request.prompt_tokens = std::move(tokens);
+  request.ignore_eos = true;
+  request.sampling.temperature = 1.0f;
+  request.sampling.top_k = drawn_among;
+  request.sampling.top_p = 1.0f;
+  return request;
+}
+
+Output stack_prompt(Engine& engine) {
+  return engine.tokenize("class Stack:\n    def ");
+}
+
+/// The joint distribution of a request's tokens, from the target's rows in plain decoding.
+std::map<Output, double> enumerate_outputs(EngineOptions options) {
+  options.speculation = SpeculationMode::off;
+  Engine engine = open_engine(options);
+  std::map<Output, double> outputs{{{}, 1.0}};
+  for (int i = 0; i < output_length; ++i) {
+    std::map<Output, double> longer;
+    for (const auto& [tokens, probability] : outputs) {
+      Output all = stack_prompt(engine);
+      all.insert(all.end(), tokens.begin(), tokens.end());
+      Request request = request_after(std::move(all));
+      request.max_tokens = 1;
+      request.logprobs = true;
+      request.top_logprobs = drawn_among;
+      request.logprobs_mode = LogprobsMode::processed;
+      const Answer answer = ask(engine, request);
+      for (const auto& [token, logprob] : answer.logprobs.at(0).top) {
+        Output next = tokens;
+        next.push_back(token);
+        longer[next] = probability * std::exp(double(logprob));
+      }
+    }
+    outputs = std::move(longer);
+  }
+  return outputs;
+}
+
+struct Drawn {
+  std::map<Output, std::uint64_t> counts;
+  SpeculationStats stats;
+};
+
+Drawn draw_outputs(EngineOptions options, VerifyRule rule) {
+  options.schedule_seed = 3;
+  Engine engine = open_engine(options);
+  Drawn drawn;
+  for (int done = 0; done < requests_drawn;) {
+    std::vector<Request> batch;
+    for (; batch.size() < 64 && done < requests_drawn; ++done) {
+      Request request = request_after(stack_prompt(engine));
+      request.max_tokens = output_length;
+      request.verify = rule;
+      request.sampling.seed = std::uint64_t(done);
+      batch.push_back(std::move(request));
+    }
+    for (const Answer& answer : ask_all(engine, batch)) {
+      ++drawn.counts[answer.tokens];
+      drawn.stats.judged += answer.end().speculation.judged;
+      drawn.stats.accepted += answer.end().speculation.accepted;
+    }
+  }
+  return drawn;
+}
+
+/// An output that the enumeration does not have fits nothing.
+double p_value_of(const std::map<Output, double>& expected, const Drawn& drawn) {
+  std::vector<double> probabilities;
+  std::vector<std::uint64_t> counts;
+  for (const auto& [tokens, probability] : expected) {
+    probabilities.push_back(probability);
+    const auto at = drawn.counts.find(tokens);
+    counts.push_back(at == drawn.counts.end() ? 0 : at->second);
+  }
+  for (const auto& [tokens, count] : drawn.counts)
+    if (!expected.contains(tokens)) {
+      probabilities.push_back(0);
+      counts.push_back(count);
+    }
+  const ChiSquare fit = chi_square(probabilities, counts);
+  CHECK(fit.cells > (sanitized ? 3 : 10));
+  return fit.p_value;
+}
+
+Drawn check_fit(const EngineOptions& options, VerifyRule rule) {
+  Drawn drawn = draw_outputs(options, rule);
+  CHECK(p_value_of(enumerate_outputs(options), drawn) > false_alarm);
+  CHECK(drawn.stats.accepted > drawn.stats.judged / 4); // Drafts are at work,
+  CHECK(drawn.stats.accepted < drawn.stats.judged);     // and are rejected, too.
+  return drawn;
+}
+
+} // namespace
+
+TEST_CASE("a pair in microscaling formats gives its own target's distribution, not another's") {
+  EngineOptions options = pair_of(WeightFormat::mxfp4, WeightFormat::mxfp4);
+  options.speculation = SpeculationMode::overlap;
+  options.window = 2;
+  const Drawn drawn = check_fit(options, VerifyRule::rejection);
+  if (!sanitized) // With so many requests the target of 16 bits is told from it.
+    CHECK(p_value_of(enumerate_outputs(pair_of({}, {})), drawn) < false_alarm);
+}
+
+TEST_CASE("every rule and mode gives the distribution of a target in a microscaling format") {
+  EngineOptions options = pair_of(WeightFormat::mxfp6, WeightFormat::mxfp8_e5m2);
+  options.window = 2;
+  options.speculation = SpeculationMode::sync;
+  check_fit(options, VerifyRule::rejection);
+  options.speculation = SpeculationMode::automatic;
+  check_fit(options, VerifyRule::match);
+  options.speculation = SpeculationMode::overlap;
+  check_fit(options, VerifyRule::coupled);
+}
+
+TEST_CASE("a draft out of the target itself leaves the target's distribution as it is") {
+  EngineOptions options = pair_of({}, {}, "self:mxfp4");
+  options.speculation = SpeculationMode::overlap;
+  options.window = 2;
+  check_fit(options, VerifyRule::rejection);
+}
