@@ -44,6 +44,8 @@ const Choices<VerifyRule>& verify_choices();
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format, const std::string& description);
 
+void add_weight_scales(CLI::App& app, ScaleChoice& scales);
+
 /// Both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);
 
