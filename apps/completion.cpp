@@ -44,10 +44,10 @@ std::vector<std::string> split(const std::string& text, char separator) {
 /// own.
 void read_value(const CLI::Option& option, OptionFacts& facts) {
   const std::string type = option.get_type_name();
-  facts.value = type == "FILE"     ? OptionFacts::Value::file
-                : type == "MODEL"  ? OptionFacts::Value::model
-                : type == "DEVICE" ? OptionFacts::Value::device
-                                   : OptionFacts::Value::any;
+  facts.value = type == "FILE" || type == "DIR" ? OptionFacts::Value::file
+                : type == "MODEL"               ? OptionFacts::Value::model
+                : type == "DEVICE"              ? OptionFacts::Value::device
+                                                : OptionFacts::Value::any;
   for (const std::string& word : split(type, '|'))
     if (type.find('|') != std::string::npos && std::all_of(word.begin(), word.end(), [](char c) {
           return std::islower(c) || std::isdigit(c);

@@ -83,14 +83,13 @@ void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
   std::set<std::string> dtypes;
   for (const auto& tensor : source.tensors()) {
     checkpoint.bytes[name_of(tensor.part)] += tensor.bytes;
-    checkpoint.parameters += tensor.bytes / gpu::size_of(tensor.dtype);
-    dtypes.emplace(gpu::to_string(tensor.dtype));
+    checkpoint.parameters += tensor.elements;
+    if (!tensor.format.empty())
+      dtypes.emplace(tensor.format);
     if (tensor.part != attention && tensor.part != feed_forward)
       checkpoint.kept_bytes += tensor.bytes;
-    else if (checkpoint.format)
-      checkpoint.saved_bytes +=
-          tensor.bytes -
-          quantized_bytes(*checkpoint.format, tensor.bytes / gpu::size_of(tensor.dtype));
+    else if (checkpoint.format && !tensor.quantized)
+      checkpoint.saved_bytes += tensor.bytes - quantized_bytes(*checkpoint.format, tensor.elements);
   }
   checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
   checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;

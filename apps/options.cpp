@@ -178,6 +178,13 @@ CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
       ->type_name("FORMAT,...");
 }
 
+void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
+  add_choice<ScaleChoice>(
+      app, "--weight-scales", scales,
+      {{"search", ScaleChoice::search}, {"floor", ScaleChoice::floor}, {"ceil", ScaleChoice::ceil}},
+      "How blocks that are quantized find their scales");
+}
+
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
   app.add_option("-m,--model", engine.target,
@@ -204,10 +211,7 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                     "Quantize the target's blocks while loading: mxfp8, mxfp8-e5m2, mxfp6, "
                     "mxfp6-e3m2, mxfp4 or mxint8");
   add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
-  add_choice<ScaleChoice>(
-      app, "--weight-scales", engine.weight_scales,
-      {{"search", ScaleChoice::search}, {"floor", ScaleChoice::floor}, {"ceil", ScaleChoice::ceil}},
-      "How blocks that are quantized find their scales");
+  add_weight_scales(app, engine.weight_scales);
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
       ->capture_default_str()

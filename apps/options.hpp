@@ -48,6 +48,8 @@ CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
 CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
                                 std::vector<WeightFormat>& formats, const std::string& description);
 
+void add_weight_scales(CLI::App& app, ScaleChoice& scales);
+
 /// Both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);
 

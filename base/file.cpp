@@ -69,7 +69,66 @@ int replace(const fs::path& place, const std::function<void(std::FILE*)>& write)
   return failed;
 }
 
+/// 0, or the number of what went wrong; EEXIST where something is at `to`.
+int move_to_new(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
+    return 0;
+  if (errno != EINVAL && errno != ENOSYS)
+    return errno;
+  std::error_code failed; // A file system that cannot promise it.
+  if (fs::exists(fs::symlink_status(to, failed)))
+    return EEXIST;
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+/// A folder that is gone with this object, unless it was moved.
+class NewFolder {
+public:
+  explicit NewFolder(fs::path path) : path_(std::move(path)) {
+    failed_ = mkdir(path_.c_str(), 0777) == 0 ? 0 : errno;
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (failed_ == 0)
+      fs::remove_all(path_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  int failed() const { return failed_; }
+
+private:
+  fs::path path_;
+  int failed_;
+};
+
+tl::unexpected<Error> is_there(const std::string& path) {
+  return fail(ErrorCode::invalid_argument, path + " exists", "name a folder that does not");
+}
+
 } // namespace
+
+Result<void> write_folder(const std::string& path,
+                          const std::function<Result<void>(const std::string& folder)>& write) {
+  fs::path place = path;
+  if (!place.has_filename()) // "out/"
+    place = place.parent_path();
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(place, ignored)))
+    return is_there(path);
+  const NewFolder folder(fmt::format("{}.{}.part", place.string(), getpid()));
+  if (folder.failed() != 0)
+    return cannot_write(path, folder.failed());
+  if (auto written = write(folder.path().string()); !written)
+    return written;
+  const int failed = move_to_new(folder.path(), place);
+  if (failed == EEXIST)
+    return is_there(path);
+  if (failed != 0)
+    return cannot_write(path, failed);
+  return {};
+}
 
 Result<void> write_file(const std::string& path, const std::function<void(std::FILE*)>& write) {
   const auto place = place_of(path);

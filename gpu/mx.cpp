@@ -157,4 +157,26 @@ void decode_block(WeightFormat format, const MxBlock& block, float* values) {
     values[i] = decode_element(element_of(format), block.codes[std::size_t(i)]) * scale;
 }
 
+void store_codes(int bits, const std::uint8_t* codes, std::uint8_t* bytes) {
+  unsigned held = 0; // The codes' bits that no byte has yet, and how many they are.
+  int held_bits = 0;
+  for (int i = 0; i < mx_block; ++i) {
+    held |= unsigned(codes[i]) << held_bits;
+    for (held_bits += bits; held_bits >= 8; held_bits -= 8, held >>= 8)
+      *bytes++ = std::uint8_t(held);
+  }
+}
+
+void load_codes(int bits, const std::uint8_t* bytes, std::uint8_t* codes) {
+  unsigned held = 0;
+  int held_bits = 0;
+  for (int i = 0; i < mx_block; ++i, held >>= bits, held_bits -= bits) {
+    if (held_bits < bits) {
+      held |= unsigned(*bytes++) << held_bits;
+      held_bits += 8;
+    }
+    codes[i] = std::uint8_t(held & ((1u << bits) - 1));
+  }
+}
+
 } // namespace paceline::gpu

@@ -70,4 +70,16 @@ MxBlock encode_block(WeightFormat format, ScaleChoice choice, const float* value
 /// values: [mx_block]
 void decode_block(WeightFormat format, const MxBlock& block, float* values);
 
+/// Blocks that `inputs` of an output take, and the bytes of one block's codes.
+constexpr int blocks_of(int inputs) {
+  return (inputs + mx_block - 1) / mx_block;
+}
+constexpr int code_bytes(int bits) {
+  return bits * mx_block / 8;
+}
+/// The codes of a block as files have them: one behind the other, each byte from its lowest bits
+/// on. bytes: [code_bytes(bits)]; codes: [mx_block]
+void store_codes(int bits, const std::uint8_t* codes, std::uint8_t* bytes);
+void load_codes(int bits, const std::uint8_t* bytes, std::uint8_t* codes);
+
 } // namespace paceline::gpu

@@ -23,18 +23,21 @@ WeightFormat format_of(DType t) noexcept {
   return WeightFormat::f32;
 }
 
+WeightFormat HostMatrix::format() const {
+  return quantization ? quantization->format : format_of(dtype);
+}
+
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {
   if (parts.empty() || parts[0].cols <= 0)
     return fail(ErrorCode::invalid_argument, "a weight without elements");
-  WeightStack stack{parts[0].dtype, parts[0].quantization, 0, parts[0].cols, {}};
+  WeightStack stack{parts[0].dtype, parts[0].format(), 0, parts[0].cols, {}};
   bool biased = false;
   for (const HostMatrix& part : parts) {
-    if (part.cols != stack.inputs || part.dtype != stack.dtype || part.rows <= 0 ||
-        part.quantization != stack.quantization)
+    if (part.cols != stack.inputs || part.format() != stack.format || part.rows <= 0)
       return fail(ErrorCode::invalid_argument,
                   fmt::format("cannot pack a {} x {} matrix of {} below one of {} columns of {}",
-                              part.rows, part.cols, to_string(part.dtype), stack.inputs,
-                              to_string(stack.dtype)));
+                              part.rows, part.cols, to_string(part.format()), stack.inputs,
+                              to_string(stack.format)));
     stack.outputs += part.rows;
     biased |= part.bias != nullptr;
   }

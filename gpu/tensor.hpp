@@ -53,17 +53,20 @@ struct HostMatrix {
   int cols = 0;
   const float* bias = nullptr;                   ///< [rows]: what its product adds; null: nothing.
   std::optional<Quantization> quantization = {}; ///< What it is packed as; none: as it is.
+  /// [rows, blocks_of(cols)], of a matrix that is stored in `quantization`'s format: `data` is then
+  /// [rows, blocks_of(cols), code_bytes] (store_codes). Null: data are numbers of `dtype`.
+  const std::uint8_t* block_scales = nullptr;
+
+  WeightFormat format() const;
 };
 
 /// Matrices one below the other, as one weight is packed from them.
 struct WeightStack {
-  DType dtype = DType::f32; ///< Of the parts.
-  std::optional<Quantization> quantization;
+  DType dtype = DType::f32; ///< Of the parts, where they are not quantized.
+  WeightFormat format = WeightFormat::f32;
   int outputs = 0;
   int inputs = 0;
   std::vector<float> bias; ///< [outputs], 0 where a part has none; empty: no part has one.
-
-  WeightFormat format() const { return quantization ? quantization->format : format_of(dtype); }
 };
 /// Refuses parts of unlike columns or formats.
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts);

@@ -60,29 +60,6 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
                    "use a checkpoint without it; results would be wrong");
 }
 
-/// What a quantisation's method is called by those who use it.
-std::string method_of(const json::object& quantisation) {
-  const json::value* method = quantisation.if_contains("quant_method");
-  if (!method || !method->is_string())
-    return quantisation.contains("load_in_4bit") ? "bitsandbytes" : "a method it does not name";
-  const std::string_view name = method->get_string();
-  return name == "gptq" ? "GPTQ" : name == "awq" ? "AWQ" : text::shown(name);
-}
-
-/// Quantised weights are other numbers under other names.
-void refuse_quantised(text::JsonFields& fields) {
-  for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
-    const json::value* value = fields.find(key);
-    if (!value || says_no(*value))
-      continue;
-    const json::object* object = value->if_object();
-    fields.wrong(ErrorCode::unsupported,
-                 fmt::format("this is a checkpoint quantised by {} ({}), which is not read",
-                             method_of(object ? *object : json::object()), key),
-                 "load the original, whose weights are BF16, F16 or F32");
-  }
-}
-
 void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   const std::string name = fields.string(family.activation_key, family.activation);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new")
@@ -139,8 +116,8 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());
-  refuse_quantised(fields);
   ModelConfig c;
+  c.quantization = read_quantization(fields);
   c.architecture = family->architecture;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;

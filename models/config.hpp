@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/operations.hpp"
+#include "models/quantization.hpp"
 #include "paceline/error.hpp"
 #include "paceline/request.hpp"
 #include "sampling/warp.hpp"
@@ -51,6 +52,7 @@ struct ModelConfig {
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> attention; ///< [layers]
+  StoredQuantization quantization;
 
   /// Positions behind which no layer looks; 0: some layer sees all.
   int window() const;

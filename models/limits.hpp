@@ -11,6 +11,7 @@ inline constexpr std::size_t safetensors_header_bytes_max = 100u
 inline constexpr std::size_t tensors_max = 1u << 18; ///< Of one file; more are refused.
 inline constexpr std::size_t shards_max = 1024;      ///< Files of one checkpoint; more are refused.
 inline constexpr std::size_t tensor_rank_max = 8;    ///< Dimensions of one tensor.
+inline constexpr std::size_t quantized_patterns_max = 4096; ///< Of layers; more are refused.
 inline constexpr int layers_max = 1024;
 inline constexpr int hidden_max = 1 << 17;
 inline constexpr int heads_max = 1 << 12;

@@ -8,8 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
+#include <set>
+#include <string>
 
 namespace paceline::models {
 namespace {
@@ -20,6 +24,15 @@ struct LayerPart {
   int rows;
   bool bias = false;
 };
+
+/// The formats of the blocks' linear layers, of which there is mostly one.
+std::string formats_of(const std::vector<TransformerBlock>& blocks) {
+  std::set<std::string> names;
+  for (const TransformerBlock& block : blocks)
+    for (const auto& weight : {block.qkv, block.attention_out, block.gate_up, block.down})
+      names.emplace(to_string(weight->format()));
+  return fmt::format("{}", fmt::join(names, "+"));
+}
 
 /// Matrices of one pack in the model's dtype; owns what had to be converted.
 class Converter {
@@ -195,20 +208,20 @@ private:
     return pack(parts, cols, options_.blocks);
   }
 
-  /// What is quantized comes from the stored numbers, rounded once.
   std::shared_ptr<const gpu::Weight>
   pack(const std::vector<LayerPart>& layers, int cols,
        const std::optional<gpu::Quantization>& quantization = {}) {
-    Converter convert(quantization ? tensors_->dtype() : dtype_);
+    Converter convert(dtype_);
     std::vector<gpu::HostMatrix> parts;
     std::vector<std::vector<float>> biases;
     biases.reserve(layers.size());
     for (const LayerPart& part : layers) {
-      const auto matrix = keep(tensors_->matrix(part.key, part.rows, cols));
-      if (!matrix)
+      auto matrix = keep(tensors_->matrix(part.key, part.rows, cols).and_then([&](auto stored) {
+        return in_format(part.key, stored, quantization, convert);
+      }));
+      if (!matrix || !alike(layers.front().key, parts, part.key, *matrix))
         return nullptr;
-      parts.push_back(convert(*matrix));
-      parts.back().quantization = quantization;
+      parts.push_back(*matrix);
       if (!part.bias)
         continue;
       const auto bias = keep(tensors_->bias(part.key, part.rows));
@@ -219,6 +232,38 @@ private:
       tensors_->release(part.key);
     bytes_ += weight ? (*weight)->bytes() : 0;
     return weight.value_or(nullptr);
+  }
+
+  /// What is quantized comes from the stored numbers, rounded once: what was stored in blocks stays
+  /// as it is.
+  Result<gpu::HostMatrix> in_format(TensorKey key, gpu::HostMatrix stored,
+                                    const std::optional<gpu::Quantization>& wanted,
+                                    Converter& convert) const {
+    if (stored.block_scales && wanted && wanted->format != stored.format())
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is {} already, and would be rounded twice to become {}",
+                              tensors_->name(key), to_string(stored.format()),
+                              to_string(wanted->format)),
+                  "leave EngineOptions::weights, EngineOptions::draft_weights and "
+                  "EngineOptions::head_weights out, or load the original");
+    if (stored.block_scales)
+      return stored;
+    if (!wanted)
+      return convert(stored);
+    stored.quantization = wanted;
+    return stored;
+  }
+
+  bool alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, TensorKey key,
+             const gpu::HostMatrix& matrix) {
+    if (parts.empty() || parts.front().format() == matrix.format())
+      return true;
+    error_ = Error{ErrorCode::unsupported,
+                   fmt::format("{} is {}, and {}, which is read together with it, {}",
+                               tensors_->name(first), to_string(parts.front().format()),
+                               tensors_->name(key), to_string(matrix.format())),
+                   "load a checkpoint in which both are quantised alike"};
+    return false;
   }
 
   /// Null where the family has no such norm.
@@ -307,6 +352,9 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
     return tl::unexpected(dtype.error());
   if (const auto heads = device->check_heads(config->head_dim); !heads)
     return tl::unexpected(heads.error());
+  if (config->quantization.activations)
+    std::fprintf(stderr, "paceline: %s: %s quantises what its layers read, too: not so here\n",
+                 text::shown_path(source.location()).c_str(), config->quantization.method.c_str());
   Loader loader(std::move(*tensors), *config, *dtype, *device, options);
   const TransformerWeights* shared = options.shared ? weights_of(*options.shared) : nullptr;
   auto weights = shared ? loader.load_layers(*shared) : loader.load();
@@ -319,8 +367,8 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
   info.shared_bytes = shared ? options.shared->info().weight_bytes - layer_bytes(*shared) : 0;
   info.weight_bytes = info.shared_bytes + loader.bytes();
   info.dtype = gpu::to_string(*dtype);
-  info.weights = options.blocks ? to_string(options.blocks->format) : info.dtype;
-  info.head_weights = options.head ? to_string(options.head->format) : info.dtype;
+  info.weights = formats_of(weights->blocks);
+  info.head_weights = to_string(weights->head->format());
   info.device = device->name();
   info.kernel = device->kernel();
   info.vocabulary = config->vocabulary;

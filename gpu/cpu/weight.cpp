@@ -103,12 +103,37 @@ void widen(const HostMatrix& matrix, int row, int first, int count, float* value
   }
 }
 
+std::size_t stored_row_bytes(const HostMatrix& matrix) {
+  if (!matrix.block_scales)
+    return std::size_t(matrix.cols) * size_of(matrix.dtype);
+  return std::size_t(blocks_of(matrix.cols) * code_bytes(element_bits(matrix.format())));
+}
+
 HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
-  const std::size_t row_bytes = std::size_t(all.cols) * size_of(all.dtype);
   HostMatrix part = all;
-  part.data = static_cast<const std::byte*>(all.data) + std::size_t(begin) * row_bytes;
+  part.data = static_cast<const std::byte*>(all.data) + std::size_t(begin) * stored_row_bytes(all);
+  if (all.block_scales)
+    part.block_scales = all.block_scales + std::size_t(begin) * std::size_t(blocks_of(all.cols));
   part.rows = end - begin;
   return part;
+}
+
+/// The block of a row from input `first` on: as it is stored, or made of numbers.
+MxBlock block_of(const HostMatrix& matrix, int row, int first) {
+  if (matrix.block_scales) {
+    const int bits = element_bits(matrix.format());
+    const std::size_t index =
+        std::size_t(row) * std::size_t(blocks_of(matrix.cols)) + std::size_t(first / mx_block);
+    MxBlock block;
+    block.scale = matrix.block_scales[index];
+    load_codes(
+        bits, static_cast<const std::uint8_t*>(matrix.data) + index * std::size_t(code_bytes(bits)),
+        block.codes.data());
+    return block;
+  }
+  float values[mx_block] = {};
+  widen(matrix, row, first, std::min(mx_block, matrix.cols - first), values);
+  return encode_block(matrix.format(), matrix.quantization->scales, values);
 }
 
 } // namespace
@@ -126,7 +151,7 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   if (!stack)
     return tl::unexpected(stack.error());
   std::shared_ptr<PackedWeight> weight(
-      new PackedWeight(stack->format(), stack->outputs, stack->inputs));
+      new PackedWeight(stack->format, stack->outputs, stack->inputs));
   auto memory = allocate_host(std::size_t(weight->tiles()) * weight->tile_bytes());
   if (!memory)
     return tl::unexpected(memory.error());
@@ -177,9 +202,7 @@ void PackedWeight::quantize(const HostMatrix& part, int first_output) {
     auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes());
     for (int first = 0; first < inputs_; first += mx_block) {
       for (int r = begin; r < end; ++r) {
-        float values[mx_block] = {};
-        widen(part, r, first, std::min(mx_block, inputs_ - first), values);
-        const MxBlock block = encode_block(format_, part.quantization->scales, values);
+        const MxBlock block = block_of(part, r, first);
         scales[r - begin] = block.scale;
         std::uint16_t words[mx_block / 2];
         pack_words(bits, block.codes.data(), words);

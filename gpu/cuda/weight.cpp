@@ -1,5 +1,6 @@
 #include "gpu/cuda/weight.hpp"
 
+#include "gpu/mx.hpp"
 #include "gpu/shares.hpp"
 
 #include <cstring>
@@ -12,11 +13,10 @@ Result<std::shared_ptr<const Weight>> DeviceWeight::pack(Context& context,
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
-  if (stack->quantization)
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("kernels of cuda devices have no {} weights", to_string(stack->format())),
-        "leave EngineOptions::weights, draft_weights and head_weights out, or use cpu");
+  if (is_mx(stack->format))
+    return fail(ErrorCode::unsupported,
+                fmt::format("kernels of cuda devices have no {} weights", to_string(stack->format)),
+                "leave EngineOptions::weights, draft_weights and head_weights out, or use cpu");
   auto weight = std::make_shared<DeviceWeight>();
   kernels::PackedLayout& layout = weight->packed_.layout;
   layout = {stack->dtype, stack->outputs, stack->inputs};

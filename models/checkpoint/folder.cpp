@@ -21,8 +21,8 @@ Result<ModelConfig> FolderSource::config() const {
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {
   return TensorFiles::open(location())
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
-        return std::make_unique<FolderTensors>(std::move(files),
-                                               block_tensors(config.architecture));
+        return std::make_unique<FolderTensors>(std::move(files), block_tensors(config.architecture),
+                                               config.quantization);
       });
 }
 

@@ -5,6 +5,13 @@
 namespace paceline::models {
 namespace {
 
+/// What the names of a block's tensors begin with.
+std::string prefix_of(int block) {
+  return fmt::format("model.layers.{}.", block);
+}
+
+} // namespace
+
 ModelPart part_of(std::string_view name) {
   const auto has = [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;
@@ -20,19 +27,21 @@ ModelPart part_of(std::string_view name) {
   return has("mlp") ? ModelPart::feed_forward : ModelPart::other;
 }
 
-/// What the names of a block's tensors begin with.
-std::string prefix_of(int block) {
-  return fmt::format("model.layers.{}.", block);
+bool is_block_weight(std::string_view name) {
+  const ModelPart part = part_of(name);
+  return name.ends_with(".weight") && name.starts_with("model.layers.") &&
+         (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 
-} // namespace
-
-/// Stored copies of the rotary frequencies change nothing: they are computed from config.json.
-FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names)
-    : files_(std::move(files)), names_(names) {
+/// Stored copies of the rotary frequencies change nothing: they are computed from config.json. Nor
+/// do scales of what is not quantized here.
+FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
+                             StoredQuantization quantization)
+    : files_(std::move(files)), names_(names), quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
-    if (tensor.name.ends_with(".self_attn.rotary_emb.inv_freq"))
-      files_.ignore(tensor.name);
+    if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
+        quantized_.is_of_activations(tensor.entry->name))
+      files_.ignore(tensor.entry->name);
 }
 
 bool FolderTensors::has(TensorRole role) const {
@@ -49,9 +58,24 @@ bool FolderTensors::has(TensorRole role) const {
   case TensorRole::ffn_norm:
   case TensorRole::ffn_post_norm: return *name_in_block(role) != '\0';
   case TensorRole::embedding:
-  case TensorRole::head: return files_.has(name_of({role}) + ".weight");
+  case TensorRole::head:
+    return files_.has(name_of({role}) + ".weight") || quantized_.has(name_of({role}));
   default: return true;
   }
+}
+
+Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols) {
+  const std::string layer = name_of(key);
+  if (!quantized_.has(layer))
+    return files_.matrix(layer + ".weight", rows, cols);
+  if (key.role == TensorRole::embedding)
+    return files_.wrong(layer + ".weight", "is quantized, which an embedding here never is");
+  return quantized_.matrix(layer, rows, cols);
+}
+
+void FolderTensors::release(TensorKey key) {
+  files_.release(name_of(key) + ".weight");
+  quantized_.release(name_of(key));
 }
 
 void FolderTensors::read_ahead_tables() const {
@@ -98,8 +122,16 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
 
 std::vector<TensorSource::Stored> FolderTensors::tensors() const {
   std::vector<Stored> out;
-  for (const TensorFiles::Stored& tensor : files_.tensors())
-    out.push_back({part_of(tensor.name), tensor.dtype, tensor.bytes});
+  for (const TensorFiles::Stored& tensor : files_.tensors()) {
+    const TensorEntry& entry = *tensor.entry;
+    Stored stored{part_of(entry.name), quantized_.format_name(entry), entry.bytes.size(), 0, true};
+    if (const auto dtype = dtype_of(entry.type); dtype && !is_scale(entry.name))
+      stored = {stored.part, gpu::to_string(*dtype), stored.bytes,
+                stored.bytes / gpu::size_of(*dtype), false};
+    else if (!stored.format.empty())
+      stored.elements = quantized_.elements(entry);
+    out.push_back(std::move(stored));
+  }
   return out;
 }
 

@@ -1,23 +1,28 @@
 // The tensors of a checkpoint folder, by the names that its family gives them.
 #pragma once
 
+#include "models/checkpoint/quantized_weights.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/families.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace paceline::models {
 
+/// Where the bytes of a tensor of this name go.
+ModelPart part_of(std::string_view name);
+/// Whether a tensor of this name is a weight of a block's linear layer, if it is a matrix.
+bool is_block_weight(std::string_view name);
+
 class FolderTensors final : public TensorSource {
 public:
-  FolderTensors(TensorFiles files, const BlockTensors& names);
+  FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization);
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
-  Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override {
-    return files_.matrix(name_of(key) + ".weight", rows, cols);
-  }
+  Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override {
     return files_.vector(name_of(key) + ".bias", size);
   }
@@ -29,8 +34,9 @@ public:
   }
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
-  void release(TensorKey key) override { files_.release(name_of(key) + ".weight"); }
+  void release(TensorKey key) override;
   void ignore(TensorKey key) override { files_.ignore(name_of(key) + ".weight"); }
+  std::string name(TensorKey key) const override { return name_of(key) + ".weight"; }
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }
   std::uint64_t parameters() const override { return files_.parameters(); }
   std::vector<Stored> tensors() const override;
@@ -41,6 +47,7 @@ private:
 
   TensorFiles files_;
   BlockTensors names_;
+  QuantizedWeights quantized_; ///< Reads files_.
 };
 
 } // namespace paceline::models

@@ -174,13 +174,11 @@ Result<std::string_view> header_text(std::span<const std::byte> file, const Comp
   return std::string_view(reinterpret_cast<const char*>(file.data()) + 8, std::size_t(size));
 }
 
-std::optional<gpu::DType> dtype_of(std::string_view name) {
-  if (name == "BF16")
-    return gpu::DType::bf16;
-  if (name == "F16")
-    return gpu::DType::f16;
-  if (name == "F32")
-    return gpu::DType::f32;
+std::optional<StoredType> type_of(std::string_view name) {
+  using enum StoredType;
+  for (const StoredType type : {f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8})
+    if (name == to_string(type))
+      return type;
   return {};
 }
 
@@ -199,8 +197,8 @@ Result<TensorEntry> check_entry(const RawEntry& raw, std::span<const std::byte> 
                                 const Complaint& wrong) {
   if (raw.dtype.empty() || !raw.has_shape || raw.offsets.size() != 2)
     return wrong("lacks dtype, shape or data_offsets", raw.name);
-  const auto dtype = dtype_of(raw.dtype);
-  if (!dtype)
+  const auto type = type_of(raw.dtype);
+  if (!type)
     return wrong("is of dtype " + text::shown(raw.dtype) + ", which is not known", raw.name,
                  ErrorCode::unsupported);
   const std::uint64_t begin = raw.offsets[0];
@@ -209,14 +207,14 @@ Result<TensorEntry> check_entry(const RawEntry& raw, std::span<const std::byte> 
     return wrong(fmt::format("lies at {} to {}, beyond the file's {} bytes of data", begin, end,
                              data.size()),
                  raw.name);
-  const auto bytes = product(raw.shape, gpu::size_of(*dtype));
+  const auto bytes = product(raw.shape, size_of(*type));
   if (!bytes || *bytes != end - begin)
     return wrong(fmt::format("has {} bytes, which is not what its shape [{}] of {} takes",
                              end - begin, fmt::join(raw.shape, ", "), raw.dtype),
                  raw.name);
   TensorEntry entry;
   entry.name = raw.name;
-  entry.dtype = *dtype;
+  entry.type = *type;
   entry.shape.assign(raw.shape.begin(), raw.shape.end());
   entry.bytes = data.subspan(begin, end - begin);
   return entry;
@@ -263,6 +261,43 @@ Result<std::vector<RawEntry>> parse_header(std::string_view text, const Complain
 }
 
 } // namespace
+
+std::size_t size_of(StoredType type) {
+  const auto dtype = dtype_of(type);
+  return dtype ? gpu::size_of(*dtype) : 1;
+}
+
+const char* to_string(StoredType type) noexcept {
+  switch (type) {
+  case StoredType::f32: return "F32";
+  case StoredType::f16: return "F16";
+  case StoredType::bf16: return "BF16";
+  case StoredType::f8_e4m3: return "F8_E4M3";
+  case StoredType::f8_e5m2: return "F8_E5M2";
+  case StoredType::f8_e8m0: return "F8_E8M0";
+  case StoredType::u8: return "U8";
+  case StoredType::i8: return "I8";
+  }
+  return "F32";
+}
+
+std::optional<gpu::DType> dtype_of(StoredType type) {
+  switch (type) {
+  case StoredType::f32: return gpu::DType::f32;
+  case StoredType::f16: return gpu::DType::f16;
+  case StoredType::bf16: return gpu::DType::bf16;
+  default: return {};
+  }
+}
+
+StoredType stored_type(gpu::DType dtype) {
+  switch (dtype) {
+  case gpu::DType::f32: return StoredType::f32;
+  case gpu::DType::f16: return StoredType::f16;
+  case gpu::DType::bf16: break;
+  }
+  return StoredType::bf16;
+}
 
 Result<std::vector<TensorEntry>> parse_safetensors(const std::string& path,
                                                    std::span<const std::byte> file) {

@@ -7,16 +7,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace paceline::models {
 
+/// How a file's numbers are written. Those of one byte are parts of quantized weights.
+enum class StoredType { f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8 };
+
+std::size_t size_of(StoredType type);
+const char* to_string(StoredType type) noexcept; ///< As the format spells it: "F8_E4M3"
+/// None: not numbers that a matrix may consist of as they are.
+std::optional<gpu::DType> dtype_of(StoredType type);
+StoredType stored_type(gpu::DType dtype);
+
 /// One tensor of a file; its bytes lie within the file and hold exactly its shape.
 struct TensorEntry {
   std::string name;
-  gpu::DType dtype = gpu::DType::f32;
+  StoredType type = StoredType::f32;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes; ///< Any alignment.
 };

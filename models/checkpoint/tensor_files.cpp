@@ -1,14 +1,17 @@
 #include "models/checkpoint/tensor_files.hpp"
 
+#include "gpu/mx.hpp"
 #include "models/checkpoint/lacking.hpp"
 #include "models/checkpoint/widen.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,6 +23,10 @@ constexpr const char* incomplete_hint =
     "config.json and the weights do not belong together; download the checkpoint again";
 
 } // namespace
+
+bool is_scale(std::string_view name) {
+  return name.ends_with("_scale") || name.ends_with("_scale_inv");
+}
 
 Result<TensorFiles> TensorFiles::open(const std::string& folder) {
   TensorFiles checkpoint(folder);
@@ -97,41 +104,60 @@ Result<void> TensorFiles::add_file(const std::string& path) {
   return {};
 }
 
+/// Scales of quantised weights are no matrices of their own.
 gpu::DType TensorFiles::dtype() const {
-  const TensorEntry* first = nullptr;
+  std::optional<gpu::DType> first;
   for (const auto& [name, tensor] : tensors_) {
-    if (tensor.entry.shape.size() != 2)
+    const auto own = dtype_of(tensor.entry.type);
+    if (!own || tensor.entry.shape.size() != 2 || is_scale(name))
       continue;
-    if (first && first->dtype != tensor.entry.dtype)
+    if (first.value_or(*own) != *own)
       return gpu::DType::f32;
-    first = &tensor.entry;
+    first = own;
   }
-  return first ? first->dtype : gpu::DType::f32;
+  return first.value_or(gpu::DType::f32);
+}
+
+const TensorEntry* TensorFiles::find(std::string_view name) const {
+  const auto at = tensors_.find(name);
+  return at == tensors_.end() ? nullptr : &at->second.entry;
+}
+
+tl::unexpected<Error> TensorFiles::wrong(std::string_view name, std::string_view what) const {
+  const auto at = tensors_.find(name);
+  return fail(ErrorCode::corrupt,
+              fmt::format("{}: tensor {} {}",
+                          text::shown_path(at == tensors_.end() ? folder_ : file_of(at->second)),
+                          text::shown(name), what),
+              incomplete_hint);
 }
 
 Result<const TensorEntry*> TensorFiles::take(std::string_view name,
-                                             const std::vector<std::int64_t>& shape) {
+                                             const std::vector<std::int64_t>& shape,
+                                             std::uint64_t parameters) {
   const auto at = tensors_.find(name);
   if (at == tensors_.end())
-    return fail(
-        ErrorCode::corrupt,
-        fmt::format("{}: tensor {} is missing", text::shown_path(folder_), text::shown(name)),
-        incomplete_hint);
+    return wrong(name, "is missing");
   Tensor& tensor = at->second;
   if (tensor.entry.shape != shape)
-    return fail(ErrorCode::corrupt,
-                fmt::format("{}: tensor {} is [{}], where config.json wants [{}]",
-                            text::shown_path(file_of(tensor)), text::shown(name),
-                            fmt::join(tensor.entry.shape, ", "), fmt::join(shape, ", ")),
-                incomplete_hint);
+    return wrong(name, fmt::format("is [{}], where config.json wants [{}]",
+                                   fmt::join(tensor.entry.shape, ", "), fmt::join(shape, ", ")));
   if (!std::exchange(tensor.taken, true))
-    parameters_ += tensor.entry.bytes.size() / gpu::size_of(tensor.entry.dtype);
+    parameters_ += parameters;
   return &tensor.entry;
+}
+
+Result<gpu::DType> TensorFiles::number_format(const TensorEntry& entry) const {
+  if (const auto dtype = dtype_of(entry.type))
+    return *dtype;
+  return wrong(entry.name, fmt::format("is of {}, where config.json says nothing of quantized "
+                                       "weights",
+                                       to_string(entry.type)));
 }
 
 const void* TensorFiles::aligned(const TensorEntry& entry) {
   const void* data = entry.bytes.data();
-  if (reinterpret_cast<std::uintptr_t>(data) % gpu::size_of(entry.dtype) == 0)
+  if (reinterpret_cast<std::uintptr_t>(data) % size_of(entry.type) == 0)
     return data;
   copies_.push_back(std::make_unique<std::byte[]>(entry.bytes.size()));
   std::memcpy(copies_.back().get(), data, entry.bytes.size());
@@ -139,17 +165,31 @@ const void* TensorFiles::aligned(const TensorEntry& entry) {
 }
 
 Result<gpu::HostMatrix> TensorFiles::matrix(std::string_view name, int rows, int cols) {
-  const auto entry = take(name, {rows, cols});
-  if (!entry)
-    return tl::unexpected(entry.error());
-  return gpu::HostMatrix{(*entry)->dtype, aligned(**entry), rows, cols};
+  if (const TensorEntry* stored = find(name)) // Codes have another shape, too: this says why.
+    if (const auto dtype = number_format(*stored); !dtype)
+      return tl::unexpected(dtype.error());
+  return take(name, {rows, cols}, std::uint64_t(rows) * std::uint64_t(cols))
+      .map([&](const TensorEntry* entry) {
+        return gpu::HostMatrix{*dtype_of(entry->type), aligned(*entry), rows, cols};
+      });
 }
 
 Result<std::vector<float>> TensorFiles::vector(std::string_view name, int size) {
-  const auto entry = take(name, {size});
-  if (!entry)
-    return tl::unexpected(entry.error());
-  return widen((*entry)->dtype, aligned(**entry), std::size_t(size));
+  return take(name, {size}, std::uint64_t(size)).and_then([&](const TensorEntry* entry) {
+    return numbers(*entry);
+  });
+}
+
+Result<std::vector<float>> TensorFiles::numbers(const TensorEntry& entry) {
+  const std::size_t count = entry.bytes.size() / size_of(entry.type);
+  if (entry.type == StoredType::f8_e8m0) {
+    std::vector<float> out(count);
+    std::transform(entry.bytes.begin(), entry.bytes.end(), out.begin(),
+                   [](std::byte scale) { return gpu::decode_scale(std::uint8_t(scale)); });
+    return out;
+  }
+  return number_format(entry).map(
+      [&](gpu::DType dtype) { return widen(dtype, aligned(entry), count); });
 }
 
 void TensorFiles::read_ahead(std::string_view prefix) const {
@@ -171,7 +211,7 @@ bool TensorFiles::same(std::string_view a, std::string_view b) const {
     return false;
   const TensorEntry& x = first->second.entry;
   const TensorEntry& y = second->second.entry;
-  return x.dtype == y.dtype && x.shape == y.shape &&
+  return x.type == y.type && x.shape == y.shape &&
          std::memcmp(x.bytes.data(), y.bytes.data(), x.bytes.size()) == 0;
 }
 
@@ -183,7 +223,14 @@ void TensorFiles::ignore(std::string_view name) {
 std::vector<TensorFiles::Stored> TensorFiles::tensors() const {
   std::vector<Stored> out;
   for (const auto& [name, tensor] : tensors_)
-    out.push_back({name, tensor.entry.dtype, tensor.entry.bytes.size()});
+    out.push_back({&tensor.entry, tensor.file});
+  return out;
+}
+
+std::vector<std::string> TensorFiles::files() const {
+  std::vector<std::string> out;
+  for (const MappedFile& file : files_)
+    out.push_back(file.path());
   return out;
 }
 

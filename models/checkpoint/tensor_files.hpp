@@ -16,6 +16,9 @@
 
 namespace paceline::models {
 
+/// Whether a tensor of this name belongs to a quantised one, whose codes it scales.
+bool is_scale(std::string_view name);
+
 /// Mapped files, checked when opened. A loader takes the tensors it knows; what nobody took is
 /// unexpected. Threads: one.
 class TensorFiles {
@@ -38,12 +41,21 @@ public:
   bool same(std::string_view a, std::string_view b) const;
   /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
+  /// A tensor of any type, and any shape but `shape` refused. parameters: what it holds of them.
+  Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape,
+                                  std::uint64_t parameters);
+  /// A tensor's numbers as f32; of one byte, powers of two (E8M0).
+  Result<std::vector<float>> numbers(const TensorEntry& entry);
+  /// Null where there is none.
+  const TensorEntry* find(std::string_view name) const;
+  /// An error that names the tensor and its file.
+  tl::unexpected<Error> wrong(std::string_view name, std::string_view what) const;
   struct Stored {
-    std::string_view name;
-    gpu::DType dtype;
-    std::uint64_t bytes;
+    const TensorEntry* entry;
+    std::size_t file; ///< Index of `files`.
   };
-  std::vector<Stored> tensors() const; ///< All there are, valid as long as the checkpoint.
+  std::vector<Stored> tensors() const; ///< All there are by name, valid as long as the checkpoint.
+  std::vector<std::string> files() const; ///< Their paths.
 
   /// An error that names the first tensor nobody took.
   Result<void> check_all_taken() const;
@@ -59,7 +71,7 @@ private:
   Result<void> add_file(const std::string& path);
   Result<void> add_shards(const std::string& index);
   std::string file_of(const Tensor& tensor) const;
-  Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape);
+  Result<gpu::DType> number_format(const TensorEntry& entry) const;
   const void* aligned(const TensorEntry& entry);
 
   std::string folder_;

@@ -5,6 +5,7 @@
 #include "paceline/error.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace paceline::models {
@@ -52,7 +53,8 @@ public:
   /// Of all matrices, or f32 where they differ.
   virtual gpu::DType dtype() const = 0;
 
-  /// A linear layer's weight, [rows, cols] as stored. Valid as long as the source.
+  /// A linear layer's weight, [rows, cols] as stored: numbers, or blocks of a microscaling format.
+  /// Valid until it is released.
   virtual Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) = 0;
   /// The same layer's bias, [size], converted to f32.
   virtual Result<std::vector<float>> bias(TensorKey key, int size) = 0;
@@ -69,14 +71,18 @@ public:
   /// The matrix changes nothing here (such as a tied head that is stored all the same).
   virtual void ignore(TensorKey key) = 0;
 
+  /// What the source calls the tensor, for messages.
+  virtual std::string name(TensorKey key) const = 0;
   /// An error that names the first tensor nobody took.
   virtual Result<void> check_all_taken() const = 0;
   virtual std::uint64_t parameters() const = 0; ///< Of the tensors taken.
 
   struct Stored {
     ModelPart part;
-    gpu::DType dtype;
-    std::uint64_t bytes;
+    std::string format;     ///< "bf16", "mxfp6"; empty: a scale, which belongs to another tensor.
+    std::uint64_t bytes;    ///< As stored.
+    std::uint64_t elements; ///< A scale has none.
+    bool quantized = false;
   };
   virtual std::vector<Stored> tensors() const = 0; ///< All there are.
 };

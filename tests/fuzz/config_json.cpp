@@ -14,6 +14,13 @@ void paceline::testing::fuzz(std::string_view input) {
             "query heads share KV heads evenly");
     require(config->vocabulary > 0 && config->vocabulary <= text::limits::vocabulary_max,
             "vocabulary in range");
+    const models::StoredQuantization& quantization = config->quantization;
+    require(quantization.layers.size() <= models::limits::quantized_patterns_max &&
+                quantization.block_rows <= models::limits::hidden_max &&
+                quantization.block_cols <= models::limits::hidden_max &&
+                (quantization.block_rows > 0) == (quantization.block_cols > 0),
+            "blocks of scales in range");
+    (void)quantization.format_of("model.layers.0.mlp.up_proj");
   } else {
     require(config.error().text().find('\n') == std::string::npos, "an error is one line");
   }

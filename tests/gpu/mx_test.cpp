@@ -189,3 +189,25 @@ TEST_CASE("what is no number makes its block NaN, and zeros stay zeros") {
     CHECK(decoded(format, huge)[2] > 0x1p126f);
   }
 }
+
+TEST_CASE("codes in files follow one another from each byte's lowest bits on") {
+  std::uint8_t codes[mx_block];
+  for (int i = 0; i < mx_block; ++i)
+    codes[i] = std::uint8_t(i * 37 + 11);
+  for (const int bits : {4, 6, 8}) {
+    CAPTURE(bits);
+    std::uint8_t kept[mx_block];
+    for (int i = 0; i < mx_block; ++i)
+      kept[i] = std::uint8_t(codes[i] & ((1 << bits) - 1));
+    std::vector<std::uint8_t> bytes(std::size_t(code_bytes(bits)) + 1, 0xAB);
+    store_codes(bits, kept, bytes.data());
+    CHECK(bytes.back() == 0xAB);
+    for (int i = 0; i < mx_block; ++i) {
+      const auto at = std::size_t(i * bits / 8);
+      CHECK(((bytes[at] | bytes[at + 1] << 8) >> (i * bits % 8) & ((1 << bits) - 1)) == kept[i]);
+    }
+    std::uint8_t again[mx_block];
+    load_codes(bits, bytes.data(), again);
+    CHECK(std::equal(kept, kept + mx_block, again));
+  }
+}

@@ -1,6 +1,7 @@
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/model.hpp"
 #include "tests/models/support.hpp"
+#include "tests/models/weights_file.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -12,16 +13,10 @@
 using namespace paceline;
 using namespace paceline::models;
 namespace json = boost::json;
+using test::file_of;
+using test::WeightsFile;
 
 namespace {
-
-/// The bytes of a safetensors file.
-std::string file_of(std::string_view header, std::string_view data) {
-  std::string out;
-  for (int i = 0; i < 8; ++i)
-    out += char(header.size() >> (8 * i) & 0xFF);
-  return out.append(header).append(data);
-}
 
 const std::string two_tensors = R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
                                 R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})";
@@ -33,21 +28,6 @@ Result<std::vector<TensorEntry>> parse(const std::string& file) {
 struct Damage {
   std::string header;
   const char* names; ///< What the message must name.
-};
-
-/// Splits a file of the demo's into header and data, and puts them together again changed.
-struct DemoFile {
-  json::object header;
-  std::string data;
-
-  explicit DemoFile(const std::string& role) {
-    const std::string file = test::read_file(test::demo(role) + "/model.safetensors");
-    std::uint64_t size = 0;
-    std::memcpy(&size, file.data(), 8);
-    header = json::parse(file.substr(8, size)).as_object();
-    data = file.substr(8 + size);
-  }
-  std::string bytes() const { return file_of(json::serialize(header), data); }
 };
 
 Result<std::shared_ptr<const Model>> load_with(const std::string& weights) {
@@ -71,7 +51,7 @@ TEST_CASE("a safetensors file gives its tensors") {
   REQUIRE_MESSAGE(entries, entries.error().text());
   REQUIRE(entries->size() == 2);
   CHECK((*entries)[0].name == "a");
-  CHECK((*entries)[0].dtype == gpu::DType::f32);
+  CHECK((*entries)[0].type == StoredType::f32);
   CHECK((*entries)[0].shape == std::vector<std::int64_t>{2, 3});
   CHECK((*entries)[0].bytes.size() == 24);
   CHECK((*entries)[1].bytes.size() == 8);
@@ -216,10 +196,10 @@ TEST_CASE("a checkpoint hands out what it holds, in the shape that is asked for"
 }
 
 TEST_CASE("weights that do not fit config.json are refused by name") {
-  const DemoFile whole("draft");
+  const WeightsFile whole(test::demo("draft"));
   REQUIRE(load_with(whole.bytes()));
 
-  DemoFile missing = whole;
+  WeightsFile missing = whole;
   const json::value norm = missing.header.at("model.norm.weight");
   missing.header.erase("model.norm.weight");
   missing.header["model.norm.weights"] = norm;
@@ -227,7 +207,7 @@ TEST_CASE("weights that do not fit config.json are refused by name") {
   REQUIRE(!model);
   CHECK(model.error().message.find("model.norm.weight is missing") != std::string::npos);
 
-  DemoFile unexpected = whole;
+  WeightsFile unexpected = whole;
   unexpected.header["model.layers.0.self_attn.q_proj.bias"] =
       json::object{{"dtype", "BF16"},
                    {"shape", {1}},
@@ -235,7 +215,7 @@ TEST_CASE("weights that do not fit config.json are refused by name") {
   unexpected.data += "xx";
   check_refused(load_with(unexpected.bytes()), "q_proj.bias");
 
-  DemoFile turned = whole;
+  WeightsFile turned = whole;
   json::value& shape = turned.header["model.layers.1.mlp.down_proj.weight"].as_object()["shape"];
   shape = json::array{shape.as_array()[1], shape.as_array()[0]};
   check_refused(load_with(turned.bytes()), "model.layers.1.mlp.down_proj.weight is [384, 128]");
@@ -245,7 +225,7 @@ TEST_CASE("weights that do not fit config.json are refused by name") {
 }
 
 TEST_CASE("a tied head that is stored twice, and rotary frequencies, are ignored") {
-  DemoFile file("draft");
+  WeightsFile file(test::demo("draft"));
   const std::size_t end = file.data.size();
   const std::size_t head = std::size_t(4096) * 128 * 2;
   file.header["lm_head.weight"] =

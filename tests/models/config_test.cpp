@@ -128,7 +128,7 @@ TEST_CASE("a quantised checkpoint is called what its method is called") {
         {R"({"quant_method": "awq"})", "quantised by AWQ"},
         {R"({"quant_method": "bitsandbytes"})", "quantised by bitsandbytes"},
         {R"({"load_in_8bit": false, "load_in_4bit": true})", "quantised by bitsandbytes"},
-        {R"({"quant_method": "fp8"})", "quantised by fp8"},
+        {R"({"quant_method": "modelopt"})", "quantised by modelopt"},
         {R"({"bits": 4})", "quantised by a method it does not name"}}) {
     const auto refused = config_with("quantization_config", json::parse(fields));
     REQUIRE(!refused);
