@@ -142,6 +142,7 @@ void add_result_options(CLI::App& app, ServeOptions& options) {
 void add_engine_options(CLI::App& app, ServeOptions& options) {
   const std::vector<CLI::Option*> before = app.get_options();
   add_model_options(app, options.engine);
+  add_batching_options(app, options.engine);
   add_scale_options(app, options.scale);
   add_speculation_options(app, options.engine, options.request);
   app.add_option("--max-waiting", options.engine.max_waiting,
