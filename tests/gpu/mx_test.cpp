@@ -16,10 +16,6 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-constexpr WeightFormat mx_formats[] = {WeightFormat::mxfp8, WeightFormat::mxfp8_e5m2,
-                                       WeightFormat::mxfp6, WeightFormat::mxfp6_e3m2,
-                                       WeightFormat::mxfp4, WeightFormat::mxint8};
-
 /// All numbers that an element can be, ascending; zero once.
 std::vector<float> numbers(WeightFormat format) {
   std::vector<float> all;
