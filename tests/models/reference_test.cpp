@@ -42,10 +42,6 @@ double logprob(const std::vector<float>& row, TokenId token) {
   return row[std::size_t(token)] - top - std::log(sum);
 }
 
-std::vector<TokenId> ids_of(const json::value& list) {
-  return json::value_to<std::vector<TokenId>>(list);
-}
-
 /// Feeds `tokens` in pieces of `chunk`, a stranger's rows before each; all rows of logits.
 Rows in_chunks(test::Runner& runner, const std::vector<TokenId>& tokens, int chunk, bool company) {
   const auto pages = runner.take_pages(int(tokens.size()));
@@ -66,7 +62,7 @@ Rows in_chunks(test::Runner& runner, const std::vector<TokenId>& tokens, int chu
 
 /// Decodes greedily as long as the reference is sure of its choice.
 void check_greedy(test::Runner& runner, std::vector<TokenId> tokens, const json::object& expected) {
-  const auto greedy = ids_of(expected.at("greedy"));
+  const auto greedy = test::ids_of(expected.at("greedy"));
   const auto pages = runner.take_pages(int(tokens.size() + greedy.size()));
   std::size_t fed = 0;
   for (std::size_t i = 0; i < greedy.size(); ++i) {
@@ -86,7 +82,7 @@ void check_greedy(test::Runner& runner, std::vector<TokenId> tokens, const json:
 TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for every family") {
   double worst_of[3] = {};
   for (const json::value& entry : test::reference_cases()) {
-    const auto prompt = ids_of(entry.at("prompt"));
+    const auto prompt = test::ids_of(entry.at("prompt"));
     for (const auto& [key, expected] : entry.at("results").as_object()) {
       const std::string name = key;
       const gpu::DType dtype = dtype_of(name);
@@ -118,7 +114,7 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
 TEST_CASE("every family's rows have the same bits in one pass, in chunks, alone and in company") {
   for (const json::value& entry : test::reference_cases()) {
     CAPTURE(std::string(entry.at("name").as_string()));
-    const auto prompt = ids_of(entry.at("prompt"));
+    const auto prompt = test::ids_of(entry.at("prompt"));
     const auto model = test::load_reference(entry.as_object(), gpu::DType::bf16);
     REQUIRE_MESSAGE(model, model.error().text());
     test::Runner whole(*model, 16);

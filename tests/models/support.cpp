@@ -1,5 +1,6 @@
 #include "tests/models/support.hpp"
 
+#include <boost/json.hpp>
 #include <doctest/doctest.h>
 #include <future>
 #include <stdexcept>
@@ -40,6 +41,10 @@ private:
 };
 
 } // namespace
+
+std::vector<TokenId> ids_of(const boost::json::value& list) {
+  return boost::json::value_to<std::vector<TokenId>>(list);
+}
 
 void link_all(const std::string& from, const TemporaryFolder& into) {
   for (const auto& entry : fs::directory_iterator(from))

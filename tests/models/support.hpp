@@ -6,6 +6,7 @@
 #include "tests/support/files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <boost/json/fwd.hpp>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -26,6 +27,9 @@ void link_all(const std::string& from, const TemporaryFolder& into);
 
 /// A device by name, on a real clock.
 std::shared_ptr<gpu::Device> device(const std::string& name = "cpu", int threads = 1);
+
+/// A list of ids in a reference file.
+std::vector<TokenId> ids_of(const boost::json::value& list);
 
 /// A cache and a lane to run a model's passes on, one after the other.
 class Runner {

@@ -30,10 +30,6 @@ double log_sum_exp(const std::vector<float>& row) {
   return top + std::log(sum);
 }
 
-std::vector<TokenId> ids_of(const json::value& list) {
-  return json::value_to<std::vector<TokenId>>(list);
-}
-
 /// RMS(difference) / RMS(reference) over the columns the file keeps of a row.
 double relative_error(const std::vector<float>& row, const json::object& reference, int step) {
   const json::array& columns = reference.at("logits").as_array();
@@ -57,7 +53,7 @@ double compare_with_reference(NumberFormat dtype, double loss_tolerance) {
     for (const json::value& entry : file.at("cases").as_array()) {
       if (entry.at("model").as_string() != role)
         continue;
-      const auto ids = ids_of(entry.at("ids"));
+      const auto ids = test::ids_of(entry.at("ids"));
       const auto logits = test::logits_of(model, ids);
       double loss = 0;
       for (std::size_t i = 0; i + 1 < ids.size(); ++i)
@@ -80,7 +76,7 @@ std::vector<TokenId> long_prompt() {
   const json::value file = test::data("demo_logits.json");
   for (const json::value& entry : file.at("cases").as_array())
     if (entry.at("ids").as_array().size() > 100)
-      return ids_of(entry.at("ids"));
+      return test::ids_of(entry.at("ids"));
   return {};
 }
 

@@ -253,6 +253,7 @@ actors::EngineParts SimulatedRun::make_parts() {
                                              w.max_num_seqs,
                                              policy.fork_rows,
                                              telemetry_,
+                                             w.q_rows,
                                              nullptr,
                                              map};
   const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
@@ -266,7 +267,7 @@ actors::EngineParts SimulatedRun::make_parts() {
 actors::DraftModelParts SimulatedRun::drafter_parts(std::shared_ptr<gpu::Device> device) {
   const auto host = std::make_shared<execution::DrafterHost>(options_.drafter(), telemetry_);
   const execution::DrafterStep::Parts drafting{host, device, workload_.target.vocabulary,
-                                               telemetry_};
+                                               telemetry_, workload_.q_rows};
   const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                     const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));

@@ -148,6 +148,7 @@ Workload draw_workload(std::uint64_t seed) {
     job.spec.client = std::uint64_t(draw.between(1, 3));
     job.spec.deadline = job.deadline;
   }
+  w.q_rows = draw.one_of({7, 32, 1024, 1024});
   if (draw.chance(0.25)) {
     w.words = {"a", "b", "ab", "c", "d", "bcd", "e", "f"};
     w.draft_words = {"b", "x", "a", "c", "y", "e", "d", "fe", "z"};

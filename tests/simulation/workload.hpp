@@ -33,6 +33,7 @@ struct Workload {
   int max_model_len = 0;
   int page_tokens = 4;
   std::size_t pages = 64; ///< Of each pool.
+  std::size_t q_rows = 1024;
   int prefill_chunk = 64;
   SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
   Batching batching = Batching::hybrid;
