@@ -21,13 +21,16 @@ constexpr const char* llama_a100 =
 // 10 for a prompt and 15.2 less 1.6 (what the linear part then saved) for both, of a length of
 // 1,024: 1.21 ms a sequence, 9.16 for the prompt's 524,800 reads, and 0.84 for either.
 constexpr const char* sarathi =
-    "Agrawal et al. 2023, SARATHI, table 2: LLaMA-13B on an A6000, 4 decodes, a prompt of 1,024, and "
+    "Agrawal et al. 2023, SARATHI, table 2: LLaMA-13B on an A6000, 4 decodes, a prompt of 1,024, "
+    "and "
     "1,021 + 3. Rows between 4 and 1,024 are not given: weights' time up to where a line through "
     "the origin and 1,024 rows crosses it";
 constexpr const char* sarathi_a100 =
-    "computed, not measured, for the models of Agrawal et al. 2023, SARATHI, and 2024, Sarathi-Serve: "
+    "computed, not measured, for the models of Agrawal et al. 2023, SARATHI, and 2024, "
+    "Sarathi-Serve: "
     "f16 weights and keys and values read at 80 % of an A100's 2,039 GB/s (80 GB; NVIDIA's data "
-    "sheet), rows at half of its 312 T operations/s, a prompt's attention at 0.3 of it and a step's "
+    "sheet), rows at half of its 312 T operations/s, a prompt's attention at 0.3 of it and a "
+    "step's "
     "by layers, both as of LLaMA-13B on an A6000";
 
 } // namespace
@@ -36,9 +39,12 @@ constexpr const char* sarathi_a100 =
 // layers of a small model are bound by their kernels' launches instead (about 10 of 3 us a layer).
 const std::vector<KnownProfile>& known_profiles() {
   static const std::vector<KnownProfile> known{
-      {"chinchilla-70b", 14100us, 64us, chen_2023}, {"chinchilla-4b", 1800us, 4us, chen_2023},
-      {"opt-13b", 15800us, 165us, opt_a100},        {"opt-125m", 360us, 2us, opt_a100},
-      {"llama-7b", 8300us, 86us, llama_a100},       {"llama-68m", 140us, 1us, llama_a100},
+      {"chinchilla-70b", 14100us, 64us, chen_2023},
+      {"chinchilla-4b", 1800us, 4us, chen_2023},
+      {"opt-13b", 15800us, 165us, opt_a100},
+      {"opt-125m", 360us, 2us, opt_a100},
+      {"llama-7b", 8300us, 86us, llama_a100},
+      {"llama-68m", 140us, 1us, llama_a100},
       {"llama-13b-a6000", 44280us, 219600ns, sarathi, 202, {840us, 1181ms, 17450us}},
       {"llama-33b-a100", 39900us, 417us, sarathi_a100, 96, {1260us, 980ms, 17000us}},
       {"mistral-7b-a100", 8900us, 93us, sarathi_a100, 96, {670us, 80ms, 5600us}},

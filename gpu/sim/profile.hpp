@@ -63,8 +63,8 @@ struct KnownProfile {
   base::Duration step; ///< A pass of a few rows, which reads the weights once.
   base::Duration per_prefill_row;
   const char* source;
-  /// So many rows, of prompts or not, take no longer than one, and each further one per_prefill_row.
-  /// 0: rows of prompts take that from the first on, others never.
+  /// So many rows, of prompts or not, take no longer than one, and each further one
+  /// per_prefill_row. 0: rows of prompts take that from the first on, others never.
   int free_rows = 0;
   Attention attention{};
 };
