@@ -52,7 +52,10 @@ public:
   const std::string& name() const { return options_.name; }
 
 private:
-  void signal() { signal_.add(1); }
+  void signal() {
+    signal_.add(1);
+    signal_.wake();
+  }
 
   std::shared_ptr<Step> next() {
     const std::lock_guard lock(mutex_);

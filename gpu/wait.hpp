@@ -31,12 +31,12 @@ public:
   /// Before anybody waits.
   void store(std::uint32_t value) { word_.store(value, std::memory_order_relaxed); }
 
-  /// Adds (acquire and release), wakes all that wait, and returns the sum.
-  std::uint32_t add(std::uint32_t number) {
-    const std::uint32_t sum = word_.fetch_add(number) + number;
+  /// Returns the sum (acquire and release). Those who sleep go on sleeping until `wake`.
+  std::uint32_t add(std::uint32_t number) { return word_.fetch_add(number) + number; }
+  /// Wakes all who sleep. Threads: any, behind its own `add`.
+  void wake() {
     if (sleepers_.load() > 0)
       futex(FUTEX_WAKE_PRIVATE, INT_MAX);
-    return sum;
   }
 
   /// Returns when the number is not `old` any more (acquire): spins for about so long, then sleeps.

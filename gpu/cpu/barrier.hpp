@@ -49,7 +49,10 @@ public:
 
 private:
   // A read-modify-write always: who sees any later epoch also sees an earlier poisoning.
-  void turn() { epoch_.add(1); }
+  void turn() {
+    epoch_.add(1);
+    epoch_.wake();
+  }
 
   const std::uint32_t parties_;
   alignas(64) std::atomic<std::uint32_t> arrived_{0};

@@ -17,6 +17,7 @@ Team::Team(const Kernels& kernels, std::vector<int> cores)
 Team::~Team() {
   closing_ = true;
   region_.add(1);
+  region_.wake();
   for (std::thread& thread : threads_)
     thread.join();
 }
@@ -46,6 +47,7 @@ void Team::run(Step& step) {
     step_ = &step;
     busy_.store(std::uint32_t(state_.ranks - 1));
     region_.add(1);
+    region_.wake();
   }
   run_rank(step, 0);
   while (const std::uint32_t left = busy_.load())
@@ -65,7 +67,8 @@ void Team::work(int rank) {
     if (closing_)
       return;
     run_rank(*step_, rank);
-    busy_.add(std::uint32_t(-1));
+    if (busy_.add(std::uint32_t(-1)) == 0)
+      busy_.wake();
   }
 }
 
