@@ -283,6 +283,10 @@ ModelInfo Engine::target() const {
 std::optional<ModelInfo> Engine::draft() const {
   return impl_->context.draft;
 }
+
+bool Engine::drafts() const {
+  return impl_->context.parts.scheduler.has_draft;
+}
 Metrics Engine::metrics() const {
   if (!impl_->process.here())
     return {};

@@ -79,6 +79,20 @@ ScreenSize screen_size() {
   return {size.ws_col, size.ws_row};
 }
 
+HiddenTyping::HiddenTyping() {
+  termios mode{};
+  if (tcgetattr(STDIN_FILENO, &mode) != 0)
+    return;
+  before_ = mode;
+  mode.c_lflag &= ~tcflag_t(ECHO);
+  tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+}
+
+HiddenTyping::~HiddenTyping() {
+  if (before_)
+    tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
+}
+
 std::string dim(std::string_view text, bool terminal) {
   return styled("2", text, terminal);
 }

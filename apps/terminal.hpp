@@ -6,8 +6,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <termios.h>
 #include <thread>
 
 namespace paceline::apps {
@@ -44,6 +46,19 @@ struct ScreenSize {
 };
 /// Of the terminal at standard output; where that is none, the usual size.
 ScreenSize screen_size();
+
+/// While it lives, a terminal at standard input does not show what is typed, which would land in
+/// the midst of what the program writes. Whoever reads next gets it, unless Ctrl-C came behind it.
+class HiddenTyping {
+public:
+  HiddenTyping();
+  ~HiddenTyping();
+  HiddenTyping(const HiddenTyping&) = delete;
+  HiddenTyping& operator=(const HiddenTyping&) = delete;
+
+private:
+  std::optional<termios> before_; ///< None: it is no terminal.
+};
 
 /// Dim or bold where standard output (or standard error) is a terminal that shows color.
 std::string dim(std::string_view text, bool terminal);

@@ -70,10 +70,10 @@ Result<void> ChatSession::set(const ChatCommand& command) {
   if (!now)
     return tl::unexpected(now.error());
   const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
-  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().draft())
-    return fail(ErrorCode::invalid_argument, "there is no draft model to speculate with",
-                "/model DIR DRAFT changes to a pair, /model DIR self:mxfp4 to a model that drafts "
-                "for itself");
+  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().drafts())
+    return fail(ErrorCode::invalid_argument, "nothing drafts here",
+                "/model DIR DRAFT changes to a pair, /model DIR suffix to drafts looked up in the "
+                "text");
   options_.request = std::move(changed);
   remark(*now);
   return {};
@@ -146,6 +146,7 @@ Result<Completion> ChatSession::answer(const Request& request) {
                         moves_cursor(terminal) && !options_.quiet};
   AnswerView view(out_, engine(), look);
   stopper_.answering(&*stream);
+  const HiddenTyping hidden;
   Patience waiting(fmt::format("Reading {} tokens", request.prompt_tokens.size()));
   auto answer = follow(*stream, [&](const Delta& delta) {
     waiting.over();

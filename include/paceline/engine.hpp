@@ -252,8 +252,10 @@ public:
   /// Texts that end an answer where the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
 
-  ModelInfo target() const; ///< Where it is now.
-  std::optional<ModelInfo> draft() const;
+  ModelInfo target() const;               ///< Where it is now.
+  std::optional<ModelInfo> draft() const; ///< None: no model drafts.
+  /// Whether anything drafts: a model, a look-up or a Drafter. Without, every request runs plain.
+  bool drafts() const;
   Metrics metrics() const;
 
   /// Time by the engine's clock, since it opened.
