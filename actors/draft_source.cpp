@@ -108,7 +108,8 @@ public:
                                                .telemetry = parts.telemetry,
                                                .q_rows = parts.q_rows,
                                                .map = map_};
-    parts.draft_pool = *pool;
+    parts.draft_pools.push_back(*pool);
+    parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
     return {};

@@ -290,11 +290,9 @@ Metrics Engine::metrics() const {
   Metrics metrics = parts.telemetry->snapshot();
   metrics.callback_failures = impl_->callback_failures();
   // Steps that retire give pages back without a word to the cache manager.
-  std::size_t out = parts.target.pool->ledger().out;
-  if (parts.standby)
-    out += parts.standby->pool->ledger().out;
-  if (parts.draft_pool)
-    out += parts.draft_pool->ledger().out;
+  std::size_t out = parts.standby ? parts.standby->pool->ledger().out : 0;
+  for (const auto& pool : parts.page_pools())
+    out += pool.pages->ledger().out;
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;
   metrics.kv_pages_quarantined = out - std::min(out, named);
   return metrics;

@@ -8,6 +8,13 @@ namespace paceline::actors {
 using namespace messages;
 using namespace scheduling;
 
+PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
+  PerPool<PageManager::PoolConfig> pools{{target.pool, scheduler.attention_window}};
+  for (const auto& pool : draft_pools)
+    pools.push_back({pool, 0});
+  return pools;
+}
+
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
@@ -62,10 +69,7 @@ void Supervisor::start(Child child) {
   case sampler: handles_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
   case kv_cache:
     handles_.kv_cache = watch(
-        child, spawn<KvCache>(*self_, scheduling::PageManager::Config{
-                                          .pools = {parts_.target.pool, parts_.draft_pool},
-                                          .attention_window = parts_.scheduler.attention_window,
-                                          .telemetry = parts_.telemetry}));
+        child, spawn<KvCache>(*self_, PageManager::Config{parts_.page_pools(), parts_.telemetry}));
     break;
   case children: break;
   }

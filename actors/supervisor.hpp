@@ -11,6 +11,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -21,11 +22,14 @@ struct EngineParts {
   TargetModelParts target;
   SamplerParts sampler;
   std::optional<TargetModelParts> standby; ///< On another device: the target when it moves.
-  std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
-  std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
-  std::size_t q_rows = 0;                  ///< That drafts may hold, all together.
+  std::vector<std::shared_ptr<gpu::KvPool>> draft_pools; ///< Draft models'.
+  std::optional<DraftModelParts> draft;                  ///< None: plain decoding only.
+  std::size_t q_rows = 0;                                ///< That drafts may hold, all together.
   std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
+
+  /// The target's, then those of draft models.
+  scheduling::PerPool<scheduling::PageManager::PoolConfig> page_pools() const;
 };
 
 /// A child that went down is started again after a pause that doubles; everybody is told the new

@@ -49,7 +49,6 @@ struct ActorHandles;
   X(paceline::speculation, Epoch)                                                                  \
   X(paceline::speculation, SequenceSpec)                                                           \
   X(paceline::scheduling, Committed)                                                               \
-  X(paceline::scheduling, PerPool<int>)                                                            \
   X(paceline::scheduling, Verdict)
 
 /// The messages that are local, and what holds them here.

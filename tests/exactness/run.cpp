@@ -189,7 +189,6 @@ private:
     parts.scheduler.faults = faults();
     parts.faults = faults();
     const auto map = make_map();
-    parts.draft_pool = make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens);
     parts.target = {target,
                     device,
                     make_pool(*target, setting_.page_tokens),
@@ -199,13 +198,14 @@ private:
                     telemetry_};
     parts.sampler = {vocabulary, setting_.drafter ? 0 : 1, telemetry_}; // a Drafter draws nothing
     if (setting_.drafter) {
-      parts.draft_pool = nullptr;
       parts.draft = drafter_parts(device);
       return parts;
     }
+    parts.draft_pools = {make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens)};
+    parts.scheduler.draft_pool = 1;
     const execution::DraftStep::Parts drafting{draft,
                                                device,
-                                               parts.draft_pool,
+                                               parts.draft_pools.front(),
                                                vocabulary,
                                                setting_.together,
                                                setting_.policy.fork_rows,

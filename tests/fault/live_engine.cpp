@@ -76,8 +76,7 @@ void LiveEngine::start_unsupervised() {
     known_.target = messages::spawn<actors::TargetModel>(system, p.target);
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
     known_.kv_cache = messages::spawn<actors::KvCache>(
-        system, scheduling::PageManager::Config{
-                    {p.target.pool, p.draft_pool}, p.scheduler.attention_window, p.telemetry});
+        system, scheduling::PageManager::Config{p.page_pools(), p.telemetry});
     messages::tell(known_.target, known_);
     messages::tell(known_.sampler, known_);
     messages::tell(known_.scheduler, known_);

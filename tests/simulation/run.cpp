@@ -225,8 +225,10 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.telemetry = telemetry_;
   parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
-  if (!options_.drafter)
-    parts.draft_pool = pool(*draft, draft_pool_, map ? 2 : 1);
+  if (!options_.drafter) {
+    parts.draft_pools = {pool(*draft, draft_pool_, map ? 2 : 1)};
+    parts.scheduler.draft_pool = 1;
+  }
   const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
                                 const std::shared_ptr<gpu::Device>& on,
                                 std::shared_ptr<gpu::KvPool>& kept) {
@@ -248,7 +250,7 @@ actors::EngineParts SimulatedRun::make_parts() {
   }
   const execution::DraftStep::Parts drafting{draft,
                                              draft_device,
-                                             parts.draft_pool,
+                                             parts.draft_pools.front(),
                                              w.target.vocabulary,
                                              w.max_num_seqs,
                                              policy.fork_rows,
