@@ -18,6 +18,8 @@ PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
+  handles_.drafts.resize(parts_.draft ? 1 : 0);
+  handles_.stages.resize(1);
   self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
   for (int child = 0; child < children; ++child)
     start(Child(child));
@@ -26,12 +28,12 @@ Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
 
 Supervisor::~Supervisor() {
   // The facade last: by then nothing more can be committed, and it answers what is open.
-  for (const auto& actor :
-       {caf::actor_cast<caf::actor>(handles_.scheduler),
-        caf::actor_cast<caf::actor>(handles_.draft), caf::actor_cast<caf::actor>(handles_.target),
-        caf::actor_cast<caf::actor>(handles_.sampler),
-        caf::actor_cast<caf::actor>(handles_.kv_cache),
-        caf::actor_cast<caf::actor>(handles_.facade)})
+  for (const auto& actor : {caf::actor_cast<caf::actor>(handles_.scheduler),
+                            caf::actor_cast<caf::actor>(handles_.drafts.front()),
+                            caf::actor_cast<caf::actor>(handles_.stages.front()),
+                            caf::actor_cast<caf::actor>(handles_.sampler),
+                            caf::actor_cast<caf::actor>(handles_.kv_cache),
+                            caf::actor_cast<caf::actor>(handles_.facade)})
     if (actor)
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
 }
@@ -63,9 +65,12 @@ void Supervisor::start(Child child) {
     break;
   case draft:
     if (parts_.draft)
-      handles_.draft = watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
+      handles_.drafts.front() =
+          watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
     break;
-  case target: handles_.target = watch(child, spawn<TargetModel>(*self_, parts_.target)); break;
+  case target:
+    handles_.stages.front() = watch(child, spawn<TargetModel>(*self_, parts_.target));
+    break;
   case sampler: handles_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler)); break;
   case kv_cache:
     handles_.kv_cache = watch(
@@ -77,7 +82,7 @@ void Supervisor::start(Child child) {
 
 void Supervisor::announce() {
   ++handles_.version;
-  tell(self_, handles_.target, handles_);
+  tell(self_, handles_.stages.front(), handles_);
   tell(self_, handles_.sampler, handles_);
   tell(self_, handles_.scheduler, handles_);
   tell(self_, handles_.facade, handles_);
@@ -105,7 +110,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
     return;
   }
   if (child == draft) { // nobody waits for it meanwhile
-    handles_.draft = nullptr;
+    handles_.drafts.front() = nullptr;
     announce();
     if (keeps_failing || (parts_.draft && parts_.draft->hopeless && parts_.draft->hopeless()))
       disable_draft();
@@ -121,7 +126,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
 void Supervisor::disable_draft() {
   parts_.draft.reset();
   parts_.telemetry->draft_left_out = true;
-  if (handles_.draft) // the rest follows when it is down
+  if (handles_.drafts.front()) // the rest follows when it is down
     caf::anon_send_exit(handles_.draft, caf::exit_reason::user_shutdown);
 }
 
@@ -136,8 +141,8 @@ void Supervisor::move_target() {
   parts_.target = *std::exchange(parts_.standby, std::nullopt);
   parts_.telemetry->target_moved = true;
   dismiss(scheduler, caf::actor_cast<caf::actor>(handles_.scheduler));
-  dismiss(draft, caf::actor_cast<caf::actor>(handles_.draft));
-  dismiss(target, caf::actor_cast<caf::actor>(handles_.target));
+  dismiss(draft, caf::actor_cast<caf::actor>(handles_.drafts.front()));
+  dismiss(target, caf::actor_cast<caf::actor>(handles_.stages.front()));
   dismiss(kv_cache, caf::actor_cast<caf::actor>(handles_.kv_cache));
 }
 

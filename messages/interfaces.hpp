@@ -13,6 +13,8 @@
 
 #include "messages/values.hpp"
 
+#include <vector>
+
 namespace paceline::messages {
 
 /// Guards the requests: owns the log of committed tokens, decides where each request ends, and
@@ -99,8 +101,8 @@ struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
-  DraftActor draft; ///< Null without a draft.
-  TargetActor target;
+  std::vector<DraftActor> drafts;  ///< Null: it is down. Each keeps its place.
+  std::vector<TargetActor> stages; ///< Of the target, in the order in which a batch takes them.
   SamplerActor sampler;
   KvCacheActor kv_cache;
   SupervisorActor supervisor;

@@ -269,8 +269,8 @@ private:
               .then(
                   [this, victim](const messages::ActorHandles& now) {
                     const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
-                                            caf::actor_cast<caf::actor>(now.draft),
-                                            caf::actor_cast<caf::actor>(now.target),
+                                            caf::actor_cast<caf::actor>(now.drafts.front()),
+                                            caf::actor_cast<caf::actor>(now.stages.front()),
                                             caf::actor_cast<caf::actor>(now.sampler),
                                             caf::actor_cast<caf::actor>(now.kv_cache)};
                     outcome_.kills += bool(actors[victim]);
