@@ -192,8 +192,8 @@ std::shared_ptr<base::EventSink> judging_repeats(std::shared_ptr<base::EventSink
                                        engine.parts.telemetry);
 }
 
-Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
-                                       std::uint64_t drawn_seed) {
+Result<scheduling::Submit> check_request(const Request& request, const EngineContext& engine,
+                                         std::uint64_t drawn_seed) {
   const int vocabulary = engine.parts.sampler.vocabulary;
   auto prompt = prompt_of(request, engine, vocabulary);
   if (!prompt)
@@ -237,7 +237,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
     spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;
 
-  messages::Submit submit;
+  scheduling::Submit submit;
   submit.spec = std::move(spec);
   submit.prompt = std::move(*prompt);
   submit.stop = request.stop;

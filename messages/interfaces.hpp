@@ -21,7 +21,7 @@ namespace paceline::messages {
 /// feeds the callers' streams.
 using FacadeActor = Interface<
     /// A new request; refused (an Error event, then nothing) when the admission queue is full.
-    caf::result<void>(Submit),
+    caf::result<void>(scheduling::Submit),
     /// A caller wants no more; harmless when late or repeated.
     caf::result<void>(Cancel),
     /// Newly committed tokens from the scheduler; repeats are dropped.
@@ -40,7 +40,7 @@ using SchedulerActor = Interface<
     /// A request to decode, with all its tokens so far.
     caf::result<void>(scheduling::Admit),
     /// A request whose end was decided elsewhere.
-    caf::result<void>(Abandon),
+    caf::result<void>(scheduling::Abandon),
     /// What became of a batch; stale ones are dropped.
     caf::result<void>(scheduling::Verdicts),
     /// The windows that were waited for are there.

@@ -243,7 +243,7 @@ private:
     spec.noise = setting_.noise(n);
     if (setting_.vary)
       setting_.vary(spec, n);
-    messages::Submit request;
+    scheduling::Submit request;
     request.spec = std::make_shared<const speculation::SequenceSpec>(std::move(spec));
     request.prompt = setting_.prompt;
     request.sink = std::make_shared<Collector>(outcome_.outputs[std::size_t(n)], ends_);

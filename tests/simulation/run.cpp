@@ -314,7 +314,7 @@ void SimulatedRun::submit(Outlet& outlet) {
   auto place = admission_.enter();
   if (!place)
     return sink->deliver(refusal());
-  messages::Submit request;
+  scheduling::Submit request;
   request.spec = std::make_shared<const speculation::SequenceSpec>(job.spec);
   request.prompt = job.prompt;
   request.stop = job.stop;
