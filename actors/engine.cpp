@@ -4,7 +4,7 @@
 #include "actors/opening.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
-#include "actors/runtime.hpp"
+#include "actors/system/runtime.hpp"
 #include "base/callbacks.hpp"
 #include "base/own_process.hpp"
 #include "base/stream.hpp"
@@ -56,7 +56,7 @@ private:
   EngineOptions options_;
   std::shared_ptr<base::Trace> trace_;
   std::unique_ptr<Runtime> runtime_;
-  std::shared_ptr<messages::ActorTimekeeper> time_; ///< The runtime's; outlives it.
+  std::shared_ptr<ActorTimekeeper> time_; ///< The runtime's; outlives it.
   base::TimePoint opened_;
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;

@@ -57,9 +57,9 @@ void let_pass(EngineWorld& world, std::chrono::milliseconds time) {
 
 /// At its next message.
 void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time) {
-  world.decide_fates([name, time, done = false](const messages::Arrival& arrival) mutable {
+  world.decide_fates([name, time, done = false](const actors::Arrival& arrival) mutable {
     const bool now = arrival.name == name && !std::exchange(done, true);
-    return now ? messages::Fate{messages::Fate::Kind::hold_up, time} : messages::Fate{};
+    return now ? actors::Fate{actors::Fate::Kind::hold_up, time} : actors::Fate{};
   });
 }
 

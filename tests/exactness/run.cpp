@@ -1,9 +1,9 @@
 #include "tests/exactness/run.hpp"
 
 #include "actors/supervisor.hpp"
+#include "actors/system/timekeeper.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
-#include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -29,7 +29,7 @@ public:
   std::size_t callbacks = 0;
 
 private:
-  messages::ActorTimekeeper time_;
+  actors::ActorTimekeeper time_;
 };
 
 /// How many requests have ended and in which modes, and why the last bad end was bad.

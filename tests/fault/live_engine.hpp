@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/opening.hpp"
-#include "actors/runtime.hpp"
+#include "actors/system/runtime.hpp"
 #include "messages/request.hpp"
 
 #include <condition_variable>
