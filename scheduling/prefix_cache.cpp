@@ -127,10 +127,12 @@ void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>
   while (walked.size() < pages && leading.table->pages[walked.size()])
     walked.push_back(
         insert(walked, page_of(tokens, path, walked.size()), leading.table->pages[walked.size()]));
-  for (Pool pool = target_pool + 1; pool < from.size(); ++pool)
-    for (std::size_t i = 0; i < std::min(full_pages(from[pool], tokens.size()), walked.size()); ++i)
+  for (Pool pool = target_pool + 1; pool < from.size(); ++pool) {
+    const std::size_t full = std::min(full_pages(from[pool], tokens.size()), walked.size());
+    for (std::size_t i = 0; i < full; ++i)
       if (!walked[i]->pages[pool])
         set(*walked[i], pool, from[pool].table->pages[i]);
+  }
   touch(walked);
   while (recent_.size() > entries_max_)
     erase(std::prev(recent_.end()));
@@ -141,12 +143,8 @@ PrefixCache::Position PrefixCache::insert(const Path& before, const Content& con
   Entry* parent = before.empty() ? nullptr : &*before.back();
   const auto& [tokens, fast] = content;
   const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens, fast);
-  recent_.push_front({parent,
-                      key,
-                      {tokens.begin(), tokens.end()},
-                      fast,
-                      PerPool<gpu::PageRef>(books_.size()),
-                      {}});
+  PerPool<gpu::PageRef> pages(books_.size());
+  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, std::move(pages), {}});
   const Position entry = recent_.begin();
   set(*entry, target_pool, std::move(target));
   if (parent)

@@ -202,12 +202,12 @@ void Residency::publish(Turn& turn, const Sequence& s) {
 
 void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   drafting_.retire_chain(s);
-  PerPool<int> held = valid ? valid_of(s) : PerPool<int>(s.pages.size());
+  KvRelease release{s.spec->id, s.log, valid ? valid_of(s) : PerPool<int>(s.pages.size()), s.path};
   if (s.residency)
     s.residency->over.store(true, std::memory_order_release);
   if (drafting_.draft() != 0 && s.residency)
     turn.act(Forget{});
-  turn.act(KvRelease{s.spec->id, s.log, std::move(held), s.path});
+  turn.act(std::move(release));
   s.pages.clear();
   s.residency = nullptr;
   s.cached = 0;
