@@ -3,7 +3,7 @@
 
 #include "actors/opening.hpp"
 #include "actors/system/runtime.hpp"
-#include "messages/request.hpp"
+#include "base/event_sink.hpp"
 
 #include <condition_variable>
 #include <mutex>

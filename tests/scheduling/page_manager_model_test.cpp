@@ -220,7 +220,7 @@ private:
   PageWorld world_{pages, pages};
   std::map<SequenceId, Live> live_;
   std::vector<PerPool<gpu::PageTableRef>> steps_;
-  PerPool<std::map<std::uint32_t, Tokens>> written_;
+  PerPool<std::map<std::uint32_t, Tokens>> written_{both_pools.size()};
   int refusals_ = 0;
   int shared_pages_ = 0;
   int quarantines_ = 0;
