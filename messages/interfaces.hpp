@@ -72,7 +72,7 @@ using SamplerActor = Interface<
     caf::result<void>(scheduling::Verdicts), caf::result<void>(ActorHandles),
     caf::result<Pong>(Ping)>;
 
-/// Manages pages of both pools, and what prefixes are worth keeping.
+/// Manages pages of all pools, and what prefixes are worth keeping.
 using KvCacheActor = Interface<
     /// Pages for a sequence that has none.
     caf::result<scheduling::KvGrant>(scheduling::KvReserve),

@@ -11,11 +11,12 @@
 
 namespace paceline::scheduling {
 
-/// Pages of one model on one device, by number. A sequence's pages are in all pools, and have the
-/// same tokens in each; the target's leads: no other has a page that it lacks.
+/// The pages of one model on one device, by number. A sequence has pages in each. The target's
+/// leads: the prefix cache keeps no page of another that it lacks of this one.
 using Pool = std::size_t;
 inline constexpr Pool target_pool = 0;
 
+/// One for each pool.
 template <class T>
 using PerPool = std::vector<T>;
 
