@@ -51,7 +51,7 @@ TEST_CASE("the actor answers, counts its messages and shows both pools' pages") 
 
   grant = world.simulation.ask<KvGrant>(world.handle, KvGrow{1, 12, 12});
   REQUIRE(grant);
-  CHECK(grant->target->capacity() == 12);
+  CHECK(grant->tables[target_pool]->capacity() == 12);
   CHECK(world.telemetry->kv_pages_used == 6);
 
   world.simulation.tell(world.handle, KvPublish{1, log_of(prompt), {5, 5}});

@@ -126,8 +126,9 @@ private:
     const auto which = pick(live_);
     const Live& sequence = which->second;
     const bool right = shares_ && random_() % 4 != 0;
-    world_.cache.release({which->first, right ? log_of(sequence.tokens) : nullptr, valid(sequence),
-                          valid(sequence)});
+    world_.cache.release({which->first,
+                          right ? log_of(sequence.tokens) : nullptr,
+                          {valid(sequence), valid(sequence)}});
     live_.erase(which);
   }
   int valid(const Live& sequence) { return int(random_() % (sequence.tokens.size() + 1)); }
