@@ -121,12 +121,12 @@ std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) cons
 
 void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
                           const PrefillPath& path) {
-  const Source& leading = from[target_pool];
-  const std::size_t pages = full_pages(leading, tokens.size());
+  const Source& lead = from[target_pool];
+  const std::size_t pages = full_pages(lead, tokens.size());
   Path walked = walk(tokens, path, pages);
-  while (walked.size() < pages && leading.table->pages[walked.size()])
+  while (walked.size() < pages && lead.table->pages[walked.size()])
     walked.push_back(
-        insert(walked, page_of(tokens, path, walked.size()), leading.table->pages[walked.size()]));
+        insert(walked, page_of(tokens, path, walked.size()), lead.table->pages[walked.size()]));
   for (Pool pool = target_pool + 1; pool < from.size(); ++pool) {
     const std::size_t full = std::min(full_pages(from[pool], tokens.size()), walked.size());
     for (std::size_t i = 0; i < full; ++i)
