@@ -99,17 +99,17 @@ public:
     auto pool = draft_.make_pool(slots(options_.page_tokens), pages);
     if (!pool)
       return tl::unexpected(pool.error());
-    execution::DraftStep::Parts drafting;
-    drafting.model = draft_.model;
-    drafting.device = draft_.device;
-    drafting.pool = *pool;
-    drafting.vocabulary = parts.sampler.vocabulary;
-    drafting.max_num_seqs = options_.max_num_seqs;
-    drafting.fork_rows = fork_rows_of(options_);
-    drafting.telemetry = parts.telemetry;
-    drafting.q_rows = parts.q_rows;
-    drafting.map = map_;
-    parts.draft_pool = *pool;
+    const execution::DraftStep::Parts drafting{.model = draft_.model,
+                                               .device = draft_.device,
+                                               .pool = *pool,
+                                               .vocabulary = parts.sampler.vocabulary,
+                                               .max_num_seqs = options_.max_num_seqs,
+                                               .fork_rows = fork_rows_of(options_),
+                                               .telemetry = parts.telemetry,
+                                               .q_rows = parts.q_rows,
+                                               .map = map_};
+    parts.draft_pools.push_back(*pool);
+    parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
     return {};
@@ -139,12 +139,12 @@ public:
   bool repeats() const override { return false; }
 
   Result<void> add_to(EngineParts& parts, std::size_t /*pages*/) const override {
-    execution::DrafterStep::Parts drafting;
-    drafting.host = std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry);
-    drafting.device = host_;
-    drafting.vocabulary = parts.sampler.vocabulary;
-    drafting.telemetry = parts.telemetry;
-    drafting.q_rows = parts.q_rows;
+    const execution::DrafterStep::Parts drafting{
+        .host = std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry),
+        .device = host_,
+        .vocabulary = parts.sampler.vocabulary,
+        .telemetry = parts.telemetry,
+        .q_rows = parts.q_rows};
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
     parts.draft->hopeless = [host = drafting.host] { return host->left_out(); };
     parts.sampler.check_draws_every = 0; // the engine's own

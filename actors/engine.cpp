@@ -4,7 +4,7 @@
 #include "actors/opening.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
-#include "actors/runtime.hpp"
+#include "actors/system/runtime.hpp"
 #include "base/callbacks.hpp"
 #include "base/own_process.hpp"
 #include "base/stream.hpp"
@@ -56,7 +56,7 @@ private:
   EngineOptions options_;
   std::shared_ptr<base::Trace> trace_;
   std::unique_ptr<Runtime> runtime_;
-  std::shared_ptr<messages::ActorTimekeeper> time_; ///< The runtime's; outlives it.
+  std::shared_ptr<ActorTimekeeper> time_; ///< The runtime's; outlives it.
   base::TimePoint opened_;
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;
@@ -294,11 +294,9 @@ Metrics Engine::metrics() const {
   Metrics metrics = parts.telemetry->snapshot();
   metrics.callback_failures = impl_->callback_failures();
   // Steps that retire give pages back without a word to the cache manager.
-  std::size_t out = parts.target.pool->ledger().out;
-  if (parts.standby)
-    out += parts.standby->pool->ledger().out;
-  if (parts.draft_pool)
-    out += parts.draft_pool->ledger().out;
+  std::size_t out = parts.standby ? parts.standby->pool->ledger().out : 0;
+  for (const auto& pool : parts.page_pools())
+    out += pool.pages->ledger().out;
   const std::size_t named = parts.telemetry->kv_pages_used + parts.telemetry->kv_pages_cached;
   metrics.kv_pages_quarantined = out - std::min(out, named);
   return metrics;

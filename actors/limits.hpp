@@ -25,9 +25,6 @@ inline constexpr int choice_max = 65'535;
 /// EngineOptions::time_between_tokens.
 inline constexpr int restarts_max_max = 1'000'000;
 inline constexpr std::chrono::milliseconds fault_time_max = 24h;
-/// Between two looks at the deadlines of open requests, at most: timers that are no longer needed
-/// are those of the last moments.
-inline constexpr std::chrono::milliseconds deadline_look = 1s;
 /// Longest Request::deadline and longest drain of Engine::shutdown; longer ones are taken for it.
 inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 

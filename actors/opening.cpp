@@ -41,6 +41,8 @@ int vocabulary_of(const LoadedModel& target) {
   return std::min(target.tokenizer->vocabulary(), target.model->vocabulary());
 }
 
+constexpr scheduling::Pool draft_pool = 1; // behind the target's, for a source that has pages
+
 /// One step after the other; each fills in its part of the context from what those before it found.
 class ContextBuilder {
 public:
@@ -55,7 +57,7 @@ public:
         .and_then([this] { return read_defaults(); })
         .and_then([this] { return configure_target(); })
         .map([this] { configure_others(); })
-        .and_then([this] { return draft_->add_to(context_.parts, budget_.pages.draft); })
+        .and_then([this] { return add_draft(); })
         .and_then([this] { return prepare_standby(); })
         .map([this] { return std::move(context_); });
   }
@@ -67,6 +69,7 @@ private:
   Result<void> configure_target();
   void configure_others();
   SchedulerParts scheduler_parts() const;
+  Result<void> add_draft();
   Result<void> prepare_standby();
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
   ModelInfo target_info(const LoadedModel& target) const;
@@ -117,7 +120,7 @@ Result<void> ContextBuilder::read_defaults() {
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
 
-/// Pages of both pools, and rows of q, out of one budget.
+/// Pages of all pools, and rows of q, out of one budget.
 Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& target) const {
   scheduling::KvDemand demand;
   demand.memory = options_.kv_memory_bytes;
@@ -126,17 +129,18 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.max_num_seqs = options_.max_num_seqs;
   demand.prefill_chunk = options_.prefill_chunk;
   demand.page_tokens = options_.page_tokens;
-  demand.page_bytes.target = target.model->kv_shape(options_.page_tokens).page_bytes();
-  demand.page_bytes.draft = draft_->page_bytes(options_.page_tokens);
-  demand.attention_window = target.model->window();
   if (draft_->exists())
     demand.q_row_bytes = sizeof(float) * std::size_t(vocabulary_of(target));
   const speculation::PolicyOptions policy = policy_of(options_);
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
   const auto fork_rows = std::size_t(fork_rows_of(options_));
-  demand.fork_pages = fork_rows * std::size_t(speculation::limits::pages_per_fork_row);
   demand.fork_q_rows = fork_rows * window;
+  demand.pools = {
+      {target.model->kv_shape(options_.page_tokens).page_bytes(), target.model->window()}};
+  if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
+    demand.pools.push_back(
+        {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});
   return scheduling::kv_budget(demand);
 }
 
@@ -145,7 +149,7 @@ Result<void> ContextBuilder::configure_target() {
   if (!budget)
     return tl::unexpected(budget.error());
   budget_ = *budget;
-  auto pool = target_.make_pool(options_.page_tokens, budget_.pages.target);
+  auto pool = target_.make_pool(options_.page_tokens, budget_.pages[scheduling::target_pool]);
   if (!pool)
     return tl::unexpected(pool.error());
   context_.closer = std::make_shared<execution::LaneCloser>(options_.virtual_time);
@@ -196,6 +200,11 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   return parts;
 }
 
+Result<void> ContextBuilder::add_draft() {
+  const auto& pages = budget_.pages;
+  return draft_->add_to(context_.parts, pages.size() > draft_pool ? pages[draft_pool] : 0);
+}
+
 /// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
 /// than the first one's.
 Result<void> ContextBuilder::prepare_standby() {
@@ -213,8 +222,9 @@ Result<void> ContextBuilder::prepare_standby() {
   const auto budget = budget_for(*loaded);
   if (!budget)
     return tl::unexpected(budget.error());
-  auto pool = loaded->make_pool(options_.page_tokens,
-                                std::min(budget->pages.target, first.pool->ledger().total));
+  auto pool =
+      loaded->make_pool(options_.page_tokens, std::min(budget->pages[scheduling::target_pool],
+                                                       first.pool->ledger().total));
   if (!pool)
     return tl::unexpected(pool.error());
   TargetModelParts standby = first;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/admission.hpp"
-#include "messages/request.hpp"
+#include "base/event_sink.hpp"
 
 #include <memory>
 #include <utility>

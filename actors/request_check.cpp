@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <ranges>
 
 namespace paceline::actors {
 namespace {
@@ -24,10 +25,12 @@ Result<void> in_range(const char* name, T value, T low, T high) {
              fmt::format("give a number from {} to {}", low, high));
 }
 
-Result<void> check_ids(const char* name, const std::vector<TokenId>& ids, int vocabulary) {
+/// what: has these ids, with its verb.
+template <class Ids>
+Result<void> check_ids(const char* what, const Ids& ids, int vocabulary) {
   for (const TokenId id : ids)
     if (id < 0 || id >= vocabulary)
-      return bad(fmt::format("{} names token {}", name, id),
+      return bad(fmt::format("{} token {}", what, id),
                  fmt::format("ids go from 0 to {}", vocabulary - 1));
   return {};
 }
@@ -59,11 +62,14 @@ Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w,
     return bad(fmt::format("Sampling::logit_bias has {} entries", w.logit_bias.size()),
                fmt::format("give at most {}", bounds::logit_bias_max));
   for (const auto& [token, bias] : w.logit_bias)
-    if (token < 0 || token >= vocabulary || std::isnan(bias))
-      return bad(fmt::format("Sampling::logit_bias names token {}", token),
-                 fmt::format("ids go from 0 to {}", vocabulary - 1));
-  if (auto known = check_ids("Sampling::allowed_token_ids", w.allowed, vocabulary); !known)
-    return tl::unexpected(known.error());
+    if (std::isnan(bias))
+      return bad(fmt::format("Sampling::logit_bias of token {} is {}", token, bias),
+                 "give a number");
+  for (const auto& known :
+       {check_ids("Sampling::logit_bias names", std::views::keys(w.logit_bias), vocabulary),
+        check_ids("Sampling::allowed_token_ids names", w.allowed, vocabulary)})
+    if (!known)
+      return tl::unexpected(known.error());
   return w;
 }
 
@@ -90,10 +96,8 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineConte
     tokens = {engine.defaults.end_of_text.front()}; // what separates texts begins one
   if (tokens.empty())
     return bad("the prompt is empty", "give at least one token");
-  for (const TokenId token : tokens)
-    if (token < 0 || token >= vocabulary)
-      return bad(fmt::format("the prompt has token {}", token),
-                 fmt::format("ids go from 0 to {}", vocabulary - 1));
+  if (auto known = check_ids("the prompt has", tokens, vocabulary); !known)
+    return tl::unexpected(known.error());
   const int longest = engine.max_model_len - (request.max_tokens == 0 ? 0 : 1);
   if (int(tokens.size()) > longest)
     return bad(fmt::format("the prompt has {} tokens", tokens.size()),
@@ -106,7 +110,7 @@ Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
   if (ids.size() > std::size_t(bounds::stop_strings_max))
     return bad(fmt::format("Request::stop_token_ids has {} entries", ids.size()),
                fmt::format("give at most {}", bounds::stop_strings_max));
-  return check_ids("Request::stop_token_ids", ids, vocabulary);
+  return check_ids("Request::stop_token_ids names", ids, vocabulary);
 }
 
 /// What would end the output: the end of the text as well where that is ignored, as vLLM has it.
@@ -188,8 +192,8 @@ std::shared_ptr<base::EventSink> judging_repeats(std::shared_ptr<base::EventSink
                                        engine.parts.telemetry);
 }
 
-Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
-                                       std::uint64_t drawn_seed) {
+Result<scheduling::Submit> check_request(const Request& request, const EngineContext& engine,
+                                         std::uint64_t drawn_seed) {
   const int vocabulary = engine.parts.sampler.vocabulary;
   auto prompt = prompt_of(request, engine, vocabulary);
   if (!prompt)
@@ -233,7 +237,7 @@ Result<messages::Submit> check_request(const Request& request, const EngineConte
     spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;
 
-  messages::Submit submit;
+  scheduling::Submit submit;
   submit.spec = std::move(spec);
   submit.prompt = std::move(*prompt);
   submit.stop = request.stop;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "actors/opening.hpp"
-#include "messages/request.hpp"
 #include "paceline/request.hpp"
+#include "scheduling/requests.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +12,8 @@ namespace paceline::actors {
 
 /// The request as the facade takes it, without id and sink. drawn_seed: used when none was given,
 /// as far as it fits into the 53 bits that every reader of JSON keeps.
-Result<messages::Submit> check_request(const Request& request, const EngineContext& engine,
-                                       std::uint64_t drawn_seed);
+Result<scheduling::Submit> check_request(const Request& request, const EngineContext& engine,
+                                         std::uint64_t drawn_seed);
 
 /// Passes events on, and says in the last one whether the same request would give the same tokens
 /// again (Finished::reproducible).

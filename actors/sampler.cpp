@@ -50,16 +50,17 @@ void Sampler::verify(const Logits& logits) {
 void Sampler::update(const ActorHandles& handles) {
   if (handles.version <= handles_.version)
     return;
-  const bool same_draft = handles.draft == handles_.draft;
+  const bool same_drafts = handles.drafts == handles_.drafts;
   handles_ = handles;
   if (const auto logits = std::exchange(early_, std::nullopt))
     verify(*logits);
-  if (same_draft)
+  if (same_drafts)
     return;
   inbox_ = nullptr;
-  if (handles.draft)
-    ask(self_, handles.draft, borrow_timeout, Borrow{})
-        .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
+  for (const DraftActor& draft : handles.drafts)
+    if (draft)
+      ask(self_, draft, borrow_timeout, Borrow{})
+          .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
 }
 
 SamplerActor::behavior_type Sampler::make_behavior() {

@@ -2,6 +2,7 @@
 
 #include "scheduling/contracts.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -21,10 +22,23 @@ std::uint64_t id_of(const Actor& actor) {
   return actor ? actor->id() : 0;
 }
 
+/// Of actors that do one thing together: the youngest's, which a successor changes; 0 while one of
+/// them is missing.
+template <class Actor>
+std::uint64_t id_of(const std::vector<Actor>& actors) {
+  std::uint64_t youngest = 0;
+  for (const Actor& actor : actors) {
+    if (!actor)
+      return 0;
+    youngest = std::max(youngest, id_of(actor));
+  }
+  return youngest;
+}
+
 Peers peers_of(const ActorHandles& handles) {
   return {.version = handles.version,
-          .draft = id_of(handles.draft),
-          .target = id_of(handles.target),
+          .draft = id_of(handles.drafts),
+          .target = id_of(handles.stages),
           .sampler = id_of(handles.sampler),
           .kv_cache = id_of(handles.kv_cache)};
 }
@@ -77,7 +91,7 @@ void Scheduler::carry_out(std::vector<Action> actions) {
 // ---- messages ----
 
 void Scheduler::act(Batch& batch) {
-  tell(self_, handles_.target, std::move(batch));
+  tell(self_, handles_.stages.front(), std::move(batch));
 }
 void Scheduler::act(Commits& news) {
   check_contract(news);
@@ -87,10 +101,11 @@ void Scheduler::act(Failed& news) {
   tell(self_, handles_.facade, std::move(news));
 }
 void Scheduler::act(speculation::Frontiers& frontiers) {
-  tell(self_, handles_.draft, std::move(frontiers));
+  tell(self_, handles_.drafts.front(), std::move(frontiers));
 }
 void Scheduler::act(Forget& forgotten) {
-  tell(self_, handles_.draft, forgotten);
+  for (const DraftActor& draft : handles_.drafts)
+    tell(self_, draft, forgotten);
 }
 void Scheduler::act(KvRelease& done) {
   tell(self_, handles_.kv_cache, std::move(done));
@@ -142,10 +157,12 @@ void Scheduler::act(AwaitWindows& wait) {
 }
 
 void Scheduler::act(EndTarget&) {
-  fail(caf::actor_cast<caf::actor_addr>(handles_.target));
+  for (const TargetActor& stage : handles_.stages)
+    fail(caf::actor_cast<caf::actor_addr>(stage));
 }
 void Scheduler::act(EndDraft&) {
-  fail(caf::actor_cast<caf::actor_addr>(handles_.draft));
+  for (const DraftActor& draft : handles_.drafts)
+    fail(caf::actor_cast<caf::actor_addr>(draft));
 }
 
 } // namespace paceline::actors

@@ -7,10 +7,11 @@
 #include "actors/sampler.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/target_model.hpp"
+#include "scheduling/supervision.hpp"
 
-#include <array>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -21,18 +22,17 @@ struct EngineParts {
   TargetModelParts target;
   SamplerParts sampler;
   std::optional<TargetModelParts> standby; ///< On another device: the target when it moves.
-  std::shared_ptr<gpu::KvPool> draft_pool; ///< Null without a draft model.
-  std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
-  std::size_t q_rows = 0;                  ///< That drafts may hold, all together.
+  std::vector<std::shared_ptr<gpu::KvPool>> draft_pools; ///< Draft models'.
+  std::optional<DraftModelParts> draft;                  ///< None: plain decoding only.
+  std::size_t q_rows = 0;                                ///< That drafts may hold, all together.
   std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
+
+  /// The target's, then those of draft models.
+  scheduling::PerPool<scheduling::PageManager::PoolConfig> page_pools() const;
 };
 
-/// A child that went down is started again after a pause that doubles; everybody is told the new
-/// handles. Its count and its pause begin anew once it has run for a while. A draft that keeps
-/// failing, or whose draws are inconsistent, is left out. A target that keeps failing moves to its
-/// standby, if it has one. Any other child that keeps failing, or the facade going down, ends the
-/// engine: the facade answers every request that is open.
+/// Carries out what scheduling::Supervision decides.
 class Supervisor {
 public:
   using Handle = messages::SupervisorActor;
@@ -43,30 +43,27 @@ public:
   Handle::behavior_type make_behavior();
 
 private:
-  enum Child { facade, scheduler, draft, target, sampler, kv_cache, children };
-  struct Care {
-    caf::actor_addr address;
-    base::TimePoint started{};
-    int restarts = 0; ///< Since it last ran for long.
-    base::Duration pause{};
-    std::optional<base::TimePoint> due; ///< Down; to be started then.
-    bool leaving = false; ///< Was told to go; until all such are down nobody is started.
-  };
-
-  void start(Child child);
   void went_down(const caf::down_msg& down);
-  void restart_due();
-  void disable_draft();
-  void move_target();
-  void dismiss(Child child, const caf::actor& actor);
-  void announce();
+  void disable_drafts();
+  void carry_out(scheduling::Supervision::Actions actions);
   template <class Actor>
-  Actor watch(Child child, Actor actor);
+  Actor watch(scheduling::Child child, Actor actor);
+  base::TimePoint now() const;
+
+  // One for each action.
+  void act(scheduling::StartChild& start);
+  void act(scheduling::EndChild& end);
+  void act(scheduling::LeaveOut& draft);
+  void act(scheduling::MoveTarget& move);
+  void act(scheduling::Announce& news);
+  void act(scheduling::WakeAfter& alarm);
+  void act(scheduling::EndEngine& end);
 
   Handle::pointer self_;
   EngineParts parts_;
+  scheduling::Supervision supervision_;
+  std::vector<caf::actor> running_; ///< By Child; null: down.
   messages::ActorHandles handles_;
-  std::array<Care, children> care_;
 };
 
 } // namespace paceline::actors

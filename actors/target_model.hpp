@@ -23,7 +23,7 @@ struct TargetModelParts {
 
 /// Owns the target lane and lends it to the sampler with each batch's logits. The workspace is
 /// one: passes and their verifications run on the lane in the order they were enqueued, and the
-/// scheduler has one batch under way at a time. An armed one stands on the lane behind it.
+/// scheduler has one batch under way at a time. A pre-enqueued one stands on the lane behind it.
 class TargetModel {
 public:
   using Handle = messages::TargetActor;

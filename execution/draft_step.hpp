@@ -32,7 +32,7 @@ public:
     int max_num_seqs = 0;
     int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
     std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows = 0;                ///< Lent at a time.
+    std::size_t q_rows; ///< Lent at a time; 0: nothing is drafted where q is needed.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
     /// Where the draft's vocabulary is its own. Null: it is the target's.
     std::shared_ptr<const text::VocabularyMap> map{};

@@ -23,7 +23,7 @@ public:
     std::shared_ptr<gpu::Device> device; ///< On the host (Device::on_host).
     int vocabulary = 0;
     std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows = 0;                ///< Lent at a time.
+    std::size_t q_rows; ///< Lent at a time; 0: nothing is drafted where q is needed.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
   };
   DrafterStep(Parts parts, std::shared_ptr<DraftQueue> queue);

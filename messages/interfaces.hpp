@@ -13,13 +13,15 @@
 
 #include "messages/values.hpp"
 
+#include <vector>
+
 namespace paceline::messages {
 
 /// Guards the requests: owns the log of committed tokens, decides where each request ends, and
 /// feeds the callers' streams.
 using FacadeActor = Interface<
     /// A new request; refused (an Error event, then nothing) when the admission queue is full.
-    caf::result<void>(Submit),
+    caf::result<void>(scheduling::Submit),
     /// A caller wants no more; harmless when late or repeated.
     caf::result<void>(Cancel),
     /// Newly committed tokens from the scheduler; repeats are dropped.
@@ -38,7 +40,7 @@ using SchedulerActor = Interface<
     /// A request to decode, with all its tokens so far.
     caf::result<void>(scheduling::Admit),
     /// A request whose end was decided elsewhere.
-    caf::result<void>(Abandon),
+    caf::result<void>(scheduling::Abandon),
     /// What became of a batch; stale ones are dropped.
     caf::result<void>(scheduling::Verdicts),
     /// The windows that were waited for are there.
@@ -70,7 +72,7 @@ using SamplerActor = Interface<
     caf::result<void>(scheduling::Verdicts), caf::result<void>(ActorHandles),
     caf::result<Pong>(Ping)>;
 
-/// Manages pages of both pools, and what prefixes are worth keeping.
+/// Manages pages of all pools, and what prefixes are worth keeping.
 using KvCacheActor = Interface<
     /// Pages for a sequence that has none.
     caf::result<scheduling::KvGrant>(scheduling::KvReserve),
@@ -99,8 +101,8 @@ struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
-  DraftActor draft; ///< Null without a draft.
-  TargetActor target;
+  std::vector<DraftActor> drafts;  ///< Null: it is down. Each keeps its place.
+  std::vector<TargetActor> stages; ///< Of the target, in the order in which a batch takes them.
   SamplerActor sampler;
   KvCacheActor kv_cache;
   SupervisorActor supervisor;

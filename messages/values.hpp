@@ -12,6 +12,7 @@
 #include "messages/step.hpp"
 #include "messages/supervision.hpp"
 #include "scheduling/actions.hpp"
+#include "scheduling/requests.hpp"
 
 namespace paceline::messages {
 struct ActorHandles;
@@ -20,7 +21,6 @@ struct ActorHandles;
 /// X(namespace, type) for each message that is a value. CAF numbers them in this order.
 #define PACELINE_VALUES(X)                                                                         \
   X(paceline::messages, Cancel)                                                                    \
-  X(paceline::messages, Abandon)                                                                   \
   X(paceline::messages, Drain)                                                                     \
   X(paceline::messages, Drained)                                                                   \
   X(paceline::messages, Borrow)                                                                    \
@@ -28,6 +28,7 @@ struct ActorHandles;
   X(paceline::messages, Wake)                                                                      \
   X(paceline::messages, Ping)                                                                      \
   X(paceline::messages, Pong)                                                                      \
+  X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
   X(paceline::scheduling, Failed)                                                                  \
@@ -49,7 +50,6 @@ struct ActorHandles;
   X(paceline::speculation, Epoch)                                                                  \
   X(paceline::speculation, SequenceSpec)                                                           \
   X(paceline::scheduling, Committed)                                                               \
-  X(paceline::scheduling, PerPool<int>)                                                            \
   X(paceline::scheduling, Verdict)
 
 /// The messages that are local, and what holds them here.
@@ -57,12 +57,12 @@ struct ActorHandles;
   X(paceline::messages, ActorHandles) /* the actors themselves */                                  \
   X(paceline::messages, Lent)         /* the draft's inbox */                                      \
   X(paceline::messages, Logits)       /* lane, pass and step */                                    \
-  X(paceline::messages, Submit)       /* the caller's stream */                                    \
   X(paceline::scheduling, Batch)      /* page tables, chains, logs */                              \
   X(paceline::scheduling, KvGrant)    /* page tables */                                            \
   X(paceline::scheduling, KvPublish)  /* a log */                                                  \
   X(paceline::scheduling, KvRelease)  /* a log */                                                  \
   X(paceline::scheduling, KvReserve)  /* a log */                                                  \
+  X(paceline::scheduling, Submit)     /* the caller's stream */                                    \
   X(paceline::speculation, Frontiers) /* page tables, chains, logs */
 
 PACELINE_VALUES(PACELINE_DECLARE_INSPECT)

@@ -51,14 +51,16 @@ using Action = std::variant<Batch, Commits, Failed, speculation::Frontiers, Forg
                             DisableDraft, MoveTarget, EndTarget, EndDraft>;
 
 /// One fact being taken in: when it came, and what is to be done about it, in order.
-struct Turn {
+template <class Done>
+struct TurnOf {
   base::TimePoint now;
-  std::vector<Action> actions;
+  std::vector<Done> actions;
 
   template <class What>
   void act(What&& what) {
     actions.emplace_back(std::forward<What>(what));
   }
 };
+using Turn = TurnOf<Action>;
 
 } // namespace paceline::scheduling

@@ -84,8 +84,8 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
 /// Committed tokens; 0: none can be fed now.
 int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
   const int missing = s.length() - s.cached;
-  int count = std::min(
-      {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages->capacity() - s.cached});
+  int count = std::min({missing, s.decoding() ? missing : left.prefill_rows,
+                        s.target_pages().capacity() - s.cached});
   if (s.reads_fast())
     count = std::min(count, s.path.fast - s.cached) / s.path.chunk * s.path.chunk;
   if (s.scores())
@@ -96,7 +96,7 @@ int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
 std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allowance& left) {
   const int count = rows_to_feed(s, left);
   if (count == 0) {
-    if (s.target_pages->capacity() < s.cached + s.rows_at_least())
+    if (s.target_pages().capacity() < s.cached + s.rows_at_least())
       residency_.ensure_pages(turn, s);
     return std::nullopt;
   }
@@ -106,7 +106,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   entry.epoch = epochs_.next();
   entry.log = s.log;
   entry.length = s.cached + count;
-  entry.feed = {s.cached, s.target_pages, s.reads_fast(), s.scores()};
+  entry.feed = {s.cached, s.pages[target_pool], s.reads_fast(), s.scores()};
   entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
   if (!s.decoding())
     left.prefill_rows -= count;
@@ -127,7 +127,7 @@ Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
   const int length = s.length();
   round.chain = s.chain;
   round.window = std::max(
-      0, std::min({s.bound(), s.budget() - 1, logit_rows, s.target_pages->capacity() - length,
+      0, std::min({s.bound(), s.budget() - 1, logit_rows, s.target_pages().capacity() - length,
                    config_.max_model_len - length - 1}));
   round.whole = round.window == s.window;
   round.judge_lookahead = s.chain && round.window < s.budget() - 1;
@@ -181,7 +181,7 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   entry.assumed = before.round.window + 1;
   entry.length = before.length + entry.assumed;
   entry.feed.cached = entry.length - 1;
-  entry.feed.pages = s.target_pages;
+  entry.feed.pages = s.pages[target_pool];
   entry.round.chain = s.chain;
   entry.round.window = before.next.window;
   entry.round.whole = true;
@@ -200,9 +200,10 @@ bool BatchBuilder::has_pages_behind(const Sequence& s, const BatchEntry& entry) 
   const int end = entry.length + entry.round.window;
   const int room = s.room(config_.max_model_len);
   const int drafted = end + 1 + entry.next.window + entry.next.lookahead;
-  return end < room && end <= s.target_pages->capacity() &&
-         (!s.draft_pages || // a caller's drafter has none
-          std::min(drafted, room) <= s.draft_pages->capacity());
+  const gpu::PageTableRef draft_pages = drafting_.pages_of(s);
+  return end < room && end <= s.target_pages().capacity() &&
+         (!draft_pages || // a caller's drafter has none
+          std::min(drafted, room) <= draft_pages->capacity());
 }
 
 } // namespace paceline::scheduling

@@ -18,6 +18,11 @@ struct Admit {
   std::vector<TokenId> tokens;
 };
 
+/// The request has ended (stop string, cancel, deadline).
+struct Abandon {
+  SequenceId sequence = 0;
+};
+
 /// Tokens of one target step, in order. `first` is the index of the first output token, so that a
 /// repeat is recognised.
 struct Committed {

@@ -3,10 +3,12 @@
 
 #include "base/telemetry.hpp"
 #include "paceline/engine.hpp"
+#include "scheduling/kv.hpp"
 #include "speculation/policy.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace paceline::scheduling {
 
@@ -14,6 +16,7 @@ struct SchedulerConfig {
   std::uint32_t incarnation = 1; ///< Of this scheduler; epochs of earlier ones are stale.
   speculation::PolicyOptions policy;
   bool has_draft = false;
+  std::optional<Pool> draft_pool; ///< The draft model's pages; none: what drafts has no pages.
   int max_model_len = 0;
   int max_num_seqs = 16;
   SchedulingPolicy scheduling = SchedulingPolicy::fcfs;

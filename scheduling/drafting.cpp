@@ -60,9 +60,13 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
     next.forking = forking;
     next.forking.window = plan.window;
   }
-  next.pages = s.draft_pages;
+  next.pages = pages_of(s);
   next.residency = s.residency;
   return next;
+}
+
+gpu::PageTableRef Drafting::pages_of(const Sequence& s) const {
+  return config_.draft_pool ? s.pages[*config_.draft_pool] : nullptr;
 }
 
 speculation::Frontier Drafting::reading(const Sequence& s) {
@@ -74,7 +78,7 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
           .log_length = s.length(),
           .tokens = {},
           .chain = chain,
-          .pages = s.draft_pages,
+          .pages = pages_of(s),
           .residency = s.residency,
           .forking = {}};
 }

@@ -34,6 +34,8 @@ public:
   NextDraft plan_next(const Sequence& s, int length, const Forking& forking, base::TimePoint now);
   /// What has it read the committed tokens, and draw nothing yet.
   speculation::Frontier reading(const Sequence& s);
+  /// Its pages of the draft's; null: what drafts has none.
+  gpu::PageTableRef pages_of(const Sequence& s) const;
   const speculation::SpeculationPolicy& policy() const { return policy_; }
 
   // Waiting for windows.

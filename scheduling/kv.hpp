@@ -5,22 +5,20 @@
 #include "scheduling/names.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <limits>
+#include <vector>
 
 namespace paceline::scheduling {
 
-enum class Pool { target, draft };
-inline constexpr std::array both_pools{Pool::target, Pool::draft};
+/// The pages of one model on one device, by number. A sequence has pages in each. The target's
+/// leads: the prefix cache keeps no page of another that it lacks of this one.
+using Pool = std::size_t;
+inline constexpr Pool target_pool = 0;
 
-/// One of each.
+/// One for each pool.
 template <class T>
-struct PerPool {
-  T target{};
-  T draft{};
-  T& operator[](Pool pool) { return pool == Pool::target ? target : draft; }
-  const T& operator[](Pool pool) const { return pool == Pool::target ? target : draft; }
-};
+using PerPool = std::vector<T>;
 
 /// Which products wrote, or are to write, a sequence's keys and values in the target's pages. Of
 /// positions that another path wrote the bits are others: they are not shared.
@@ -41,36 +39,33 @@ struct KvReserve {
   TokenLogView log;
   int length = 0;
   int capacity = 0;
-  /// But in the target's pool not more than this past what the prefix cache holds.
-  int target_ahead = std::numeric_limits<int>::max();
+  /// But where attention looks back only so far not more than this past what is shared.
+  int windowed_ahead = std::numeric_limits<int>::max();
   PrefillPath path{};
 };
 
-/// More pages for a sequence that has some; and fewer of the target's where its attention looks
-/// back only so far.
+/// More pages for a sequence that has some; and fewer where attention looks back only so far.
 struct KvGrow {
   SequenceId sequence = 0;
-  PerPool<int> capacity;
-  int target_read = 0; ///< Leading tokens that the target will not feed again.
+  int capacity = 0;
+  int windowed_capacity = 0; ///< Where attention looks back only so far.
+  int read = 0;              ///< Leading tokens that are not fed again there.
 };
 
 /// Tables that cover `capacity` tokens; or, with `granted` false, nothing changed.
 struct KvGrant {
   SequenceId sequence = 0;
   bool granted = false;
-  gpu::PageTableRef target;
-  gpu::PageTableRef draft; ///< Null without a draft model.
-  int cached_target = 0;   ///< Leading tokens found in the prefix cache (KvReserve only).
-  int cached_draft = 0;
+  PerPool<gpu::PageTableRef> tables; ///< Empty: not granted.
+  PerPool<int> cached;               ///< Leading tokens found in the prefix cache.
 };
 
-/// Gives a sequence's pages back. Full pages of the log's first `target` (`draft`) tokens are
-/// right and go to the prefix cache.
+/// Gives a sequence's pages back. Full pages of the log's first `valid` tokens are right and go to
+/// the prefix cache; of a pool that is not named none do.
 struct KvRelease {
   SequenceId sequence = 0;
   TokenLogView log;
-  int target_valid = 0;
-  int draft_valid = 0;
+  PerPool<int> valid;
   PrefillPath path{};
 };
 
@@ -82,8 +77,7 @@ struct KvReset {};
 struct KvPublish {
   SequenceId sequence = 0;
   TokenLogView log;
-  int target_valid = 0;
-  int draft_valid = 0;
+  PerPool<int> valid;
   PrefillPath path{};
 };
 

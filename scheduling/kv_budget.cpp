@@ -7,33 +7,42 @@
 
 namespace paceline::scheduling {
 
-using scheduling::PerPool;
-
 namespace {
 
 std::size_t pages_of(int tokens, const KvDemand& d) {
   return (std::size_t(tokens) + std::size_t(d.page_tokens) - 1) / std::size_t(d.page_tokens) + 1;
 }
 
-/// What one sequence holds at most. The target's pages behind its attention's window come back, but
-/// later than new ones are granted: a step, the one after it, and one asked for are there besides.
-KvBudget of_one(const KvDemand& d) {
+/// Tokens that one sequence holds at most. Pages behind an attention's window come back, but later
+/// than new ones are granted: a step, the one after it, and one asked for are there besides.
+int held_by_one(const PoolDemand& pool, const KvDemand& d) {
   const int beyond = 3 * d.prefill_chunk + 4 * limits::tokens_ahead;
-  const int held = d.attention_window > 0 ? std::min(d.max_model_len, d.attention_window + beyond)
-                                          : d.max_model_len;
-  return {{pages_of(held, d), pages_of(d.max_model_len, d)}, d.q_rows};
+  return pool.attention_window > 0 ? std::min(d.max_model_len, pool.attention_window + beyond)
+                                   : d.max_model_len;
+}
+
+template <class PagesOf>
+KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_rows) {
+  KvBudget budget{{}, q_rows};
+  for (const PoolDemand& pool : d.pools)
+    budget.pages.push_back(pages_in(pool));
+  return budget;
 }
 
 std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
-  return b.pages.target * d.page_bytes.target + b.pages.draft * d.page_bytes.draft +
-         b.q_rows * d.q_row_bytes;
+  std::size_t bytes = b.q_rows * d.q_row_bytes;
+  for (Pool pool = 0; pool < d.pools.size(); ++pool)
+    bytes += b.pages[pool] * d.pools[pool].page_bytes;
+  return bytes;
 }
 
 } // namespace
 
 Result<KvBudget> kv_budget(const KvDemand& d) {
-  const KvBudget one = of_one(d);
-  const KvBudget forks{{0, d.fork_pages}, d.fork_q_rows};
+  const KvBudget one = budget_of(
+      d, [&](const PoolDemand& pool) { return pages_of(held_by_one(pool, d), d); }, d.q_rows);
+  const KvBudget forks = budget_of(
+      d, [](const PoolDemand& pool) { return pool.fork_pages; }, d.fork_q_rows);
   const std::size_t least = bytes_of(one, d);
   const std::size_t all = least * std::size_t(d.max_num_seqs);
   std::size_t budget = d.memory;
@@ -47,14 +56,17 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
                             "EngineOptions::max_model_len",
                             least));
   const bool with_forks = budget >= least + bytes_of(forks, d);
-  const std::size_t whole = pages_of(d.max_model_len, d); // what the prefix cache may keep of one
-  const std::size_t most = bytes_of({{whole, whole}, d.q_rows}, d) * std::size_t(d.max_num_seqs);
+  const KvBudget whole = budget_of( // with what the prefix cache may keep of one
+      d, [&](const PoolDemand&) { return pages_of(d.max_model_len, d); }, d.q_rows);
+  const std::size_t most = bytes_of(whole, d) * std::size_t(d.max_num_seqs);
   const std::size_t rest = std::min(with_forks ? budget - bytes_of(forks, d) : budget, most);
   const auto share = [&](std::size_t of_one, std::size_t of_forks) {
     return of_one * (rest / least) + of_one * (rest % least) / least + (with_forks ? of_forks : 0);
   };
-  return KvBudget{{share(one.pages.target, 0), share(one.pages.draft, d.fork_pages)},
-                  share(one.q_rows, d.fork_q_rows)};
+  KvBudget divided{{}, share(one.q_rows, forks.q_rows)};
+  for (Pool pool = 0; pool < d.pools.size(); ++pool)
+    divided.pages.push_back(share(one.pages[pool], forks.pages[pool]));
+  return divided;
 }
 
 } // namespace paceline::scheduling

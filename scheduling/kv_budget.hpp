@@ -8,6 +8,13 @@
 
 namespace paceline::scheduling {
 
+/// What a pool's pages are for.
+struct PoolDemand {
+  std::size_t page_bytes = 0;
+  int attention_window = 0;   ///< Positions that the model's rows see; 0: all.
+  std::size_t fork_pages = 0; ///< Beyond what sequences hold.
+};
+
 struct KvDemand {
   std::size_t memory = 0;    ///< Bytes for all of it; 0: what all sequences may need ...
   std::size_t available = 0; ///< ... but then no more than a quarter of this, if one fits there.
@@ -15,16 +22,14 @@ struct KvDemand {
   int max_num_seqs = 1;
   int prefill_chunk = 512;
   int page_tokens = 16;
-  scheduling::PerPool<std::size_t> page_bytes; ///< Of the draft's: 0 without a draft model.
-  int attention_window = 0;                    ///< Positions that the target's rows see; 0: all.
-  std::size_t q_row_bytes = 0;                 ///< 0 without drafts.
-  std::size_t q_rows = 0;                      ///< That a sequence's chains hold at most.
-  std::size_t fork_pages = 0;                  ///< Of the draft's, beyond what its sequences hold.
-  std::size_t fork_q_rows = 0;                 ///< The same of rows.
+  PerPool<PoolDemand> pools;
+  std::size_t q_row_bytes = 0; ///< 0 without drafts.
+  std::size_t q_rows = 0;      ///< That a sequence's chains hold at most.
+  std::size_t fork_q_rows = 0; ///< Beyond what sequences hold.
 };
 
 struct KvBudget {
-  scheduling::PerPool<std::size_t> pages;
+  PerPool<std::size_t> pages;
   std::size_t q_rows = 0; ///< Lent at a time.
 };
 

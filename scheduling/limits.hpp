@@ -56,4 +56,8 @@ inline constexpr int stall_steps = 50;
 /// The same for a step like none that was measured.
 inline constexpr std::chrono::nanoseconds first_step_timeout = 10min;
 
+/// Between two looks at the deadlines of open requests, at most: alarms that are no longer needed
+/// are those of the last moments.
+inline constexpr std::chrono::nanoseconds deadline_look = 1s;
+
 } // namespace paceline::scheduling::limits

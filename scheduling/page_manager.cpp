@@ -8,8 +8,18 @@ namespace paceline::scheduling {
 
 namespace {
 
-std::size_t pages_in(const std::shared_ptr<gpu::KvPool>& pool) {
-  return pool ? pool->ledger().total : 0;
+PerPool<PageBook> books_of(const PerPool<PageManager::PoolConfig>& pools) {
+  PerPool<PageBook> books;
+  for (const auto& pool : pools)
+    books.emplace_back(pool.pages->ledger().total);
+  return books;
+}
+
+PerPool<PageBook*> pointers_to(PerPool<PageBook>& books) {
+  PerPool<PageBook*> pointers;
+  for (PageBook& book : books)
+    pointers.push_back(&book);
+  return pointers;
 }
 
 std::span<const TokenId> leading(const TokenLogView& log, int length) {
@@ -26,28 +36,29 @@ KvGrant refused(SequenceId sequence) {
 
 PageManager::PageManager(Config config)
     : pools_(std::move(config.pools)), telemetry_(std::move(config.telemetry)),
-      page_tokens_(pools_.target->shape().page_tokens),
-      attention_window_(config.attention_window), books_{PageBook(pages_in(pools_.target)),
-                                                         PageBook(pages_in(pools_.draft))},
-      prefixes_(page_tokens_, {&books_.target, &books_.draft}) {
-  assert(!pools_.draft || pools_.draft->shape().page_tokens >= page_tokens_);
+      page_tokens_(pools_[target_pool].pages->shape().page_tokens), books_(books_of(pools_)),
+      prefixes_(page_tokens_, pointers_to(books_)) {
+  assert(std::ranges::all_of(pools_, [this](const PoolConfig& pool) {
+    return pool.pages->shape().page_tokens >= page_tokens_;
+  }));
 }
 
 KvGrant PageManager::reserve(const KvReserve& wanted) {
   drop(wanted.sequence);
   PerPool<PrefixCache::Pages> shared =
       prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path);
-  const PerPool<int> cached{int(shared.target.size()) * page_tokens_,
-                            int(shared.draft.size()) * page_tokens_};
+  PerPool<int> cached, capacity;
   Tables found;
-  for (const Pool pool : both_pools)
-    if (has(pool))
-      found[pool] = gpu::PageTable::extend(nullptr, page_tokens_, std::exchange(shared[pool], {}));
-  const auto reach = std::int64_t(cached.target) + wanted.target_ahead;
-  const PerPool<int> capacity{int(std::min<std::int64_t>(wanted.capacity, reach)), wanted.capacity};
-  KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached.target);
-  granted.cached_target = granted.granted ? cached.target : 0;
-  granted.cached_draft = granted.granted ? cached.draft : 0;
+  for (Pool pool = 0; pool < pools_.size(); ++pool) {
+    cached.push_back(int(shared[pool].size()) * page_tokens_);
+    const auto reach = std::int64_t(cached[pool]) + wanted.windowed_ahead;
+    capacity.push_back(windowed(pool) ? int(std::min<std::int64_t>(wanted.capacity, reach))
+                                      : wanted.capacity);
+    found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool])));
+  }
+  KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached[target_pool]);
+  if (granted.granted)
+    granted.cached = std::move(cached);
   return granted;
 }
 
@@ -55,33 +66,37 @@ KvGrant PageManager::grow(const KvGrow& wanted) {
   const auto known = tables_.find(wanted.sequence);
   if (known == tables_.end())
     return refused(wanted.sequence);
-  return grant(wanted.sequence, known->second, wanted.capacity, wanted.target_read);
+  PerPool<int> capacity;
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    capacity.push_back(windowed(pool) ? wanted.windowed_capacity : wanted.capacity);
+  return grant(wanted.sequence, known->second, capacity, wanted.read);
 }
 
 KvGrant PageManager::grant(SequenceId sequence, Tables found, const PerPool<int>& capacity,
-                           int target_read) {
-  if (attention_window_ > 0)
-    found.target = gpu::PageTable::since(found.target, target_read + 1 - attention_window_);
+                           int read) {
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    if (windowed(pool))
+      found[pool] = gpu::PageTable::since(found[pool], read + 1 - pools_[pool].attention_window);
   const std::optional<Tables> tables = extend(found, capacity);
   if (!tables)
     return refused(sequence);
   adopt(sequence, *tables);
-  return {sequence, true, tables->target, tables->draft, 0, 0};
+  return {sequence, true, *tables, {}};
 }
 
 void PageManager::publish(const KvPublish& right) {
   const auto known = tables_.find(right.sequence);
-  if (known == tables_.end())
+  if (known == tables_.end() || right.valid.empty())
     return;
-  const Tables& tables = known->second;
-  prefixes_.publish(
-      leading(right.log, right.target_valid),
-      {{tables.target.get(), right.target_valid}, {tables.draft.get(), right.draft_valid}},
-      right.path);
+  assert(right.valid.size() <= pools_.size());
+  PerPool<PrefixCache::Source> from;
+  for (Pool pool = 0; pool < right.valid.size(); ++pool)
+    from.push_back({known->second[pool].get(), right.valid[pool]});
+  prefixes_.publish(leading(right.log, right.valid[target_pool]), from, right.path);
 }
 
 void PageManager::release(const KvRelease& done) {
-  publish({done.sequence, done.log, done.target_valid, done.draft_valid, done.path});
+  publish({done.sequence, done.log, done.valid, done.path});
   drop(done.sequence);
 }
 
@@ -90,25 +105,25 @@ void PageManager::reset() {
     drop(tables_.begin()->first);
 }
 
-std::size_t PageManager::missing(const Tables& tables, Pool pool, int capacity) const {
+std::size_t PageManager::missing(const gpu::PageTableRef& table, int capacity) const {
   const auto size = std::size_t(page_tokens_);
   const std::size_t pages = (std::size_t(std::max(capacity, 0)) + size - 1) / size;
-  return pages - std::min(pages, tables[pool]->pages.size());
+  return pages - std::min(pages, table->pages.size());
 }
 
 /// How many of `pages` free pages the pool lacks.
 std::size_t PageManager::shortage(Pool pool, std::size_t pages) const {
-  return has(pool) ? pages - std::min(pages, pools_[pool]->ledger().free) : 0;
+  return pages - std::min(pages, pools_[pool].pages->ledger().free);
 }
 
-/// Either both pools have that many free pages afterwards, or nothing was evicted.
+/// Either all pools have that many free pages afterwards, or nothing was evicted.
 bool PageManager::make_room(const PerPool<std::size_t>& pages) {
-  for (const Pool pool : both_pools) {
+  for (Pool pool = 0; pool < pools_.size(); ++pool) {
     const std::size_t lacking = shortage(pool, pages[pool]);
     if (lacking > 0 && lacking > prefixes_.evictable(pool))
       return false;
   }
-  for (const Pool pool : both_pools) // the target's entries take draft pages with them
+  for (Pool pool = 0; pool < pools_.size(); ++pool) // the target's entries take the others' along
     prefixes_.evict(pool, shortage(pool, pages[pool]));
   return true;
 }
@@ -116,15 +131,15 @@ bool PageManager::make_room(const PerPool<std::size_t>& pages) {
 std::optional<PageManager::Tables> PageManager::extend(const Tables& tables,
                                                        const PerPool<int>& capacity) {
   PerPool<std::size_t> pages;
-  for (const Pool pool : both_pools)
-    pages[pool] = has(pool) ? missing(tables, pool, capacity[pool]) : 0;
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    pages.push_back(missing(tables[pool], capacity[pool]));
   if (!make_room(pages))
     return std::nullopt;
   Tables extended = tables;
-  for (const Pool pool : both_pools) {
+  for (Pool pool = 0; pool < pools_.size(); ++pool) {
     std::vector<gpu::PageRef> fresh;
     while (fresh.size() < pages[pool]) {
-      gpu::PageRef page = pools_[pool]->take();
+      gpu::PageRef page = pools_[pool].pages->take();
       if (!page)
         return std::nullopt;
       fresh.push_back(std::move(page));
@@ -136,9 +151,8 @@ std::optional<PageManager::Tables> PageManager::extend(const Tables& tables,
 }
 
 void PageManager::adopt(SequenceId sequence, Tables tables) {
-  for (const Pool pool : both_pools)
-    if (tables[pool])
-      books_[pool].name(*tables[pool]);
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    books_[pool].name(*tables[pool]);
   drop(sequence);
   tables_.emplace(sequence, std::move(tables));
 }
@@ -147,14 +161,13 @@ void PageManager::drop(SequenceId sequence) {
   const auto known = tables_.find(sequence);
   if (known == tables_.end())
     return;
-  for (const Pool pool : both_pools)
-    if (known->second[pool])
-      books_[pool].unname(*known->second[pool]);
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    books_[pool].unname(*known->second[pool]);
   tables_.erase(known);
 }
 
 KvLedger PageManager::ledger(Pool pool) const {
-  const gpu::PoolLedger pages = pools_[pool]->ledger();
+  const gpu::PoolLedger pages = pools_[pool].pages->ledger();
   const PageBook& book = books_[pool];
   return {.total = pages.total,
           .free = pages.free,
@@ -166,9 +179,7 @@ KvLedger PageManager::ledger(Pool pool) const {
 void PageManager::account() {
   base::add(telemetry_->messages, 1);
   KvLedger sum;
-  for (const Pool pool : both_pools) {
-    if (!has(pool))
-      continue;
+  for (Pool pool = 0; pool < pools_.size(); ++pool) {
     const KvLedger of_pool = ledger(pool);
     sum.total += of_pool.total;
     sum.used += of_pool.used;

@@ -1,4 +1,4 @@
-// The KV caches: grants pages of both pools, shares prefixes, keeps the ledger. Plain logic.
+// The KV caches: grants pages of all pools, shares prefixes, keeps the ledger. Plain logic.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -24,14 +24,15 @@ struct KvLedger {
 /// predecessor granted comes back to them by itself.
 class PageManager {
 public:
-  struct Config {
-    /// The draft's is null without a draft model, else its pages have as many tokens as the
-    /// target's.
-    PerPool<std::shared_ptr<gpu::KvPool>> pools;
-    /// Positions that the target's rows see at most (models::Model::window), whose pages behind it
-    /// are given back; 0: all. A draft's pages all stay: a lane that takes over from one that
-    /// failed reads them anew.
+  struct PoolConfig {
+    std::shared_ptr<gpu::KvPool> pages;
+    /// Positions that the model's rows see at most (models::Model::window), whose pages behind it
+    /// are given back; 0: all stay. A draft's do: a lane that takes over from one that failed
+    /// reads them anew.
     int attention_window = 0;
+  };
+  struct Config {
+    PerPool<PoolConfig> pools; ///< A page of each has room for a page's tokens of the target's.
     std::shared_ptr<base::Telemetry> telemetry;
   };
   explicit PageManager(Config config);
@@ -48,25 +49,23 @@ public:
   /// Once after each of these: counts it as a message, and shows the ledger.
   void account();
 
-  /// Of a pool that is there.
   KvLedger ledger(Pool pool) const;
 
 private:
   using Tables = PerPool<gpu::PageTableRef>;
 
-  bool has(Pool pool) const { return pools_[pool] != nullptr; }
-  KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int target_read);
-  std::size_t missing(const Tables& tables, Pool pool, int capacity) const;
+  bool windowed(Pool pool) const { return pools_[pool].attention_window > 0; }
+  KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int read);
+  std::size_t missing(const gpu::PageTableRef& table, int capacity) const;
   std::size_t shortage(Pool pool, std::size_t pages) const;
   bool make_room(const PerPool<std::size_t>& pages);
   std::optional<Tables> extend(const Tables& tables, const PerPool<int>& capacity);
   void adopt(SequenceId sequence, Tables tables);
   void drop(SequenceId sequence);
 
-  PerPool<std::shared_ptr<gpu::KvPool>> pools_;
+  PerPool<PoolConfig> pools_;
   std::shared_ptr<base::Telemetry> telemetry_;
   int page_tokens_;
-  int attention_window_;
   PerPool<PageBook> books_;
   PrefixCache prefixes_;
   std::unordered_map<SequenceId, Tables> tables_;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 namespace paceline::scheduling {
 namespace {
@@ -54,8 +55,8 @@ std::uint64_t PrefixCache::hash_page(std::uint64_t parent, std::span<const Token
 
 PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t entries_max,
                          Hash hash)
-    : page_tokens_(page_tokens), books_(books), entries_max_(entries_max), hash_(hash) {
-  assert(page_tokens > 0 && books.target);
+    : page_tokens_(page_tokens), books_(std::move(books)), entries_max_(entries_max), hash_(hash) {
+  assert(page_tokens > 0 && !books_.empty());
 }
 
 PrefixCache::Content PrefixCache::page_of(std::span<const TokenId> tokens, const PrefillPath& path,
@@ -94,20 +95,19 @@ void PrefixCache::touch(const Path& path) {
 
 PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
                                                 const PrefillPath& path) {
+  PerPool<Pages> found(books_.size());
   if (tokens.empty())
-    return {};
+    return found;
   Path walked = walk(tokens, path, (tokens.size() - 1) / std::size_t(page_tokens_));
   while (!path.begins(int(walked.size()) * page_tokens_))
     walked.pop_back();
   touch(walked);
-  PerPool<Pages> found;
-  for (const Position entry : walked)
-    found.target.push_back(entry->pages.target);
-  for (const Position entry : walked) {
-    if (!entry->pages.draft)
-      break;
-    found.draft.push_back(entry->pages.draft);
-  }
+  for (Pool pool = 0; pool < found.size(); ++pool)
+    for (const Position entry : walked) {
+      if (!entry->pages[pool])
+        break;
+      found[pool].push_back(entry->pages[pool]);
+    }
   return found;
 }
 
@@ -121,15 +121,18 @@ std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) cons
 
 void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
                           const PrefillPath& path) {
-  const std::size_t target_pages = full_pages(from.target, tokens.size());
-  const std::size_t draft_pages = std::min(target_pages, full_pages(from.draft, tokens.size()));
-  Path walked = walk(tokens, path, target_pages);
-  while (walked.size() < target_pages && from.target.table->pages[walked.size()])
-    walked.push_back(insert(walked, page_of(tokens, path, walked.size()),
-                            from.target.table->pages[walked.size()]));
-  for (std::size_t i = 0; i < std::min(draft_pages, walked.size()); ++i)
-    if (!walked[i]->pages.draft)
-      set(*walked[i], Pool::draft, from.draft.table->pages[i]);
+  const Source& lead = from[target_pool];
+  const std::size_t pages = full_pages(lead, tokens.size());
+  Path walked = walk(tokens, path, pages);
+  while (walked.size() < pages && lead.table->pages[walked.size()])
+    walked.push_back(
+        insert(walked, page_of(tokens, path, walked.size()), lead.table->pages[walked.size()]));
+  for (Pool pool = target_pool + 1; pool < from.size(); ++pool) {
+    const std::size_t full = std::min(full_pages(from[pool], tokens.size()), walked.size());
+    for (std::size_t i = 0; i < full; ++i)
+      if (!walked[i]->pages[pool])
+        set(*walked[i], pool, from[pool].table->pages[i]);
+  }
   touch(walked);
   while (recent_.size() > entries_max_)
     erase(std::prev(recent_.end()));
@@ -140,9 +143,10 @@ PrefixCache::Position PrefixCache::insert(const Path& before, const Content& con
   Entry* parent = before.empty() ? nullptr : &*before.back();
   const auto& [tokens, fast] = content;
   const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens, fast);
-  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, {}, {}});
+  PerPool<gpu::PageRef> pages(books_.size());
+  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, std::move(pages), {}});
   const Position entry = recent_.begin();
-  set(*entry, Pool::target, std::move(target));
+  set(*entry, target_pool, std::move(target));
   if (parent)
     parent->children.push_back(entry);
   index_.emplace(key, entry);
@@ -171,10 +175,10 @@ std::size_t PrefixCache::evict(Pool pool, std::size_t pages) {
     if (entry->pages[pool].use_count() != 1)
       continue;
     ++evicted;
-    if (pool == Pool::draft)
-      erase_draft(entry);
-    else
+    if (pool == target_pool)
       entry = erase(entry);
+    else
+      erase_pages(entry, pool);
   }
   return evicted;
 }
@@ -194,7 +198,7 @@ PrefixCache::Position PrefixCache::erase(Position entry) {
   const std::vector<Position> all = with_descendants(entry);
   Position behind = recent_.end();
   std::for_each(all.rbegin(), all.rend(), [&](Position gone) {
-    for (const Pool pool : both_pools)
+    for (Pool pool = 0; pool < books_.size(); ++pool)
       set(*gone, pool, nullptr);
     const auto same = index_.equal_range(gone->key);
     index_.erase(
@@ -204,9 +208,9 @@ PrefixCache::Position PrefixCache::erase(Position entry) {
   return behind;
 }
 
-void PrefixCache::erase_draft(Position entry) {
+void PrefixCache::erase_pages(Position entry, Pool pool) {
   for (const Position gone : with_descendants(entry))
-    set(*gone, Pool::draft, nullptr);
+    set(*gone, pool, nullptr);
 }
 
 } // namespace paceline::scheduling

@@ -14,11 +14,6 @@
 
 namespace paceline::scheduling {
 
-using scheduling::both_pools;
-using scheduling::PerPool;
-using scheduling::Pool;
-using scheduling::PrefillPath;
-
 /// Counts who names the pages of one pool: tables of sequences, and the prefix cache.
 class PageBook {
 public:
@@ -46,8 +41,8 @@ private:
 
 /// Full pages of committed tokens by what they hold: each entry is one page's tokens after those of
 /// its parent, and how many of them the fast path read, found by a chain of hashes and then
-/// compared. An entry has the target's page and, where that is right too, the draft's; a draft page
-/// is never there without those before it.
+/// compared. An entry has the target's page and, where they are right too, the other pools'; a page
+/// of one of those is never there without those before it.
 ///
 /// Entries are kept in order of use, parents as recent as their children or more. Threads: one.
 class PrefixCache {
@@ -55,14 +50,14 @@ public:
   using Hash = std::uint64_t (*)(std::uint64_t parent, std::span<const TokenId> page, int fast);
   static std::uint64_t hash_page(std::uint64_t parent, std::span<const TokenId> page, int fast);
 
-  /// books: told of every page that comes and goes; the draft's may be null when there is none.
+  /// books: told of every page that comes and goes.
   PrefixCache(int page_tokens, PerPool<PageBook*> books,
               std::size_t entries_max = limits::prefix_entries_max, Hash hash = hash_page);
 
   using Pages = std::vector<gpu::PageRef>;
   /// The pages that hold the beginning of `tokens` as `path` would write them, short of the last
   /// one, for a sequence has to feed one token at least, and up to where `path` can go on. Never
-  /// more pages of the draft than of the target.
+  /// more pages of another pool than of the target's.
   PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {});
 
   /// A sequence's table (null: none) and how many of its leading tokens have right keys and values.
@@ -71,7 +66,7 @@ public:
     int valid = 0;
   };
   /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
-  /// is there already stays; a draft page that it lacked is added.
+  /// is there already stays; pages that it lacked of other pools are added.
   void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
                const PrefillPath& path = {});
 
@@ -110,7 +105,7 @@ private:
   std::vector<Position> with_descendants(Position entry) const;
   /// Returns the position behind it, like std::list::erase.
   Position erase(Position entry);
-  void erase_draft(Position entry);
+  void erase_pages(Position entry, Pool pool);
 
   int page_tokens_;
   PerPool<PageBook*> books_;

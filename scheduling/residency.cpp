@@ -43,7 +43,7 @@ void Residency::reserve(Turn& turn, Sequence& s) {
                    std::min(room, s.length() + limits::tokens_ahead)};
   wanted.path = s.path;
   if (config_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
-    wanted.target_ahead = config_.prefill_chunk + limits::tokens_ahead;
+    wanted.windowed_ahead = config_.prefill_chunk + limits::tokens_ahead;
   turn.act(AskReserve{std::move(wanted), s.epoch});
 }
 
@@ -65,20 +65,20 @@ bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& 
 void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.phase = Sequence::Phase::running;
   s.refusals = 0;
-  s.target_pages = grant.target;
-  s.draft_pages = grant.draft;
-  s.cached = grant.cached_target;
+  s.pages = grant.tables;
+  s.cached = grant.cached[target_pool];
   if (!s.started) {
     s.started = turn.now;
     order_.charge(s, s.length() - s.cached);
   }
-  s.cached_tokens = std::max(s.cached_tokens, grant.cached_target);
+  s.cached_tokens = std::max(s.cached_tokens, s.cached);
   s.prompt_logprobs.clear();
   if (s.scores()) // nothing precedes the first
     s.prompt_logprobs.push_back({.token = s.log->first(1).front(), .logprob = 0, .top = {}});
   s.residency = std::make_shared<speculation::CacheResidency>();
   s.residency->epoch = epochs_.next();
-  s.residency->cached_at_grant = grant.cached_draft;
+  if (config_.draft_pool)
+    s.residency->cached_at_grant = grant.cached[*config_.draft_pool];
   if (drafting_.speculates(s, turn.now)) // the draft reads the prompt while the target does
     turn.act(speculation::Frontiers{{drafting_.reading(s)}});
 }
@@ -107,11 +107,11 @@ void Residency::ensure_pages(Turn& turn, Sequence& s) {
   const int window = drafting_.plan_for(s).window;
   const int end =
       std::min(s.room(config_.max_model_len), s.length() + s.bound() + 2 * (window + 1));
-  PerPool<int> wanted{end, end};
+  int windowed_end = end;
   if (config_.attention_window > 0) // a prompt's pages come and go: this step's and the next one's
-    wanted.target = std::min(end, s.cached + 2 * config_.prefill_chunk + end - s.length());
-  if (s.target_pages->capacity() < wanted.target || holds_unseen_pages(s))
-    grow(turn, s, wanted);
+    windowed_end = std::min(end, s.cached + 2 * config_.prefill_chunk + end - s.length());
+  if (s.target_pages().capacity() < windowed_end || holds_unseen_pages(s))
+    grow(turn, s, end, windowed_end);
 }
 
 /// Enough of them to be worth a message.
@@ -119,21 +119,22 @@ bool Residency::holds_unseen_pages(const Sequence& s) const {
   if (config_.attention_window == 0)
     return false;
   const int unseen = s.cached - config_.attention_window - limits::tokens_ahead;
-  const int page = unseen / s.target_pages->page_tokens - 1;
-  return page >= 0 && s.target_pages->pages[std::size_t(page)];
+  const int page = unseen / s.target_pages().page_tokens - 1;
+  return page >= 0 && s.target_pages().pages[std::size_t(page)];
 }
 
-void Residency::grow(Turn& turn, Sequence& s, PerPool<int> capacity) {
+void Residency::grow(Turn& turn, Sequence& s, int capacity, int windowed_capacity) {
   if (s.growing || turn.now < s.grows_at)
     return;
   s.growing = true;
   if (config_.attention_window > 0) // what is let go of may still serve others
     publish(turn, s);
   const int room = s.room(config_.max_model_len);
-  for (const Pool pool : both_pools)
-    capacity[pool] =
-        std::min(capacity[pool] + limits::tokens_ahead, std::max(room, capacity[pool]));
-  turn.act(AskGrow{KvGrow{s.spec->id, capacity, s.cached}, s.residency->epoch});
+  const auto with_more = [room](int tokens) {
+    return std::min(tokens + limits::tokens_ahead, std::max(room, tokens));
+  };
+  turn.act(AskGrow{{s.spec->id, with_more(capacity), with_more(windowed_capacity), s.cached},
+                   s.residency->epoch});
 }
 
 bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant& grant) {
@@ -144,9 +145,8 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
   s.growing = false;
   if (grant.granted) {
     s.refusals = 0;
-    s.target_pages = grant.target;
-    s.draft_pages = grant.draft;
-  } else if (s.target_pages->capacity() < s.cached + std::max(s.rows_at_least(), 2)) {
+    s.pages = grant.tables;
+  } else if (s.target_pages().capacity() < s.cached + std::max(s.rows_at_least(), 2)) {
     // It cannot take a single step more: what is speculative gives way first, then the youngest.
     s.grows_at = turn.now + limits::reservation_pause;
     if (end_forks(turn))
@@ -185,22 +185,30 @@ void Residency::preempt_for(Turn& turn, Sequence& needy) {
 
 // ---- sharing and release ----
 
+/// How many leading tokens of the log its pages have right.
+PerPool<int> Residency::valid_of(const Sequence& s) const {
+  PerPool<int> valid(s.pages.size());
+  if (valid.empty())
+    return valid;
+  valid[target_pool] = s.cached;
+  if (config_.draft_pool)
+    valid[*config_.draft_pool] = std::min(s.residency->cached.load(), s.length());
+  return valid;
+}
+
 void Residency::publish(Turn& turn, const Sequence& s) {
-  const int draft_valid = s.residency ? std::min(s.residency->cached.load(), s.length()) : 0;
-  turn.act(KvPublish{s.spec->id, s.log, s.cached, draft_valid, s.path});
+  turn.act(KvPublish{s.spec->id, s.log, valid_of(s), s.path});
 }
 
 void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   drafting_.retire_chain(s);
-  const int draft_valid = s.residency ? s.residency->cached.load() : 0;
+  KvRelease release{s.spec->id, s.log, valid ? valid_of(s) : PerPool<int>(s.pages.size()), s.path};
   if (s.residency)
     s.residency->over.store(true, std::memory_order_release);
   if (drafting_.draft() != 0 && s.residency)
     turn.act(Forget{});
-  turn.act(KvRelease{s.spec->id, s.log, valid ? s.cached : 0,
-                     valid ? std::min(draft_valid, s.length()) : 0, s.path});
-  s.target_pages = nullptr;
-  s.draft_pages = nullptr;
+  turn.act(std::move(release));
+  s.pages.clear();
   s.residency = nullptr;
   s.cached = 0;
   s.growing = s.published = s.in_flight = false;

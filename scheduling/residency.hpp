@@ -44,10 +44,11 @@ public:
 private:
   void reserve(Turn& turn, Sequence& s);
   void begin(Turn& turn, Sequence& s, const KvGrant& grant);
-  void grow(Turn& turn, Sequence& s, PerPool<int> capacity);
+  void grow(Turn& turn, Sequence& s, int capacity, int windowed_capacity);
   bool end_forks(Turn& turn);
   void preempt_for(Turn& turn, Sequence& needy);
   void ask_again(Turn& turn, Sequence& s);
+  PerPool<int> valid_of(const Sequence& s) const;
   bool runs_alone(const Sequence& s) const;
   bool holds_unseen_pages(const Sequence& s) const;
 

@@ -29,9 +29,8 @@ struct Sequence {
   PrefillPath path; ///< Of every residency: its bits do not depend on what befell it.
 
   // Its residency in the caches.
-  int cached = 0; ///< Committed tokens in the target's pages.
-  gpu::PageTableRef target_pages;
-  gpu::PageTableRef draft_pages;
+  int cached = 0;                   ///< Committed tokens in the target's pages.
+  PerPool<gpu::PageTableRef> pages; ///< Empty: it has none.
   CacheResidencyRef residency;
   bool growing = false; ///< Has asked for more pages.
   bool published = false;
@@ -62,6 +61,7 @@ struct Sequence {
   SpeculationStats stats;
   std::vector<TokenLogprob> prompt_logprobs; ///< Of the tokens fed in this residency.
 
+  const gpu::PageTable& target_pages() const { return *pages[target_pool]; }
   int length() const { return log->size(); }
   int output() const { return length() - spec->prompt_tokens; }
   int budget() const { return spec->max_tokens - output(); }

@@ -1,9 +1,9 @@
 // What tests of the model actors stand on: a scripted model on a simulated device, each alone.
 #pragma once
 
+#include "actors/system/timekeeper.hpp"
 #include "base/telemetry.hpp"
 #include "execution/lane_closer.hpp"
-#include "messages/timekeeper.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
 #include "tests/support/pools.hpp"
@@ -21,7 +21,7 @@ struct ModelWorld {
   static constexpr int page_tokens = 4;
 
   explicit ModelWorld(const std::string& device_name = "sim:10ms")
-      : clock(std::make_shared<messages::ActorTimekeeper>(simulation.system())),
+      : clock(std::make_shared<actors::ActorTimekeeper>(simulation.system())),
         device(gpu::open_device(device_name, {.threads = 1, .time = clock, .trace = {}}).value()),
         model(models::make_scripted(script, device).value()),
         pool(gpu::KvPool::create(*device, model->kv_shape(page_tokens), 64).value()),
@@ -53,7 +53,7 @@ struct ModelWorld {
   models::ScriptedOptions script{.vocabulary = vocabulary, .memory = 2, .seed = 3};
   std::shared_ptr<base::Telemetry> telemetry = std::make_shared<base::Telemetry>();
   Simulation simulation{0, exact_order};
-  std::shared_ptr<messages::ActorTimekeeper> clock;
+  std::shared_ptr<actors::ActorTimekeeper> clock;
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<gpu::KvPool> pool;

@@ -47,7 +47,7 @@ struct World {
     ActorHandles handles;
     handles.version = ++versions;
     handles.scheduler = scheduler.actor;
-    handles.draft = drafting;
+    handles.drafts = {drafting};
     simulation.tell(sampler, handles);
     simulation.run();
   }

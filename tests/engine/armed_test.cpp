@@ -45,11 +45,11 @@ Request with_penalties(Request request, std::uint64_t seed) {
 /// those behind it wait, too; later: they overtake it.
 class Hops {
 public:
-  using Kind = messages::Fate::Kind;
+  using Kind = actors::Fate::Kind;
   using Length = std::function<base::Duration(std::string_view, std::uint64_t)>;
   Hops(EngineWorld& world, Kind kind, Length length) {
     world.decide_fates(
-        [this, &world, kind, length](const messages::Arrival& arrival) -> messages::Fate {
+        [this, &world, kind, length](const actors::Arrival& arrival) -> actors::Fate {
           const auto batch = batch_of(arrival.content);
           if (!batch || !met_.insert({arrival.name, *batch}).second)
             return {}; // it has waited

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -188,6 +189,17 @@ TEST_CASE("requests beyond the admission queue are refused with a hint, the othe
   for (int i = 0; i < 8; ++i) // what is refused for another reason takes no place
     CHECK(engine.submit(wrong).error().code == ErrorCode::invalid_argument);
   CHECK(engine.complete(request_of(5, 10)));
+}
+
+TEST_CASE("what is wrong with a token's bias is said: the id, or the number") {
+  Engine engine = open_engine(simulated());
+  const auto refusal = [&](TokenId token, float bias) {
+    Request request = request_of(5, 5);
+    request.sampling.logit_bias = {{3, 1.0f}, {token, bias}};
+    return engine.submit(request).error().text();
+  };
+  CHECK(refusal(-1, 1.0f).find("logit_bias names token -1: ids go from 0") != std::string::npos);
+  CHECK(refusal(4, std::nanf("")).find("logit_bias of token 4 is nan") != std::string::npos);
 }
 
 TEST_CASE("threads that submit as fast as they can get no more in than there are places") {

@@ -52,12 +52,13 @@ void kill(EngineWorld& world, int victim) {
   const messages::ActorHandles handles = world.handles();
   switch (victim) {
   case scheduler: return world.kill(handles.scheduler);
-  case target: return world.kill(handles.target);
+  case target: return world.kill(handles.stages.at(0));
   case sampler: return world.kill(handles.sampler);
   case kv_cache: return world.kill(handles.kv_cache);
   default:
-    if (handles.draft)
-      world.kill(handles.draft);
+    for (const auto& draft : handles.drafts)
+      if (draft)
+        world.kill(draft);
   }
 }
 

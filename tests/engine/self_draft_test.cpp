@@ -130,7 +130,7 @@ TEST_CASE("killed again and again, a draft of the target itself loses no token, 
     const auto greedy = world.submit(greedy_request());
     const auto coupled = world.submit(coupled_request());
     REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
-    world.kill(world.handles().draft);
+    world.kill(world.handles().drafts.at(0));
     REQUIRE(world.run_until_ended({greedy, coupled}));
     CHECK(greedy->answer.tokens == expected[0]);
     CHECK(coupled->answer.tokens == expected[1]);

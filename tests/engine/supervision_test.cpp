@@ -57,14 +57,14 @@ void let_pass(EngineWorld& world, std::chrono::milliseconds time) {
 
 /// At its next message.
 void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time) {
-  world.decide_fates([name, time, done = false](const messages::Arrival& arrival) mutable {
+  world.decide_fates([name, time, done = false](const actors::Arrival& arrival) mutable {
     const bool now = arrival.name == name && !std::exchange(done, true);
-    return now ? messages::Fate{messages::Fate::Kind::hold_up, time} : messages::Fate{};
+    return now ? actors::Fate{actors::Fate::Kind::hold_up, time} : actors::Fate{};
   });
 }
 
 void kill_draft(EngineWorld& world) {
-  world.kill(world.handles().draft);
+  world.kill(world.handles().drafts.at(0));
   world.run();
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a draft that keeps dying is left out, and metrics and results say so"
   kill_draft(world);
   CHECK(world.metrics().draft_left_out);
   CHECK(world.metrics().restarts == 4);
-  CHECK_FALSE(world.handles().draft);
+  CHECK_FALSE(world.handles().drafts.at(0));
   const Answer plain = answer(world);
   CHECK(plain.tokens == plain_tokens(40));
   CHECK(plain.end().speculation.draft_left_out);
@@ -104,9 +104,9 @@ TEST_CASE("the pause before a restart doubles up to its bound") {
   EngineWorld world(options, 0, exact_order);
   for (const auto pause : {10ms, 20ms, 35ms, 35ms}) {
     const base::TimePoint died = world.now();
-    world.kill(world.handles().draft);
+    world.kill(world.handles().drafts.at(0));
     world.step();
-    while (!world.handles().draft)
+    while (!world.handles().drafts.at(0))
       world.step();
     CHECK(world.now() - died == pause);
     world.run();
@@ -117,7 +117,7 @@ TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
   EngineWorld world(options_with(100));
   messages::tell(world.handles().supervisor, scheduling::DisableDraft{});
   world.run();
-  CHECK_FALSE(world.handles().draft);
+  CHECK_FALSE(world.handles().drafts.at(0));
   for (int round = 0; round < 2; ++round) {
     const Answer plain = answer(world);
     CHECK(plain.tokens == plain_tokens(40));
@@ -153,25 +153,25 @@ TEST_CASE(
   EngineWorld world(options_with_reserve());
   const auto open = world.submit(request_of(200));
   const auto die = [&] {
-    const auto target = world.handles().target;
+    const auto target = world.handles().stages.at(0);
     world.kill(target);
-    while (world.handles().target == target)
+    while (world.handles().stages.at(0) == target)
       REQUIRE(world.step());
   };
   die();
   die();
   CHECK_FALSE(world.metrics().target_moved);
-  const auto draft = world.handles().draft;
+  const auto draft = world.handles().drafts.at(0);
   die();
   CHECK(world.metrics().target_moved);
-  CHECK(world.handles().draft != draft); // which had written for the other device
+  CHECK(world.handles().drafts.at(0) != draft); // which had written for the other device
   REQUIRE(world.run_until_ended({open}));
   CHECK(open->answer.tokens == plain_tokens(200));
   CHECK(open->answer.end().speculation.drafted > 0);
   CHECK(answer(world).tokens == plain_tokens(40));
   die();
   die();
-  world.kill(world.handles().target);
+  world.kill(world.handles().stages.at(0));
   world.run();
   const auto late = world.submit(request_of(10));
   world.run();
@@ -187,21 +187,21 @@ TEST_CASE("nobody begins on the standby before all others have let go") {
   const base::TimePoint half = world.now() + 50ms;
   world.stop_clock_after(50ms);
   REQUIRE(world.run_until([&] { return world.now() >= half; }));
-  CHECK(world.handles().target == before.target);
+  CHECK(world.handles().stages.at(0) == before.stages.at(0));
   CHECK(answer(world).tokens == plain_tokens(40));
-  CHECK(world.handles().target != before.target);
+  CHECK(world.handles().stages.at(0) != before.stages.at(0));
 }
 
 TEST_CASE("a draft that is left out while the target moves keeps nobody waiting") {
   EngineWorld world(options_with_reserve());
   const messages::ActorHandles before = world.handles();
   hold_up_once(world, "draft", 100ms); // until all others are down, and their pauses over
-  messages::tell(before.draft, messages::Ping{});
+  messages::tell(before.drafts.at(0), messages::Ping{});
   messages::tell(before.supervisor, scheduling::DisableDraft{});
   messages::tell(before.supervisor, scheduling::MoveTarget{});
   CHECK(answer(world).tokens == plain_tokens(40));
   CHECK(world.metrics().target_moved);
-  CHECK_FALSE(world.handles().draft);
+  CHECK_FALSE(world.handles().drafts.at(0));
 }
 
 TEST_CASE("the round after the draft's death takes no longer than a plain one") {
@@ -212,7 +212,7 @@ TEST_CASE("the round after the draft's death takes no longer than a plain one") 
     EngineOptions options = options_with(100);
     options.speculation = seed % 2 ? SpeculationMode::overlap : SpeculationMode::automatic;
     EngineWorld world(options, seed, exact_order);
-    const auto draft = world.handles().draft;
+    const auto draft = world.handles().drafts.at(0);
     const auto recorder = world.submit(request_of(150));
     const auto dies_at = std::chrono::microseconds(211 * seed % 9000); // after a delta
     std::vector<base::TimePoint> deltas;
@@ -255,7 +255,7 @@ TEST_CASE("a killed target costs one rebuild of each sequence in its batch") {
   EngineWorld world(options_with(100));
   const auto recorder = world.submit(request_of(60));
   world.run_until([&] { return recorder->answer.tokens.size() > 10; });
-  world.kill(world.handles().target);
+  world.kill(world.handles().stages.at(0));
   REQUIRE(world.run_until_ended({recorder}));
   CHECK(recorder->answer.tokens == plain_tokens(60));
   CHECK(world.metrics().rebuilds == 1);

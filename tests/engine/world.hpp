@@ -5,7 +5,7 @@
 #include "actors/opening.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
-#include "messages/timekeeper.hpp"
+#include "actors/system/timekeeper.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/simulation.hpp"
 
@@ -28,8 +28,8 @@ public:
 class EngineWorld {
 public:
   explicit EngineWorld(const EngineOptions& options, std::uint64_t seed = 0,
-                       messages::VirtualTimeOptions order = any_order)
-      : time_(seed, order), clock_(std::make_shared<messages::ActorTimekeeper>(time_.system())) {
+                       actors::VirtualTimeOptions order = any_order)
+      : time_(seed, order), clock_(std::make_shared<actors::ActorTimekeeper>(time_.system())) {
     auto opened = actors::open_context(options, clock_, nullptr);
     if (!opened)
       FAIL(opened.error().text());
@@ -84,8 +84,8 @@ public:
     });
   }
   base::TimePoint now() const { return time_.now(); }
-  /// What becomes of each message (messages/virtual_time.hpp).
-  void decide_fates(std::function<messages::Fate(const messages::Arrival&)> decide) {
+  /// What becomes of each message (actors/system/virtual_time.hpp).
+  void decide_fates(std::function<actors::Fate(const actors::Arrival&)> decide) {
     time_.decide_fates(std::move(decide));
   }
 
@@ -128,8 +128,8 @@ public:
 private:
   static constexpr std::size_t steps_max = 2'000'000;
 
-  messages::VirtualSystem time_;
-  std::shared_ptr<messages::ActorTimekeeper> clock_;
+  actors::VirtualSystem time_;
+  std::shared_ptr<actors::ActorTimekeeper> clock_;
   actors::EngineContext opened_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_; ///< There is only one, also once it is dead.

@@ -1,9 +1,9 @@
 #include "tests/exactness/run.hpp"
 
 #include "actors/supervisor.hpp"
+#include "actors/system/timekeeper.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
-#include "messages/timekeeper.hpp"
 #include "tests/exactness/watched_device.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -29,7 +29,7 @@ public:
   std::size_t callbacks = 0;
 
 private:
-  messages::ActorTimekeeper time_;
+  actors::ActorTimekeeper time_;
 };
 
 /// How many requests have ended and in which modes, and why the last bad end was bad.
@@ -189,7 +189,6 @@ private:
     parts.scheduler.faults = faults();
     parts.faults = faults();
     const auto map = make_map();
-    parts.draft_pool = make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens);
     parts.target = {target,
                     device,
                     make_pool(*target, setting_.page_tokens),
@@ -199,13 +198,14 @@ private:
                     telemetry_};
     parts.sampler = {vocabulary, setting_.drafter ? 0 : 1, telemetry_}; // a Drafter draws nothing
     if (setting_.drafter) {
-      parts.draft_pool = nullptr;
       parts.draft = drafter_parts(device);
       return parts;
     }
+    parts.draft_pools = {make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens)};
+    parts.scheduler.draft_pool = 1;
     const execution::DraftStep::Parts drafting{draft,
                                                device,
-                                               parts.draft_pool,
+                                               parts.draft_pools.front(),
                                                vocabulary,
                                                setting_.together,
                                                setting_.policy.fork_rows,
@@ -243,7 +243,7 @@ private:
     spec.noise = setting_.noise(n);
     if (setting_.vary)
       setting_.vary(spec, n);
-    messages::Submit request;
+    scheduling::Submit request;
     request.spec = std::make_shared<const speculation::SequenceSpec>(std::move(spec));
     request.prompt = setting_.prompt;
     request.sink = std::make_shared<Collector>(outcome_.outputs[std::size_t(n)], ends_);
@@ -269,8 +269,8 @@ private:
               .then(
                   [this, victim](const messages::ActorHandles& now) {
                     const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
-                                            caf::actor_cast<caf::actor>(now.draft),
-                                            caf::actor_cast<caf::actor>(now.target),
+                                            caf::actor_cast<caf::actor>(now.drafts.front()),
+                                            caf::actor_cast<caf::actor>(now.stages.front()),
                                             caf::actor_cast<caf::actor>(now.sampler),
                                             caf::actor_cast<caf::actor>(now.kv_cache)};
                     outcome_.kills += bool(actors[victim]);

@@ -47,7 +47,7 @@ struct Setting {
   /// average; 0: never.
   base::Duration killed_every{};
   bool gives_up = true; ///< A lane that is late for long counts as dead.
-  messages::VirtualTimeOptions order{
+  actors::VirtualTimeOptions order{
       .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
   int requests = 1000;
   /// Of them, those that the engine learns its times from: until then it does not know how long to

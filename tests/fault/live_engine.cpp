@@ -10,6 +10,14 @@ namespace paceline::testing {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+caf::actor draft_of(const messages::ActorHandles& handles) {
+  return handles.drafts.empty() ? nullptr : caf::actor_cast<caf::actor>(handles.drafts.front());
+}
+
+} // namespace
+
 void LiveAnswer::deliver(Event event) {
   {
     const std::lock_guard lock(mutex_);
@@ -72,13 +80,12 @@ void LiveEngine::start_unsupervised() {
     known_.facade = messages::spawn<actors::Facade>(system, p.facade);
     known_.scheduler = messages::spawn<actors::Scheduler>(system, p.scheduler);
     if (p.draft)
-      known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device);
-    known_.target = messages::spawn<actors::TargetModel>(system, p.target);
+      known_.drafts = {messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device)};
+    known_.stages = {messages::spawn<actors::TargetModel>(system, p.target)};
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
     known_.kv_cache = messages::spawn<actors::KvCache>(
-        system, scheduling::PageManager::Config{
-                    {p.target.pool, p.draft_pool}, p.scheduler.attention_window, p.telemetry});
-    messages::tell(known_.target, known_);
+        system, scheduling::PageManager::Config{p.page_pools(), p.telemetry});
+    messages::tell(known_.stages.front(), known_);
     messages::tell(known_.sampler, known_);
     messages::tell(known_.scheduler, known_);
     messages::tell(known_.facade, known_);
@@ -91,9 +98,10 @@ LiveEngine::~LiveEngine() {
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
   else
     for (const auto& actor :
-         {caf::actor_cast<caf::actor>(known_.scheduler), caf::actor_cast<caf::actor>(known_.draft),
-          caf::actor_cast<caf::actor>(known_.target), caf::actor_cast<caf::actor>(known_.sampler),
-          caf::actor_cast<caf::actor>(known_.kv_cache), caf::actor_cast<caf::actor>(known_.facade)})
+         {caf::actor_cast<caf::actor>(known_.scheduler), draft_of(known_),
+          caf::actor_cast<caf::actor>(known_.stages.front()),
+          caf::actor_cast<caf::actor>(known_.sampler), caf::actor_cast<caf::actor>(known_.kv_cache),
+          caf::actor_cast<caf::actor>(known_.facade)})
       if (actor)
         caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   supervisor_ = nullptr;
@@ -134,10 +142,10 @@ messages::ActorHandles LiveEngine::handles() {
 
 std::function<void()> LiveEngine::aim(Part part) {
   const messages::ActorHandles now = handles();
-  const std::array actors{
-      caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
-      caf::actor_cast<caf::actor>(now.target), caf::actor_cast<caf::actor>(now.sampler),
-      caf::actor_cast<caf::actor>(now.kv_cache)};
+  const std::array actors{caf::actor_cast<caf::actor>(now.scheduler), draft_of(now),
+                          caf::actor_cast<caf::actor>(now.stages.front()),
+                          caf::actor_cast<caf::actor>(now.sampler),
+                          caf::actor_cast<caf::actor>(now.kv_cache)};
   const caf::actor victim = actors[std::size_t(part)];
   if (!victim)
     return nullptr;

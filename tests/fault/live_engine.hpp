@@ -2,8 +2,8 @@
 #pragma once
 
 #include "actors/opening.hpp"
-#include "actors/runtime.hpp"
-#include "messages/request.hpp"
+#include "actors/system/runtime.hpp"
+#include "base/event_sink.hpp"
 
 #include <condition_variable>
 #include <mutex>

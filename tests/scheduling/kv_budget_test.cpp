@@ -14,7 +14,7 @@ KvDemand demand_of(std::size_t memory) {
   demand.max_num_seqs = 4;
   demand.prefill_chunk = 32;
   demand.page_tokens = 10;
-  demand.page_bytes = {100, 10};
+  demand.pools = {{.page_bytes = 100}, {.page_bytes = 10}};
   return demand;
 }
 
@@ -23,12 +23,12 @@ KvDemand demand_of(std::size_t memory) {
 TEST_CASE("both pools hold as many sequences, and no more than there can be") {
   const auto some = kv_budget(demand_of(2 * 101 * 110));
   REQUIRE(some);
-  CHECK(some->pages.target == 202);
-  CHECK(some->pages.draft == 202);
+  CHECK(some->pages[0] == 202);
+  CHECK(some->pages[1] == 202);
   const auto plenty = kv_budget(demand_of(1 << 30));
   REQUIRE(plenty);
-  CHECK(plenty->pages.target == 404);
-  CHECK(plenty->pages.draft == 404);
+  CHECK(plenty->pages[0] == 404);
+  CHECK(plenty->pages[1] == 404);
 }
 
 TEST_CASE("where one sequence does not fit, the error says how much is needed") {
@@ -42,30 +42,30 @@ TEST_CASE("where one sequence does not fit, the error says how much is needed") 
 TEST_CASE("unasked, the cache takes what all sequences need, or a quarter of what is there") {
   KvDemand demand = demand_of(0);
   demand.available = 1 << 30;
-  CHECK(kv_budget(demand)->pages.target == 404);
+  CHECK(kv_budget(demand)->pages[0] == 404);
   demand.available = 4 * 2 * 101 * 110;
-  CHECK(kv_budget(demand)->pages.target == 202);
+  CHECK(kv_budget(demand)->pages[0] == 202);
   demand.available = 0; // one sequence all the same: the allocation will tell
-  CHECK(kv_budget(demand)->pages.target == 101);
+  CHECK(kv_budget(demand)->pages[0] == 101);
 }
 
 TEST_CASE("a window makes the target's share of a sequence smaller, not the draft's") {
   KvDemand demand = demand_of(0);
   demand.available = 1 << 30;
-  demand.attention_window = 100;
+  demand.pools[0].attention_window = 100;
   const auto pages = kv_budget(demand);
   REQUIRE(pages);
-  CHECK(pages->pages.target < 4 * 60);
-  CHECK(pages->pages.draft == 404);
+  CHECK(pages->pages[0] < 4 * 60);
+  CHECK(pages->pages[1] == 404);
 }
 
 TEST_CASE("forks have pages of the draft's beyond its sequences'") {
   KvDemand demand = demand_of(2 * 101 * 110 + 30 * 10);
-  demand.fork_pages = 30;
+  demand.pools[1].fork_pages = 30;
   const auto pages = kv_budget(demand);
   REQUIRE(pages);
-  CHECK(pages->pages.target == 202);
-  CHECK(pages->pages.draft == 232);
+  CHECK(pages->pages[0] == 202);
+  CHECK(pages->pages[1] == 232);
 }
 
 TEST_CASE("rows of q are in the budget, as many sequences' as there are pages for") {
@@ -74,7 +74,7 @@ TEST_CASE("rows of q are in the budget, as many sequences' as there are pages fo
   demand.q_rows = 10;
   const auto two = kv_budget(demand);
   REQUIRE(two);
-  CHECK(two->pages.target == 202);
+  CHECK(two->pages[0] == 202);
   CHECK(two->q_rows == 20);
   demand.memory += 10 * 50; // what its forks take is there beyond one sequence's
   demand.fork_q_rows = 10;
@@ -85,4 +85,14 @@ TEST_CASE("rows of q are in the budget, as many sequences' as there are pages fo
   CHECK(refused.error().text().find("at least 11610") != std::string::npos);
   demand.memory = 1 << 30;
   CHECK(kv_budget(demand)->q_rows == 4 * 10 + 10);
+}
+
+TEST_CASE(
+    "a pool more has its share as well, and none at all beside the target's is no case apart") {
+  KvDemand demand = demand_of(2 * 101 * 115);
+  demand.pools.push_back({.page_bytes = 5});
+  CHECK(kv_budget(demand)->pages == PerPool<std::size_t>{202, 202, 202});
+  demand.pools.resize(1);
+  demand.memory = 3 * 101 * 100;
+  CHECK(kv_budget(demand)->pages == PerPool<std::size_t>{303});
 }

@@ -58,13 +58,13 @@ private:
     const KvGrant grant = world_.reserve(id, tokens, capacity);
     if (!grant.granted)
       return refused(before, capacity);
-    REQUIRE(grant.target->capacity() >= capacity);
-    REQUIRE(grant.draft->capacity() >= capacity);
-    REQUIRE(grant.cached_target < int(tokens.size()));
-    REQUIRE(grant.cached_draft <= grant.cached_target);
-    live_[id] = {tokens, {grant.target, grant.draft}};
-    check_shared(live_[id], Pool::target, grant.cached_target);
-    check_shared(live_[id], Pool::draft, grant.cached_draft);
+    REQUIRE(grant.tables[target_pool]->capacity() >= capacity);
+    REQUIRE(grant.tables[draft_pool]->capacity() >= capacity);
+    REQUIRE(grant.cached[target_pool] < int(tokens.size()));
+    REQUIRE(grant.cached[draft_pool] <= grant.cached[target_pool]);
+    live_[id] = {tokens, {grant.tables[target_pool], grant.tables[draft_pool]}};
+    check_shared(live_[id], target_pool, grant.cached[target_pool]);
+    check_shared(live_[id], draft_pool, grant.cached[draft_pool]);
   }
 
   // What is shared was written with just these tokens, and the rest is nobody else's.
@@ -99,18 +99,18 @@ private:
     auto& [id, sequence] = *pick(live_);
     const int capacity = int(sequence.tokens.size() + random_() % 12);
     const auto before = ledgers();
-    const int had = sequence.tables.target->capacity();
-    const KvGrant grant = world_.cache.grow({id, {capacity, capacity}});
+    const int had = sequence.tables[target_pool]->capacity();
+    const KvGrant grant = world_.cache.grow({id, capacity, capacity});
     if (!grant.granted)
       return refused(before, capacity - had);
-    REQUIRE(grant.target->capacity() >= std::max(had, capacity));
-    for (std::size_t i = 0; i < sequence.tables.target->ids.size(); ++i)
-      REQUIRE(grant.target->ids[i] == sequence.tables.target->ids[i]);
-    sequence.tables = {grant.target, grant.draft};
+    REQUIRE(grant.tables[target_pool]->capacity() >= std::max(had, capacity));
+    for (std::size_t i = 0; i < sequence.tables[target_pool]->ids.size(); ++i)
+      REQUIRE(grant.tables[target_pool]->ids[i] == sequence.tables[target_pool]->ids[i]);
+    sequence.tables = {grant.tables[target_pool], grant.tables[draft_pool]};
     while (int(sequence.tokens.size()) < capacity)
       sequence.tokens.push_back(TokenId(random_() % 2));
-    write(sequence, Pool::target);
-    write(sequence, Pool::draft);
+    write(sequence, target_pool);
+    write(sequence, draft_pool);
   }
 
   void publish() {
@@ -118,7 +118,7 @@ private:
       return;
     auto& [id, sequence] = *pick(live_);
     const auto log = log_of(sequence.tokens);
-    world_.cache.publish({id, log, valid(sequence), valid(sequence)});
+    world_.cache.publish({id, log, {valid(sequence), valid(sequence)}});
   }
   void release() {
     if (live_.empty())
@@ -126,8 +126,9 @@ private:
     const auto which = pick(live_);
     const Live& sequence = which->second;
     const bool right = shares_ && random_() % 4 != 0;
-    world_.cache.release({which->first, right ? log_of(sequence.tokens) : nullptr, valid(sequence),
-                          valid(sequence)});
+    world_.cache.release({which->first,
+                          right ? log_of(sequence.tokens) : nullptr,
+                          {valid(sequence), valid(sequence)}});
     live_.erase(which);
   }
   int valid(const Live& sequence) { return int(random_() % (sequence.tokens.size() + 1)); }
@@ -147,7 +148,7 @@ private:
     const auto wanted = std::size_t((tokens + page_tokens - 1) / page_tokens);
     const auto after = ledgers();
     const auto room = [&](Pool pool) { return before[pool].free + unheld_cached(pool); };
-    CHECK(wanted > std::min(room(Pool::target), room(Pool::draft)));
+    CHECK(wanted > std::min(room(target_pool), room(draft_pool)));
     for (const Pool pool : both_pools) {
       CHECK(after[pool].free == before[pool].free);
       CHECK(after[pool].cached == before[pool].cached);
@@ -175,7 +176,7 @@ private:
   }
 
   PerPool<KvLedger> ledgers() {
-    return {world_.cache.ledger(Pool::target), world_.cache.ledger(Pool::draft)};
+    return {world_.cache.ledger(target_pool), world_.cache.ledger(draft_pool)};
   }
 
   void check_ledgers() {
@@ -220,7 +221,7 @@ private:
   PageWorld world_{pages, pages};
   std::map<SequenceId, Live> live_;
   std::vector<PerPool<gpu::PageTableRef>> steps_;
-  PerPool<std::map<std::uint32_t, Tokens>> written_;
+  PerPool<std::map<std::uint32_t, Tokens>> written_{both_pools.size()};
   int refusals_ = 0;
   int shared_pages_ = 0;
   int quarantines_ = 0;

@@ -19,19 +19,17 @@ struct PageWorld {
 
   explicit PageWorld(std::size_t target_pages = 16, std::size_t draft_pages = 16,
                      int attention_window = 0)
-      : pools{make_pool(target_pages, page_tokens), make_pool(draft_pages, page_tokens)},
-        cache({.pools = pools,
-               .attention_window = attention_window,
+      : cache({.pools = {{make_pool(target_pages, page_tokens), attention_window},
+                         {make_pool(draft_pages, page_tokens)}},
                .telemetry = std::make_shared<base::Telemetry>()}) {}
 
   scheduling::KvGrant reserve(speculation::SequenceId id, const Tokens& tokens, int capacity) {
     return cache.reserve({id, log_of(tokens), int(tokens.size()), capacity});
   }
   void release(speculation::SequenceId id, const Tokens& tokens = {}) {
-    cache.release({id, log_of(tokens), int(tokens.size()), int(tokens.size())});
+    cache.release({id, log_of(tokens), {int(tokens.size()), int(tokens.size())}});
   }
 
-  scheduling::PerPool<std::shared_ptr<gpu::KvPool>> pools;
   scheduling::PageManager cache;
 };
 

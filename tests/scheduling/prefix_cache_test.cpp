@@ -28,7 +28,7 @@ struct World {
                  PrefixCache::Hash hash = PrefixCache::hash_page)
       : pools{make_pool(pages, page_tokens), make_pool(pages, page_tokens)}, books{PageBook(pages),
                                                                                    PageBook(pages)},
-        cache(page_tokens, {&books.target, &books.draft}, entries_max, hash) {}
+        cache(page_tokens, {&books[target_pool], &books[draft_pool]}, entries_max, hash) {}
 
   gpu::PageTableRef table(Pool pool, std::size_t pages) {
     std::vector<gpu::PageRef> fresh;
@@ -40,8 +40,9 @@ struct World {
   /// Publishes what a sequence with pages of its own has; returns its tables, which may be dropped.
   PerPool<gpu::PageTableRef> publish(const Tokens& tokens, int target_valid, int draft_valid) {
     const std::size_t pages = (tokens.size() + page_tokens - 1) / page_tokens;
-    PerPool<gpu::PageTableRef> tables{table(Pool::target, pages), table(Pool::draft, pages)};
-    cache.publish(tokens, {{tables.target.get(), target_valid}, {tables.draft.get(), draft_valid}});
+    PerPool<gpu::PageTableRef> tables{table(target_pool, pages), table(draft_pool, pages)};
+    cache.publish(tokens, {{tables[target_pool].get(), target_valid},
+                           {tables[draft_pool].get(), draft_valid}});
     return tables;
   }
   PerPool<gpu::PageTableRef> publish(const Tokens& tokens) {
@@ -60,7 +61,7 @@ PrefixCache::Pages leading(const gpu::PageTableRef& table, std::size_t pages) {
 }
 
 std::size_t found(World& world, const Tokens& tokens) {
-  return world.cache.lookup(tokens).target.size();
+  return world.cache.lookup(tokens)[target_pool].size();
 }
 
 } // namespace
@@ -69,8 +70,8 @@ TEST_CASE("a prefix that was published is found again with the pages of both poo
   World world;
   const auto tables = world.publish({1, 2, 3, 4, 5, 6});
   const auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9});
-  CHECK(pages.target == leading(tables.target, 3));
-  CHECK(pages.draft == leading(tables.draft, 3));
+  CHECK(pages[target_pool] == leading(tables[target_pool], 3));
+  CHECK(pages[draft_pool] == leading(tables[draft_pool], 3));
 }
 
 TEST_CASE("a lookup always leaves a token to feed") {
@@ -102,8 +103,8 @@ TEST_CASE("prefixes share as far as they agree") {
   world.publish({1, 2, 3, 4, 7, 8});
   CHECK(world.cache.entries() == 4);
   const auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 7, 8, 0});
-  REQUIRE(pages.target.size() == 3);
-  CHECK(pages.target[1] == first_tables.target->pages[1]); // the first to come stays
+  REQUIRE(pages[target_pool].size() == 3);
+  CHECK(pages[target_pool][1] == first_tables[target_pool]->pages[1]); // the first to come stays
   CHECK(found(world, {1, 2, 3, 4, 7, 9, 0}) == 2);
   CHECK(found(world, {3, 4, 1, 2, 0}) == 0); // the same pages elsewhere are others
 }
@@ -113,10 +114,10 @@ TEST_CASE("what another path wrote is other content, whatever the hashes say") {
     World world(64, 1000, hash);
     const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
     const PrefillPath fast{4, 1}; // Two pages by the fast path, then two by the other.
-    const auto a = world.table(Pool::target, 4);
-    const auto b = world.table(Pool::target, 4);
+    const auto a = world.table(target_pool, 4);
+    const auto b = world.table(target_pool, 4);
     const auto lookup = [&](const PrefillPath& path) {
-      return world.cache.lookup(tokens, path).target;
+      return world.cache.lookup(tokens, path)[target_pool];
     };
     world.cache.publish(tokens, {{a.get(), 8}, {nullptr, 0}}, fast);
     CHECK(lookup({}).empty());
@@ -134,10 +135,10 @@ TEST_CASE("what another path wrote is other content, whatever the hashes say") {
 TEST_CASE("the fast path goes on where one of its chunks begins") {
   World world;
   const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
-  const auto tables = world.table(Pool::target, 6);
+  const auto tables = world.table(target_pool, 6);
   world.cache.publish(tokens, {{tables.get(), 12}, {nullptr, 0}}, {12, 6});
   const auto cached = [&](std::size_t length, int fast) {
-    return world.cache.lookup({tokens.data(), length}, {fast, 6}).target.size() * page_tokens;
+    return world.cache.lookup({tokens.data(), length}, {fast, 6})[target_pool].size() * page_tokens;
   };
   CHECK(cached(13, 12) == 12);
   CHECK(cached(11, 12) == 6); // 10 are there; the second chunk begins at 6.
@@ -150,33 +151,32 @@ TEST_CASE("the draft's pages come back as far as they were right, and are comple
   const Tokens tokens{1, 2, 3, 4, 5, 6};
   const auto a = world.publish(tokens, 6, 3);
   auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5, 6, 0});
-  CHECK(pages.target == leading(a.target, 3));
-  CHECK(pages.draft == leading(a.draft, 1));
+  CHECK(pages[target_pool] == leading(a[target_pool], 3));
+  CHECK(pages[draft_pool] == leading(a[draft_pool], 1));
   const auto b = world.publish(tokens, 6, 6);
   pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5, 6, 0});
-  CHECK(pages.target == leading(a.target, 3));
-  CHECK(pages.draft == PrefixCache::Pages{a.draft->pages[0], b.draft->pages[1], b.draft->pages[2]});
+  CHECK(pages[target_pool] == leading(a[target_pool], 3));
+  CHECK(pages[draft_pool] == PrefixCache::Pages{a[draft_pool]->pages[0], b[draft_pool]->pages[1],
+                                                b[draft_pool]->pages[2]});
 }
 
 TEST_CASE("the draft has no page that the target lacks") {
   World world;
   const auto tables = world.publish({1, 2, 3, 4}, 2, 4);
   const auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5});
-  CHECK(pages.target.size() == 1);
-  CHECK(pages.draft == leading(tables.draft, 1));
+  CHECK(pages[target_pool].size() == 1);
+  CHECK(pages[draft_pool] == leading(tables[draft_pool], 1));
 }
 
 TEST_CASE("a cache without a draft keeps the target's pages") {
   const auto pool = make_pool(4, page_tokens);
   PageBook book(4);
-  PrefixCache cache(page_tokens, {&book, nullptr});
+  PrefixCache cache(page_tokens, {&book});
   const auto table = gpu::PageTable::extend(nullptr, page_tokens, {pool->take(), pool->take()});
-  cache.publish(Tokens{1, 2, 3, 4}, {{table.get(), 4}, {nullptr, 4}});
+  cache.publish(Tokens{1, 2, 3, 4}, {{table.get(), 4}});
   const auto pages = cache.lookup(Tokens{1, 2, 3, 4, 5});
-  CHECK(pages.target.size() == 2);
-  CHECK(pages.draft.empty());
-  CHECK(cache.evictable(Pool::draft) == 0);
-  CHECK(cache.evict(Pool::draft, 1) == 0);
+  CHECK(pages[target_pool].size() == 2);
+  CHECK(pages.size() == 1);
 }
 
 TEST_CASE("whatever the hash, pages are shared exactly when all tokens up to their end agree") {
@@ -191,13 +191,13 @@ TEST_CASE("whatever the hash, pages are shared exactly when all tokens up to the
       while ((agree + 1) * page_tokens < tokens.size() &&
              model.contains(first(tokens, (agree + 1) * page_tokens)))
         ++agree;
-      REQUIRE(shared.target.size() == agree);
+      REQUIRE(shared[target_pool].size() == agree);
       for (std::size_t i = 0; i < agree; ++i)
-        REQUIRE(shared.target[i] == model.at(first(tokens, (i + 1) * page_tokens)));
+        REQUIRE(shared[target_pool][i] == model.at(first(tokens, (i + 1) * page_tokens)));
 
       const auto tables = world.publish(tokens);
       for (std::size_t i = 0; (i + 1) * page_tokens <= tokens.size(); ++i)
-        model.emplace(first(tokens, (i + 1) * page_tokens), tables.target->pages[i]);
+        model.emplace(first(tokens, (i + 1) * page_tokens), tables[target_pool]->pages[i]);
     }
     CHECK(world.cache.entries() == model.size());
     CHECK(model.size() > 50); // pairs of pages that collide were there
@@ -210,67 +210,67 @@ TEST_CASE("pages are given back least recently used first, the ends of prefixes 
   world.publish({2, 2, 2, 2});
   world.publish({3, 3});
   found(world, {1, 1, 1, 1, 0}); // 2222, 22, 33, 1111, 11 now
-  CHECK(world.cache.evict(Pool::target, 1) == 1);
+  CHECK(world.cache.evict(target_pool, 1) == 1);
   CHECK(found(world, {1, 1, 1, 1, 0}) == 2);
   CHECK(found(world, {3, 3, 0}) == 1);
   CHECK(found(world, {2, 2, 2, 2, 0}) == 1); // now the most recent
-  CHECK(world.cache.evict(Pool::target, 2) == 2);
+  CHECK(world.cache.evict(target_pool, 2) == 2);
   CHECK(found(world, {1, 1, 1, 1, 0}) == 0);
   CHECK(found(world, {3, 3, 0}) == 1);
   CHECK(found(world, {2, 2, 0}) == 1);
-  CHECK(world.cache.evict(Pool::target, 9) == 2);
+  CHECK(world.cache.evict(target_pool, 9) == 2);
   CHECK(world.cache.entries() == 0);
-  CHECK(world.out(Pool::target) == 0);
-  CHECK(world.out(Pool::draft) == 0);
+  CHECK(world.out(target_pool) == 0);
+  CHECK(world.out(draft_pool) == 0);
 }
 
 TEST_CASE("pages that a sequence holds are not given back, nor are those before them lost") {
   World world;
   auto held = world.publish({1, 1, 2, 2});
   world.publish({3, 3});
-  CHECK(world.cache.evictable(Pool::target) == 1);
-  CHECK(world.cache.evict(Pool::target, 9) == 1);
+  CHECK(world.cache.evictable(target_pool) == 1);
+  CHECK(world.cache.evict(target_pool, 9) == 1);
   CHECK(found(world, {1, 1, 2, 2, 0}) == 2);
   CHECK(found(world, {3, 3, 0}) == 0);
   held = {};
-  CHECK(world.cache.evictable(Pool::target) == 2);
-  CHECK(world.cache.evict(Pool::target, 9) == 2);
-  CHECK(world.out(Pool::target) == 0);
+  CHECK(world.cache.evictable(target_pool) == 2);
+  CHECK(world.cache.evict(target_pool, 9) == 2);
+  CHECK(world.out(target_pool) == 0);
 }
 
 TEST_CASE("a page that nobody holds goes even when those after it are held") {
   World world;
   world.publish({1, 1});
   const auto held = world.publish({1, 1, 2, 2}); // its own first page is not the one kept
-  CHECK(world.out(Pool::target) == 3);
-  CHECK(world.cache.evictable(Pool::target) == 1);
-  CHECK(world.cache.evict(Pool::target, 1) == 1);
-  CHECK(world.out(Pool::target) == 2);
+  CHECK(world.out(target_pool) == 3);
+  CHECK(world.cache.evictable(target_pool) == 1);
+  CHECK(world.cache.evict(target_pool, 1) == 1);
+  CHECK(world.out(target_pool) == 2);
   CHECK(world.cache.entries() == 0);
 }
 
 TEST_CASE("the draft's pages can be given back alone, from the ends of prefixes on") {
   World world;
-  const auto held = world.publish({1, 2, 3, 4}).target;
-  CHECK(world.cache.evict(Pool::draft, 1) == 1);
+  const auto held = world.publish({1, 2, 3, 4})[target_pool];
+  CHECK(world.cache.evict(draft_pool, 1) == 1);
   auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5});
-  CHECK(pages.target == leading(held, 2));
-  CHECK(pages.draft.size() == 1);
+  CHECK(pages[target_pool] == leading(held, 2));
+  CHECK(pages[draft_pool].size() == 1);
   pages = {};
-  CHECK(world.cache.evict(Pool::draft, 9) == 1);
+  CHECK(world.cache.evict(draft_pool, 9) == 1);
   pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5});
-  CHECK(pages.target == leading(held, 2));
-  CHECK(pages.draft.empty());
-  CHECK(world.out(Pool::draft) == 0);
+  CHECK(pages[target_pool] == leading(held, 2));
+  CHECK(pages[draft_pool].empty());
+  CHECK(world.out(draft_pool) == 0);
 }
 
 TEST_CASE("a draft page that goes takes those after it along, which nobody could find any more") {
   World world;
   world.publish({1, 1});
   const auto held = world.publish({1, 1, 2, 2});
-  CHECK(world.cache.evict(Pool::draft, 1) == 1);
-  CHECK(world.books.draft.cached() == 0);
-  CHECK(world.books.target.cached() == 2);
+  CHECK(world.cache.evict(draft_pool, 1) == 1);
+  CHECK(world.books[draft_pool].cached() == 0);
+  CHECK(world.books[target_pool].cached() == 2);
 }
 
 TEST_CASE("entries are bounded: the least recently used make room") {
@@ -286,22 +286,22 @@ TEST_CASE("entries are bounded: the least recently used make room") {
   world.publish({4, 4, 4, 4, 4, 4, 4, 4}); // longer than the bound
   CHECK(world.cache.entries() == 3);
   CHECK(found(world, {4, 4, 4, 4, 4, 4, 4, 4, 0}) == 3);
-  CHECK(world.out(Pool::target) == 3);
-  CHECK(world.out(Pool::draft) == 3);
+  CHECK(world.out(target_pool) == 3);
+  CHECK(world.out(draft_pool) == 3);
 }
 
 TEST_CASE("the books count every page once, whoever names it how often") {
   World world;
   const auto tables = world.publish({1, 2, 3, 4});
-  PageBook& book = world.books.target;
+  PageBook& book = world.books[target_pool];
   CHECK(book.cached() == 2);
-  book.name(*tables.target);
-  book.name(*tables.target);
+  book.name(*tables[target_pool]);
+  book.name(*tables[target_pool]);
   CHECK(book.used() == 2);
   CHECK(book.cached() == 0);
-  book.unname(*tables.target);
+  book.unname(*tables[target_pool]);
   CHECK(book.used() == 2);
-  book.unname(*tables.target);
+  book.unname(*tables[target_pool]);
   CHECK(book.used() == 0);
   CHECK(book.cached() == 2);
 }
@@ -327,13 +327,13 @@ TEST_CASE("after any use the books know what is cached, and giving all back leav
         CHECK(before - world.out(pool) == std::min(wanted, possible));
       }
       REQUIRE(world.cache.entries() <= 40);
-      REQUIRE(world.books.target.cached() == world.cache.entries());
-      REQUIRE(world.books.draft.cached() <= world.cache.entries());
+      REQUIRE(world.books[target_pool].cached() == world.cache.entries());
+      REQUIRE(world.books[draft_pool].cached() <= world.cache.entries());
     }
     held.clear();
-    CHECK(world.out(Pool::target) == world.books.target.cached());
-    CHECK(world.out(Pool::draft) == world.books.draft.cached());
-    world.cache.evict(Pool::target, 512);
+    CHECK(world.out(target_pool) == world.books[target_pool].cached());
+    CHECK(world.out(draft_pool) == world.books[draft_pool].cached());
+    world.cache.evict(target_pool, 512);
     CHECK(world.cache.entries() == 0);
     for (const Pool pool : both_pools) {
       CHECK(world.out(pool) == 0);

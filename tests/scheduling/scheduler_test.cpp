@@ -30,10 +30,10 @@ TEST_CASE("a request is given pages, runs, commits, and gives its pages back at 
   CHECK(last.first == 1);
   CHECK(last.tokens == Tokens{8});
   CHECK(last.length);
-  CHECK(world.kv.take<KvPublish>().target_valid == 3);
+  CHECK(world.kv.take<KvPublish>().valid[target_pool] == 3);
   const auto released = world.kv.take<KvRelease>();
   CHECK(released.sequence == 1);
-  CHECK(released.target_valid == 4);
+  CHECK(released.valid[target_pool] == 4);
   CHECK(world.target.empty());
 }
 
@@ -157,11 +157,11 @@ TEST_CASE("the fast path waits for pages of a whole chunk where attention has a 
   World world(parts);
   world.on_reserve = [](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
-    granted.target = table(4); // Half a chunk.
+    granted.tables[target_pool] = table(4); // Half a chunk.
     return granted;
   };
   world.on_grow = [](const KvGrow& more) {
-    return grant(more.sequence, more.target_read + 12); // One and a half.
+    return grant(more.sequence, more.read + 12); // One and a half.
   };
   world.admit(1, Tokens(40, 3));
   CHECK(read_prompt(world) ==
@@ -175,12 +175,12 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
   World world(parts);
   world.on_reserve = [](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
-    granted.target = table(std::min(asked.capacity, asked.target_ahead));
+    granted.tables[target_pool] = table(std::min(asked.capacity, asked.windowed_ahead));
     return granted;
   };
   world.on_grow = [&](const KvGrow& more) {
     grown.push_back(more);
-    return grant(more.sequence, more.capacity.target);
+    return grant(more.sequence, more.windowed_capacity);
   };
   world.admit(1, Tokens(300, 5), 10);
   for (int read = 0; read < 300;) { // 16 at a time, never more than there are pages for
@@ -194,9 +194,9 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
   }
   REQUIRE(grown.size() > 2);
   for (std::size_t i = 0; i < grown.size(); ++i) {
-    CHECK(grown[i].capacity.target <=
-          grown[i].target_read + 2 * 16 + 2 * scheduling::limits::tokens_ahead);
-    CHECK((i == 0 || grown[i].target_read > grown[i - 1].target_read));
+    CHECK(grown[i].windowed_capacity <=
+          grown[i].read + 2 * 16 + 2 * scheduling::limits::tokens_ahead);
+    CHECK((i == 0 || grown[i].read > grown[i - 1].read));
   }
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("when pages run out the youngest gives way, and is recomputed from all
     released = world.kv.find<KvRelease>();
   }
   CHECK(released->sequence == 2);
-  CHECK(released->target_valid == int(second.size()) - 1); // what it computed may be kept
+  CHECK(released->valid[target_pool] == int(second.size()) - 1); // what it computed may be kept
   full = false;
   world.abandon(1);
   std::optional<KvReserve> asked;
@@ -316,7 +316,7 @@ TEST_CASE("a new target gets every sequence again, from its committed tokens") {
   CHECK(news.tokens == Tokens{9});
   const auto released = world.kv.find<KvRelease>();
   REQUIRE(released);
-  CHECK(released->target_valid == 0); // nobody knows what a dead target wrote
+  CHECK(released->valid[target_pool] == 0); // nobody knows what a dead target wrote
 }
 
 TEST_CASE("a target that stands still is ended, and after some rebuilds so is its request") {

@@ -35,8 +35,8 @@ inline scheduling::KvGrant grant(speculation::SequenceId sequence, int capacity)
   scheduling::KvGrant grant;
   grant.sequence = sequence;
   grant.granted = true;
-  grant.target = table(capacity);
-  grant.draft = table(capacity);
+  grant.tables = {table(capacity), table(capacity)};
+  grant.cached = {0, 0};
   return grant;
 }
 inline scheduling::KvGrant refusal(speculation::SequenceId sequence) {
@@ -61,6 +61,7 @@ inline scheduling::SchedulerConfig drafting(SpeculationMode mode, int window) {
   config.policy.mode = mode;
   config.policy.window = window;
   config.has_draft = true;
+  config.draft_pool = 1;
   return config;
 }
 
@@ -254,7 +255,7 @@ struct SchedulerWorld {
   std::function<scheduling::KvGrant(const scheduling::KvReserve&)> on_reserve =
       [](const scheduling::KvReserve& asked) { return grant(asked.sequence, asked.capacity); };
   std::function<scheduling::KvGrant(const scheduling::KvGrow&)> on_grow =
-      [](const scheduling::KvGrow& asked) { return grant(asked.sequence, asked.capacity.target); };
+      [](const scheduling::KvGrow& asked) { return grant(asked.sequence, asked.capacity); };
 
 private:
   void post(std::function<Actions()> fact) { facts_.push_back(std::move(fact)); }

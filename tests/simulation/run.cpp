@@ -2,10 +2,10 @@
 
 #include "actors/outlet.hpp"
 #include "actors/supervisor.hpp"
+#include "actors/system/timekeeper.hpp"
+#include "actors/system/virtual_time.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
-#include "messages/timekeeper.hpp"
-#include "messages/virtual_time.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/message_kinds.hpp"
 #include "tests/simulation/witness.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr messages::VirtualTimeOptions order{
+constexpr actors::VirtualTimeOptions order{
     .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
 /// Messages and timers of a run, and its virtual time: far more than any needs.
 constexpr std::size_t steps_max = 2'000'000;
@@ -32,7 +32,7 @@ public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
       : options_(options), workload_(draw_workload(seed)),
         faults_(std::make_shared<FaultSource>(plan, seed)), system_(seed, order),
-        time_(std::make_shared<messages::ActorTimekeeper>(system_.system())),
+        time_(std::make_shared<actors::ActorTimekeeper>(system_.system())),
         witness_(report_, telemetry_) {
     report_.seed = seed;
     faults_->log = [this](const std::string& fault) { log("!! " + fault); };
@@ -87,7 +87,7 @@ private:
   actors::DraftModelParts drafter_parts(std::shared_ptr<gpu::Device> device);
   void submit(Outlet& outlet);
   void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
-  messages::Fate fate_of(const messages::Arrival& arrival);
+  actors::Fate fate_of(const actors::Arrival& arrival);
   void kill_anybody();
   bool drive(const std::function<bool()>& reached);
   void settle();
@@ -114,8 +114,8 @@ private:
   actors::Admission admission_{workload_.max_open};
   std::size_t ended_ = 0;
   bool supervisor_killed_ = false;
-  messages::VirtualSystem system_;
-  std::shared_ptr<messages::ActorTimekeeper> time_;
+  actors::VirtualSystem system_;
+  std::shared_ptr<actors::ActorTimekeeper> time_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_;
   std::map<std::string, caf::strong_actor_ptr> actors_; ///< Last seen, by name.
@@ -225,8 +225,10 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.telemetry = telemetry_;
   parts.scheduler.faults = w.faults;
   parts.faults = w.faults;
-  if (!options_.drafter)
-    parts.draft_pool = pool(*draft, draft_pool_, map ? 2 : 1);
+  if (!options_.drafter) {
+    parts.draft_pools = {pool(*draft, draft_pool_, map ? 2 : 1)};
+    parts.scheduler.draft_pool = 1;
+  }
   const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
                                 const std::shared_ptr<gpu::Device>& on,
                                 std::shared_ptr<gpu::KvPool>& kept) {
@@ -248,7 +250,7 @@ actors::EngineParts SimulatedRun::make_parts() {
   }
   const execution::DraftStep::Parts drafting{draft,
                                              draft_device,
-                                             parts.draft_pool,
+                                             parts.draft_pools.front(),
                                              w.target.vocabulary,
                                              w.max_num_seqs,
                                              policy.fork_rows,
@@ -288,7 +290,7 @@ void SimulatedRun::start() {
       },
       supervisor_);
   system_.run_until([&] { return known; });
-  system_.decide_fates([this](const messages::Arrival& arrival) { return fate_of(arrival); });
+  system_.decide_fates([this](const actors::Arrival& arrival) { return fate_of(arrival); });
   outlets_.resize(workload_.jobs.size());
   for (std::size_t i = 0; i < outlets_.size(); ++i) {
     Outlet& outlet = outlets_[i];
@@ -312,7 +314,7 @@ void SimulatedRun::submit(Outlet& outlet) {
   auto place = admission_.enter();
   if (!place)
     return sink->deliver(refusal());
-  messages::Submit request;
+  scheduling::Submit request;
   request.spec = std::make_shared<const speculation::SequenceSpec>(job.spec);
   request.prompt = job.prompt;
   request.stop = job.stop;
@@ -327,8 +329,8 @@ void SimulatedRun::submit(Outlet& outlet) {
 }
 
 /// What the plan does to a message.
-messages::Fate SimulatedRun::fate_of(const messages::Arrival& arrival) {
-  using Kind = messages::Fate::Kind;
+actors::Fate SimulatedRun::fate_of(const actors::Arrival& arrival) {
+  using Kind = actors::Fate::Kind;
   FaultSource& f = *faults_;
   const int kind = kind_of(arrival.content);
   if (kind < 0)

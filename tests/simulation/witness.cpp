@@ -5,6 +5,7 @@
 
 namespace paceline::testing {
 
+using actors::Arrival;
 using namespace messages;
 using namespace scheduling;
 using namespace speculation;

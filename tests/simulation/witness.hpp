@@ -1,9 +1,9 @@
 // Watches a run for rare paths, which a campaign must have reached to mean anything.
 #pragma once
 
+#include "actors/system/virtual_time.hpp"
 #include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
-#include "messages/virtual_time.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/run.hpp"
 
@@ -25,9 +25,9 @@ public:
       : report_(report), telemetry_(std::move(telemetry)) {}
 
   /// A message is about to be handled.
-  void sees(const messages::Arrival& arrival);
+  void sees(const actors::Arrival& arrival);
   /// Its receiver dies of it, before or after.
-  void dies_of(const messages::Arrival& arrival);
+  void dies_of(const actors::Arrival& arrival);
   /// An actor of that name is killed.
   void dies(std::string_view name);
   void sees(LaneNews news);

@@ -1,8 +1,10 @@
 // What is asked of the engine in a run, and what has to come of it.
 #pragma once
 
-#include "messages/request.hpp"
+#include "base/clock.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "paceline/engine.hpp"
+#include "speculation/sequence.hpp"
 #include "text/tokenizer.hpp"
 
 #include <optional>

@@ -5,6 +5,7 @@
 #include "gpu/kv_pool.hpp"
 #include "paceline/request.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -26,6 +27,10 @@ inline std::shared_ptr<gpu::KvPool> make_pool(std::size_t pages, int page_tokens
   return gpu::KvPool::create(*device, {.page_tokens = page_tokens, .token_bytes = 1}, pages)
       .value();
 }
+
+/// The draft's, beside scheduling::target_pool, where there are two.
+inline constexpr std::size_t draft_pool = 1;
+inline constexpr std::array<std::size_t, 2> both_pools{0, draft_pool};
 
 using Tokens = std::vector<TokenId>;
 

@@ -2,7 +2,7 @@
 // decides what happens next.
 #pragma once
 
-#include "messages/virtual_time.hpp"
+#include "actors/system/virtual_time.hpp"
 
 #include <memory>
 #include <optional>
@@ -12,17 +12,17 @@
 namespace paceline::testing {
 
 /// Any actor may go next, and now and then a timer fires before messages that came earlier.
-inline constexpr messages::VirtualTimeOptions any_order{.shuffle = true,
-                                                        .early_timer_probability = 0.1};
+inline constexpr actors::VirtualTimeOptions any_order{.shuffle = true,
+                                                      .early_timer_probability = 0.1};
 /// Messages before timers, actors in turn: where a test needs exact times.
-inline constexpr messages::VirtualTimeOptions exact_order{};
+inline constexpr actors::VirtualTimeOptions exact_order{};
 
 /// Handles that a test keeps must be declared behind it, so that they go first.
 class Simulation {
 public:
   static constexpr std::size_t steps_max = 100'000;
 
-  explicit Simulation(std::uint64_t seed = 0, messages::VirtualTimeOptions options = any_order)
+  explicit Simulation(std::uint64_t seed = 0, actors::VirtualTimeOptions options = any_order)
       : time_(seed, options) {}
   /// Ends all that was spawned here, whoever still refers to whom.
   ~Simulation() {
@@ -94,7 +94,7 @@ private:
             [reply](const caf::error&) { reply->ended = true; });
   }
 
-  messages::VirtualSystem time_;
+  actors::VirtualSystem time_;
   std::vector<caf::actor> spawned_;
 };
 

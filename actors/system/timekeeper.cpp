@@ -1,10 +1,10 @@
-#include "messages/timekeeper.hpp"
+#include "actors/system/timekeeper.hpp"
 
 #include <caf/detail/test_actor_clock.hpp>
 
 #include <algorithm>
 
-namespace paceline::messages {
+namespace paceline::actors {
 namespace {
 
 /// A message has to be copyable; a callback is called once.
@@ -17,11 +17,11 @@ caf::behavior call_back(caf::event_based_actor*, const caf::unit_t&) {
 }
 
 } // namespace
-} // namespace paceline::messages
+} // namespace paceline::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::messages::Callback)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::actors::Callback)
 
-namespace paceline::messages {
+namespace paceline::actors {
 
 // Hidden: the system does not wait for this actor when it shuts down. The argument is there because
 // CAF 0.17 dereferences a null pointer for a function without any.
@@ -56,4 +56,4 @@ void ActorTimekeeper::stop() {
   caller_ = nullptr;
 }
 
-} // namespace paceline::messages
+} // namespace paceline::actors

@@ -14,7 +14,7 @@
 #include <map>
 #include <random>
 
-namespace paceline::messages {
+namespace paceline::actors {
 
 /// A message whose receiver has its turn.
 struct Arrival {
@@ -98,4 +98,4 @@ private:
   std::map<caf::actor_id, base::TimePoint> held_up_; ///< Until when; empty without faults.
 };
 
-} // namespace paceline::messages
+} // namespace paceline::actors

@@ -1,9 +1,8 @@
 // The actor system an engine runs in: real threads, or one thread and a virtual clock.
 #pragma once
 
-#include "messages/interfaces.hpp"
-#include "messages/timekeeper.hpp"
-#include "messages/virtual_time.hpp"
+#include "actors/system/timekeeper.hpp"
+#include "actors/system/virtual_time.hpp"
 
 #include <chrono>
 #include <functional>
@@ -32,7 +31,7 @@ public:
   void await_actors();
 
   caf::actor_system& system() { return virtual_ ? virtual_->system() : *real_; }
-  std::shared_ptr<messages::ActorTimekeeper> time() { return time_; }
+  std::shared_ptr<ActorTimekeeper> time() { return time_; }
   bool is_virtual() const { return virtual_ != nullptr; }
 
   /// Virtual time: steps until `reached` (false: silence came first). Real time: does nothing.
@@ -46,8 +45,8 @@ public:
 private:
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> real_;
-  std::unique_ptr<messages::VirtualSystem> virtual_;
-  std::shared_ptr<messages::ActorTimekeeper> time_;
+  std::unique_ptr<VirtualSystem> virtual_;
+  std::shared_ptr<ActorTimekeeper> time_;
 };
 
 template <class Answer, class Actor, class Question>

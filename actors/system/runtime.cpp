@@ -1,4 +1,4 @@
-#include "actors/runtime.hpp"
+#include "actors/system/runtime.hpp"
 
 #include "base/short_turns.hpp"
 
@@ -13,7 +13,7 @@ constexpr std::size_t actor_threads = 1;
 
 Runtime::Runtime(std::optional<std::uint64_t> virtual_seed) {
   if (virtual_seed) {
-    virtual_ = std::make_unique<messages::VirtualSystem>(*virtual_seed);
+    virtual_ = std::make_unique<VirtualSystem>(*virtual_seed);
   } else {
     config_.set("scheduler.policy", caf::atom("sharing"));
     config_.set("scheduler.max-threads", actor_threads);
@@ -22,7 +22,7 @@ Runtime::Runtime(std::optional<std::uint64_t> virtual_seed) {
       real_ = std::make_unique<caf::actor_system>(config_);
     });
   }
-  apart_from_caller([this] { time_ = std::make_shared<messages::ActorTimekeeper>(system()); });
+  apart_from_caller([this] { time_ = std::make_shared<ActorTimekeeper>(system()); });
 }
 
 Runtime::~Runtime() {

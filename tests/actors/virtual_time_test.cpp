@@ -1,4 +1,4 @@
-#include "messages/virtual_time.hpp"
+#include "actors/system/virtual_time.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 
 using namespace paceline;
 using namespace std::chrono_literals;
-using messages::VirtualSystem;
-using messages::VirtualTimeOptions;
+using actors::VirtualSystem;
+using actors::VirtualTimeOptions;
 
 namespace {
 

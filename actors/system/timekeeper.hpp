@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-namespace paceline::messages {
+namespace paceline::actors {
 
 /// Real or virtual time, as the system has it. Callbacks run one at a time in an actor of its own,
 /// on a thread of the system's, in the order in which they are due; they must not block or throw.
@@ -36,4 +36,4 @@ private:
   bool virtual_ = false;
 };
 
-} // namespace paceline::messages
+} // namespace paceline::actors

@@ -1,5 +1,5 @@
-#include "messages/timekeeper.hpp"
-#include "messages/virtual_time.hpp"
+#include "actors/system/timekeeper.hpp"
+#include "actors/system/virtual_time.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 
 using namespace paceline;
 using namespace std::chrono_literals;
-using messages::ActorTimekeeper;
-using messages::VirtualSystem;
+using actors::ActorTimekeeper;
+using actors::VirtualSystem;
 
 namespace {
 

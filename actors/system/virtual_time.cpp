@@ -1,9 +1,9 @@
-#include "messages/virtual_time.hpp"
+#include "actors/system/virtual_time.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace paceline::messages {
+namespace paceline::actors {
 namespace {
 
 /// What a system is given to settle in when it is destroyed.
@@ -179,4 +179,4 @@ void VirtualSystem::leap(base::Duration by) {
   clock().advance_time(by);
 }
 
-} // namespace paceline::messages
+} // namespace paceline::actors

@@ -1,0 +1,149 @@
+#include "scheduling/supervision.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace std::chrono_literals;
+
+namespace {
+
+enum : Child { facade, scheduler, draft, target, sampler, kv_cache };
+
+FaultOptions faults() {
+  FaultOptions faults;
+  faults.restarts_max = 3;
+  faults.restart_pause = 10ms;
+  faults.restart_pause_max = 50ms;
+  faults.restarts_forgotten = 10s;
+  return faults;
+}
+
+struct Shown {
+  std::string operator()(const StartChild& a) const { return "start " + std::to_string(a.child); }
+  std::string operator()(const EndChild& a) const { return "end " + std::to_string(a.child); }
+  std::string operator()(const LeaveOut& a) const { return "leave out " + std::to_string(a.child); }
+  std::string operator()(const MoveTarget&) const { return "move"; }
+  std::string operator()(const Announce&) const { return "announce"; }
+  std::string operator()(const EndEngine&) const { return "end all"; }
+  std::string operator()(const WakeAfter& a) const {
+    return "wake " + std::to_string(a.delay / 1ms);
+  }
+};
+
+/// Actions, one after the other: "start 4, announce".
+std::string shown(const Supervision::Actions& actions) {
+  std::string all;
+  for (const auto& action : actions)
+    all += (all.empty() ? "" : ", ") + std::visit(Shown{}, action);
+  return all;
+}
+
+struct World {
+  explicit World(bool has_standby = false)
+      : supervision({{Role::facade, Role::scheduler, Role::draft, Role::target, Role::sampler,
+                      Role::kv_cache},
+                     faults(),
+                     has_standby}) {
+    CHECK(shown(supervision.start(now)) ==
+          "start 0, start 1, start 2, start 3, start 4, start 5, announce");
+  }
+  std::string down(Child child) { return shown(supervision.went_down(child, now)); }
+  std::string after(base::Duration pause) {
+    now += pause;
+    return shown(supervision.time_passed(now));
+  }
+
+  base::TimePoint now{1h};
+  Supervision supervision;
+};
+
+} // namespace
+
+TEST_CASE("who goes down is started again after a pause that doubles up to its bound") {
+  World world;
+  CHECK(world.down(sampler) == "wake 10");
+  CHECK(world.after(9ms).empty());
+  CHECK(world.after(1ms) == "start 4, announce");
+  CHECK(world.after(1ms).empty());
+  CHECK(world.down(sampler) == "wake 20");
+  CHECK(world.after(20ms) == "start 4, announce");
+  CHECK(world.down(sampler) == "wake 40");
+  CHECK(world.after(40ms) == "start 4, announce");
+  CHECK(world.down(sampler) == "end all"); // the fourth time
+}
+
+TEST_CASE("who ran for long has a fresh count and a short pause again") {
+  World world;
+  for (int death = 0; death < 10; ++death) {
+    CHECK(world.after(10s).empty());
+    CHECK(world.down(kv_cache) == "wake 10");
+    CHECK(world.after(10ms) == "start 5, announce");
+  }
+}
+
+TEST_CASE("those whose pauses have passed start together, and everybody hears of it once") {
+  World world;
+  CHECK(world.down(target) == "wake 10");
+  CHECK(world.down(scheduler) == "wake 10");
+  CHECK(world.after(10ms) == "start 1, start 3, announce");
+}
+
+TEST_CASE("the facade's end is the engine's") {
+  World world;
+  CHECK(world.down(facade) == "end all");
+}
+
+TEST_CASE("a draft that goes is missed at once, and left out where it keeps failing") {
+  World world;
+  for (const auto& [wake, pause] :
+       {std::pair{"wake 10", 10ms}, {"wake 20", 20ms}, {"wake 40", 40ms}}) {
+    CHECK(world.down(draft) == std::string("announce, ") + wake);
+    CHECK(world.after(pause) == "start 2, announce");
+  }
+  CHECK(world.down(draft) == "announce, leave out 2");
+  CHECK(world.after(1h).empty());
+}
+
+TEST_CASE("a draft that is not to be used again is ended once, and does not come back") {
+  World world;
+  SUBCASE("while it runs") {
+    CHECK(shown(world.supervision.disable(draft)) == "leave out 2, end 2");
+    CHECK(shown(world.supervision.disable(draft)).empty());
+    CHECK(world.down(draft) == "announce");
+  }
+  SUBCASE("while it is down") {
+    CHECK(world.down(draft) == "announce, wake 10");
+    CHECK(shown(world.supervision.disable(draft)) == "leave out 2");
+  }
+  CHECK(world.after(1h).empty());
+}
+
+TEST_CASE("a target that keeps failing moves, and nobody begins there before all have let go") {
+  World world(true);
+  for (int death = 0; death < 3; ++death) {
+    world.down(target);
+    CHECK(world.after(50ms) == "start 3, announce");
+  }
+  CHECK(world.down(target) == "move, end 1, end 2, end 5, wake 10");
+  CHECK(world.after(10ms).empty());
+  CHECK(world.down(kv_cache) == "wake 10");
+  CHECK(world.down(draft) == "announce, wake 10");
+  CHECK(world.after(10ms).empty()); // the scheduler is not gone yet
+  CHECK(world.down(scheduler) == "wake 10");
+  CHECK(world.after(10ms) == "start 1, start 2, start 3, start 5, announce");
+  CHECK(shown(world.supervision.move_target()).empty()); // there is no other standby
+}
+
+TEST_CASE("who had to wait for a draft that is left out begins when that is down") {
+  World world(true);
+  CHECK(shown(world.supervision.move_target()) == "move, end 1, end 2, end 3, end 5");
+  CHECK(shown(world.supervision.disable(draft)) == "leave out 2, end 2");
+  for (const Child child : {scheduler, target, kv_cache})
+    CHECK(world.down(child) == "wake 10");
+  CHECK(world.after(10ms).empty());
+  CHECK(world.down(draft) == "announce, start 1, start 3, start 5, announce");
+}
