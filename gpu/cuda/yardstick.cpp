@@ -29,7 +29,7 @@ class Bench {
 public:
   Bench(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows_most)
       : cublas_(cublas), w_(w), stream_(make_stream()),
-        plain_weight_(allocate(context, w.layout.bytes())),
+        plain_weight_(allocate(context, kernels::plain_bytes(w.layout))),
         in_(random_rows(context, rows_most, w.layout.inputs)),
         staged_(allocate(context, kernels::staged_bytes(rows_most, w.layout.inputs))),
         plain_(allocate(context, std::size_t(rows_most) * std::size_t(w.layout.padded_inputs()) *

@@ -115,7 +115,7 @@ TEST_CASE("a cuBLASLt that is missing, or is something else, is said in one line
   CHECK(cuda::survey().cublas->major == 13);
 }
 
-TEST_CASE("weights of another format than bf16 have no fast products") {
+TEST_CASE("weights that are not multiplied as bf16 have no fast products") {
   const Machine machine;
   const Rig rig("cuda:0", 1);
   CHECK(says(refusal(prepare(rig, DType::f32)), "not f32"));
