@@ -66,30 +66,29 @@ public:
     if constexpr (bits > 4)
       ptx::copy_async<(bits - 4) * 4>(to.codes + code_word(bits, lane, 4),
                                       from + code_word(bits, lane, 4));
-    ptx::copy_async<4>(to.scales + lane, from + scale_word(lane));
+    ptx::copy_async<4>(to.scales + lane, from + scale_word(bits, lane / 4));
   }
 
   __device__ void load(const Span& span, int lane) { load(span.codes, span.scales[lane], lane); }
   /// From where it was packed.
   __device__ void load(const std::byte* span, int lane) {
     const auto* from = reinterpret_cast<const std::uint32_t*>(span);
-    load(from, from[scale_word(lane)], lane);
+    load(from, from[scale_word(bits, lane / 4)], lane);
   }
 
   /// Operand A of the span's step. Scales are 0 for 2^-127, and infinite for what is no number,
   /// whose codes are all zero: their product is NaN.
   __device__ uint4 operand(int step) const {
-    const std::uint32_t* run = codes_ + step / block_steps * (bits / 2);
+    const int block = step / block_steps;
     const int first = step % block_steps * 4;
-    const std::uint32_t upper = scale(step / block_steps * 2);
-    const std::uint32_t lower = scale(step / block_steps * 2 + 1);
+    const std::uint32_t* run = codes_ + block * (bits / 2);
+    const std::uint32_t upper = scale(scale_byte(0, block));
+    const std::uint32_t lower = scale(scale_byte(8, block));
     return {weights(run, first, upper), weights(run, first + 1, lower),
             weights(run, first + 2, upper), weights(run, first + 3, lower)};
   }
 
 private:
-  static __device__ int scale_word(int lane) { return code_words(bits) + lane / 4; }
-
   __device__ void load(const std::uint32_t* codes, std::uint32_t scales, int lane) {
     const uint4 first = *reinterpret_cast<const uint4*>(codes + code_word(bits, lane, 0));
     codes_[0] = first.x, codes_[1] = first.y, codes_[2] = first.z, codes_[3] = first.w;
@@ -104,8 +103,8 @@ private:
   }
 
   /// A byte of the scales as two bf16.
-  __device__ std::uint32_t scale(int index) const {
-    return (scales_ >> (8 * index) & 0xFF) * both(1 << 7);
+  __device__ std::uint32_t scale(int byte) const {
+    return (scales_ >> (8 * byte) & 0xFF) * both(1 << 7);
   }
 
   /// A run's code with its highest bits on top of each half.

@@ -30,13 +30,22 @@ PACELINE_HOST_DEVICE constexpr int code_words(int bits) { ///< Of a span.
 }
 PACELINE_HOST_DEVICE constexpr std::size_t span_bytes(int bits) {
   return std::size_t(code_words(bits)) * sizeof(std::uint32_t) +
-         std::size_t(span_blocks) * tile_outputs;
+         std::size_t(span_blocks * tile_outputs);
 }
 
 /// Words from a span's start to one of a lane's, of which there are as many as a code has bits. The
 /// first four lie together, as one copy takes them, and so do the others.
 PACELINE_HOST_DEVICE constexpr int code_word(int bits, int lane, int word) {
   return word < 4 ? lane * 4 + word : warp_lanes * 4 + lane * (bits - 4) + word - 4;
+}
+
+/// Words from a span's start to the scales of outputs g and g + 8,
+PACELINE_HOST_DEVICE constexpr int scale_word(int bits, int g) {
+  return code_words(bits) + g;
+}
+/// and of its bytes the one of an output's block of the span.
+PACELINE_HOST_DEVICE constexpr int scale_byte(int output, int block) {
+  return block * 2 + output / 8;
 }
 
 /// add(word, bits) for the one or two words of a run that have a part of the code of pair `pair`;

@@ -32,8 +32,7 @@ void scatter(const PackedLayout& layout, const HostMatrix& part, int row, int ou
 void put_block(int bits, const MxBlock& block, int output, int index, std::byte* tile) {
   std::byte* const span = tile + std::size_t(index / span_blocks) * span_bytes(bits);
   const int within = index % span_blocks;
-  const int scale = code_words(bits) * 4 + output % 8 * 4 + within * 2 + output / 8;
-  span[scale] = std::byte(block.scale);
+  span[scale_word(bits, output % 8) * 4 + scale_byte(output, within)] = std::byte(block.scale);
   if (block.scale == mx_nan_scale)
     return; // It stands for infinity, and makes NaN of codes that are zero.
   auto* const words = reinterpret_cast<std::uint32_t*>(span);

@@ -146,7 +146,8 @@ TEST_CASE("products are timed beside cuBLASLt's, each shape once at each number 
   Random random(26);
   std::vector<std::shared_ptr<const Weight>> weights;
   for (const int outputs : {32, 48, 32}) {
-    const HostWeight host(DType::bf16, outputs, 64, random);
+    const HostWeight host(outputs == 48 ? WeightFormat::mxfp6 : WeightFormat::bf16, outputs, 64,
+                          random);
     weights.push_back(rig.device->pack({&host.matrix, 1}).value());
   }
   constexpr std::array counts{1, 9};
