@@ -48,9 +48,13 @@ TEST_CASE("a model's logits on a GPU are the CPU's, within rounding") {
   const auto error = [](const LoadOptions& options) {
     return worst_error(logits_on("cuda:0", options), logits_on("cpu", options));
   };
-  const double exact = error({.dtype = NumberFormat::f32});
-  const double rounded = error({.dtype = NumberFormat::bf16});
-  const double quantized = error({.blocks = gpu::Quantization{WeightFormat::mxfp6}});
+  LoadOptions options;
+  options.dtype = NumberFormat::f32;
+  const double exact = error(options);
+  options.dtype = NumberFormat::bf16;
+  const double rounded = error(options);
+  options.blocks = {WeightFormat::mxfp6};
+  const double quantized = error(options);
   MESSAGE("worst relative errors: f32 ", exact, ", bf16 ", rounded, ", mxfp6 ", quantized);
   CHECK(exact <= 1e-4);
   CHECK(rounded <= 2e-2);
@@ -65,8 +69,10 @@ TEST_CASE("a quantized folder on a GPU is, bit for bit, the model quantized whil
   how.head = {WeightFormat::mxfp8_e5m2};
   const auto report = quantize_checkpoint(test::demo("draft"), folder.file("out"), how);
   REQUIRE_MESSAGE(report, report.error().text());
-  CHECK(logits_on("cuda:0", {}, folder.file("out")) ==
-        logits_on("cuda:0", {.blocks = how.blocks, .head = how.head}));
+  LoadOptions options;
+  options.blocks = how.blocks;
+  options.head = how.head;
+  CHECK(logits_on("cuda:0", {}, folder.file("out")) == logits_on("cuda:0", options));
 }
 
 TEST_CASE("a model of heads that no kernel takes is refused before its weights are read") {
