@@ -1,10 +1,13 @@
 #include "gpu/mx.hpp"
 
+#include "base/bf16.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace paceline::gpu {
 namespace {
@@ -86,26 +89,26 @@ double encode_with(WeightFormat format, const float* values, int exponent, MxBlo
   return std::ldexp(double(errors[0]), 2 * exponent);
 }
 
-} // namespace
+template <class T>
+void widen_run(const T* from, int count, float* values) {
+  for (int i = 0; i < count; ++i)
+    if constexpr (std::is_same_v<T, float>)
+      values[i] = from[i];
+    else
+      values[i] = base::to_float(from[i]);
+}
 
-const MxElement& element_of(WeightFormat format) {
-  switch (format) {
-  case WeightFormat::mxfp8: return e4m3;
-  case WeightFormat::mxfp8_e5m2: return e5m2;
-  case WeightFormat::mxfp6: return e2m3;
-  case WeightFormat::mxfp6_e3m2: return e3m2;
-  case WeightFormat::mxfp4: return e2m1;
-  default: break;
+/// `count` elements of a row from `first` on, as f32.
+void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
+  const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
+  switch (matrix.dtype) {
+  case DType::f32: return widen_run(static_cast<const float*>(matrix.data) + at, count, values);
+  case DType::f16: return widen_run(static_cast<const base::f16*>(matrix.data) + at, count, values);
+  case DType::bf16: widen_run(static_cast<const base::bf16*>(matrix.data) + at, count, values);
   }
-  assert(format == WeightFormat::mxint8 && "no microscaling format");
-  return int8;
 }
 
-int element_bits(WeightFormat format) {
-  if (is_mx(format))
-    return element_of(format).bits();
-  return format == WeightFormat::f32 ? 32 : 16;
-}
+} // namespace
 
 float decode_element(const MxElement& element, std::uint8_t code) {
   if (element.integer())
@@ -177,6 +180,23 @@ void load_codes(int bits, const std::uint8_t* bytes, std::uint8_t* codes) {
     }
     codes[i] = std::uint8_t(held & ((1u << bits) - 1));
   }
+}
+
+MxBlock block_of(const HostMatrix& matrix, int row, int first) {
+  if (matrix.block_scales) {
+    const int bits = element_bits(matrix.format());
+    const std::size_t index =
+        std::size_t(row) * std::size_t(blocks_of(matrix.cols)) + std::size_t(first / mx_block);
+    MxBlock block;
+    block.scale = matrix.block_scales[index];
+    load_codes(
+        bits, static_cast<const std::uint8_t*>(matrix.data) + index * std::size_t(code_bytes(bits)),
+        block.codes.data());
+    return block;
+  }
+  float values[mx_block] = {};
+  widen(matrix, row, first, std::min(mx_block, matrix.cols - first), values);
+  return encode_block(matrix.format(), matrix.quantization->scales, values);
 }
 
 } // namespace paceline::gpu

@@ -2,9 +2,10 @@
 // blocks. All of it on the host and by itself; kernels have their own ways to the same numbers.
 #pragma once
 
-#include "paceline/weight_format.hpp"
+#include "gpu/tensor.hpp"
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,9 +50,24 @@ constexpr bool is_mx(WeightFormat format) {
   return format >= WeightFormat::mxfp8;
 }
 /// format: a microscaling one.
-const MxElement& element_of(WeightFormat format);
+constexpr const MxElement& element_of(WeightFormat format) {
+  switch (format) {
+  case WeightFormat::mxfp8: return e4m3;
+  case WeightFormat::mxfp8_e5m2: return e5m2;
+  case WeightFormat::mxfp6: return e2m3;
+  case WeightFormat::mxfp6_e3m2: return e3m2;
+  case WeightFormat::mxfp4: return e2m1;
+  default: break;
+  }
+  assert(format == WeightFormat::mxint8 && "no microscaling format");
+  return int8;
+}
 /// Bits of one element, without what its block shares.
-int element_bits(WeightFormat format);
+constexpr int element_bits(WeightFormat format) {
+  if (is_mx(format))
+    return element_of(format).bits();
+  return format == WeightFormat::f32 ? 32 : 16;
+}
 
 /// Elements as their codes, in the lowest bits of a byte each.
 struct MxBlock {
@@ -81,5 +97,9 @@ constexpr int code_bytes(int bits) {
 /// on. bytes: [code_bytes(bits)]; codes: [mx_block]
 void store_codes(int bits, const std::uint8_t* codes, std::uint8_t* bytes);
 void load_codes(int bits, const std::uint8_t* bytes, std::uint8_t* codes);
+
+/// The block of a row from input `first` on: as it is stored, or made of numbers. matrix: of a
+/// microscaling format.
+MxBlock block_of(const HostMatrix& matrix, int row, int first);
 
 } // namespace paceline::gpu

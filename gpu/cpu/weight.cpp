@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -84,25 +83,6 @@ int word_index(int bits, int word, int output) {
   return word / 2 * 2 * tile_outputs + output / 4 * 8 + word % 2 * 4 + output % 4;
 }
 
-template <class T>
-void widen_run(const T* from, int count, float* values) {
-  for (int i = 0; i < count; ++i)
-    if constexpr (std::is_same_v<T, float>)
-      values[i] = from[i];
-    else
-      values[i] = base::to_float(from[i]);
-}
-
-/// `count` elements of a row from `first` on, as f32.
-void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
-  const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
-  switch (matrix.dtype) {
-  case DType::f32: return widen_run(static_cast<const float*>(matrix.data) + at, count, values);
-  case DType::f16: return widen_run(static_cast<const base::f16*>(matrix.data) + at, count, values);
-  case DType::bf16: widen_run(static_cast<const base::bf16*>(matrix.data) + at, count, values);
-  }
-}
-
 std::size_t stored_row_bytes(const HostMatrix& matrix) {
   if (!matrix.block_scales)
     return std::size_t(matrix.cols) * size_of(matrix.dtype);
@@ -116,24 +96,6 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
     part.block_scales = all.block_scales + std::size_t(begin) * std::size_t(blocks_of(all.cols));
   part.rows = end - begin;
   return part;
-}
-
-/// The block of a row from input `first` on: as it is stored, or made of numbers.
-MxBlock block_of(const HostMatrix& matrix, int row, int first) {
-  if (matrix.block_scales) {
-    const int bits = element_bits(matrix.format());
-    const std::size_t index =
-        std::size_t(row) * std::size_t(blocks_of(matrix.cols)) + std::size_t(first / mx_block);
-    MxBlock block;
-    block.scale = matrix.block_scales[index];
-    load_codes(
-        bits, static_cast<const std::uint8_t*>(matrix.data) + index * std::size_t(code_bytes(bits)),
-        block.codes.data());
-    return block;
-  }
-  float values[mx_block] = {};
-  widen(matrix, row, first, std::min(mx_block, matrix.cols - first), values);
-  return encode_block(matrix.format(), matrix.quantization->scales, values);
 }
 
 } // namespace

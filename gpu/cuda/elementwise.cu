@@ -1,9 +1,9 @@
 // Work on elements and rows that is no product: a pass over memory each.
 #include "base/bf16.hpp"
-#include "gpu/cuda/block.cuh"
-#include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/weights.cuh"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
@@ -19,25 +19,66 @@ __device__ void store_staged(StagedRows staged, int cols, int row, int column, f
   staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
 }
 
-__device__ float weight_value(const PackedWeight& w, int output, int input) {
-  const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes();
-  const std::size_t at = weight_element(w.layout, output % tile_outputs, input);
-  switch (w.layout.dtype) {
-  case DType::f32: return reinterpret_cast<const float*>(tile)[at];
-  case DType::f16: return base::to_float(reinterpret_cast<const base::f16*>(tile)[at]);
-  default: return base::to_float(reinterpret_cast<const base::bf16*>(tile)[at]);
+/// Reads tables of numbers. Element: how they are stored.
+template <class Element>
+struct Numbers {
+  static __device__ float value(const PackedWeight& w, int output, int input) {
+    const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes;
+    const Element number = reinterpret_cast<const Element*>(
+        tile)[weight_element(w.layout, output % tile_outputs, input)];
+    if constexpr (std::is_same_v<Element, float>)
+      return number;
+    else
+      return base::to_float(number);
   }
-}
+};
+
+/// Reads tables of microscaling weights, by the operands that they decode to.
+template <class Weights>
+struct Operands {
+  static __device__ float value(const PackedWeight& w, int output, int input) {
+    const int lane = output % 8 * 4 + input % 8 / 2;
+    const uint4 operand = operand_of<Weights>(w, output / tile_outputs, input / step_inputs, lane);
+    const std::uint32_t pairs[] = {operand.x, operand.y, operand.z, operand.w};
+    const std::uint32_t pair = pairs[input % step_inputs / 8 * 2 + output % tile_outputs / 8];
+    return base::to_float(base::bf16{std::uint16_t(pair >> (input % 2 * 16))});
+  }
+};
 
 /// A block for each row.
 /// tokens: of the rows; null: they are at `places`.
+template <class Reader>
 __global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
                            const std::int32_t* const* places, float scale) {
   const int row = int(blockIdx.x);
   const std::int32_t token = tokens ? tokens[row] : *places[row];
   const bool known = token >= 0 && token < table.layout.outputs;
   for (int i = int(threadIdx.x); i < out.cols; i += int(blockDim.x))
-    out.row(row)[i] = known ? weight_value(table, token, i) * scale : 0.0f;
+    out.row(row)[i] = known ? Reader::value(table, token, i) * scale : 0.0f;
+}
+
+template <class Reader>
+cudaError_t launch_embed(const Queue& queue, Tensor out, const PackedWeight& table,
+                         const std::int32_t* tokens, const std::int32_t* const* places,
+                         float scale) {
+  return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows<Reader>, out, table,
+                tokens, places, scale);
+}
+
+cudaError_t embed_from(const Queue& queue, Tensor out, const PackedWeight& table,
+                       const std::int32_t* tokens, const std::int32_t* const* places, float scale) {
+  switch (table.layout.format) {
+  case WeightFormat::f32:
+    return launch_embed<Numbers<float>>(queue, out, table, tokens, places, scale);
+  case WeightFormat::f16:
+    return launch_embed<Numbers<base::f16>>(queue, out, table, tokens, places, scale);
+  case WeightFormat::bf16:
+    return launch_embed<Numbers<base::bf16>>(queue, out, table, tokens, places, scale);
+  default:
+    return with_mx_weights(table.layout.format, [&](auto weights) {
+      return launch_embed<Operands<decltype(weights)>>(queue, out, table, tokens, places, scale);
+    });
+  }
 }
 
 /// Threads of a grid that cover columns in x and rows in y.
@@ -138,14 +179,12 @@ dim3 grid_over(int cols, int rows) {
 
 cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale) {
-  return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, tokens,
-                nullptr, scale);
+  return embed_from(queue, out, table, tokens, nullptr, scale);
 }
 
 cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& table,
                         const std::int32_t* const* places, float scale) {
-  return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows, out, table, nullptr,
-                places, scale);
+  return embed_from(queue, out, table, nullptr, places, scale);
 }
 
 cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {

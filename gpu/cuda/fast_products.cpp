@@ -54,7 +54,7 @@ class Trial {
 public:
   Trial(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows)
       : context_(context), cublas_(cublas), rows_(rows), stream_(make_stream()),
-        weight_(random_matrix(context, w.layout.bytes(), 1)),
+        weight_(random_matrix(context, kernels::plain_bytes(w.layout), 1)),
         in_(random_matrix(context, row_bytes(w) * std::size_t(rows), 2)), alone_(results(w)),
         together_(results(w)),
         differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))), w_(w) {}
@@ -172,7 +172,7 @@ private:
 
   void choose(const kernels::PackedWeight& w, const CublasHandle::Algorithm& algorithm) {
     chosen_.push_back({Shape::of(w), algorithm});
-    weight_bytes_ = std::max(weight_bytes_, w.layout.bytes());
+    weight_bytes_ = std::max(weight_bytes_, kernels::plain_bytes(w.layout));
     inputs_ = std::max(inputs_, w.layout.padded_inputs());
   }
 
@@ -196,12 +196,13 @@ prepare_fast_products(const std::shared_ptr<Context>& context,
     const CurrentDevice current(context->index());
     auto products = std::make_shared<CublasProducts>(*library, rows / fast_chunk * fast_chunk);
     for (const auto& weight : weights) {
-      if (weight->format() != WeightFormat::bf16)
+      const auto& packed = static_cast<const DeviceWeight&>(*weight).packed();
+      if (!packed.layout.rounds_rows())
         return fail(ErrorCode::unsupported,
-                    fmt::format("the fast path for prompts multiplies bf16, not {}",
+                    fmt::format("the fast path for prompts multiplies by bf16, not {}",
                                 to_string(weight->format())),
                     "give EngineOptions::dtype = bf16, or leave EngineOptions::prefill out");
-      if (!products->add(*context, static_cast<const DeviceWeight&>(*weight).packed()))
+      if (!products->add(*context, packed))
         return fail(ErrorCode::unsupported,
                     fmt::format("on {} cuBLASLt's products of {} inputs and {} outputs do not "
                                 "repeat where their number of rows differs",

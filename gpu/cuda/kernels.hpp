@@ -15,6 +15,7 @@
 #include "gpu/cuda/recording.hpp"
 #include "gpu/operations.hpp"
 #include "gpu/tensor.hpp"
+#include "paceline/weight_format.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -40,24 +41,27 @@ inline constexpr int tile_rows = 8;
 /// bf16: a tile is [inputs / 16][lane][8], the registers of the matrix instruction's operand A as
 /// each of 32 lanes holds them; inputs are padded with zeros to a multiple of 16.
 /// f32, f16: a tile is [16][inputs], rows padded with zeros to a multiple of 16 inputs.
+/// Microscaling: a tile is spans of 64 inputs, as mx_layout.hpp has them.
 struct PackedLayout {
-  DType dtype = DType::bf16;
+  WeightFormat format = WeightFormat::bf16;
   int outputs = 0;
   int inputs = 0;
+  std::size_t tile_bytes = 0;
+
+  static PackedLayout of(WeightFormat format, int outputs, int inputs);
 
   PACELINE_HOST_DEVICE int tiles() const { return (outputs + tile_outputs - 1) / tile_outputs; }
   PACELINE_HOST_DEVICE int padded_inputs() const {
     return (inputs + step_inputs - 1) / step_inputs * step_inputs;
   }
-  PACELINE_HOST_DEVICE std::size_t tile_bytes() const {
-    return std::size_t(padded_inputs()) * tile_outputs * size_of(dtype);
-  }
-  std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes(); }
+  std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes; }
+  /// Whether a product's rows are rounded to bf16, and staged (StagedRows).
+  bool rounds_rows() const { return format >= WeightFormat::bf16; }
   bool operator==(const PackedLayout&) const = default;
 };
 
 /// Host: writes tiles [first_tile, last_tile) of the matrix that `parts`, one below the other, make
-/// up. image: host memory for these tiles, (last_tile - first_tile) * tile_bytes(); every byte of
+/// up. image: host memory for these tiles, (last_tile - first_tile) * tile_bytes; every byte of
 /// it is written. Biases are not part of it. May run on several threads at once for different
 /// tiles.
 void pack(const PackedLayout& layout, std::span<const HostMatrix> parts, int first_tile,
@@ -81,7 +85,7 @@ cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& tabl
 
 // ---- Rows that meet a product of bf16 ---------------------------------------------------------
 
-/// Rows as `linear` wants them for bf16 weights: rounded to bf16, in blocks of 8 rows,
+/// Rows as `linear` wants them where they are rounded to bf16 (rounds_rows): in blocks of 8 rows,
 /// [rows / 8][cols / 16][lane][4], columns padded with zeros. Who makes a row (rms_norm, gate,
 /// attention) writes this along with it where asked to, which saves a launch; `stage` does it for
 /// any tensor. 16-byte aligned.
@@ -94,7 +98,7 @@ std::size_t staged_bytes(int rows, int cols);
 cudaError_t stage(const Queue& queue, StagedRows out, Tensor in);
 
 /// out = in * w^T + bias, or += with `add`. in: [rows, inputs]; out: [rows, outputs] (stride may
-/// exceed the columns). staged: the rows of `in`, for weights of bf16 only (others ignore it).
+/// exceed the columns). staged: the rows of `in` where they are rounded (others ignore it).
 cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
@@ -105,8 +109,13 @@ cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
 PACELINE_HOST_DEVICE inline int plain_cols(int cols) {
   return (cols + step_inputs - 1) / step_inputs * step_inputs;
 }
-/// out: [tiles * tile_outputs, padded_inputs()], bf16, row-major: the weight, which is of bf16, as
-/// a checkpoint has it. As many bytes as the packed weight.
+/// Bytes of a weight as a plain matrix.
+inline std::size_t plain_bytes(const PackedLayout& layout) {
+  return std::size_t(layout.tiles() * tile_outputs) * std::size_t(plain_cols(layout.inputs)) *
+         sizeof(std::uint16_t);
+}
+/// out: [tiles * tile_outputs, plain_cols(inputs)], bf16, row-major: the weight, which is of bf16
+/// or microscaling, as a checkpoint of bf16 has it. plain_bytes().
 cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w);
 /// out: [rows, plain_cols(in.cols)], bf16, row-major: `in`, rounded.
 cudaError_t round_rows(const Queue& queue, std::byte* out, Tensor in);

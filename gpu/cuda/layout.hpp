@@ -9,10 +9,10 @@ namespace paceline::gpu::cuda::kernels {
 
 inline constexpr int warp_lanes = 32;
 
-/// Elements from a tile's start to (output of the tile, input).
+/// Elements from a tile's start to (output of the tile, input). Not of microscaling weights.
 PACELINE_HOST_DEVICE inline std::size_t weight_element(const PackedLayout& layout, int output,
                                                        int input) {
-  if (layout.dtype != DType::bf16)
+  if (layout.format != WeightFormat::bf16)
     return std::size_t(output) * std::size_t(layout.padded_inputs()) + std::size_t(input);
   const int within = input % step_inputs;
   const int lane = output % 8 * 4 + within % 8 / 2;

@@ -1,14 +1,14 @@
 // Products with weights. A decode step is bound by reading them, so each is read once for up to 64
 // rows, in the order in which it lies in memory.
 //
-// bf16: weights are operand A of the matrix instruction, 16 outputs of it, rows of activations are
-// operand B, 8 of them. A block makes 16 outputs; its four warps take a contiguous part of the
-// inputs each (the chains) and the sums are added in order at the end. Every lane fetches ahead
-// into shared memory just what it will read itself, so that nobody waits for another lane. One
-// kernel serves all numbers of rows: a row's sums are the same instructions in the same order.
+// bf16 and microscaling: weights are operand A of the matrix instruction, 16 outputs of it, rows of
+// activations are operand B, 8 of them. A block makes 16 outputs; its four warps take a contiguous
+// part of the inputs each (the chains) and the sums are added in order at the end. Every lane
+// fetches ahead into shared memory just what it will read itself, so that nobody waits for another
+// lane. One kernel serves all numbers of rows and, but for how it reads them, all weights: a row's
+// sums are the same instructions in the same order.
 #include "base/bf16.hpp"
-#include "gpu/cuda/block.cuh"
-#include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/weights.cuh"
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
@@ -23,97 +23,119 @@ __device__ __forceinline__ void store(Tensor out, int row, int output, float sum
   to = bias ? whole + bias[output] : whole;
 }
 
-/// Steps of 16 inputs that a lane fetches ahead: about as many bytes whatever the rows.
+/// Spans that a lane has at hand or on their way.
+template <class Weights>
 constexpr int stages_of(int row_tiles) {
-  return row_tiles == 1 ? 12 : row_tiles == 2 ? 10 : row_tiles == 4 ? 8 : 6;
+  constexpr bool plain = Weights::steps == 1;
+  switch (row_tiles) {
+  case 1: return plain ? 12 : 6;
+  case 2: return plain ? 10 : 4;
+  case 4: return plain ? 8 : 3;
+  default: return plain ? 6 : 2;
+  }
 }
 
-template <int row_tiles>
-struct ProductShared {
+template <class Weights, int row_tiles>
+union ProductShared {
   struct Stage {
-    uint4 weights[warp_lanes];
-    uint2 rows[row_tiles][warp_lanes];
+    typename Weights::Span weights;
+    uint2 rows[Weights::steps][row_tiles][warp_lanes];
   };
-  Stage ring[chains][stages_of(row_tiles)];
-  float sums[chains][tile_rows * row_tiles][tile_outputs];
+  Stage rings[chains][stages_of<Weights>(row_tiles)];
+  float sums[chains][tile_rows * row_tiles][tile_outputs]; ///< When all is read.
 };
 
-/// What one lane reads of a product, step by step along its chain.
-template <int row_tiles>
+/// What one lane reads of a product, span by span along its chain.
+template <class Weights, int row_tiles>
 class Feed {
 public:
-  using Stage = typename ProductShared<row_tiles>::Stage;
-  static constexpr int stages = stages_of(row_tiles);
+  using Stage = typename ProductShared<Weights, row_tiles>::Stage;
 
-  __device__ Feed(Stage (&ring)[stages], const PackedWeight& w, int tile, const std::uint16_t* rows,
+  __device__ Feed(Stage* ring, const PackedWeight& w, int tile, const std::uint16_t* rows,
                   int first_row, int row_count)
       : ring_(ring), lane_(lane_index()), first_row_(first_row), row_count_(row_count),
-        steps_(w.layout.padded_inputs() / step_inputs),
-        weights_(
-            reinterpret_cast<const uint4*>(w.data + std::size_t(tile) * w.layout.tile_bytes())),
+        steps_(w.layout.padded_inputs() / step_inputs), begin_(steps_ * warp_index() / chains),
+        end_(steps_ * (warp_index() + 1) / chains),
+        weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {}
 
-  __device__ int steps() const { return steps_; }
+  /// Those that have steps of the chain.
+  __device__ int first_span() const { return begin_ / Weights::steps; }
+  __device__ int last_span() const { return (end_ + Weights::steps - 1) / Weights::steps; }
 
-  /// Of step `step` into place `place` of the ring; nothing behind `end`.
-  __device__ void fetch(int step, int end, int place) {
-    if (step < end) {
-      ptx::copy_async<16>(&ring_[place].weights[lane_],
-                          weights_ + std::size_t(step) * warp_lanes + std::size_t(lane_));
-      for (int t = 0; t < row_tiles; ++t) {
-        const int row = first_row_ + t * tile_rows;
-        const std::size_t from =
-            (std::size_t(row / tile_rows) * std::size_t(steps_) + std::size_t(step)) * warp_lanes;
-        const bool wanted = row + lane_ / 4 < row_count_;
-        ptx::copy_async<8>(&ring_[place].rows[t][lane_],
-                           rows_ + (wanted ? from + std::size_t(lane_) : 0), wanted);
-      }
+  /// Of span `span` into place `place` of the ring; nothing behind the chain's last.
+  __device__ void fetch(int span, int place) {
+    if (span < last_span()) {
+      Weights::fetch(ring_[place].weights, weights_ + std::size_t(span) * Weights::bytes, lane_);
+      for (int t = 0; t < row_tiles; ++t)
+        fetch_rows(ring_[place], t, span * Weights::steps);
     }
     ptx::commit_copies();
   }
 
-  __device__ void multiply(int place, float (&sums)[row_tiles][4]) const {
-    const uint4 weights = ring_[place].weights[lane_];
-    for (int t = 0; t < row_tiles; ++t)
-      ptx::multiply_add(sums[t], weights, ring_[place].rows[t][lane_]);
+  __device__ void multiply(int span, int place, float (&sums)[row_tiles][4]) const {
+    Weights weights;
+    weights.load(ring_[place].weights, lane_);
+#pragma unroll
+    for (int i = 0; i < Weights::steps; ++i) {
+      const auto step = unsigned(span * Weights::steps + i - begin_);
+      if (Weights::steps > 1 && step >= unsigned(end_ - begin_))
+        continue; // Another chain's.
+      const uint4 operand = weights.operand(i);
+      for (int t = 0; t < row_tiles; ++t)
+        ptx::multiply_add(sums[t], operand, ring_[place].rows[i][t][lane_]);
+    }
   }
 
 private:
-  Stage (&ring_)[stages];
+  /// Of a span's steps, which may go beyond the row's.
+  __device__ void fetch_rows(Stage& to, int t, int first_step) const {
+    const int row = first_row_ + t * tile_rows;
+    const bool there = row + lane_ / 4 < row_count_;
+    const std::size_t step =
+        std::size_t(row / tile_rows) * std::size_t(steps_) + std::size_t(first_step);
+    const uint2* from = rows_ + (there ? step * warp_lanes + std::size_t(lane_) : 0);
+    for (int i = 0; i < Weights::steps; ++i)
+      ptx::copy_async<8>(&to.rows[i][t][lane_], from + i * warp_lanes,
+                         there && (i == 0 || first_step + i < steps_));
+  }
+
+  Stage* ring_;
   int lane_;
   int first_row_;
   int row_count_;
   int steps_;
-  const uint4* weights_;
+  int begin_; ///< The chain's first step, and the one behind its last.
+  int end_;
+  const std::byte* weights_;
   const uint2* rows_;
 };
 
 /// blockIdx: x: rows in groups of 8 row_tiles, y: tile of outputs. Groups of rows that read the
 /// same weights run side by side.
-template <int row_tiles>
+template <class Weights, int row_tiles>
 __global__ void __launch_bounds__(product_threads)
     product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add) {
-  auto& shared = ptx::shared_memory<ProductShared<row_tiles>>();
-  constexpr int stages = stages_of(row_tiles);
+  auto& shared = ptx::shared_memory<ProductShared<Weights, row_tiles>>();
+  constexpr int stages = stages_of<Weights>(row_tiles);
   constexpr int group = tile_rows * row_tiles;
   const int chain = warp_index();
   const int first_row = int(blockIdx.x) * group;
   const int tile = int(blockIdx.y);
-  Feed<row_tiles> feed(shared.ring[chain], w, tile, staged, first_row, out.rows);
-  const int begin = feed.steps() * chain / chains;
-  const int end = feed.steps() * (chain + 1) / chains;
+  Feed<Weights, row_tiles> feed(shared.rings[chain], w, tile, staged, first_row, out.rows);
 
   float sums[row_tiles][4] = {};
   for (int ahead = 0; ahead < stages - 1; ++ahead)
-    feed.fetch(begin + ahead, end, ahead);
-  for (int step = begin, place = 0; step < end; ++step) {
+    feed.fetch(feed.first_span() + ahead, ahead);
+  for (int span = feed.first_span(), place = 0; span < feed.last_span(); ++span) {
     ptx::wait_for_copies<stages - 2>();
-    feed.multiply(place, sums);
     const int freed = place == 0 ? stages - 1 : place - 1; // Read in the last round.
-    feed.fetch(step + stages - 1, end, freed);
+    feed.fetch(span + stages - 1, freed);
+    feed.multiply(span, place, sums);
     place = place + 1 == stages ? 0 : place + 1;
   }
 
+  __syncthreads(); // Before sums lie where others read.
   const int g = lane_index() / 4;
   const int t = lane_index() % 4;
   for (int i = 0; i < row_tiles; ++i)
@@ -132,12 +154,25 @@ __global__ void __launch_bounds__(product_threads)
   }
 }
 
-template <int row_tiles>
+template <class Weights, int row_tiles>
+cudaError_t launch_tiles(const Queue& queue, Tensor out, StagedRows staged, const PackedWeight& w,
+                         bool add) {
+  const dim3 grid(unsigned(divide_up(out.rows, row_tiles * tile_rows)), unsigned(w.layout.tiles()));
+  return launch(queue, grid, product_threads, sizeof(ProductShared<Weights, row_tiles>),
+                product<Weights, row_tiles>, out, staged.data, w, add);
+}
+
+template <class Weights>
 cudaError_t launch_product(const Queue& queue, Tensor out, StagedRows staged, const PackedWeight& w,
                            bool add) {
-  const dim3 grid(unsigned(divide_up(out.rows, row_tiles * tile_rows)), unsigned(w.layout.tiles()));
-  return launch(queue, grid, product_threads, sizeof(ProductShared<row_tiles>), product<row_tiles>,
-                out, staged.data, w, add);
+  const int tiles = divide_up(out.rows, tile_rows);
+  if (tiles <= 1)
+    return launch_tiles<Weights, 1>(queue, out, staged, w, add);
+  if (tiles <= 2)
+    return launch_tiles<Weights, 2>(queue, out, staged, w, add);
+  if (tiles <= 4)
+    return launch_tiles<Weights, 4>(queue, out, staged, w, add);
+  return launch_tiles<Weights, 8>(queue, out, staged, w, add);
 }
 
 // f32 and f16: exact products, each added in f32. A warp makes one output; lanes stride over the
@@ -167,7 +202,7 @@ __global__ void __launch_bounds__(product_threads)
   const int first_row = int(blockIdx.y) * exact_rows;
   if (output >= w.layout.outputs)
     return;
-  const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes();
+  const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes;
   const auto* weights =
       reinterpret_cast<const Element*>(tile) + weight_element(w.layout, output % tile_outputs, 0);
   float sums[exact_rows] = {};
@@ -191,21 +226,16 @@ cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add) {
   const dim3 exact_grid(unsigned(divide_up(w.layout.outputs, chains)),
                         unsigned(divide_up(out.rows, exact_rows)));
-  switch (w.layout.dtype) {
-  case DType::f32:
+  switch (w.layout.format) {
+  case WeightFormat::f32:
     return launch(queue, exact_grid, product_threads, 0, exact_product<float>, out, in, w, add);
-  case DType::f16:
+  case WeightFormat::f16:
     return launch(queue, exact_grid, product_threads, 0, exact_product<base::f16>, out, in, w, add);
-  case DType::bf16: break;
+  default:
+    return with_weights(w.layout.format, [&](auto weights) {
+      return launch_product<decltype(weights)>(queue, out, staged, w, add);
+    });
   }
-  const int tiles = divide_up(out.rows, tile_rows);
-  if (tiles <= 1)
-    return launch_product<1>(queue, out, staged, w, add);
-  if (tiles <= 2)
-    return launch_product<2>(queue, out, staged, w, add);
-  if (tiles <= 4)
-    return launch_product<4>(queue, out, staged, w, add);
-  return launch_product<8>(queue, out, staged, w, add);
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -133,7 +133,7 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
   if (out.rows == 0)
     return;
   kernels::StagedRows rows;
-  stages_ = w.format() == WeightFormat::bf16;
+  stages_ = packed(w).layout.rounds_rows();
   if (stages_) {
     const bool there = begins(staged_, in);
     auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));

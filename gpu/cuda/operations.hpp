@@ -94,7 +94,7 @@ private:
   std::vector<SentRows> sent_rows_;
   /// The tensor whose rows are in staged_memory_; data is null: none.
   Tensor staged_;
-  /// Whether the last product was of bf16, as the next one will be: then who makes rows stages
+  /// Whether the last product rounded its rows, as the next one will: then who makes rows stages
   /// them.
   bool stages_ = false;
   std::vector<std::function<void()>> results_; ///< To be given to tasks, in this order.

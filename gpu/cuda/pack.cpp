@@ -1,5 +1,6 @@
 // The host's part of the kernels: weights in the kernels' order, and rows cut into tiles.
 #include "gpu/cuda/layout.hpp"
+#include "gpu/cuda/mx_layout.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -17,25 +18,64 @@ void scatter(const PackedLayout& layout, int output, const std::byte* row, std::
                 sizeof(Bits));
 }
 
+void scatter(const PackedLayout& layout, const HostMatrix& part, int row, int output,
+             std::byte* tile) {
+  const auto* from = static_cast<const std::byte*>(part.data) +
+                     std::size_t(row) * std::size_t(layout.inputs) * size_of(part.dtype);
+  if (part.dtype == DType::f32)
+    scatter<std::uint32_t>(layout, output, from, tile);
+  else
+    scatter<std::uint16_t>(layout, output, from, tile);
+}
+
+// One output's block into its tile, which is zero there.
+void put_block(int bits, const MxBlock& block, int output, int index, std::byte* tile) {
+  std::byte* const span = tile + std::size_t(index / span_blocks) * span_bytes(bits);
+  const int within = index % span_blocks;
+  span[scale_word(bits, output % 8) * 4 + scale_byte(output, within)] = std::byte(block.scale);
+  if (block.scale == mx_nan_scale)
+    return; // It stands for infinity, and makes NaN of codes that are zero.
+  auto* const words = reinterpret_cast<std::uint32_t*>(span);
+  for (int i = 0; i < mx_block; ++i) {
+    const int lane = output % 8 * 4 + i % 8 / 2;
+    const int pair = i / step_inputs * 4 + i % step_inputs / 8 * 2 + output / 8;
+    each_part(bits, pair, block.codes[std::size_t(i)], [&](int word, unsigned part) {
+      words[code_word(bits, lane, within * bits / 2 + word)] |= part << (16 * (i % 2));
+    });
+  }
+}
+
+void put_blocks(const HostMatrix& part, int row, int output, std::byte* tile) {
+  const int bits = element_bits(part.format());
+  for (int index = 0; index < blocks_of(part.cols); ++index)
+    put_block(bits, block_of(part, row, index * mx_block), output, index, tile);
+}
+
 } // namespace
+
+PackedLayout PackedLayout::of(WeightFormat format, int outputs, int inputs) {
+  PackedLayout layout{format, outputs, inputs};
+  const int bits = element_bits(format);
+  layout.tile_bytes =
+      is_mx(format) ? std::size_t((inputs + span_inputs - 1) / span_inputs) * span_bytes(bits)
+                    : std::size_t(layout.padded_inputs() * tile_outputs) * std::size_t(bits / 8);
+  return layout;
+}
 
 void pack(const PackedLayout& layout, std::span<const HostMatrix> parts, int first_tile,
           int last_tile, std::byte* image) {
-  std::memset(image, 0, std::size_t(last_tile - first_tile) * layout.tile_bytes());
-  const std::size_t row_bytes = std::size_t(layout.inputs) * size_of(layout.dtype);
+  std::memset(image, 0, std::size_t(last_tile - first_tile) * layout.tile_bytes);
   const int begin = first_tile * tile_outputs;
   const int end = std::min(last_tile * tile_outputs, layout.outputs);
   int before = 0; // Outputs of the parts already passed.
   for (const HostMatrix& part : parts) {
-    assert(part.cols == layout.inputs && part.dtype == layout.dtype);
+    assert(part.cols == layout.inputs && part.format() == layout.format);
     for (int o = std::max(begin, before); o < std::min(end, before + part.rows); ++o) {
-      const auto* row =
-          static_cast<const std::byte*>(part.data) + std::size_t(o - before) * row_bytes;
-      std::byte* tile = image + std::size_t(o / tile_outputs - first_tile) * layout.tile_bytes();
-      if (layout.dtype == DType::f32)
-        scatter<std::uint32_t>(layout, o % tile_outputs, row, tile);
+      std::byte* tile = image + std::size_t(o / tile_outputs - first_tile) * layout.tile_bytes;
+      if (is_mx(layout.format))
+        put_blocks(part, o - before, o % tile_outputs, tile);
       else
-        scatter<std::uint16_t>(layout, o % tile_outputs, row, tile);
+        scatter(layout, part, o - before, o % tile_outputs, tile);
     }
     before += part.rows;
   }

@@ -1,15 +1,15 @@
 // Weights and rows as plain matrices, for cuBLASLt: a pass over memory each.
 #include "base/bf16.hpp"
-#include "gpu/cuda/block.cuh"
-#include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/weights.cuh"
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
 
 constexpr int pass_threads = 256;
 
-/// A thread for each 16 bytes of a tile, which blockIdx.y names: they are operand A as one lane of
-/// a matrix instruction holds it (ptx::multiply_add says what that is).
+/// A thread for each lane's operand of a step (ptx::multiply_add says what that is); blockIdx.y
+/// names the tile.
+template <class Weights>
 __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   const int piece = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int inputs = w.layout.padded_inputs();
@@ -17,9 +17,7 @@ __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   if (step * step_inputs >= inputs)
     return;
   const int tile = int(blockIdx.y);
-  const auto* packed =
-      reinterpret_cast<const uint4*>(w.data + std::size_t(tile) * w.layout.tile_bytes());
-  const uint4 held = packed[piece];
+  const uint4 held = operand_of<Weights>(w, tile, step, piece % warp_lanes);
   const int g = piece % warp_lanes / 4;
   const int t = piece % 4;
   const auto row = [&](int output) { // In pairs of inputs.
@@ -58,8 +56,10 @@ dim3 grid_over(int cols, int rows) {
 
 cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w) {
   const int pieces = w.layout.padded_inputs() / step_inputs * warp_lanes;
-  return launch(queue, grid_over(pieces, w.layout.tiles()), pass_threads, 0, unpack_tiles,
-                reinterpret_cast<std::uint32_t*>(out), w);
+  return with_weights(w.layout.format, [&](auto weights) {
+    return launch(queue, grid_over(pieces, w.layout.tiles()), pass_threads, 0,
+                  unpack_tiles<decltype(weights)>, reinterpret_cast<std::uint32_t*>(out), w);
+  });
 }
 
 cudaError_t round_rows(const Queue& queue, std::byte* out, Tensor in) {

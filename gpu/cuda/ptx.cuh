@@ -28,11 +28,19 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], uint4 a, uint2 b) {
                : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
 }
 
-/// Begins to copy `bytes` (8 or 16, both sides aligned to them) from global to shared memory, or
+/// a b + c for each of two bf16, rounded once. None is flushed to zero.
+__device__ __forceinline__ std::uint32_t multiply_add_pairs(std::uint32_t a, std::uint32_t b,
+                                                            std::uint32_t c) {
+  std::uint32_t d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
+/// Begins to copy `bytes` (4, 8 or 16, both sides aligned to them) from global to shared memory, or
 /// zeros where the source is not wanted: it is then not read.
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* shared, const void* global, bool wanted = true) {
-  static_assert(bytes == 8 || bytes == 16);
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16);
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int size = wanted ? bytes : 0;
   if constexpr (bytes == 16) // Past the first cache, where nothing would find it again.
@@ -41,9 +49,9 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
                  : "r"(to), "l"(global), "r"(size)
                  : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;"
                  :
-                 : "r"(to), "l"(global), "r"(size)
+                 : "r"(to), "l"(global), "r"(size), "n"(bytes)
                  : "memory");
 }
 

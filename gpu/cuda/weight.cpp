@@ -1,10 +1,8 @@
 #include "gpu/cuda/weight.hpp"
 
-#include "gpu/mx.hpp"
 #include "gpu/shares.hpp"
 
 #include <cstring>
-#include <fmt/format.h>
 
 namespace paceline::gpu::cuda {
 
@@ -13,13 +11,9 @@ Result<std::shared_ptr<const Weight>> DeviceWeight::pack(Context& context,
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
-  if (is_mx(stack->format))
-    return fail(ErrorCode::unsupported,
-                fmt::format("kernels of cuda devices have no {} weights", to_string(stack->format)),
-                "leave EngineOptions::weights, draft_weights and head_weights out, or use cpu");
   auto weight = std::make_shared<DeviceWeight>();
   kernels::PackedLayout& layout = weight->packed_.layout;
-  layout = {stack->dtype, stack->outputs, stack->inputs};
+  layout = kernels::PackedLayout::of(stack->format, stack->outputs, stack->inputs);
   auto data = context.allocate(layout.bytes());
   if (!data)
     return tl::unexpected(data.error());
@@ -33,13 +27,13 @@ Result<std::shared_ptr<const Weight>> DeviceWeight::pack(Context& context,
     weight->packed_.bias = reinterpret_cast<const float*>(weight->bias_->data());
   }
   const auto fill = [&](std::size_t first, std::span<std::byte> piece) {
-    const int first_tile = int(first / layout.tile_bytes());
-    for_shares(int(piece.size() / layout.tile_bytes()), piece.size(), [&](int begin, int end) {
+    const int first_tile = int(first / layout.tile_bytes);
+    for_shares(int(piece.size() / layout.tile_bytes), piece.size(), [&](int begin, int end) {
       kernels::pack(layout, parts, first_tile + begin, first_tile + end,
-                    piece.data() + std::size_t(begin) * layout.tile_bytes());
+                    piece.data() + std::size_t(begin) * layout.tile_bytes);
     });
   };
-  if (auto done = context.upload(*weight->data_, layout.tile_bytes(), fill); !done)
+  if (auto done = context.upload(*weight->data_, layout.tile_bytes, fill); !done)
     return tl::unexpected(done.error());
   return weight;
 }

@@ -17,7 +17,7 @@ public:
 
   int outputs() const override { return packed_.layout.outputs; }
   int inputs() const override { return packed_.layout.inputs; }
-  WeightFormat format() const override { return format_of(packed_.layout.dtype); }
+  WeightFormat format() const override { return packed_.layout.format; }
   std::size_t bytes() const override { return data_->size() + (bias_ ? bias_->size() : 0); }
 
   const kernels::PackedWeight& packed() const { return packed_; }

@@ -29,7 +29,7 @@ class Bench {
 public:
   Bench(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows_most)
       : cublas_(cublas), w_(w), stream_(make_stream()),
-        plain_weight_(allocate(context, w.layout.bytes())),
+        plain_weight_(allocate(context, kernels::plain_bytes(w.layout))),
         in_(random_rows(context, rows_most, w.layout.inputs)),
         staged_(allocate(context, kernels::staged_bytes(rows_most, w.layout.inputs))),
         plain_(allocate(context, std::size_t(rows_most) * std::size_t(w.layout.padded_inputs()) *
@@ -122,11 +122,11 @@ time_products(const std::string& device, std::span<const std::shared_ptr<const W
     std::vector<ProductTimes> times;
     std::set<std::pair<int, int>> shapes;
     for (const auto& weight : weights) {
-      if (weight->format() != WeightFormat::bf16 ||
+      const auto& packed = static_cast<const DeviceWeight&>(*weight).packed();
+      if (!packed.layout.rounds_rows() ||
           !shapes.emplace(weight->outputs(), weight->inputs()).second)
         continue;
-      const Bench bench(**context, cublas, static_cast<const DeviceWeight&>(*weight).packed(),
-                        *std::max_element(rows.begin(), rows.end()));
+      const Bench bench(**context, cublas, packed, *std::max_element(rows.begin(), rows.end()));
       std::transform(rows.begin(), rows.end(), std::back_inserter(times),
                      [&](int count) { return bench.measure(count); });
     }

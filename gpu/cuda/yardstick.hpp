@@ -20,9 +20,10 @@ struct ProductTimes {
   double cublas = 0; ///< By the algorithm that it thinks best, split sums and all.
 };
 
-/// For each shape among the weights, which are of bf16 and of this device, and each number of rows.
-/// Rows are there already as each of the two wants them, and the weight as well. A weight that fits
-/// the GPU's cache is read from there, by both. Errors: cuBLASLt is missing.
+/// For each shape among those of the weights that are multiplied as bf16, and each number of rows.
+/// weights: of this device. Rows are there already as each of the two wants them, and the weight,
+/// as bf16, as well. A weight that fits the GPU's cache is read from there, by both. Errors:
+/// cuBLASLt is missing.
 Result<std::vector<ProductTimes>>
 time_products(const std::string& device, std::span<const std::shared_ptr<const Weight>> weights,
               std::span<const int> rows);

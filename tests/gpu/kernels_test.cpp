@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::gpu;
@@ -11,9 +13,10 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-/// Everything that some back end of this program multiplies with.
 std::vector<WeightFormat> all_formats() {
-  return formats_of(backends().empty() ? "cuda" : backends().front());
+  std::vector<WeightFormat> all{WeightFormat::f32, WeightFormat::f16, WeightFormat::bf16};
+  all.insert(all.end(), mx_formats.begin(), mx_formats.end());
+  return all;
 }
 
 struct Shape {
@@ -165,6 +168,31 @@ TEST_CASE(
       }
 }
 
+TEST_CASE("microscaling weights of any size are multiplied as exactly as those near one") {
+  Random random(14);
+  for (const std::string& name : backends())
+    for (const WeightFormat format : all_formats())
+      for (const int exponent : {-90, 90}) {
+        if (!is_mx(format))
+          continue;
+        CAPTURE(name);
+        CAPTURE(std::string(to_string(format)));
+        CAPTURE(exponent);
+        HostWeight host(format, 20, 100, random);
+        std::vector<std::uint16_t> narrow;
+        for (std::size_t i = 0; i < host.before.size(); ++i) {
+          host.before[i] = std::ldexp(host.before[i], exponent);
+          narrow.push_back(base::to_bf16(std::ldexp(host.f32.values[i], exponent)).bits);
+        }
+        const HostMatrix plain{DType::bf16, narrow.data(), 20, 100};
+        const Rig rig(name, 1);
+        const auto weight = rig.device->pack({&host.matrix, 1}).value();
+        const auto expected = rig.device->pack({&plain, 1}).value();
+        Matrix in(3, 100, random);
+        CHECK(product(rig, *weight, in) == product(rig, *expected, in));
+      }
+}
+
 TEST_CASE("a block that is not a number makes its output NaN, and no other") {
   Random random(13);
   for (const std::string& name : backends())
@@ -246,6 +274,48 @@ TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as 
                   (token >= 0 && token < 50 ? scale * host.f32.at(token, i) : 0.0f));
         }
       }
+  }
+}
+
+TEST_CASE("every code of every microscaling format is read as the number that it is, from files") {
+  constexpr int blocks = 256 / mx_block;
+  for (const WeightFormat format : mx_formats) {
+    CAPTURE(std::string(to_string(format)));
+    const MxElement& element = element_of(format);
+    const int bits = element.bits();
+    std::vector<std::uint8_t> codes;
+    std::vector<std::uint8_t> scales;
+    Matrix expected(20, blocks * mx_block);
+    for (int r = 0; r < expected.rows; ++r)
+      for (int b = 0; b < blocks; ++b) {
+        MxBlock block{std::uint8_t(20 + (r * 37 + b * 59) % 200), {}};
+        for (int i = 0; i < mx_block; ++i) { // In another order in each row.
+          const int code = ((b * mx_block + i) * 5 + r * 11) & ((1 << bits) - 1);
+          const bool number = std::isfinite(decode_element(element, std::uint8_t(code)));
+          block.codes[std::size_t(i)] = std::uint8_t(number ? code : 1);
+        }
+        decode_block(format, block, expected.tensor().row(r) + b * mx_block);
+        scales.push_back(block.scale);
+        codes.resize(codes.size() + std::size_t(code_bytes(bits)));
+        store_codes(bits, block.codes.data(), codes.data() + codes.size() - code_bytes(bits));
+      }
+    scales[0] = mx_nan_scale;
+    std::fill_n(expected.values.begin(), mx_block, 0.0f);
+    HostMatrix stored{DType::f32, codes.data(), expected.rows, expected.cols};
+    stored.quantization = Quantization{format};
+    stored.block_scales = scales.data();
+    std::vector<TokenId> tokens(std::size_t(expected.rows));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    for (const std::string& name : backends()) {
+      CAPTURE(name);
+      const Rig rig(name, 2);
+      const auto table = rig.device->pack({&stored, 1}).value();
+      Matrix out(expected.rows, expected.cols);
+      rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, 1); });
+      for (int i = 0; i < mx_block; ++i)
+        CHECK(std::isnan(std::exchange(out.tensor().row(0)[i], 0.0f)));
+      CHECK(out == expected);
+    }
   }
 }
 

@@ -69,14 +69,6 @@ inline std::uint64_t fingerprint(const Matrix& matrix) {
   return hash;
 }
 
-/// What weights can be on a back end.
-inline std::vector<WeightFormat> formats_of(const std::string& backend) {
-  using enum WeightFormat;
-  if (is_cuda(backend))
-    return {f32, f16, bf16};
-  return {f32, f16, bf16, mxfp8, mxfp8_e5m2, mxfp6, mxfp6_e3m2, mxfp4, mxint8};
-}
-
 /// Random weights in a checkpoint's format, or f32 to be packed in another.
 struct HostWeight {
   HostWeight(DType dtype, int rows, int cols, Random& random)

@@ -1,6 +1,7 @@
 // GPUs found, refused and used up: an emulated machine answers as the runtime's documentation says.
 #include "gpu/cuda/survey.hpp"
 #include "gpu/device.hpp"
+#include "gpu/mx.hpp"
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/support.hpp"
 
@@ -163,16 +164,21 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   CHECK(weight->bytes() >= 4 * 16 * sizeof(float));
 }
 
-TEST_CASE("microscaling weights are refused by name") {
+TEST_CASE("microscaling weights take the memory that their bits do") {
   const Machine emulated({});
   const auto device = open_device("cuda:0", options()).value();
-  const std::vector<float> data(64);
-  HostMatrix matrix{DType::f32, data.data(), 2, 32};
-  matrix.quantization = Quantization{WeightFormat::mxfp6};
-  const auto weight = device->pack({&matrix, 1});
-  REQUIRE(!weight);
-  CHECK(weight.error().code == ErrorCode::unsupported);
-  CHECK(weight.error().text().find("mxfp6") != std::string::npos);
+  const std::vector<float> data(32 * 256);
+  HostMatrix matrix{DType::f32, data.data(), 32, 256};
+  for (const WeightFormat format : mx_formats) {
+    CAPTURE(std::string(to_string(format)));
+    matrix.quantization = Quantization{format};
+    const std::size_t before = device->memory().available;
+    const auto weight = device->pack({&matrix, 1}).value();
+    CHECK(weight->format() == format);
+    CHECK(weight->bytes() ==
+          data.size() * std::size_t(element_bits(format) * mx_block + 8) / mx_block / 8);
+    CHECK(device->memory().available == before - weight->bytes());
+  }
 }
 
 namespace {

@@ -37,6 +37,47 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
   CHECK(passes_behind > 0); // and the draft without the host.
 }
 
+TEST_CASE("on a GPU a pair in microscaling formats gives the same tokens in every mode") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  EngineOptions options = small_on("cuda:0");
+  options.weights = WeightFormat::mxfp4;
+  options.draft_weights = WeightFormat::mxfp6;
+  options.head_weights = WeightFormat::mxfp8;
+  const auto expected = plain(options);
+  std::uint64_t accepted = 0;
+  for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
+    options.speculation = mode;
+    options.window = mode == SpeculationMode::sync ? 3 : 2;
+    options.prefill_chunk = mode == SpeculationMode::sync ? 3 : 64;
+    options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
+    Engine engine = open_engine(options);
+    CHECK(engine.target().weights == "mxfp4");
+    CHECK(engine.target().head_weights == "mxfp8");
+    const auto answers = ask_all(engine, requests());
+    CHECK(tokens_of(answers) == expected);
+    for (const Answer& answer : answers)
+      accepted += answer.end().speculation.accepted;
+  }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("on a GPU a draft out of the target itself gives the target's tokens") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  EngineOptions options = small_on("cuda:0");
+  const auto expected = plain(options);
+  options.draft = "self:mxfp4";
+  options.speculation = SpeculationMode::sync;
+  options.window = 3;
+  Engine engine = open_engine(options);
+  const auto answers = ask_all(engine, requests());
+  CHECK(tokens_of(answers) == expected);
+  CHECK(answers[0].end().speculation.accepted > 0);
+}
+
 namespace {
 
 void check_pair(const char* target, const char* draft) {

@@ -102,3 +102,23 @@ TEST_CASE("a chunk's fast product has the same bits alone and anywhere among oth
       }
   }
 }
+
+TEST_CASE("a fast product with microscaling weights is that of the bf16 weight they decode to") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  Random random(27);
+  for (const WeightFormat format : mx_formats) {
+    CAPTURE(std::string(to_string(format)));
+    const HostWeight host(format, 100, 80, random);
+    std::vector<std::uint16_t> narrow;
+    for (const float value : host.f32.values)
+      narrow.push_back(base::to_bf16(value).bits);
+    const Fast fast(host.matrix, fast_chunk);
+    const Fast plain({DType::bf16, narrow.data(), 100, 80}, fast_chunk);
+    if (!fast.ready)
+      return;
+    const Matrix in(fast_chunk, 80, random);
+    CHECK(fast.product(in) == plain.product(in));
+  }
+}

@@ -1,4 +1,5 @@
 // Logits of whole models on an emulated GPU against the CPU's.
+#include "models/quantize.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
 #include "tests/models/support.hpp"
 
@@ -13,10 +14,9 @@ using namespace paceline::models;
 
 namespace {
 
-std::vector<std::vector<float>> logits_on(const std::string& device, NumberFormat dtype) {
-  LoadOptions options;
-  options.dtype = dtype;
-  const auto model = load_model(test::demo("draft"), test::device(device), options);
+std::vector<std::vector<float>> logits_on(const std::string& device, const LoadOptions& options,
+                                          const std::string& folder = test::demo("draft")) {
+  const auto model = load_model(folder, test::device(device), options);
   REQUIRE_MESSAGE(model, model.error().text());
   std::vector<TokenId> tokens(70); // More than a chunk of attention, and than a block's rows.
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -45,13 +45,34 @@ double worst_error(const std::vector<std::vector<float>>& rows,
 
 TEST_CASE("a model's logits on a GPU are the CPU's, within rounding") {
   const gpu::testing::Gpus gpus(1);
-  const double exact =
-      worst_error(logits_on("cuda:0", NumberFormat::f32), logits_on("cpu", NumberFormat::f32));
-  const double rounded =
-      worst_error(logits_on("cuda:0", NumberFormat::bf16), logits_on("cpu", NumberFormat::bf16));
-  MESSAGE("worst relative errors: f32 ", exact, ", bf16 ", rounded);
+  const auto error = [](const LoadOptions& options) {
+    return worst_error(logits_on("cuda:0", options), logits_on("cpu", options));
+  };
+  LoadOptions options;
+  options.dtype = NumberFormat::f32;
+  const double exact = error(options);
+  options.dtype = NumberFormat::bf16;
+  const double rounded = error(options);
+  options.blocks = {WeightFormat::mxfp6};
+  const double quantized = error(options);
+  MESSAGE("worst relative errors: f32 ", exact, ", bf16 ", rounded, ", mxfp6 ", quantized);
   CHECK(exact <= 1e-4);
   CHECK(rounded <= 2e-2);
+  CHECK(quantized <= 2e-2);
+}
+
+TEST_CASE("a quantized folder on a GPU is, bit for bit, the model quantized while it is loaded") {
+  const gpu::testing::Gpus gpus(1);
+  const test::TemporaryFolder folder;
+  QuantizeOptions how;
+  how.blocks = {WeightFormat::mxfp4};
+  how.head = {WeightFormat::mxfp8_e5m2};
+  const auto report = quantize_checkpoint(test::demo("draft"), folder.file("out"), how);
+  REQUIRE_MESSAGE(report, report.error().text());
+  LoadOptions options;
+  options.blocks = how.blocks;
+  options.head = how.head;
+  CHECK(logits_on("cuda:0", {}, folder.file("out")) == logits_on("cuda:0", options));
 }
 
 TEST_CASE("a model of heads that no kernel takes is refused before its weights are read") {

@@ -60,9 +60,22 @@ inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
     d[i] = results[cuda_emulation::lane()][i];
 }
 
+inline std::uint32_t multiply_add_pairs(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t d = 0;
+  for (int half = 0; half < 32; half += 16) {
+    const auto value = [half](std::uint32_t pair) {
+      return double(base::to_float(base::bf16{std::uint16_t(pair >> half)}));
+    };
+    // Rounded twice, which shows only where f32 does not hold the whole result.
+    const auto sum = float(value(a) * value(b) + value(c));
+    d |= std::uint32_t(base::to_bf16(sum).bits) << half;
+  }
+  return d;
+}
+
 template <int bytes>
 void copy_async(void* shared, const void* global, bool wanted = true) {
-  static_assert(bytes == 8 || bytes == 16);
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16);
   cuda_emulation::copy_async(shared, wanted ? global : nullptr, bytes);
 }
 
