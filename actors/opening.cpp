@@ -126,7 +126,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.max_num_seqs = options_.max_num_seqs;
   demand.prefill_chunk = options_.prefill_chunk;
   demand.page_tokens = options_.page_tokens;
-  demand.page_bytes.target = target.model->kv_shape(options_.page_tokens).page_bytes();
+  demand.page_bytes.target = target.model->kv_shape(options_.page_tokens).bytes();
   demand.page_bytes.draft = draft_->page_bytes(options_.page_tokens);
   demand.attention_window = target.model->window();
   if (draft_->exists())

@@ -60,12 +60,16 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
     next.forking = forking;
     next.forking.window = plan.window;
   }
+  next.reads_features = config_.draft_reads_features;
   next.pages = s.draft_pages;
   next.residency = s.residency;
   return next;
 }
 
 speculation::Frontier Drafting::reading(const Sequence& s) {
+  speculation::TargetFeatures features;
+  if (config_.draft_reads_features)
+    features = {s.target_pages, s.cached};
   const auto chain = std::make_shared<Chain>(s.spec->id);
   chain->begin(s.length(), s.length(), s.length());
   return {.spec = s.spec,
@@ -76,7 +80,8 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
           .chain = chain,
           .pages = s.draft_pages,
           .residency = s.residency,
-          .forking = {}};
+          .forking = {},
+          .features = std::move(features)};
 }
 
 // ---- waiting for windows ----
