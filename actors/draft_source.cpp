@@ -77,21 +77,22 @@ public:
 
 class ModelDraft final : public DraftSource {
 public:
-  /// map: null where the vocabulary is the target's.
+  /// map: null where the vocabulary is the target's. says: of a head on the target, by its ids.
   ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft,
-             std::shared_ptr<const text::VocabularyMap> map)
-      : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)) {}
+             std::shared_ptr<const text::VocabularyMap> map, std::vector<TokenId> says = {})
+      : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)),
+        says_(std::move(says)) {}
 
   /// Reading weights is what a step costs.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     const auto bytes = std::max<std::size_t>(target.model->info().weight_bytes, 1);
     policy.prior_cost_ratio =
         std::clamp(double(draft_.model->info().weight_bytes) / double(bytes), 0.005, 1.0);
-    if (map_)
+    if (map_ || is_head())
       policy.lookahead = chain_at_most(policy.lookahead);
   }
   std::size_t page_bytes(int page_tokens) const override {
-    return draft_.model->kv_shape(slots(page_tokens)).page_bytes();
+    return draft_.model->kv_shape(slots(page_tokens)).bytes();
   }
   std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
@@ -107,15 +108,20 @@ public:
                                                .fork_rows = fork_rows_of(options_),
                                                .telemetry = parts.telemetry,
                                                .q_rows = parts.q_rows,
-                                               .map = map_};
+                                               .map = map_,
+                                               .says = says_,
+                                               .target_pool =
+                                                   is_head() ? parts.target.pool : nullptr};
     parts.draft_pools.push_back(*pool);
     parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
+    parts.scheduler.draft_reads_features = is_head();
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
     return {};
   }
 
 private:
+  bool is_head() const { return !says_.empty(); }
   /// Of a page that holds so many of the target's tokens: in its own vocabulary there may be more.
   int slots(int page_tokens) const {
     return map_ ? speculation::limits::draft_slots_per_token * page_tokens : page_tokens;
@@ -125,6 +131,7 @@ private:
   std::string name_;
   LoadedModel draft_;
   std::shared_ptr<const text::VocabularyMap> map_;
+  std::vector<TokenId> says_;
 };
 
 /// Drafts by a Drafter, the caller's or one of ours.
@@ -208,6 +215,42 @@ self_draft(const ModelLoader& loader, const LoadedModel& target, const std::stri
       });
 }
 
+/// It reads what the target leaves in its own memory, wherever that is.
+Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& target,
+                                const gpu::Device& head) {
+  if (!o.reserve_device.empty())
+    return fail(ErrorCode::invalid_argument,
+                "EngineOptions::reserve_device with an EAGLE-3 head, which could not follow the "
+                "target there",
+                "leave it out, or give another draft");
+  if (head.name() != target.name() && !(head.on_host() && target.on_host()))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::draft_device is {}, where an EAGLE-3 head cannot read "
+                            "what the target leaves on {}",
+                            head.name(), target.name()),
+                "leave EngineOptions::draft_device out");
+  return {};
+}
+
+Result<std::unique_ptr<DraftSource>> head_draft(const ModelLoader& loader, LoadedModel& target,
+                                                const std::string& name) {
+  const EngineOptions& o = loader.options();
+  LoadedModel draft = target;
+  return loader.open_device(model_device(o, *target.device), 0)
+      .and_then([&](std::shared_ptr<gpu::Device>&& device) {
+        if (device->name() != target.device->name())
+          draft.device = std::move(device);
+        return check_head_devices(o, *target.device, *draft.device);
+      })
+      .and_then([&] { return loader.load_head(target, draft.device, name); })
+      .map([&](models::Eagle3Head&& head) -> std::unique_ptr<DraftSource> {
+        target.model = std::move(head.target);
+        draft.model = std::move(head.model);
+        return std::make_unique<ModelDraft>(o, name, std::move(draft), nullptr,
+                                            std::move(head.says));
+      });
+}
+
 } // namespace
 
 int fork_rows_of(const EngineOptions& o) {
@@ -218,7 +261,7 @@ int fork_rows_of(const EngineOptions& o) {
 }
 
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         const LoadedModel& target) {
+                                                         LoadedModel& target) {
   const EngineOptions& o = loader.options();
   if (o.drafter)
     return host_draft(loader, target, o.drafter);
@@ -229,6 +272,8 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
     return host_draft(loader, target, std::move(lookup));
   if (models::is_self_draft(name))
     return self_draft(loader, target, name);
+  if (models::is_eagle3_draft(name))
+    return head_draft(loader, target, name);
   return model_draft(loader, target, name);
 }
 

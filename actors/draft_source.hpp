@@ -31,10 +31,11 @@ public:
   virtual Result<void> add_to(EngineParts& parts, std::size_t pages) const = 0;
 };
 
-/// What the options ask for. loader: outlives the source. Errors: a draft that cannot be loaded, or
+/// What the options ask for. loader: outlives the source. target: leaves what a head on it reads,
+/// from then on. Errors: a draft that cannot be loaded, or
 /// has hardly a token in common with the target; a device that a Drafter cannot run on.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         const LoadedModel& target);
+                                                         LoadedModel& target);
 
 /// Rows that a pass of a draft model may have for forks.
 int fork_rows_of(const EngineOptions& options);

@@ -72,6 +72,15 @@ Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
   });
 }
 
+Result<models::Eagle3Head> ModelLoader::load_head(const LoadedModel& target,
+                                                  std::shared_ptr<gpu::Device> device,
+                                                  const std::string& name) const {
+  return models::resolve_model_path(models::eagle3_source(name), "eagle3")
+      .and_then([&](const std::string& folder) {
+        return models::load_eagle3(folder, target.model, std::move(device), load_options("draft"));
+      });
+}
+
 Result<LoadedModel> ModelLoader::load_target(const std::string& device) const {
   auto target = load(options_.target, "target", device, options_.threads);
   if (target && options_.prefill == Prefill::fast)

@@ -136,8 +136,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.q_rows = speculation::limits::windows_held * window;
   const auto fork_rows = std::size_t(fork_rows_of(options_));
   demand.fork_q_rows = fork_rows * window;
-  demand.pools = {
-      {target.model->kv_shape(options_.page_tokens).page_bytes(), target.model->window()}};
+  demand.pools = {{target.model->kv_shape(options_.page_tokens).bytes(), target.model->window()}};
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(
         {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});

@@ -5,12 +5,14 @@
 #include "apps/output.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
+#include "models/eagle3.hpp"
 #include "models/families.hpp"
 #include "models/sources.hpp"
 #include "speculation/limits.hpp"
 #include "text/vocabulary_map.hpp"
 
 #include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -46,11 +48,14 @@ struct Checkpoint {
   std::uint64_t saved_bytes = 0;           ///< and what that saves.
   std::uint64_t kept_bytes = 0;            ///< Of what no format quantizes.
   std::uint64_t shared_bytes = 0;          ///< That are the target's, too: a draft out of it.
+  /// Of a head on the target: its layout, and the layers whose inputs it reads.
+  std::string head_layout = {};
+  std::vector<int> target_layers = {};
 
   std::uint64_t kv_bytes_per_token() const {
     gpu::KvLayout layout{config.layers, config.kv_heads, config.head_dim};
     layout.dtype = cache_dtype;
-    return layout.token_bytes();
+    return layout.token_bytes() + std::uint64_t(config.features()) * sizeof(float);
   }
   std::uint64_t weight_bytes() const {
     return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t(0),
@@ -137,6 +142,39 @@ Result<Checkpoint> read_self_draft(const Options& options, const std::string& na
       });
 }
 
+/// A head on the target, whose tokenizer it has. The target leaves what it reads in its pages.
+Result<Checkpoint> read_head_draft(Checkpoint& target, const std::string& name) {
+  Checkpoint c;
+  c.name = name;
+  c.tokenizer = target.tokenizer;
+  c.defaults = target.defaults;
+  models::Eagle3Config config;
+  models::Eagle3Tensors tensors;
+  const models::ModelConfig& t = target.config;
+  const auto read =
+      assign(c.folder, models::resolve_model_path(models::eagle3_source(name), "eagle3"))
+          .and_then([&] { return assign(config, models::read_eagle3_config(c.folder)); })
+          .and_then([&] {
+            return assign(c.target_layers,
+                          models::taps_in({target.name, t.hidden, t.vocabulary, t.layers}, config));
+          })
+          .and_then([&] { return assign(tensors, models::read_eagle3_tensors(c.folder, config)); });
+  if (!read)
+    return tl::unexpected(read.error());
+  c.config = config.model;
+  c.head_layout = config.layout;
+  target.config.taps = c.target_layers;
+  add_tensors(c, *tensors.tensors);
+  return c;
+}
+
+Result<Checkpoint> read_draft(const Options& options, Checkpoint& target, const std::string& name) {
+  if (models::is_self_draft(name))
+    return read_self_draft(options, name);
+  return models::is_eagle3_draft(name) ? read_head_draft(target, name)
+                                       : read_checkpoint(name, "draft", options.weights);
+}
+
 boost::json::object pieces_json(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   boost::json::object pieces;
   for (const TokenId id : ids)
@@ -170,6 +208,10 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
     object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
   if (c.shared_bytes > 0)
     object["shared_bytes"] = c.shared_bytes;
+  if (!c.head_layout.empty())
+    object["head"] = {{"layout", c.head_layout},
+                      {"target_layers", boost::json::value_from(c.target_layers)},
+                      {"says", c.config.logits()}};
   return object;
 }
 
@@ -209,15 +251,22 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   if (c.format)
     parts += fmt::format("    {:<14} {:>12}\n", fmt::format("as {}", to_string(*c.format)),
                          human_bytes(c.loaded_bytes()));
+  const std::string head =
+      c.head_layout.empty()
+          ? ""
+          : fmt::format(
+                "  head             {} layout; reads what goes into layers {} of the target, "
+                "and says {} of its ids\n",
+                c.head_layout, fmt::join(c.target_layers, ", "), m.logits());
   if (c.shared_bytes > 0)
     parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
-  return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n"
+  return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n{}"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
                      "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-                     role, c.name, c.folder, m.architecture, double(c.parameters) / 1e6,
+                     role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
                      m.ffn, context_text(m), vocabulary_text(c), special_text(c),
                      fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
@@ -277,17 +326,19 @@ std::string pair_text(const Pair& pair) {
 }
 
 Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
-  const auto target = read_checkpoint(options.model, "target", options.weights);
+  auto target = read_checkpoint(options.model, "target", options.weights);
   if (!target)
     return tl::unexpected(target.error());
+  std::optional<Checkpoint> draft;
+  if (draft_name) {
+    auto read = read_draft(options, *target, *draft_name);
+    if (!read)
+      return tl::unexpected(read.error());
+    draft = std::move(*read);
+  }
   boost::json::object object{{"target", checkpoint_json(*target)}};
   std::string text = checkpoint_text(*target, "target");
-  if (draft_name) {
-    const auto draft = models::is_self_draft(*draft_name)
-                           ? read_self_draft(options, *draft_name)
-                           : read_checkpoint(*draft_name, "draft", options.weights);
-    if (!draft)
-      return tl::unexpected(draft.error());
+  if (draft) {
     const Pair pair = pair_of(*target, *draft);
     object["draft"] = checkpoint_json(*draft);
     object["pair"] = pair_json(pair);
@@ -334,7 +385,8 @@ Command add_inspect(CLI::App& program) {
       ->type_name("MODEL");
   app->add_option(
          "-d,--draft-model", options->draft,
-         "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized")
+         "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized; "
+         "eagle3:DIR: an EAGLE-3 head on it")
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");

@@ -72,10 +72,10 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
   app.add_option(
          "-d,--draft-model", engine.draft,
          "What drafts: a model (a folder or hub id), self:FORMAT (the target itself, quantized to "
-         "mxfp4, mxfp6 ...), suffix or ngram (looked up in the text), none, or auto: demo for the "
-         "target demo, else suffix")
+         "mxfp4, mxfp6 ...), eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the "
+         "text), none, or auto: demo for the target demo, else suffix")
       ->capture_default_str()
-      ->type_name("MODEL|self:FORMAT|suffix|ngram|none");
+      ->type_name("MODEL|self:FORMAT|eagle3:DIR|suffix|ngram|none");
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {

@@ -19,6 +19,11 @@ bool lacks_q(const DraftRows& rows, const speculation::QRow& q) {
   return rows.sequence->at.spec->needs_q() && !q;
 }
 
+/// By the target's ids: the draft's columns of logits; empty: they are the same.
+const std::vector<TokenId>& says_of(const DraftStep::Parts& parts) {
+  return parts.map ? parts.map->says() : parts.says;
+}
+
 /// Rows of the longest pass: prompts that are caught up on, and a window for each sequence.
 int rows_max(const DraftStep::Parts& parts) {
   return speculation::limits::draft_prefill_chunk +
@@ -29,21 +34,21 @@ int rows_max(const DraftStep::Parts& parts) {
 
 DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
     : parts_(std::move(parts)),
-      drawable_(parts_.map ? parts_.vocabulary
-                           : std::min(parts_.vocabulary, parts_.model->vocabulary())),
+      drawable_(says_of(parts_).empty() ? std::min(parts_.vocabulary, parts_.model->vocabulary())
+                                        : parts_.vocabulary),
       queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
                                     rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
       rows_(std::make_shared<RowPool>(
           RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows})),
       planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool, parts_.map) {
-  if (parts_.map)
+  if (!says_of(parts_).empty())
     map_columns();
 }
 
 /// The target's ids that the draft cannot say get no column: no mass before a row is normalised.
 void DraftStep::map_columns() {
   std::vector<float> columns(std::size_t(drawable_), -1.0f);
-  const std::vector<TokenId>& says = parts_.map->says();
+  const std::vector<TokenId>& says = says_of(parts_);
   for (std::size_t id = 0; id < std::min(columns.size(), says.size()); ++id)
     if (says[id] < parts_.model->vocabulary())
       columns[id] = float(says[id]);
@@ -123,7 +128,7 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
     }
     const int count = int(rows.read().size());
     batch.push_back({rows.pages(), rows.slot, rows.read(), rows.draws < 0 ? count : count - 1,
-                     false, draw.pending});
+                     false, draw.pending, features_of(rows)});
     pass.rows += count;
     if (rows.draws >= 0)
       begin_drawing(rows, draw);
@@ -134,6 +139,13 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
     if (pass.plan.parts[i].draws >= 0)
       pass.tasks.push_back(
           task(pass.plan.parts[i], pass.draws[i], logits.row(int(pass.tasks.size()))));
+}
+
+models::Features DraftStep::features_of(const DraftRows& rows) const {
+  const speculation::TargetFeatures& features = rows.sequence->at.features;
+  if (!features.pages)
+    return {};
+  return {parts_.target_pool.get(), features.pages->ids, features.count};
 }
 
 /// From here on the position is bound; without a row that it needs it never is.

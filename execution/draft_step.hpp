@@ -36,6 +36,11 @@ public:
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
     /// Where the draft's vocabulary is its own. Null: it is the target's.
     std::shared_ptr<const text::VocabularyMap> map{};
+    /// By the target's ids: the draft's column of logits; -1: it cannot say that. Empty: the same,
+    /// or as `map` has them.
+    std::vector<TokenId> says{};
+    /// Of a head on the target: where the target leaves what the head reads.
+    std::shared_ptr<gpu::KvPool> target_pool{};
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
@@ -71,6 +76,7 @@ private:
   const Pass& pass(std::size_t number) const { return passes_[number % passes_.size()]; }
   void begin(speculation::DraftPass plan, const Pass* before, models::Workspace& workspace,
              base::TimePoint now);
+  models::Features features_of(const speculation::DraftRows& rows) const;
   void begin_drawing(const speculation::DraftRows& rows, Draw& draw);
   gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, const float* logits) const;
   bool can_follow(const Pass& before);
@@ -85,7 +91,7 @@ private:
   std::shared_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> workspace_behind_; ///< Made when it is first wanted.
   std::shared_ptr<RowPool> rows_;
-  std::shared_ptr<gpu::Buffer> columns_; ///< With a map: of logits, for the target's ids,
+  std::shared_ptr<gpu::Buffer> columns_; ///< With `says`: of logits, for the target's ids,
   std::shared_ptr<gpu::Buffer> mapped_;  ///< and these logits.
 
   speculation::DraftPlanner planner_;

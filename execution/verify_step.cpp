@@ -231,6 +231,14 @@ void VerifyStep::take_lookaheads() {
   phase_ = Phase::done;
 }
 
+/// The rows of what was rejected lie behind those that count.
+speculation::TargetFeatures VerifyStep::features_behind(const BatchEntry& entry,
+                                                        const Verdict& verdict) {
+  if (!entry.next.reads_features)
+    return {};
+  return {entry.feed.pages, verdict.cached};
+}
+
 /// What goes on behind the verdict; the draft hears of it from this thread.
 scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const BatchEntry& entry = pass_->batch.entries[index];
@@ -253,7 +261,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
                                         .chain = resolved.chain,
                                         .pages = entry.next.pages,
                                         .residency = entry.next.residency,
-                                        .forking = entry.next.forking});
+                                        .forking = entry.next.forking,
+                                        .features = features_behind(entry, verdict)});
   return resolved;
 }
 

@@ -63,6 +63,8 @@ private:
   void take_windows();
   void take_lookaheads();
   void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
+  static speculation::TargetFeatures features_behind(const scheduling::BatchEntry& entry,
+                                                     const scheduling::Verdict& verdict);
   scheduling::Resolution hand_over(std::size_t index, Judged& judged);
 
   std::shared_ptr<ForwardPass> pass_;

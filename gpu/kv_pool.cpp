@@ -36,7 +36,7 @@ std::shared_ptr<const PageTable> PageTable::since(std::shared_ptr<const PageTabl
 }
 
 Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, std::size_t pages) {
-  const std::size_t page_bytes = shape.page_bytes();
+  const std::size_t page_bytes = shape.bytes();
   if (pages == 0 || page_bytes == 0 || shape.page_tokens <= 0)
     return fail(ErrorCode::out_of_memory, "the KV cache has no room for a single page",
                 "give it more with EngineOptions::kv_memory_bytes");
@@ -58,6 +58,8 @@ Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, st
 // The lowest numbers are handed out first.
 KvPool::KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages)
     : shape_(shape), memory_(std::move(memory)), base_(memory_->data()), total_(pages) {
+  features_ = {reinterpret_cast<float*>(base_ + pages * shape_.page_bytes()),
+               int(pages) * shape_.page_tokens, shape_.features, shape_.features};
   free_.reserve(pages);
   for (std::size_t id = pages; id-- > 0;)
     free_.push_back(std::uint32_t(id));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace paceline::gpu {
@@ -22,7 +23,16 @@ class Device;
 struct KvShape {
   int page_tokens = 16;
   std::size_t token_bytes = 0;
+  /// Floats that a slot has besides, of the token's hidden states: what a head on the model reads
+  /// (KvPool::features). They are no part of a page's block: whoever copies pages leaves them out.
+  int features = 0;
+
   std::size_t page_bytes() const { return std::size_t(page_tokens) * token_bytes; }
+  std::size_t feature_bytes() const {
+    return std::size_t(page_tokens) * std::size_t(features) * sizeof(float);
+  }
+  /// Of the device's memory, for each page.
+  std::size_t bytes() const { return page_bytes() + feature_bytes(); }
 };
 
 /// One page, by number; returning it is the reference count's business.
@@ -63,6 +73,14 @@ public:
   PoolLedger ledger() const;
   const KvShape& shape() const { return shape_; }
   std::byte* page(std::uint32_t id) const { return base_ + std::size_t(id) * shape_.page_bytes(); }
+  /// [pages * page_tokens, KvShape::features]
+  Tensor features() const { return features_; }
+  /// The row of `features` for a position of the sequence that has these pages.
+  std::int32_t feature_row(std::span<const std::uint32_t> pages, int position) const {
+    const int page_tokens = shape_.page_tokens;
+    return std::int32_t(pages[std::size_t(position / page_tokens)]) * page_tokens +
+           position % page_tokens;
+  }
 
 private:
   KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages);
@@ -71,6 +89,7 @@ private:
   KvShape shape_;
   std::shared_ptr<Buffer> memory_;
   std::byte* base_ = nullptr;
+  Tensor features_; ///< Behind the pages.
   std::size_t total_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::uint32_t> free_;

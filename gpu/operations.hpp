@@ -217,6 +217,8 @@ public:
   virtual void soft_cap(Tensor x, float cap) = 0;
   /// out[i] = in[rows[i]].
   virtual void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
+  /// out[rows[i]] = in[i]; no row twice.
+  virtual void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
   /// out[r, i] = in[r, columns[i]], -infinity where columns[i] is negative. columns: [out.cols],
   /// whole numbers as floats, in device memory (Device::upload).
   virtual void gather_columns(Tensor out, Tensor in, const float* columns) = 0;

@@ -8,6 +8,7 @@
 #include "sampling/warp.hpp"
 
 #include <boost/json/fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct RopeConfig {
 struct LayerConfig {
   int window = 0; ///< Positions that a row sees; 0: all.
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
+};
+
+/// What an EAGLE-3 head has besides (eagle3.hpp): its first block reads, beside its own token's
+/// embedding, hidden states of another model at the position before.
+struct FusionConfig {
+  int features = 0;   ///< Numbers that the other model leaves for a position.
+  int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
+  bool norm_before_residual = false; ///< The block adds to what it read as it was normalised.
 };
 
 /// What the transformer needs to know; every field was range-checked.
@@ -53,7 +62,13 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> attention; ///< [layers]
   StoredQuantization quantization;
+  std::optional<FusionConfig> fusion; ///< None: it is no head.
+  std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
+  /// Rows of the output head.
+  int logits() const { return fusion ? fusion->vocabulary : vocabulary; }
+  /// Numbers that stay in the pages for each position.
+  int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
   /// Positions behind which no layer looks; 0: some layer sees all.
   int window() const;
 };

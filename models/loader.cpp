@@ -97,11 +97,13 @@ public:
     TransformerWeights w;
     tensors_->read_ahead_tables();
     tensors_->read_ahead_block(0);
-    load_tables(w);
+    c.fusion ? load_head_tables(w) : load_tables(w);
     for (int i = 0; i < c.layers && !error_; ++i) {
       begin_block(i);
       w.blocks.push_back(block(i));
     }
+    if (c.fusion)
+      load_fusion(w, *c.fusion);
     w.final_norm = norm({TensorRole::final_norm}, c.hidden);
     for (const RopeConfig& rope : c.ropes)
       w.ropes.push_back(rope_tables(rope));
@@ -128,9 +130,27 @@ public:
   }
 
   std::size_t bytes() const { return bytes_; }
+  std::size_t shared_bytes() const { return shared_bytes_; }
   std::uint64_t parameters() const { return tensors_->parameters(); }
 
 private:
+  void load_fusion(TransformerWeights& w, const FusionConfig& fusion) {
+    w.fusion = pack({{{TensorRole::fusion}, config_.hidden}}, fusion.features);
+    w.fusion_norm = norm({TensorRole::fusion_norm}, config_.hidden);
+  }
+
+  /// A head's embedding may be that of the model that it is a head on.
+  void load_head_tables(TransformerWeights& w) {
+    constexpr TensorKey embedding{TensorRole::embedding};
+    const TransformerWeights* target = options_.target ? weights_of(*options_.target) : nullptr;
+    const bool shared =
+        !tensors_->has(embedding.role) && target && target->embedding->inputs() == config_.hidden;
+    w.embedding =
+        shared ? target->embedding : pack({{embedding, config_.vocabulary}}, config_.hidden);
+    shared_bytes_ = shared ? w.embedding->bytes() : 0;
+    w.head = pack({{{TensorRole::head}, config_.logits()}}, config_.hidden, options_.head);
+  }
+
   /// Tied tables are one: whichever the file has. Where it has both, and they differ, its
   /// config.json is wrong, and they are not tied.
   void load_tables(TransformerWeights& w) {
@@ -186,12 +206,13 @@ private:
     const ModelConfig& c = config_;
     const int queries = c.heads * c.head_dim;
     const int keys = c.kv_heads * c.head_dim;
+    const int inputs = c.fusion && i == 0 ? 2 * c.hidden : c.hidden;
     if (tensors_->has(TensorRole::query_key_value))
-      return layer({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, c.hidden);
+      return layer({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, inputs);
     return layer({{{TensorRole::query, i}, queries, c.qkv_bias},
                   {{TensorRole::key, i}, keys, c.qkv_bias},
                   {{TensorRole::value, i}, keys, c.qkv_bias}},
-                 c.hidden);
+                 inputs);
   }
 
   std::shared_ptr<const gpu::Weight> gate_up(int i) {
@@ -331,6 +352,7 @@ private:
   const LoadOptions& options_;
   std::optional<Error> error_;
   std::size_t bytes_ = 0;
+  std::size_t shared_bytes_ = 0; ///< Of a head: what the model that it is a head on has, too.
 };
 
 } // namespace
@@ -341,39 +363,49 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
   auto config = source.config();
   if (!config)
     return tl::unexpected(config.error());
-  if (const auto enough = check_context(source.location(), config->context, options); !enough)
-    return tl::unexpected(enough.error());
-  config->context = std::min(config->context, options.max_positions);
   auto tensors = source.tensors(*config);
   if (!tensors)
     return tl::unexpected(tensors.error());
-  const auto dtype = choose_dtype(options.dtype, (*tensors)->dtype(), source.location());
+  return load_transformer(source.location(), std::move(*config), std::move(*tensors),
+                          std::move(device), options);
+}
+
+Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
+                                                      ModelConfig config,
+                                                      std::unique_ptr<TensorSource> tensors,
+                                                      std::shared_ptr<gpu::Device> device,
+                                                      const LoadOptions& options) {
+  if (const auto enough = check_context(location, config.context, options); !enough)
+    return tl::unexpected(enough.error());
+  config.context = std::min(config.context, options.max_positions);
+  const auto dtype = choose_dtype(options.dtype, tensors->dtype(), location);
   if (!dtype)
     return tl::unexpected(dtype.error());
-  if (const auto heads = device->check_heads(config->head_dim); !heads)
+  if (const auto heads = device->check_heads(config.head_dim); !heads)
     return tl::unexpected(heads.error());
-  if (config->quantization.activations)
+  if (config.quantization.activations)
     std::fprintf(stderr, "paceline: %s: %s quantises what its layers read, too: not so here\n",
-                 text::shown_path(source.location()).c_str(), config->quantization.method.c_str());
-  Loader loader(std::move(*tensors), *config, *dtype, *device, options);
+                 text::shown_path(location).c_str(), config.quantization.method.c_str());
+  Loader loader(std::move(tensors), config, *dtype, *device, options);
   const TransformerWeights* shared = options.shared ? weights_of(*options.shared) : nullptr;
   auto weights = shared ? loader.load_layers(*shared) : loader.load();
   if (!weights)
     return tl::unexpected(weights.error());
   ModelInfo info;
-  info.name = source.location();
-  info.architecture = config->architecture;
+  info.name = location;
+  info.architecture = config.architecture;
   info.parameters = shared ? options.shared->info().parameters : loader.parameters();
-  info.shared_bytes = shared ? options.shared->info().weight_bytes - layer_bytes(*shared) : 0;
+  info.shared_bytes =
+      shared ? options.shared->info().weight_bytes - layer_bytes(*shared) : loader.shared_bytes();
   info.weight_bytes = info.shared_bytes + loader.bytes();
   info.dtype = gpu::to_string(*dtype);
   info.weights = formats_of(weights->blocks);
   info.head_weights = to_string(weights->head->format());
   info.device = device->name();
   info.kernel = device->kernel();
-  info.vocabulary = config->vocabulary;
-  info.max_model_len = config->context;
-  return make_transformer(std::move(*config), std::move(*weights), std::move(info),
+  info.vocabulary = config.logits();
+  info.max_model_len = config.context;
+  return make_transformer(std::move(config), std::move(*weights), std::move(info),
                           std::move(device));
 }
 

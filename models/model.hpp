@@ -17,6 +17,14 @@
 
 namespace paceline::models {
 
+/// What a model with taps (with_taps) has left of a sequence's leading `count` positions, all of
+/// them committed, in its own pages.
+struct Features {
+  const gpu::KvPool* pool = nullptr;
+  std::span<const std::uint32_t> pages;
+  int count = 0;
+};
+
 /// Tokens of one sequence to feed: tokens[i] stands at position start + i. The pages must cover
 /// them; positions before `start` must be in the cache. Logits are wanted for tokens from index
 /// `logits_from` on (tokens.size(): none).
@@ -31,6 +39,8 @@ struct SequenceRows {
   /// The only token is the one that the pass before this one draws, and is found here when the pass
   /// runs (gpu::ProposeTask::place); tokens[0] is not read. All sequences of a pass, or none.
   const TokenId* drawn = nullptr;
+  /// Read by a head on another model (eagle3.hpp); where these end it goes on from its own.
+  Features features{};
 
   int rows() const { return int(tokens.size()); }
   int logit_rows() const { return int(tokens.size()) - logits_from; }
@@ -89,6 +99,9 @@ struct LoadOptions {
   /// The same checkpoint, loaded with these options but `blocks` into memory that the device uses:
   /// all but the linear layers of its blocks serves this model, too. Null: nothing is shared.
   std::shared_ptr<const Model> shared = {};
+  /// Of a head (eagle3.hpp), loaded into memory that the device uses, too: the model that it is a
+  /// head on, whose embedding serves it where it has none.
+  std::shared_ptr<const Model> target = {};
 };
 
 /// The formats that an engine's options give the model of `role`, "target" or "draft".

@@ -1,5 +1,7 @@
 #include "models/transformer.hpp"
 
+#include "models/feature_plan.hpp"
+
 #include <cassert>
 #include <utility>
 
@@ -43,6 +45,8 @@ public:
   gpu::Tensor last;       ///< [max_logit_rows, hidden]: residual of the rows that are asked for,
   gpu::Tensor last_qkv;   ///< and their queries.
   gpu::Tensor logit_rows; ///< [max_logit_rows, vocabulary]
+  gpu::Tensor tapped;     ///< [rows, features]: what a head reads of another model,
+  gpu::Tensor fused;      ///< [rows, 2 hidden], and what its first block makes of it.
 
   // What `plan` laid out.
   std::vector<TokenId> tokens;
@@ -51,6 +55,7 @@ public:
   int fast = 0;                     ///< Rows at the end that are of the fast path.
   std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
   gpu::RowMap wanted_rows;          ///< and where they stand.
+  FeaturePlan features;
   gpu::KvLayer cache;
 
 private:
@@ -94,17 +99,25 @@ public:
   }
 
   const TransformerWeights& weights() const { return weights_; }
+  std::shared_ptr<const Model> with_taps(std::vector<int> layers) const {
+    ModelConfig config = config_;
+    config.taps = std::move(layers);
+    return make_transformer(std::move(config), weights_, info_, device_);
+  }
   const ModelInfo& info() const override { return info_; }
-  int vocabulary() const override { return config_.vocabulary; }
+  int vocabulary() const override { return config_.logits(); }
   gpu::KvShape kv_shape(int page_tokens) const override {
-    return {page_tokens, layout(page_tokens).token_bytes()};
+    return {page_tokens, layout(page_tokens).token_bytes(), config_.features()};
   }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 go in pairs
-  int window() const override { return config_.window(); }
+  /// A head reads the features of all positions.
+  int window() const override { return config_.taps.empty() ? config_.window() : 0; }
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
     auto all = block_weights();
     all.push_back(weights_.head);
+    if (weights_.fusion)
+      all.push_back(weights_.fusion);
     return all;
   }
 
@@ -130,8 +143,12 @@ public:
                           {&space->all.activated, max_rows, c.ffn},
                           {&space->last, max_logit_rows, c.hidden},
                           {&space->last_qkv, max_logit_rows, qkv},
-                          {&space->logit_rows, max_logit_rows, c.vocabulary}};
+                          {&space->logit_rows, max_logit_rows, c.logits()},
+                          {&space->tapped, max_rows, c.fusion ? c.fusion->features : 0},
+                          {&space->fused, max_rows, c.fusion ? 2 * c.hidden : 0}};
     for (const Part& part : parts) {
+      if (part.cols == 0)
+        continue;
       auto tensor = space->allocate(*device_, part.rows, part.cols);
       if (!tensor)
         return tl::unexpected(tensor.error());
@@ -148,11 +165,12 @@ public:
     space.wanted.clear();
     clear(space.rows);
     clear(space.wanted_rows);
+    space.features.clear(pool);
     for (const bool fast : {false, true}) {
       const int before = space.rows.rows();
       for (const SequenceRows& sequence : batch)
         if (sequence.fast == fast)
-          plan_sequence(sequence, space);
+          plan_sequence(sequence, pool, space);
       space.fast = space.rows.rows() - before;
     }
     space.wanted_rows.pages = space.rows.pages;
@@ -170,15 +188,19 @@ public:
     Stage stage = space.all.first(space.rows.rows());
     stage.fast = space.fast;
     const gpu::RowMap* rows = &space.rows;
-    const gpu::Weight& table = *weights_.embedding;
-    if (space.drawn.empty())
-      operations.embed(stage.residual, table, space.tokens, config_.embedding_scale);
+    if (config_.fusion)
+      fuse(operations, space, stage);
     else
-      operations.embed_drawn(stage.residual, table, space.drawn, config_.embedding_scale);
+      embed(operations, space, stage.residual);
     for (int i = 0; i < config_.layers; ++i) {
       const TransformerBlock& block = weights_.blocks[std::size_t(i)];
       const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
-      store(operations, block, config_.attention[std::size_t(i)], cache, stage, *rows);
+      tap(operations, space, stage.residual, i);
+      const bool fused = config_.fusion && i == 0;
+      store(operations, block, config_.attention[std::size_t(i)], cache, stage,
+            fused ? space.fused.slice(0, stage.residual.rows)
+                  : input(operations, block.attention_norm, stage),
+            *rows);
       if (i + 1 == config_.layers && wanted < rows->rows()) {
         if (wanted == 0)
           return;
@@ -188,6 +210,8 @@ public:
       attend(operations, block, config_.attention[std::size_t(i)].window, cache, stage, *rows);
       feed_forward(operations, block, stage);
     }
+    if (config_.fusion)
+      operations.scatter(space.features.own, stage.residual, space.features.left);
     operations.rms_norm(stage.normed, stage.residual, floats(weights_.final_norm),
                         config_.norm_epsilon);
     const gpu::Tensor logits = space.logit_rows.slice(0, wanted);
@@ -211,25 +235,83 @@ private:
                                                                : gpu::DType::f32};
   }
 
-  void plan_sequence(const SequenceRows& sequence, TransformerWorkspace& space) const {
+  /// A head's row for the token at some position stands one before it, where the features are that
+  /// it reads; so the first token has none.
+  void plan_sequence(const SequenceRows& sequence, const gpu::KvPool& pool,
+                     TransformerWorkspace& space) const {
     const int index = int(space.rows.pages.size());
+    const int shift = config_.fusion ? 1 : 0;
+    const int first = sequence.start < shift ? 1 : 0;
     space.rows.pages.push_back(sequence.pages);
     if (sequence.drawn)
       space.drawn.push_back(sequence.drawn);
     else
-      space.tokens.insert(space.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
+      space.tokens.insert(space.tokens.end(), sequence.tokens.begin() + first,
+                          sequence.tokens.end());
+    assert(first == 0 || !sequence.drawn);
+    assert(sequence.logits_from >= first);
     assert(!sequence.drawn || sequence.rows() == 1);
     assert(sequence.start + sequence.rows() <= config_.context);
     assert(!sequence.fast ||
            (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&
             sequence.logit_rows() == 0));
-    for (int i = 0; i < sequence.rows(); ++i) {
-      if (i >= sequence.logits_from) {
+    for (int i = first; i < sequence.rows(); ++i) {
+      const int position = sequence.start + i;
+      const bool wanted = i >= sequence.logits_from;
+      if (wanted) {
         space.wanted.push_back(space.rows.rows());
-        add_row(space.wanted_rows, index, sequence.start + i);
+        add_row(space.wanted_rows, index, position - shift);
       }
-      add_row(space.rows, index, sequence.start + i);
+      if (config_.fusion)
+        space.features.read(sequence, pool, position, space.rows.rows());
+      if (config_.fusion ? wanted : !config_.taps.empty())
+        space.features.left.push_back(pool.feature_row(sequence.pages, position));
+      add_row(space.rows, index, position - shift);
     }
+  }
+
+  void embed(gpu::Operations& operations, const TransformerWorkspace& space,
+             gpu::Tensor out) const {
+    if (space.drawn.empty())
+      operations.embed(out, *weights_.embedding, space.tokens, config_.embedding_scale);
+    else
+      operations.embed_drawn(out, *weights_.embedding, space.drawn, config_.embedding_scale);
+  }
+
+  /// What a head's first block reads (Li et al. 2025, section 3): the embedding of a token, and
+  /// beside it the features of the position before, which are the residual, too. The target's are
+  /// made one of three; the head's own, where it goes on alone, are as its last row left them.
+  void fuse(gpu::Operations& operations, const TransformerWorkspace& space,
+            const Stage& stage) const {
+    const FeaturePlan& plan = space.features;
+    if (const int rows = plan.tapped.rows()) {
+      operations.gather(space.tapped.slice(0, rows), plan.target, plan.tapped.from);
+      operations.linear(stage.normed.slice(0, rows), space.tapped.slice(0, rows), *weights_.fusion);
+      operations.scatter(stage.residual, stage.normed.slice(0, rows), plan.tapped.to);
+    }
+    if (const int rows = plan.drafted.rows()) {
+      operations.gather(stage.normed.slice(0, rows), plan.own, plan.drafted.from);
+      operations.scatter(stage.residual, stage.normed.slice(0, rows), plan.drafted.to);
+    }
+    const int hidden = config_.hidden;
+    const gpu::Tensor fused = space.fused.slice(0, stage.residual.rows);
+    embed(operations, space, stage.normed);
+    operations.rms_norm(fused.columns(0, hidden), stage.normed,
+                        floats(weights_.blocks.front().attention_norm), config_.norm_epsilon);
+    operations.rms_norm(fused.columns(hidden, hidden), stage.residual, floats(weights_.fusion_norm),
+                        config_.norm_epsilon);
+    if (config_.fusion->norm_before_residual)
+      operations.rms_norm(stage.residual, stage.residual, floats(weights_.fusion_norm),
+                          config_.norm_epsilon);
+  }
+
+  /// Leaves a layer's input in the pages, if a head reads it.
+  void tap(gpu::Operations& operations, const TransformerWorkspace& space, gpu::Tensor residual,
+           int layer) const {
+    for (std::size_t i = 0; i < config_.taps.size(); ++i)
+      if (config_.taps[i] == layer)
+        operations.scatter(space.features.own.columns(int(i) * config_.hidden, config_.hidden),
+                           residual, space.features.left);
   }
 
   /// What a sublayer reads: the residual, normalised where the family has a norm before it.
@@ -249,11 +331,12 @@ private:
     operations.rms_norm_add(stage.residual, stage.normed, floats(norm), config_.norm_epsilon);
   }
 
-  /// Keys and values of all rows go to the cache; queries stay in stage.qkv.
+  /// Keys and values of all rows go to the cache; queries stay in stage.qkv. in: what the block
+  /// reads.
   void store(gpu::Operations& operations, const TransformerBlock& block, const LayerConfig& layer,
-             const gpu::KvLayer& cache, const Stage& stage, const gpu::RowMap& rows) const {
-    multiply(operations, stage.qkv, input(operations, block.attention_norm, stage), *block.qkv,
-             stage.fast);
+             const gpu::KvLayer& cache, const Stage& stage, gpu::Tensor in,
+             const gpu::RowMap& rows) const {
+    multiply(operations, stage.qkv, in, *block.qkv, stage.fast);
     gpu::HeadNorms norms;
     if (config_.qk_norm == QkNorm::per_head)
       norms = {floats(block.query_norm), floats(block.key_norm), config_.norm_epsilon};
@@ -315,6 +398,10 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWei
                                               ModelInfo info, std::shared_ptr<gpu::Device> device) {
   return std::make_shared<const Transformer>(std::move(config), std::move(weights), std::move(info),
                                              std::move(device));
+}
+
+std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers) {
+  return dynamic_cast<const Transformer&>(transformer).with_taps(std::move(layers));
 }
 
 const TransformerWeights* weights_of(const Model& model) {

@@ -35,6 +35,9 @@ struct RopeBuffers {
 };
 
 struct TransformerWeights {
+  // Of a head on another model (ModelConfig::fusion).
+  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
+  Norm fusion_norm;                          ///< [hidden]
   std::shared_ptr<const gpu::Weight> embedding; ///< [vocabulary, hidden]
   std::vector<TransformerBlock> blocks;
   Norm final_norm;                         ///< [hidden]
@@ -49,11 +52,22 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWei
 /// Valid as long as the model; null: it is no transformer.
 const TransformerWeights* weights_of(const Model& model);
 
+/// The same model, which leaves the inputs of these layers in its pages (KvShape::features), in
+/// this order: what a head on it reads. A row's features are right as long as its keys and values
+/// are. transformer: weights_of is not null.
+std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers);
+
 class CheckpointSource;
+class TensorSource;
 
 /// Reads configuration and tensors, and packs them.
 Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options);
+/// The same of a configuration and tensors that were read from `location`.
+Result<std::shared_ptr<const Model>>
+load_transformer(const std::string& location, ModelConfig config,
+                 std::unique_ptr<TensorSource> tensors, std::shared_ptr<gpu::Device> device,
+                 const LoadOptions& options);
 
 } // namespace paceline::models

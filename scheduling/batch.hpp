@@ -37,7 +37,8 @@ struct NextDraft {
   int window = 0;    ///< K of the next window, and ...
   int lookahead = 0; ///< ... tokens past it.
   Forking forking;
-  gpu::PageTableRef pages; ///< The draft's.
+  bool reads_features = false; ///< The draft is a head on the target.
+  gpu::PageTableRef pages;     ///< The draft's.
   CacheResidencyRef residency;
 };
 

@@ -60,6 +60,7 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
     next.forking = forking;
     next.forking.window = plan.window;
   }
+  next.reads_features = config_.draft_reads_features;
   next.pages = pages_of(s);
   next.residency = s.residency;
   return next;
@@ -70,6 +71,9 @@ gpu::PageTableRef Drafting::pages_of(const Sequence& s) const {
 }
 
 speculation::Frontier Drafting::reading(const Sequence& s) {
+  speculation::TargetFeatures features;
+  if (config_.draft_reads_features)
+    features = {s.target_pages(), s.cached};
   const auto chain = std::make_shared<Chain>(s.spec->id);
   chain->begin(s.length(), s.length(), s.length());
   return {.spec = s.spec,
@@ -80,7 +84,8 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
           .chain = chain,
           .pages = pages_of(s),
           .residency = s.residency,
-          .forking = {}};
+          .forking = {},
+          .features = std::move(features)};
 }
 
 // ---- waiting for windows ----

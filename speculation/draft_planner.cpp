@@ -41,6 +41,7 @@ void DraftPlanner::take_one(Frontier frontier) {
   if (new_residency || frontier.epoch != s.at.epoch)
     s.forks.clear();
   if (new_residency) {
+    s.settled = 0;
     const auto cached = frontier.log->first(frontier.residency->cached_at_grant);
     s.fed.assign(cached.begin(), cached.end());
     s.agreed = int(s.fed.size());
@@ -55,7 +56,8 @@ void DraftPlanner::take_one(Frontier frontier) {
   if (!same_chain || s.agreed < length)
     s.fed.resize(std::size_t(s.agreed));
   s.ends.resize(std::min(s.ends.size(), s.fed.size()));
-  s.at.residency->cached.store(map_ ? 0 : s.agreed, std::memory_order_release);
+  s.settled = std::min(s.settled, int(s.fed.size()));
+  s.at.residency->cached.store(shares(s) ? s.agreed : 0, std::memory_order_release);
 }
 
 void DraftPlanner::abandon() {
@@ -109,9 +111,10 @@ int DraftPlanner::slot(const DraftSequence& s, int position) const {
   return slots;
 }
 
-/// How many of the committed tokens have room.
+/// How many of the committed tokens have room, and features to be read with.
 int DraftPlanner::end_within(const DraftSequence& s, int context) const {
-  const int length = s.at.length();
+  const TargetFeatures& features = s.at.features;
+  const int length = features.pages ? std::min(s.at.length(), features.count + 1) : s.at.length();
   if (!map_)
     return std::min(length, context);
   int end = std::min(int(s.ends.size()), length);
@@ -121,16 +124,24 @@ int DraftPlanner::end_within(const DraftSequence& s, int context) const {
   return end;
 }
 
+/// How much of what is in its pages stays as it is.
+int DraftPlanner::read_for_good(const DraftSequence& s) const {
+  const int fed = int(s.fed.size());
+  const TargetFeatures& features = s.at.features;
+  return features.pages && s.settled < std::min(fed, features.count + 1) ? s.settled : fed;
+}
+
 DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   const int context = this->context(s);
-  const int fed = int(s.fed.size());
+  const int fed = read_for_good(s);
   const int draws = s.at.chain->next();
   const auto reach = [&](int start, int end, int drawn) {
     return Reach{start, end, drawn, slot(s, end) - slot(s, start)};
   };
-  if (draws >= 0 && slot(s, draws) <= context)
+  const bool read = !s.at.features.pages || s.at.length() <= s.at.features.count + 1;
+  if (draws >= 0 && read && slot(s, draws) <= context)
     return reach(std::min(fed, draws - 1), draws, draws); // the last one again: for its logits
-  if (draws >= 0) // its logits would need a token that has no room
+  if (draws >= 0) // its logits would need a token that has no room, or no features
     s.at.chain->end_at(draws);
   const int end = end_within(s, context);
   return reach(std::min(fed, end), end, -1);
@@ -169,7 +180,8 @@ void DraftPlanner::add_forks(DraftPass& pass) {
     return;
   for (auto& [id, s] : sequences_) {
     const Frontier& at = s.at;
-    if (at.forking.rows == 0 || at.chain->closed() || at.chain->drawn() < at.chain->window_end())
+    if (at.forking.rows == 0 || at.features.pages || at.chain->closed() ||
+        at.chain->drawn() < at.chain->window_end())
       continue;
     for (Fork* fork : s.forks.choose(at, int(s.fed.size()), limits_.context, *pool_)) {
       if (pass.fork_rows >= limits_.fork_rows)
@@ -225,7 +237,8 @@ void DraftPlanner::fed(DraftRows& rows) {
   s.fed.insert(s.fed.end(), rows.tokens.begin(), rows.tokens.end());
   for (int slot = rows.slot; const int count : rows.counts)
     s.ends.push_back(slot += count);
-  if (rows.counts.empty()) // pages of slots that are not positions are of use to this sequence only
+  s.settled = std::min(int(s.fed.size()), s.at.features.count + 1);
+  if (rows.counts.empty() && !s.at.features.pages) // else they are of use to this sequence only
     s.at.residency->cached.store(std::min(int(s.fed.size()), s.at.length()),
                                  std::memory_order_release);
 }

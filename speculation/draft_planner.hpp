@@ -20,6 +20,9 @@ struct DraftSequence {
   /// Of a draft with a vocabulary of its own: one past the slot of fed[i]'s last token.
   std::vector<int> ends;
   int agreed = 0; ///< Of these, leading ones known to be committed.
+  /// Of a head on the target: leading ones that it read with the target's features. What it read
+  /// with its own is read once more when the target's are there.
+  int settled = 0;
   ForkSet forks;
 };
 
@@ -68,6 +71,11 @@ struct DraftLimits {
 /// Where the draft has a vocabulary of its own everything is counted in the target's tokens all the
 /// same, but for slots of its pages and rows of a pass: each token has as many as the draft reads
 /// for it. There are no forks, and what is in its pages is shared with nobody.
+///
+/// A draft that is a head on the target reads a token when the target's features of the position
+/// before are there, and what it drafted itself with its own. That a page's last row depends on a
+/// token behind it keeps its pages from being shared, too, and it has no forks: nobody copies what
+/// they would go on from.
 class DraftPlanner {
 public:
   /// pool: forks take pages of it that no sequence has. map: null where the vocabulary is one.
@@ -105,6 +113,8 @@ private:
   int slot(const DraftSequence& s, int position) const;
   int count(const DraftSequence& s, int position) const;
   int end_within(const DraftSequence& s, int context) const;
+  bool shares(const DraftSequence& s) const { return !map_ && !s.at.features.pages; }
+  int read_for_good(const DraftSequence& s) const;
   Reach reach_of(const DraftSequence& s) const;
   void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;
   void add_token(DraftRows& rows, int position) const;

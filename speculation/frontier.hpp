@@ -32,6 +32,14 @@ struct Forking {
   sampling::Odds odds;
 };
 
+/// What the target's pages hold for a draft that is a head on it (models::with_taps). Features are
+/// right where keys and values are: of leading committed positions. Behind them may be those of
+/// tokens that were rejected.
+struct TargetFeatures {
+  gpu::PageTableRef pages; ///< The target's; null: the draft is no head.
+  int count = 0;           ///< Leading positions whose features are there.
+};
+
 /// (sequence, committed length, epoch) with all that is needed to draft from there: the draft
 /// keeps nothing that it could not rebuild from one of these.
 struct Frontier {
@@ -44,6 +52,7 @@ struct Frontier {
   gpu::PageTableRef pages;     ///< The draft's.
   CacheResidencyRef residency;
   Forking forking;
+  TargetFeatures features{};
 
   int length() const { return log_length + int(tokens.size()); }
   /// The sequence's token at `position`: committed, or of its chain.

@@ -3,6 +3,7 @@
 #include "apps/command.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
+#include "models/eagle3.hpp"
 #include "models/sources.hpp"
 #include "models/synthetic/enlarge.hpp"
 
@@ -51,9 +52,9 @@ ScaledFolder::~ScaledFolder() {
 
 Result<std::string> ScaledFolder::enlarge(const std::string& model, const std::string& role,
                                           std::uint64_t parameters) {
-  if (role == "draft" && models::is_self_draft(model))
+  if (role == "draft" && (models::is_self_draft(model) || models::is_eagle3_draft(model)))
     return fail(ErrorCode::invalid_argument, "--draft-scale has no model to enlarge in " + model,
-                "leave it out: that is as large as the target");
+                "leave it out: that goes with the target");
   auto source = models::resolve_model_path(model, role);
   if (!source)
     return source;

@@ -3,6 +3,7 @@
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
 #include "apps/timed_step.hpp"
+#include "models/eagle3.hpp"
 #include "models/sources.hpp"
 
 #include <algorithm>
@@ -67,6 +68,34 @@ Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std
   return models::self_draft_format(info.name).map([](WeightFormat f) { return std::optional(f); });
 }
 
+using LoadedModel = Result<std::shared_ptr<const models::Model>>;
+
+/// A head needs the target that it is a head on.
+LoadedModel load_head(const ModelInfo& info, const EngineOptions& o,
+                      const std::shared_ptr<gpu::Device>& device, const models::LoadOptions& how) {
+  return models::open_checkpoint(o.target, "target")
+      .and_then([&](const auto& source) {
+        return source->load(device, models::load_formats(o, "target"));
+      })
+      .and_then([&](const auto& target) {
+        return models::resolve_model_path(models::eagle3_source(info.name), "eagle3")
+            .and_then([&](const std::string& folder) {
+              return models::load_eagle3(folder, target, device, how);
+            });
+      })
+      .map([](models::Eagle3Head&& head) { return head.model; });
+}
+
+LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self,
+                       const EngineOptions& o, const std::shared_ptr<gpu::Device>& device,
+                       const models::LoadOptions& how) {
+  if (role == "draft" && models::is_eagle3_draft(info.name))
+    return load_head(info, o, device, how);
+  return (self ? models::open_checkpoint(o.target, "target")
+               : models::open_checkpoint(info.name, role))
+      .and_then([&](const auto& source) { return source->load(device, how); });
+}
+
 Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const EngineOptions& o) {
   const auto self = self_format(info, role);
   if (!self)
@@ -80,10 +109,8 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
   return gpu::open_device(info.device, {threads, std::make_shared<SteadyTime>(), nullptr})
       .and_then([&](auto device) {
         solo.device = device;
-        return *self ? models::open_checkpoint(o.target, "target")
-                     : models::open_checkpoint(info.name, role);
+        return load_alone(info, role, self->has_value(), o, solo.device, how);
       })
-      .and_then([&](const auto& source) { return source->load(solo.device, how); })
       .and_then([&](auto model) {
         solo.model = model;
         return info.prefill == Prefill::fast ? model->prepare_fast_prefill(prefill_rows)

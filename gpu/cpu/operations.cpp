@@ -260,6 +260,14 @@ void CpuOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> 
   barrier();
 }
 
+void CpuOperations::scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) {
+  assert(in.rows == int(rows.size()) && out.cols == in.cols);
+  const Share items = share(in.rows);
+  for (int r = items.begin; r < items.end; ++r)
+    std::copy_n(in.row(r), in.cols, out.row(rows[std::size_t(r)]));
+  barrier();
+}
+
 void CpuOperations::gather_columns(Tensor out, Tensor in, const float* columns) {
   assert(out.rows == in.rows);
   const Share items = share(out.cols);

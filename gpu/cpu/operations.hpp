@@ -80,6 +80,7 @@ public:
   void gate(Tensor out, Tensor in, Activation activation) override;
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
+  void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void gather_columns(Tensor out, Tensor in, const float* columns) override;
 
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;

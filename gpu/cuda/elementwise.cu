@@ -151,6 +151,13 @@ __global__ void gather_rows(Tensor out, Tensor in, const std::int32_t* rows) {
     out.row(row)[column] = in.row(rows[row])[column];
 }
 
+__global__ void scatter_rows(Tensor out, Tensor in, const std::int32_t* rows) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column < in.cols)
+    out.row(rows[row])[column] = in.row(row)[column];
+}
+
 __global__ void gather_columns_of_rows(Tensor out, Tensor in, const float* columns) {
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
@@ -210,6 +217,10 @@ cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {
 
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows) {
   return launch(queue, grid_over(out.cols, out.rows), row_threads, 0, gather_rows, out, in, rows);
+}
+
+cudaError_t scatter(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows) {
+  return launch(queue, grid_over(in.cols, in.rows), row_threads, 0, scatter_rows, out, in, rows);
 }
 
 cudaError_t gather_columns(const Queue& queue, Tensor out, Tensor in, const float* columns) {

@@ -135,6 +135,8 @@ cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activatio
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);
 /// out[i] = in[rows[i]]; rows: [out.rows].
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
+/// out[rows[i]] = in[i]; rows: [in.rows].
+cudaError_t scatter(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
 /// out[r, i] = in[r, columns[i]], -infinity where that is negative; columns: [out.cols].
 cudaError_t gather_columns(const Queue& queue, Tensor out, Tensor in, const float* columns);
 

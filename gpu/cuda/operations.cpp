@@ -229,6 +229,13 @@ void CudaOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t>
   PACELINE_CUDA_CHECK(kernels::gather(queue("gather"), out, in, sent));
 }
 
+void CudaOperations::scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) {
+  assert(in.rows == int(rows.size()) && out.cols == in.cols);
+  staged_ = {};
+  const std::int32_t* sent = arguments_.put(rows);
+  PACELINE_CUDA_CHECK(kernels::scatter(queue("scatter"), out, in, sent));
+}
+
 void CudaOperations::gather_columns(Tensor out, Tensor in, const float* columns) {
   assert(out.rows == in.rows);
   staged_ = {};

@@ -3,15 +3,6 @@
 #include <fmt/format.h>
 
 namespace paceline::models {
-namespace {
-
-/// What the names of a block's tensors begin with.
-std::string prefix_of(int block) {
-  return fmt::format("model.layers.{}.", block);
-}
-
-} // namespace
-
 ModelPart part_of(std::string_view name) {
   const auto has = [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;
@@ -36,8 +27,9 @@ bool is_block_weight(std::string_view name) {
 /// Stored copies of the rotary frequencies change nothing: they are computed from config.json. Nor
 /// do scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
-                             StoredQuantization quantization)
-    : files_(std::move(files)), names_(names), quantized_(files_, std::move(quantization)) {
+                             StoredQuantization quantization, NamePrefixes prefixes)
+    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
+      quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
         quantized_.is_of_activations(tensor.entry->name))
@@ -87,11 +79,17 @@ void FolderTensors::read_ahead_block(int block) const {
   files_.read_ahead(prefix_of(block));
 }
 
+/// What the names of a block's tensors begin with.
+std::string FolderTensors::prefix_of(int block) const {
+  return prefixes_.numbered ? fmt::format("{}{}.", prefixes_.blocks, block) : prefixes_.blocks;
+}
+
 std::string FolderTensors::name_of(TensorKey key) const {
   switch (key.role) {
-  case TensorRole::embedding: return "model.embed_tokens";
+  case TensorRole::embedding: return prefixes_.model + "embed_tokens";
   case TensorRole::head: return "lm_head";
-  case TensorRole::final_norm: return "model.norm";
+  case TensorRole::final_norm: return prefixes_.model + "norm";
+  case TensorRole::fusion: return prefixes_.model + "fc";
   default: return prefix_of(key.block) + name_in_block(key.role);
   }
 }
@@ -113,6 +111,8 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::gate_up: return "mlp.gate_up_proj";
   case TensorRole::down: return "mlp.down_proj";
   case TensorRole::ffn_post_norm: return names_.ffn_post_norm;
+  case TensorRole::fusion_norm: return "hidden_norm";
+  case TensorRole::fusion:
   case TensorRole::embedding:
   case TensorRole::head:
   case TensorRole::final_norm: break;
@@ -125,7 +125,9 @@ std::vector<TensorSource::Stored> FolderTensors::tensors() const {
   for (const TensorFiles::Stored& tensor : files_.tensors()) {
     const TensorEntry& entry = *tensor.entry;
     Stored stored{part_of(entry.name), quantized_.format_name(entry), entry.bytes.size(), 0, true};
-    if (const auto dtype = dtype_of(entry.type); dtype && !is_scale(entry.name))
+    if (entry.type == StoredType::i64 || entry.type == StoredType::boolean) // of ids: no weights
+      stored = {stored.part, "", stored.bytes, 0, false};
+    else if (const auto dtype = dtype_of(entry.type); dtype && !is_scale(entry.name))
       stored = {stored.part, gpu::to_string(*dtype), stored.bytes,
                 stored.bytes / gpu::size_of(*dtype), false};
     else if (!stored.format.empty())

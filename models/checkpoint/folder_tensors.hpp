@@ -16,9 +16,17 @@ ModelPart part_of(std::string_view name);
 /// Whether a tensor of this name is a weight of a block's linear layer, if it is a matrix.
 bool is_block_weight(std::string_view name);
 
+/// What names begin with: "model.layers.0." and "model.norm", unless said otherwise.
+struct NamePrefixes {
+  std::string model = "model.";
+  std::string blocks = "model.layers."; ///< And the block's number,
+  bool numbered = true;                 ///< if they have one.
+};
+
 class FolderTensors final : public TensorSource {
 public:
-  FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization);
+  FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
+                NamePrefixes prefixes = {});
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
@@ -42,11 +50,13 @@ public:
   std::vector<Stored> tensors() const override;
 
 private:
+  std::string prefix_of(int block) const;
   std::string name_of(TensorKey key) const;
   const char* name_in_block(TensorRole role) const;
 
   TensorFiles files_;
   BlockTensors names_;
+  NamePrefixes prefixes_;
   QuantizedWeights quantized_; ///< Reads files_.
 };
 

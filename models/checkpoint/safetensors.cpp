@@ -176,7 +176,7 @@ Result<std::string_view> header_text(std::span<const std::byte> file, const Comp
 
 std::optional<StoredType> type_of(std::string_view name) {
   using enum StoredType;
-  for (const StoredType type : {f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8})
+  for (const StoredType type : {f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8, i64, boolean})
     if (name == to_string(type))
       return type;
   return {};
@@ -264,7 +264,7 @@ Result<std::vector<RawEntry>> parse_header(std::string_view text, const Complain
 
 std::size_t size_of(StoredType type) {
   const auto dtype = dtype_of(type);
-  return dtype ? gpu::size_of(*dtype) : 1;
+  return dtype ? gpu::size_of(*dtype) : type == StoredType::i64 ? 8 : 1;
 }
 
 const char* to_string(StoredType type) noexcept {
@@ -277,6 +277,8 @@ const char* to_string(StoredType type) noexcept {
   case StoredType::f8_e8m0: return "F8_E8M0";
   case StoredType::u8: return "U8";
   case StoredType::i8: return "I8";
+  case StoredType::i64: return "I64";
+  case StoredType::boolean: return "BOOL";
   }
   return "F32";
 }

@@ -14,8 +14,9 @@
 
 namespace paceline::models {
 
-/// How a file's numbers are written. Those of one byte are parts of quantized weights.
-enum class StoredType { f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8 };
+/// How a file's numbers are written. Those of one byte are parts of quantized weights; tables of
+/// ids are i64, and masks boolean.
+enum class StoredType { f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, u8, i8, i64, boolean };
 
 std::size_t size_of(StoredType type);
 const char* to_string(StoredType type) noexcept; ///< As the format spells it: "F8_E4M3"

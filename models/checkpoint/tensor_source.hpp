@@ -30,6 +30,8 @@ enum class TensorRole {
   gate_up,             ///< Fused.
   down,                ///< [hidden, ffn]
   ffn_post_norm,       ///< [hidden], of what the feed-forward gives, before the residual.
+  fusion,              ///< [hidden, FusionConfig::features] of a head on another model,
+  fusion_norm,         ///< [hidden], and the norm of what that gives.
 };
 
 /// A tensor of a model: its role, and the block that it is in (0 where it is in none).
@@ -79,7 +81,7 @@ public:
 
   struct Stored {
     ModelPart part;
-    std::string format;     ///< "bf16", "mxfp6"; empty: a scale, which belongs to another tensor.
+    std::string format;     ///< "bf16", "mxfp6"; empty: a scale of another tensor, or a table.
     std::uint64_t bytes;    ///< As stored.
     std::uint64_t elements; ///< A scale has none.
     bool quantized = false;

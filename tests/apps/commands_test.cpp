@@ -211,6 +211,26 @@ TEST_CASE("inspect shows a draft out of the model itself, and the memory that it
   check_complaint(run_paceline({"inspect", "-d", "self:q4"}), 2, {"--draft-model", "mxfp4"});
 }
 
+TEST_CASE(
+    "inspect shows what a head on the model reads and says, and refuses one of another model") {
+  const auto alone = paceline_json({"inspect"}).at("target").as_object();
+  const auto object = paceline_json({"inspect", "-d", "eagle3:demo"});
+  const auto& head = object.at("draft").as_object();
+  CHECK(head.at("architecture") == "EAGLE-3 head");
+  CHECK(head.at("head").at("layout") == "original");
+  CHECK(head.at("head").at("target_layers") == json::array{1, 3, 5});
+  CHECK(head.at("head").at("says") == 1024);
+  CHECK(head.at("layers") == 1);
+  const auto number = [](const json::value& value) { return value.to_number<int>(); };
+  CHECK(number(object.at("target").at("kv_bytes_per_token")) ==
+        number(alone.at("kv_bytes_per_token")) + 3 * 384 * 4);
+  CHECK(object.at("pair").at("compatible") == true);
+  CHECK(run_paceline({"inspect", "-d", "eagle3:demo"}).output.find("layers 1, 3, 5") !=
+        std::string::npos);
+  check_complaint(run_paceline({"inspect", "-m", demo("draft"), "-d", "eagle3:demo"}), 2,
+                  {"hidden_size 384", "has 128"});
+}
+
 TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does not have") {
   const ModelCopy model("draft");
   model.set_config("vocab_size", "5000");

@@ -87,7 +87,7 @@ TEST_CASE("a damaged safetensors header is an error that names file and tensor")
       {R"({"a":{"dtype":"F32","shape":[2,3.5],"data_offsets":[0,24]}})", "tensor a"},
       {R"({"a":{"dtype":"F32","shape":[2,true],"data_offsets":[0,24]}})", "tensor a"},
       {R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", "tensor a"},
-      {R"({"a":{"dtype":"I64","shape":[4],"data_offsets":[0,32]}})", "I64"},
+      {R"({"a":{"dtype":"F64","shape":[4],"data_offsets":[0,32]}})", "F64"},
       {R"({"a":{"dtype":"f32","shape":[8],"data_offsets":[0,32]}})", "f32"},
       {R"({"a":{"dtype":"F32","shape":[9],"data_offsets":[0,36]}})", "tensor a"},
       {R"({"a":{"dtype":"F32","shape":[7],"data_offsets":[0,32]}})", "tensor a"},

@@ -74,6 +74,24 @@ struct File {
     header[name] = {
         {"dtype", names[int(dtype)]}, {"shape", tensor[1]}, {"data_offsets", {begin, data.size()}}};
   }
+  void add_bytes(const char* name, const char* dtype, std::int64_t size, std::string_view bytes) {
+    const std::size_t begin = data.size();
+    data += bytes;
+    header[name] = {
+        {"dtype", dtype}, {"shape", json::array{size}}, {"data_offsets", {begin, data.size()}}};
+  }
+  /// A head's ids as its target has them: offsets, and a mask.
+  void add_ids(const json::array& ids, std::int64_t known) {
+    std::string offsets;
+    std::string mask(std::size_t(known), '\0');
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::int64_t offset = ids[i].as_int64() - std::int64_t(i);
+      offsets.append(reinterpret_cast<const char*>(&offset), sizeof offset);
+      mask[std::size_t(ids[i].as_int64())] = 1;
+    }
+    add_bytes("d2t", "I64", std::int64_t(ids.size()), offsets);
+    add_bytes("t2d", "BOOL", known, mask);
+  }
   std::string bytes() const {
     const std::string text = json::serialize(header);
     const std::uint64_t size = text.size();
@@ -108,6 +126,12 @@ void write_checkpoint(const TemporaryFolder& folder, const json::object& entry, 
     const std::size_t file = i * files.size() / tensors.size();
     files[file].add(tensors[i].as_array(), dtype);
     map[tensors[i].as_array()[0].as_string()] = name_of(file);
+  }
+  if (const json::value* ids = entry.if_contains("target_ids")) {
+    const json::object& config = entry.at("config").as_object();
+    const json::value* layer = config.if_contains("transformer_layer_config");
+    files.front().add_ids(ids->as_array(),
+                          (layer ? *layer : entry.at("config")).at("vocab_size").as_int64());
   }
   folder.write("config.json", json::serialize(entry.at("config")));
   for (std::size_t i = 0; i < files.size(); ++i)

@@ -17,7 +17,7 @@ const boost::json::array& reference_cases();
 /// The case of this name.
 const boost::json::object& reference_case(std::string_view name);
 
-/// Writes the case's checkpoint, in as many shards as it says.
+/// Writes the case's checkpoint, in as many shards as it says; a head's with its tables of ids.
 void write_checkpoint(const TemporaryFolder& folder, const boost::json::object& entry,
                       gpu::DType dtype);
 

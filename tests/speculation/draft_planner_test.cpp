@@ -304,3 +304,101 @@ TEST_CASE("a long text of another vocabulary is read in passes of bounded rows")
   }
   CHECK(rows == 501);
 }
+
+namespace {
+
+/// That of a head on the target, which has left features of `count` positions.
+Frontier with_features(Frontier at, int count) {
+  at.features = {at.pages, count};
+  return at;
+}
+
+} // namespace
+
+TEST_CASE("a head reads a prompt as far as the target's features go, and drafts from its end") {
+  PlannerWorld world;
+  const Frontier reading = with_features(world.frontier(1, {1, 2, 3, 4, 5}, 0, 0), 2);
+  world.planner.take({reading});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens == Tokens{1, 2, 3}); // the third with the second's features
+  CHECK(pass.parts[0].draws == -1);
+  PlannerWorld::compute(pass);
+  CHECK(world.planner.plan().parts.empty());
+  CHECK(reading.residency->cached == 0); // nobody else may have these pages
+  Frontier at = with_features(world.frontier(1, {1, 2, 3, 4, 5, 6}), 5);
+  at.residency = reading.residency;
+  world.planner.take({at});
+  pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].start == 3);
+  CHECK(pass.parts[0].tokens == Tokens{4, 5, 6});
+  CHECK(pass.parts[0].draws == 6);
+  PlannerWorld::compute(pass);
+  CHECK(world.planner.plan().parts.at(0).tokens == Tokens{5}); // on its own features, once
+}
+
+TEST_CASE("a head whose target has no features of the last token yet draws nothing") {
+  PlannerWorld world;
+  const Frontier at = with_features(world.frontier(1, {1, 2, 3, 4}), 2);
+  world.planner.take({at});
+  const DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens == Tokens{1, 2, 3});
+  CHECK(pass.parts[0].draws == -1);
+  CHECK(at.chain->settled(5)); // nobody waits for it
+}
+
+TEST_CASE("what a head drafted on its own features it reads again with the target's, and no more") {
+  PlannerWorld world;
+  const Frontier first = with_features(world.frontier(1, {1, 2, 3}, 2, 3), 2);
+  world.planner.take({first});
+  for (int i = 0; i < 5; ++i) { // draws 3 to 7
+    DraftPass pass = world.planner.plan();
+    CHECK(pass.parts.at(0).tokens.size() == (i == 0 ? 3u : 1u));
+    PlannerWorld::compute(pass);
+  }
+  SUBCASE("after a hit") {
+    Frontier next = with_features(world.frontier(1, {1, 2, 3, 5, 5, 5}), 5);
+    next.residency = first.residency;
+    next.chain = first.chain;
+    first.chain->extend(8, 11);
+    world.planner.take({next});
+    DraftPass pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].start == 3); // the first that it read with features of its own
+    CHECK(pass.parts[0].tokens == Tokens{5, 5, 5, 5, 5});
+    CHECK(pass.parts[0].draws == 8);
+    PlannerWorld::compute(pass);
+    pass = world.planner.plan();
+    CHECK(pass.parts.at(0).start == 8);
+    CHECK(pass.parts.at(0).tokens == Tokens{5});
+  }
+  SUBCASE("after a rejection") {
+    first.chain->close();
+    Frontier next = with_features(world.frontier(1, {1, 2, 3, 5, 9}), 4);
+    next.residency = first.residency;
+    world.planner.take({next});
+    const DraftPass pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].start == 3);
+    CHECK(pass.parts[0].tokens == Tokens{5, 9});
+    CHECK(pass.parts[0].draws == 5);
+  }
+}
+
+TEST_CASE("a head drafts no forks") {
+  PlannerWorld world;
+  Frontier at = with_features(world.frontier(1, {1, 2, 3}, 1, 1), 2);
+  at.forking = {4, 2, {}};
+  world.planner.take({at});
+  sampling::Guesses guesses;
+  guesses.count = 2;
+  guesses.tokens = {6, 7};
+  for (int i = 0; i < 2; ++i) {
+    DraftPass pass = world.planner.plan();
+    CHECK(pass.fork_rows == 0);
+    PlannerWorld::compute(pass, 5, guesses);
+  }
+  CHECK(world.planner.plan().parts.empty());
+}

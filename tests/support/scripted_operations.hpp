@@ -34,6 +34,7 @@ public:
   void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
   void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
+  void scatter(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
   void gather_columns(gpu::Tensor out, gpu::Tensor in, const float* columns) override {
     for (int r = 0; r < out.rows; ++r)
       for (int i = 0; i < out.cols; ++i)

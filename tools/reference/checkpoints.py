@@ -5,7 +5,7 @@ Usage: checkpoints.py [--check]   (from the repository's root; `./dev reference 
 With --check the file is compared with what would be written.
 
 A case is a config.json as the hub has it. Weights are not stored: each is a function of its name and index (see
-`weights`), which the tests repeat. For each number format of a case the reference runs in f32 on the weights as that
+weights.py), which the tests repeat. For each number format of a case the reference runs in f32 on the weights as that
 format holds them, and leaves some rows of logits, the log-probability of every prompt token, and a greedy continuation
 with the gap between the two highest logits at each step. An option that changes nothing would prove nothing, so each case
 also names one change of its config.json that must change the logits.
@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
+from weights import weights
 
 logging.disable(logging.WARNING)
 disable_progress_bar()
@@ -97,20 +98,6 @@ CASES = [
     case("Gemma 3 with a soft cap of logits", "Gemma3", {**GEMMA, "final_logit_softcapping": 3.0},
          {"final_logit_softcapping": 5.0}),
 ]
-
-
-def weights(name, shape, scale, offset):
-    """offset + scale * u, u uniform in [-1, 1) with 24 bits: SplitMix64 of FNV-1a(name) and the index."""
-    key = 0xcbf29ce484222325
-    for byte in name.encode():
-        key = (key ^ byte) * 0x100000001b3 % 2**64
-    with np.errstate(over="ignore"):
-        x = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, math.prod(shape) + 1, dtype=np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
-    u = ((x >> np.uint64(40)).astype(np.int64) - 2**23).astype(np.float32) / np.float32(2**23)
-    return torch.from_numpy(np.float32(offset) + np.float32(scale) * u).reshape(shape)
 
 
 def scale_of(name, shape, config):

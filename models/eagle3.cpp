@@ -1,0 +1,272 @@
+#include "models/eagle3.hpp"
+
+#include "models/checkpoint/files.hpp"
+#include "models/checkpoint/folder_tensors.hpp"
+#include "models/checkpoint/lacking.hpp"
+#include "models/families.hpp"
+#include "models/limits.hpp"
+#include "models/transformer.hpp"
+#include "text/json.hpp"
+#include "text/limits.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+namespace paceline::models {
+namespace json = boost::json;
+using text::shown;
+using text::shown_path;
+
+namespace {
+
+constexpr std::string_view prefix = "eagle3:";
+constexpr int tapped_layers = 3;
+
+/// Options of newer heads that change results, and are not known here.
+constexpr const char* unknown_options[] = {"fc_norm", "norm_before_fc", "norm_output",
+                                           "parallel_drafting"};
+
+/// As files of the authors' layout call themselves.
+constexpr std::string_view original_architectures[] = {"Eagle3LlamaForCausalLM", "LlamaForCausalLM",
+                                                       "LlamaForCausalLMEagle3"};
+
+bool is_original(const json::object& object) {
+  const json::value* list = object.if_contains("architectures");
+  return object.contains("draft_vocab_size") && list && list->is_array() &&
+         list->get_array().size() == 1 && list->get_array()[0].is_string() &&
+         std::ranges::count(original_architectures,
+                            std::string_view(list->get_array()[0].get_string())) > 0;
+}
+
+tl::unexpected<Error> unknown_layout(const std::string& where, const std::string& what) {
+  return fail(ErrorCode::unsupported, fmt::format("{}: {}", where, what),
+              "give an EAGLE-3 head in its authors' layout or in that of speculators");
+}
+
+/// The config.json that its block would have as a model of its own.
+Result<json::object> block_config(const std::string& where, const json::object& object,
+                                  Eagle3Config& config) {
+  const json::value* type = object.if_contains("speculators_model_type");
+  if (type && *type != "eagle3")
+    return unknown_layout(where, "speculators_model_type " + shown(json::serialize(*type)) +
+                                     " is no EAGLE-3 head");
+  const json::value* layer = object.if_contains("transformer_layer_config");
+  if (type && (!layer || !layer->is_object()))
+    return unknown_layout(where, "transformer_layer_config is not an object");
+  if (!type && !is_original(object))
+    return unknown_layout(where, "this is no EAGLE-3 head of a layout that is known");
+  config.layout = type ? "speculators" : "original";
+  json::object block = type ? layer->get_object() : object;
+  if (!type) {
+    block["architectures"] = json::array{"LlamaForCausalLM"};
+    block["model_type"] = "llama";
+  }
+  return block;
+}
+
+void refuse_unknown(text::JsonFields& fields) {
+  for (const char* key : unknown_options)
+    if (fields.boolean(key, false))
+      fields.wrong(ErrorCode::unsupported, fmt::format("{} is not known for EAGLE-3 heads", key),
+                   "use a head without it; its drafts would be wrong");
+  const json::value* nested = fields.find("eagle_config");
+  if (nested && nested->is_object())
+    if (const json::value* used = nested->get_object().if_contains("use_aux_hidden_state");
+        used && *used == false)
+      fields.wrong(ErrorCode::unsupported, "use_aux_hidden_state is false: this is an EAGLE-1 head",
+                   "use an EAGLE-3 head");
+}
+
+std::vector<int> read_taps(text::JsonFields& fields) {
+  constexpr const char* key = "eagle_aux_hidden_state_layer_ids";
+  const json::value* list = fields.find(key);
+  const json::value* nested = fields.find("eagle_config");
+  if (!list && nested && nested->is_object())
+    list = nested->get_object().if_contains(key);
+  std::vector<int> taps;
+  if (!list || list->is_null())
+    return taps;
+  for (const json::value& id : list->is_array() ? list->get_array() : json::array())
+    if (id.is_int64() && id.get_int64() >= 0 && id.get_int64() < limits::layers_max)
+      taps.push_back(int(id.get_int64()));
+  if (taps.size() != tapped_layers || list->get_array().size() != tapped_layers)
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{} {} are not three layers", key, shown(json::serialize(*list))),
+                 "use a head that reads three hidden states of its target");
+  return taps;
+}
+
+Result<ModelConfig> read_block(const std::string& where, json::object block) {
+  block["tie_word_embeddings"] = false;
+  return read_config(where, block);
+}
+
+NamePrefixes prefixes_of(const TensorFiles& files) {
+  const bool original = files.has("midlayer.self_attn.q_proj.weight");
+  return original ? NamePrefixes{"", "midlayer.", false} : NamePrefixes{"", "layers.", true};
+}
+
+/// Whether the mask says just these ids.
+bool is_mask_of(std::span<const std::byte> mask, const std::vector<TokenId>& ids) {
+  std::vector<std::byte> expected(mask.size(), std::byte(0));
+  for (const TokenId id : ids)
+    expected[std::size_t(id)] = std::byte(1);
+  return std::ranges::equal(mask, expected);
+}
+
+/// Offsets: the head's id i is the target's i + d2t[i].
+Result<std::vector<TokenId>> read_ids(TensorFiles& files, int said, int known) {
+  std::vector<TokenId> ids(std::size_t(said), 0);
+  std::vector<std::int64_t> offsets(std::size_t(said), 0);
+  if (files.has("d2t") || said != known) {
+    const auto entry = files.take("d2t", {said}, 0);
+    if (!entry)
+      return tl::unexpected(entry.error());
+    if ((*entry)->type != StoredType::i64)
+      return files.wrong("d2t", fmt::format("is of {}, not I64", to_string((*entry)->type)));
+    std::memcpy(offsets.data(), (*entry)->bytes.data(), (*entry)->bytes.size());
+  }
+  std::vector<char> taken(std::size_t(known), 0);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t id = std::int64_t(i) + offsets[i];
+    if (offsets[i] < -known || offsets[i] > known || id < 0 || id >= known ||
+        std::exchange(taken[std::size_t(id)], 1))
+      return files.wrong("d2t", fmt::format("leads from id {} to one that is not there, or "
+                                            "is another's",
+                                            i));
+    ids[i] = TokenId(id);
+  }
+  return ids;
+}
+
+Result<void> check_mask(TensorFiles& files, const std::vector<TokenId>& ids, int known) {
+  if (!files.has("t2d"))
+    return {};
+  const auto entry = files.take("t2d", {known}, 0);
+  if (!entry)
+    return tl::unexpected(entry.error());
+  if ((*entry)->type != StoredType::boolean || !is_mask_of((*entry)->bytes, ids))
+    return files.wrong("t2d", "is not the mask of the ids that d2t leads to");
+  return {};
+}
+
+tl::unexpected<Error> no_hidden_states(const Model& target) {
+  return fail(ErrorCode::invalid_argument,
+              shown_path(target.info().name) + " has no hidden states that a head could read",
+              "give a draft that is no head, or another target");
+}
+
+} // namespace
+
+bool is_eagle3_draft(std::string_view name) {
+  return name.starts_with(prefix);
+}
+
+std::string eagle3_source(std::string_view name) {
+  return std::string(name.substr(prefix.size()));
+}
+
+Result<Eagle3Config> read_eagle3_config(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  const std::string where = shown_path(path);
+  const auto object =
+      check_not_foreign(folder, "config.json").and_then([&] { return read_json_object(path); });
+  if (!object)
+    return tl::unexpected(object.error());
+  Eagle3Config config;
+  auto model = block_config(where, *object, config).and_then([&](json::object&& block) {
+    return read_block(where, std::move(block));
+  });
+  if (!model)
+    return tl::unexpected(model.error());
+  config.model = std::move(*model);
+  text::JsonFields fields(where, *object);
+  refuse_unknown(fields);
+  config.taps = read_taps(fields);
+  config.target_hidden =
+      int(fields.integer("target_hidden_size", 1, limits::hidden_max, config.model.hidden));
+  FusionConfig fusion;
+  fusion.features = tapped_layers * config.target_hidden;
+  fusion.vocabulary = int(
+      fields.integer("draft_vocab_size", 1, text::limits::vocabulary_max, config.model.vocabulary));
+  fusion.norm_before_residual = fields.boolean("norm_before_residual", false);
+  config.model.fusion = fusion;
+  config.model.architecture = "EAGLE-3 head";
+  if (fields.error())
+    return tl::unexpected(*fields.error());
+  return config;
+}
+
+Result<std::vector<int>> taps_in(const TargetShape& target, const Eagle3Config& config) {
+  const auto other = [&](const std::string& what, int has) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("the head was made for a target with {}, and {} has {}", what,
+                            shown_path(target.name), has),
+                "give the target that the head was made for");
+  };
+  if (target.hidden != config.target_hidden)
+    return other(fmt::format("hidden_size {}", config.target_hidden), target.hidden);
+  if (target.vocabulary != config.model.vocabulary)
+    return other(fmt::format("vocab_size {}", config.model.vocabulary), target.vocabulary);
+  std::vector<int> taps = config.taps;
+  if (taps.empty())
+    taps = {2, target.layers / 2, target.layers - 3};
+  for (const int layer : taps)
+    if (layer < 0 || layer >= target.layers)
+      return other(fmt::format("a layer {}, counted from 0", layer), target.layers);
+  return taps;
+}
+
+Result<Eagle3Tensors> read_eagle3_tensors(const std::string& folder, const Eagle3Config& config) {
+  const ModelConfig& model = config.model;
+  auto files = TensorFiles::open(folder);
+  if (!files)
+    return tl::unexpected(files.error());
+  auto ids = read_ids(*files, model.logits(), model.vocabulary);
+  if (!ids)
+    return tl::unexpected(ids.error());
+  if (auto ok = check_mask(*files, *ids, model.vocabulary); !ok)
+    return tl::unexpected(ok.error());
+  const NamePrefixes prefixes = prefixes_of(*files);
+  return Eagle3Tensors{std::make_unique<FolderTensors>(std::move(*files), BlockTensors(),
+                                                       model.quantization, prefixes),
+                       std::move(*ids)};
+}
+
+Result<Eagle3Head> load_eagle3(const std::string& folder,
+                               const std::shared_ptr<const Model>& target,
+                               std::shared_ptr<gpu::Device> device, LoadOptions options) {
+  const TransformerWeights* weights = weights_of(*target);
+  if (!weights)
+    return no_hidden_states(*target);
+  const auto config = read_eagle3_config(folder);
+  if (!config)
+    return tl::unexpected(config.error());
+  Eagle3Head head;
+  options.target = target;
+  head.says.assign(std::size_t(target->vocabulary()), -1);
+  return taps_in({target->info().name, weights->embedding->inputs(), target->vocabulary(),
+                  int(weights->blocks.size())},
+                 *config)
+      .and_then([&](std::vector<int>&& taps) {
+        head.target = with_taps(*target, std::move(taps));
+        return read_eagle3_tensors(folder, *config);
+      })
+      .and_then([&](Eagle3Tensors&& read) {
+        for (std::size_t i = 0; i < read.target_ids.size(); ++i)
+          head.says[std::size_t(read.target_ids[i])] = TokenId(i);
+        return load_transformer(folder, config->model, std::move(read.tensors), std::move(device),
+                                options);
+      })
+      .map([&](auto&& model) {
+        head.model = std::move(model);
+        return std::move(head);
+      });
+}
+
+} // namespace paceline::models

@@ -1,0 +1,224 @@
+// EAGLE-3 heads in both layouts against the reference (tools/reference/eagle3.py), and what is said
+// of those that fit no target or are none.
+#include "models/eagle3.hpp"
+#include "models/transformer.hpp"
+#include "tests/models/reference_checkpoint.hpp"
+#include "tests/models/weights_file.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+
+namespace {
+
+const json::object& reference() {
+  static const json::value file = test::data("eagle3.json");
+  return file.as_object();
+}
+
+const json::object& head_case(std::string_view name) {
+  for (const json::value& head : reference().at("heads").as_array())
+    if (head.at("name").as_string() == name)
+      return head.as_object();
+  FAIL("no head " << name);
+  throw std::logic_error("unreachable");
+}
+
+std::shared_ptr<const Model> load_target() {
+  auto loaded = test::load_reference(reference().at("target").as_object(), gpu::DType::f32);
+  REQUIRE_MESSAGE(loaded, loaded.error().text());
+  return *loaded;
+}
+
+Result<Eagle3Head> load_head(const test::TemporaryFolder& folder) {
+  static const auto target = load_target();
+  return load_eagle3(folder.path(), target, test::device(), {});
+}
+
+Eagle3Head load_case(std::string_view name) {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, head_case(name), gpu::DType::f32);
+  auto head = load_head(folder);
+  REQUIRE_MESSAGE(head, head.error().text());
+  return std::move(*head);
+}
+
+/// A target and its head, each with a sequence in its pages.
+struct Pair {
+  explicit Pair(Eagle3Head loaded, int page_tokens = 16)
+      : head(std::move(loaded)), target(head.target, page_tokens), drafter(head.model, page_tokens),
+        target_pages(target.take_pages(128)), pages(drafter.take_pages(128)) {}
+
+  void read(std::span<const TokenId> tokens, int start = 0) {
+    const SequenceRows rows{target_pages, start, tokens, int(tokens.size())};
+    target.run({&rows, 1});
+  }
+  /// The head's rows of `tokens`, with `features` leading positions of the target's. All logits
+  /// from index `from` on.
+  std::vector<std::vector<float>> draft(std::span<const TokenId> tokens, int start, int features,
+                                        int from) {
+    const SequenceRows rows{.pages = pages,
+                            .start = start,
+                            .tokens = tokens,
+                            .logits_from = from,
+                            .features = {&target.pool(), target_pages, features}};
+    return drafter.run({&rows, 1});
+  }
+
+  Eagle3Head head;
+  test::Runner target;
+  test::Runner drafter;
+  std::vector<std::uint32_t> target_pages;
+  std::vector<std::uint32_t> pages;
+};
+
+/// RMS(difference) / RMS(reference)
+double error_of(const std::vector<float>& row, const json::value& reference) {
+  double difference = 0;
+  double size = 0;
+  REQUIRE(row.size() == reference.as_array().size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double expected = reference.at(i).to_number<double>();
+    difference += std::pow(row[i] - expected, 2);
+    size += expected * expected;
+  }
+  return std::sqrt(difference / size);
+}
+
+void check_refused(const test::TemporaryFolder& folder, const std::vector<std::string>& words) {
+  const auto head = load_head(folder);
+  REQUIRE_FALSE(head);
+  for (const std::string& word : words)
+    CHECK_MESSAGE(head.error().text().find(word) != std::string::npos, head.error().text());
+}
+
+/// With options of config.json changed.
+void check_config_refused(std::string_view name, const json::object& change,
+                          const std::vector<std::string>& words) {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, head_case(name), gpu::DType::f32);
+  json::object config = head_case(name).at("config").as_object();
+  for (const auto& [key, value] : change)
+    config[key] = value;
+  folder.write("config.json", json::serialize(config));
+  check_refused(folder, words);
+}
+
+/// With model.safetensors changed.
+template <class Change>
+void check_weights_refused(std::string_view name, Change change,
+                           const std::vector<std::string>& words) {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, head_case(name), gpu::DType::f32);
+  test::WeightsFile weights(folder.path());
+  change(weights);
+  folder.write("model.safetensors", weights.bytes());
+  check_refused(folder, words);
+}
+
+} // namespace
+
+TEST_CASE("heads of both layouts draft what the reference drafts, first on the target's features") {
+  const auto prompt = test::ids_of(reference().at("prompt"));
+  for (const char* name : {"original", "speculators"}) {
+    CAPTURE(std::string(name));
+    const json::object& expected = head_case(name);
+    Pair pair(load_case(name));
+    pair.read(prompt);
+    const int length = int(prompt.size());
+    const auto logits = pair.draft(prompt, 0, length, 1);
+    for (const json::value& row : expected.at("rows").as_array())
+      CHECK(error_of(logits[std::size_t(row.at("position").as_int64() - 1)], row.at("logits")) <
+            1e-4);
+    const auto ids = test::ids_of(expected.at("target_ids"));
+    std::vector<float> last = logits.back();
+    int position = length;
+    for (const json::value& step : expected.at("drafted").as_array()) {
+      const auto said = std::max_element(last.begin(), last.end()) - last.begin();
+      const TokenId token = ids[std::size_t(said)];
+      CHECK(pair.head.says[std::size_t(token)] == said);
+      CHECK(token == step.at("token").as_int64());
+      // The first drafted token stands behind a position that the target has read.
+      last = pair.draft({&token, 1}, position, length - 1, 0).front();
+      ++position;
+      CHECK(error_of(last, step.at("logits")) < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("a head's rows have the same bits in one pass, in chunks and page by page") {
+  const auto prompt = test::ids_of(reference().at("prompt"));
+  Pair whole(load_case("original"));
+  whole.read(prompt);
+  const auto expected = whole.draft(prompt, 0, int(prompt.size()), 1);
+  for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
+    Pair pair(load_case("original"), page_tokens);
+    std::vector<std::vector<float>> rows;
+    for (int at = 0; at < int(prompt.size()); at += chunk) {
+      const auto part = std::span(prompt).subspan(
+          std::size_t(at), std::size_t(std::min(chunk, int(prompt.size()) - at)));
+      pair.read(part, at);
+      for (auto& row : pair.draft(part, at, at + int(part.size()), at == 0 ? 1 : 0))
+        rows.push_back(std::move(row));
+    }
+    REQUIRE(rows.size() == expected.size());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      CHECK(std::memcmp(rows[i].data(), expected[i].data(), rows[i].size() * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("what the target leaves for a head changes none of its own rows") {
+  const auto prompt = test::ids_of(reference().at("prompt"));
+  const Eagle3Head head = load_case("speculators");
+  CHECK(head.target->kv_shape(16).features == 3 * 48);
+  CHECK(head.model->kv_shape(16).features == 48);
+  CHECK(load_target()->kv_shape(16).features == 0);
+  CHECK(test::logits_of(head.target, prompt) == test::logits_of(load_target(), prompt));
+}
+
+TEST_CASE("a head says what it is, and whose embedding it has") {
+  const Eagle3Head own = load_case("original");
+  CHECK(own.model->info().architecture == "EAGLE-3 head");
+  CHECK(own.model->info().vocabulary == 40);
+  CHECK(own.model->info().shared_bytes == 0);
+  const Eagle3Head shared = load_case("speculators");
+  CHECK(shared.model->info().shared_bytes == 160u * 48 * 4);
+}
+
+TEST_CASE("heads of other targets are refused, and it is said what differs") {
+  check_config_refused("original", {{"target_hidden_size", 64}}, {"hidden_size 64", "has 48"});
+  check_config_refused("original", {{"vocab_size", 161}}, {"vocab_size 161", "has 160"});
+  check_config_refused("speculators", {{"eagle_aux_hidden_state_layer_ids", json::array{1, 3, 6}}},
+                       {"layer 6", "has 6"});
+}
+
+TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
+  check_config_refused("speculators", {{"speculators_model_type", "dflash"}}, {"dflash"});
+  check_config_refused("speculators", {{"transformer_layer_config", nullptr}},
+                       {"transformer_layer_config"});
+  check_config_refused("original", {{"architectures", json::array{"MedusaModel"}}},
+                       {"no EAGLE-3 head"});
+  check_config_refused("original", {{"norm_before_fc", true}}, {"norm_before_fc"});
+  check_config_refused("original",
+                       {{"eagle_config", json::object{{"use_aux_hidden_state", false}}}},
+                       {"use_aux_hidden_state"});
+  check_config_refused("original", {{"eagle_aux_hidden_state_layer_ids", json::array{1, 2}}},
+                       {"eagle_aux_hidden_state_layer_ids", "[1,2]"});
+}
+
+TEST_CASE("a head that lacks a tensor, or whose tables contradict each other, is refused by name") {
+  for (const char* name : {"fc.weight", "d2t", "midlayer.hidden_norm.weight", "norm.weight",
+                           "lm_head.weight", "midlayer.mlp.up_proj.weight", "embed_tokens.weight"})
+    check_weights_refused("original", [&](test::WeightsFile& w) { w.remove(name); }, {name});
+  check_weights_refused("original", [](test::WeightsFile& w) { w.at("d2t")[0] += 1; }, {"d2t"});
+  check_weights_refused("original", [](test::WeightsFile& w) { w.at("t2d")[0] ^= 1; }, {"t2d"});
+  check_weights_refused(
+      "original", [](test::WeightsFile& w) { w.put("d2t", "F32", {40}, std::string(160, '\0')); },
+      {"d2t", "F32"});
+}
