@@ -129,6 +129,14 @@ MxBlock block_of(const HostMatrix& matrix, int row, int first) {
   return encode_block(matrix.format(), matrix.quantization->scales, values);
 }
 
+std::uint32_t four_bytes(const std::uint8_t* from) {
+  std::uint32_t bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return bytes;
+}
+constexpr std::uint32_t low_bits = 0x0F0F0F0Fu;
+constexpr std::uint32_t pair_bits = 0x03030303u;
+
 constexpr int one_scale = 127; ///< The code of 2^0.
 
 /// Whether all elements are: then a scale says nothing, unless it is NaN.
@@ -145,12 +153,12 @@ bool is_zero(WeightFormat format, const MxBlock& block) {
 /// differ in from the sign and the highest bit.
 constexpr int split_e2m3(int code) {
   const int sign = code >> 5;
-  const int low = code >> 1 & 12 | sign << 1 | (code >> 2 & 1);
+  const int low = (code >> 1 & 12) | sign << 1 | (code >> 2 & 1);
   return low | ((code & 3) ^ (sign ? 3 : 0) ^ (low & 3)) << 4;
 }
 /// All but the sign and the mantissa's lowest bit; beside them these two.
 constexpr int split_e3m2(int code) {
-  return (code >> 1 & 15) | (code >> 4 & 2 | (code & 1)) << 4;
+  return (code >> 1 & 15) | ((code >> 4 & 2) | (code & 1)) << 4;
 }
 constexpr SixBits six_bits_by(int (*split)(int)) {
   SixBits both{};
@@ -280,40 +288,43 @@ const SixBits& six_bits(WeightFormat format) {
 
 void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words) {
   const int bits = element_bits(format);
-  std::fill_n(words, bits, 0);
-  for (int i = 0; i < mx_block; ++i) {
-    const int byte = i % 4 * 8;
-    const auto put = [&](int word, int at, int code) {
-      words[word] |= std::uint32_t(code) << (byte + at);
-    };
-    if (bits == 8) {
-      put(i / 4, 0, codes[i]);
-    } else if (bits == 4) {
-      put(i / 8, i / 4 % 2 * 4, codes[i]);
-    } else {
-      const int both = six_bits(format).of_code[codes[i]];
-      put(i / 16 * 3 + i / 8 % 2, i / 4 % 2 * 4, both & 15);
-      put(i / 16 * 3 + 2, i / 4 % 4 * 2, both >> 4);
+  if (bits == 8) {
+    std::memcpy(words, codes, mx_block);
+  } else if (bits == 4) {
+    for (int i = 0; i < mx_block; i += 8)
+      *words++ = four_bytes(codes + i) | four_bytes(codes + i + 4) << 4;
+  } else {
+    std::uint8_t split[mx_block];
+    for (int i = 0; i < mx_block; ++i)
+      split[i] = six_bits(format).of_code[codes[i]];
+    for (int i = 0; i < mx_block; i += 16, words += 3) {
+      words[2] = 0;
+      for (int four = 0; four < 4; ++four) {
+        const std::uint32_t all = four_bytes(split + i + 4 * four);
+        words[four / 2] = four % 2 == 0 ? all & low_bits : words[four / 2] | (all & low_bits) << 4;
+        words[2] |= (all >> 4 & pair_bits) << 2 * four;
+      }
     }
   }
 }
 
 void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes) {
   const int bits = element_bits(format);
-  for (int i = 0; i < mx_block; ++i) {
-    const auto get = [&](int word, int at, int count) {
-      return int(words[word] >> (i % 4 * 8 + at)) & ((1 << count) - 1);
-    };
-    if (bits == 8) {
-      codes[i] = std::uint8_t(get(i / 4, 0, 8));
-    } else if (bits == 4) {
-      codes[i] = std::uint8_t(get(i / 8, i / 4 % 2 * 4, 4));
-    } else {
-      const int low = get(i / 16 * 3 + i / 8 % 2, i / 4 % 2 * 4, 4);
-      const int high = get(i / 16 * 3 + 2, i / 4 % 4 * 2, 2);
-      codes[i] = six_bits(format).to_code[std::size_t(high << 4 | low)];
-    }
+  for (int i = 0; i < mx_block; i += 4) {
+    const int four = i / 4 % 4;
+    const std::uint32_t* group = words + i / 16 * 3; // Of 6 bits.
+    std::uint32_t all = 0;
+    if (bits == 8)
+      all = words[i / 4];
+    else if (bits == 4)
+      all = words[i / 8] >> four % 2 * 4 & low_bits;
+    else
+      all = (group[four / 2] >> four % 2 * 4 & low_bits) | (group[2] >> 2 * four & pair_bits) << 4;
+    std::memcpy(codes + i, &all, sizeof(all));
   }
+  if (bits == 6)
+    std::transform(codes, codes + mx_block, codes,
+                   [&](std::uint8_t split) { return six_bits(format).to_code[split]; });
 }
 
 } // namespace paceline::gpu::cpu
