@@ -19,8 +19,10 @@ public:
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 
 private:
+  friend class TakeDenormals;
 #if defined(__x86_64__)
   static constexpr std::uint64_t flush_bits = 0x8040; // Results (FTZ) and operands (DAZ).
+  static constexpr std::uint64_t operand_bits = 0x0040;
   static std::uint64_t get() {
     return _mm_getcsr();
   }
@@ -28,7 +30,8 @@ private:
     _mm_setcsr(std::uint32_t(bits));
   }
 #elif defined(__aarch64__)
-  static constexpr std::uint64_t flush_bits = std::uint64_t(1) << 24; // FZ
+  static constexpr std::uint64_t flush_bits = std::uint64_t(1) << 24; // FZ, both.
+  static constexpr std::uint64_t operand_bits = flush_bits;
   static std::uint64_t get() {
     std::uint64_t bits;
     asm volatile("mrs %0, fpcr" : "=r"(bits));
@@ -39,12 +42,23 @@ private:
   }
 #else
   static constexpr std::uint64_t flush_bits = 0;
+  static constexpr std::uint64_t operand_bits = 0;
   static std::uint64_t get() {
     return 0;
   }
   static void set(std::uint64_t) {}
 #endif
   std::uint64_t before_;
+};
+
+/// Operands that are denormal are taken for what they are while it lives: for kernels whose weights
+/// become such for a moment, and which see to it that no result is one.
+class TakeDenormals {
+public:
+  TakeDenormals() { FlushDenormals::set(flags_.before_ & ~FlushDenormals::operand_bits); }
+
+private:
+  FlushDenormals flags_; // Restores them.
 };
 
 } // namespace paceline::gpu::cpu

@@ -25,10 +25,13 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 /// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
             Scratch& scratch);
-/// The same of up to mx_rows_max rows and a microscaling weight, which is decoded in registers.
+/// The same of up to mx_rows_max rows, all moderate, and moderate tiles of a microscaling weight,
+/// which is decoded in registers.
 inline constexpr int mx_rows_max = 4;
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
                bool add);
+/// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.
+bool moderate(const float* row, int inputs);
 DecodeBlocks decode_blocks; // See highway.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
             const AttentionOptions& options, const KvHead& kv, Scratch& scratch);

@@ -166,6 +166,26 @@ void product_decoded(Product p, const PackedWeight& w, int first, int last, Scra
   }
 }
 
+/// Few rows and a microscaling weight: what tiles of it are moderate is decoded in registers.
+void product_few(const Product& p, const PackedWeight& w, int first, int last, Scratch& scratch) {
+  for (int end = first; first < last; first = end) {
+    const bool moderate = w.moderate(first);
+    while (end < last && w.moderate(end) == moderate)
+      ++end;
+    if (moderate)
+      linear_mx(p.out, p.rows, w, first, end, p.add);
+    else
+      product_decoded(p, w, first, end, scratch);
+  }
+}
+
+bool all_moderate(const Product& p) {
+  for (int r = 0; r < p.out.rows; ++r)
+    if (!moderate(p.rows + std::size_t(r) * std::size_t(p.inputs), p.inputs))
+      return false;
+  return true;
+}
+
 } // namespace
 
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
@@ -177,8 +197,8 @@ void linear(Tensor out, const float* staged, const PackedWeight& w, int first, i
   case WeightFormat::bf16: return product<ReadBf16>(p, first, last);
   default: break;
   }
-  if (out.rows <= mx_rows_max)
-    return linear_mx(out, staged, w, first, last, add);
+  if (out.rows <= mx_rows_max && all_moderate(p))
+    return product_few(p, w, first, last, scratch);
   product_decoded(p, w, first, last, scratch);
 }
 

@@ -1,14 +1,17 @@
-// Microscaling weights in the portable kernels. Every floating-point element is an f16 with a short
-// exponent: shifted into its place it becomes one, subnormals and all, which the processor widens;
-// what the exponents' biases differ by goes into the block's scale. Those of 4 bits, which are
-// read fastest, are looked up instead. The product of element and scale is a number that bf16 has,
-// and is summed as the bf16 weight's would be.
+// Microscaling weights in the portable kernels. An element's code becomes one byte, by a table
+// where it has fewer bits: an integer, or a float of 8 bits whose exponent is shifted into f32's
+// place. Either is the element in some unit, a power of two, and so is a block's scale: sums are
+// kept in both units, and scaled again where the next block has another, which rounds nothing as
+// long as scales and rows are moderate. So few rows cost no multiplication for each element, and
+// their product still has the bits of the bf16 weight's. What is not moderate goes the way of many
+// rows.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/highway_mx.cpp"
 #include <hwy/foreach_target.h> // IWYU pragma: keep
 
+#include "gpu/cpu/denormals.hpp"
 #include "gpu/cpu/highway-inl.hpp"
 #include "gpu/mx.hpp"
 
@@ -20,157 +23,154 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 namespace {
 
-using Words = hn::CappedTag<std::uint16_t, tile_outputs>;
-constexpr int word_lanes = int(hn::MaxLanes(Words()));
-constexpr int word_parts = tile_outputs / word_lanes;
+using Words = hn::RebindToUnsigned<D>;
+using Bytes = hn::Repartition<std::uint8_t, D>;
 
 /// A word of each output.
 struct W16 {
-  hn::Vec<Words> part[word_parts];
+  hn::Vec<Words> part[parts];
 };
 
 template <class F>
 HWY_INLINE W16 each_word(const F& f) {
   W16 result;
-  repeat<word_parts>([&](auto i) INLINED { result.part[i] = f(i); });
+  repeat<parts>([&](auto i) INLINED { result.part[i] = f(i); });
   return result;
 }
-template <int count>
-HWY_INLINE W16 shift_left(const W16& x) {
-  if constexpr (count == 0)
-    return x;
-  else
-    return each_word([&](int i) INLINED { return hn::ShiftLeft<count>(x.part[i]); });
+HWY_INLINE W16 load_words(const std::uint32_t* from) {
+  return each_word([&](int i) INLINED { return hn::LoadU(Words(), from + i * lanes); });
 }
-HWY_INLINE W16 mask(const W16& x, std::uint16_t bits) {
-  return each_word([&](int i) INLINED { return hn::And(x.part[i], hn::Set(Words(), bits)); });
-}
-HWY_INLINE W16 either(const W16& a, const W16& b) {
-  return each_word([&](int i) INLINED { return hn::Or(a.part[i], b.part[i]); });
+/// The bits of `mask` of each byte, once those are shifted down by `at`.
+template <int at>
+HWY_INLINE hn::Vec<Words> bits_of_bytes(hn::Vec<Words> word, std::uint8_t mask) {
+  if constexpr (at > 0)
+    word = hn::ShiftRight<at>(word);
+  return hn::And(word, hn::BitCast(Words(), hn::Set(Bytes(), mask)));
 }
 
-/// How many codes a run of whole words holds: of 8 bits four, else eight.
-template <const MxElement& E>
-constexpr int run_codes = E.bits() == 8 ? 4 : 8;
-template <const MxElement& E>
-constexpr int run_words = run_codes<E>* E.bits() / 16;
-
-/// Code `j` of a run of words, in the words' highest bits; below it is whatever else is there.
-template <const MxElement& E, int j>
-HWY_INLINE W16 code(const std::uint16_t* words) {
-  const auto word = [&](int number) INLINED {
-    return each_word([&](int i) INLINED {
-      return hn::LoadU(Words(), words + number * tile_outputs + i * word_lanes);
-    });
-  };
-  if constexpr (E.bits() == 6 && j == 6)
-    return either(shift_left<12>(word(0)), mask(shift_left<8>(word(1)), 0x0C00));
-  else if constexpr (E.bits() == 6 && j == 7)
-    return either(shift_left<14>(word(1)), mask(shift_left<10>(word(2)), 0x3C00));
-  else
-    return shift_left<j % (16 / E.bits()) * E.bits()>(word(j / (16 / E.bits())));
+struct Table {
+  alignas(16) std::uint8_t bytes[16];
+};
+HWY_INLINE hn::Vec<Words> look_up(const Table& table, hn::Vec<Words> index) {
+  const auto all = hn::LoadDup128(Bytes(), table.bytes);
+  return hn::BitCast(Words(), hn::TableLookupBytes(all, hn::BitCast(Bytes(), index)));
 }
 
-/// Part i of 16 floats from words: those lanes of one vector of them.
-template <class To>
-HWY_INLINE hn::Vec<To> lanes_of(To, const W16& x, int i) {
-  if constexpr (word_lanes == lanes) {
-    return hn::BitCast(To(), x.part[i]);
-  } else {
-    const hn::Half<Words> half;
-    const auto& whole = x.part[i / 2];
-    return hn::BitCast(To(), i % 2 == 0 ? hn::LowerHalf(half, whole) : hn::UpperHalf(half, whole));
+/// E2M1 in halves.
+constexpr Table of_e2m1{{0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244}};
+
+/// Of 6 bits the bytes' tables: of the four bits that stand together (SixBits), and of an index
+/// into the second, which the other two are added to.
+struct SixBitTables {
+  Table first, index, second;
+};
+/// Integers, in eighths. The second table has the exponent, and the mantissa's lower bits.
+constexpr SixBitTables tables_of_e2m3() {
+  SixBitTables t{};
+  for (int i = 0; i < 16; ++i) {
+    const int exponent = i >> 2;
+    const int step = exponent == 0 ? 1 : 1 << (exponent - 1);
+    const int value = ((exponent == 0 ? 0 : 8) + (i & 1) * 4) * step;
+    t.first.bytes[i] = std::uint8_t(i & 2 ? -value - 3 * step : value);
+    t.index.bytes[i] = std::uint8_t(i);
+    t.second.bytes[i] = std::uint8_t((i & 3) * step);
   }
+  return t;
 }
-
-/// What elements are multiplied with beside their scale, `value` leaving it out.
-template <const MxElement& E>
-constexpr float unit = E.integer() ? 1 / float(1 << E.mantissa_bits) : float(1 << (15 - E.bias));
-template <>
-constexpr float unit<e2m1> = 1;
-
-/// Code j of a run, as floats in units of `unit`.
-template <const MxElement& E, int j>
-HWY_INLINE V16 value(const std::uint16_t* words) {
-  using Signed = hn::RebindToSigned<Words>;
-  const W16 top = code<E, j>(words);
-  if constexpr (E.integer()) {
-    return each([&](int i) INLINED {
-      const hn::Rebind<std::int16_t, D> narrow;
-      const auto whole = hn::ShiftRight<8>(lanes_of(narrow, top, i));
-      return hn::ConvertTo(D(), hn::PromoteTo(hn::RebindToSigned<D>(), whole));
-    });
-  } else {
-    constexpr int shift = 5 - E.exponent_bits; // The sign stays; zeros go in below it.
-    constexpr int kept = 10 - E.mantissa_bits;
-    constexpr auto bits = std::uint16_t(0x8000 | ((E.sign_bit() - 1) << kept));
-    const W16 shifted = each_word([&](int i) INLINED {
-      return hn::BitCast(Words(), hn::ShiftRight<shift>(hn::BitCast(Signed(), top.part[i])));
-    });
-    const W16 half = mask(shifted, bits);
-    return each([&](int i) INLINED {
-      return hn::PromoteTo(D(), lanes_of(hn::Rebind<hwy::float16_t, D>(), half, i));
-    });
+/// E5M2, in which the subnormal numbers of E3M2 are normal. Its lowest bit stands for different
+/// steps in three cases: normal, zero and the least number, and the two others.
+constexpr SixBitTables tables_of_e3m2() {
+  constexpr int steps[] = {0x01, 0x2C, 0x02};
+  SixBitTables t{};
+  for (int i = 0; i < 16; ++i) {
+    t.first.bytes[i] = std::uint8_t(i > 1 ? 2 * i + 0x30 : i * 0x30);
+    t.index.bytes[i] = std::uint8_t(i > 1 ? 0 : (i + 1) << 2);
+    t.second.bytes[i] = std::uint8_t((i & 2 ? 0x80 : 0) + (i & 1 && i < 12 ? steps[i >> 2] : 0));
   }
+  return t;
 }
+template <const MxElement& E>
+constexpr SixBitTables six_bit_tables = &E == &e2m3 ? tables_of_e2m3() : tables_of_e3m2();
 
-/// The upper and the lower byte of a 4-bit element as bf16.
-alignas(16) constexpr std::uint8_t upper_bytes[16] = {
-    0x00, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40, 0x80, 0xBF, 0xBF, 0xBF, 0xC0, 0xC0, 0xC0, 0xC0};
-alignas(16) constexpr std::uint8_t lower_bytes[16] = {
-    0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0, 0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0};
+/// Inputs and words of a run, after which the order of a block's codes repeats itself.
+template <const MxElement& E>
+constexpr int run_inputs = E.bits() == 6 ? 16 : 32 / E.bits();
+template <const MxElement& E>
+constexpr int run_words = run_inputs<E>* E.bits() / 32;
 
-/// f(pair, the even, the odd element's floats) for inputs 4 half + 2 pair of a run of eight.
-template <int half, class F>
-HWY_INLINE void looked_up_half(const std::uint16_t* words, const F& f) {
-  using Bytes = hn::Repartition<std::uint8_t, D>;
-  using Wide = hn::RebindToUnsigned<D>;
-  const hn::Repartition<std::uint16_t, D> shorts;
-  hn::Vec<Wide> pairs[2][parts];
-  repeat<parts>([&](auto i) INLINED {
-    auto codes = hn::LoadU(shorts, words + i * lanes * 2);
-    if constexpr (half == 1)
-      codes = hn::ShiftRight<4>(codes);
-    const auto index = hn::And(hn::BitCast(Bytes(), codes), hn::Set(Bytes(), 0x0F));
-    const auto upper = hn::TableLookupBytes(hn::LoadDup128(Bytes(), upper_bytes), index);
-    const auto lower = hn::TableLookupBytes(hn::LoadDup128(Bytes(), lower_bytes), index);
-    pairs[0][i] = hn::BitCast(Wide(), hn::InterleaveLower(lower, upper));
-    pairs[1][i] = hn::BitCast(Wide(), hn::InterleaveUpper(Bytes(), lower, upper));
-  });
-  repeat<2>([&](auto pair) INLINED {
-    const V16 even =
-        each([&](int i) INLINED { return hn::BitCast(D(), hn::ShiftLeft<16>(pairs[pair][i])); });
-    const V16 odd = each([&](int i) INLINED {
-      return hn::BitCast(D(), hn::And(pairs[pair][i], hn::Set(Wide(), 0xFFFF0000u)));
-    });
-    f(std::integral_constant<int, 2 * half + pair>(), even, odd);
+/// The bytes of inputs 4 `four` to 4 `four` + 3 of a run.
+template <const MxElement& E, int four>
+HWY_INLINE W16 bytes_of(const std::uint32_t* run) {
+  const W16 word = load_words(run + four / (E.bits() == 8 ? 1 : 2) * tile_outputs);
+  if constexpr (E.bits() == 8)
+    return word;
+  return each_word([&](int i) INLINED {
+    const auto low = bits_of_bytes<four % 2 * 4>(word.part[i], 15);
+    if constexpr (E.bits() == 4) {
+      return look_up(of_e2m1, low);
+    } else {
+      const auto last = hn::LoadU(Words(), run + 2 * tile_outputs + i * lanes);
+      const auto pair = bits_of_bytes<2 * four>(last, 3);
+      constexpr const SixBitTables& tables = six_bit_tables<E>;
+      const auto index = &E == &e2m3 ? low : look_up(tables.index, low);
+      const auto first = hn::BitCast(Bytes(), look_up(tables.first, low));
+      const auto second = hn::BitCast(Bytes(), look_up(tables.second, hn::Xor(index, pair)));
+      return hn::BitCast(Words(), hn::Add(first, second));
+    }
   });
 }
 
-/// f(pair, the even, the odd element's floats, in units of `unit`) for each pair of inputs of a
-/// run.
-template <const MxElement& E, class F>
-HWY_INLINE void each_pair(const std::uint16_t* words, const F& f) {
-  if constexpr (E.bits() == 4) {
-    looked_up_half<0>(words, f);
-    looked_up_half<1>(words, f);
-  } else {
-    repeat<run_codes<E> / 2>([&](auto pair) INLINED {
-      f(pair, value<E, 2 * pair>(words), value<E, 2 * pair + 1>(words));
-    });
-  }
-}
-
-/// 2^-127 is taken for 0, as every number below f32's normal ones is on a lane.
+/// Whether bytes are integers. Else they are floats of 8 bits, in f32's place with the exponent's
+/// bias too small: subnormal ones are denormal numbers then.
 template <const MxElement& E>
-HWY_INLINE V16 load_scales(const std::byte* scales) {
-  const hn::RebindToUnsigned<D> wide;
+constexpr bool by_integers = E.integer() || &E == &e2m1 || &E == &e2m3;
+
+/// `value` times this is the element.
+template <const MxElement& E>
+constexpr float unit = by_integers<E>
+                           ? 0x1p-24f / float(1 << (E.mantissa_bits + E.bias - 1 + E.integer()))
+                       : &E == &e4m3 ? 0x1p120f
+                                     : 0x1p112f;
+
+/// Byte `j` of each word as floats in units of `unit`.
+template <const MxElement& E, int j>
+HWY_INLINE V16 value(const W16& bytes) {
+  using Integers = hn::RebindToSigned<D>;
   return each([&](int i) INLINED {
+    const auto top = j == 3 ? bytes.part[i] : hn::ShiftLeft<24 - 8 * j>(bytes.part[i]);
+    if constexpr (by_integers<E>) {
+      const auto only = j == 0 ? top : hn::And(top, hn::Set(Words(), 0xFF000000u));
+      return hn::ConvertTo(D(), hn::BitCast(Integers(), only));
+    } else {
+      constexpr int shift = &E == &e4m3 ? 4 : 3; // The sign stays; zeros go in below it.
+      const auto placed = hn::ShiftRight<shift>(hn::BitCast(Integers(), top));
+      const auto bits = hn::Set(Words(), 0x80000000u | 0x7F000000u >> shift);
+      return hn::BitCast(D(), hn::And(hn::BitCast(Words(), placed), bits));
+    }
+  });
+}
+
+HWY_INLINE W16 load_codes(const std::byte* scales) {
+  return each_word([&](int i) INLINED {
     const auto* at = reinterpret_cast<const std::uint8_t*>(scales) + i * lanes;
-    const auto code = hn::PromoteTo(wide, hn::LoadU(hn::Rebind<std::uint8_t, D>(), at));
-    const V power = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<23>(code)), hn::Set(D(), unit<E>));
-    const auto no_number = hn::Eq(code, hn::Set(wide, std::uint32_t(mx_nan_scale)));
-    return hn::Or(power, hn::BitCast(D(), hn::VecFromMask(wide, no_number))); // All ones is NaN.
+    return hn::PromoteTo(Words(), hn::LoadU(hn::Rebind<std::uint8_t, D>(), at));
+  });
+}
+/// 2^-127 is taken for 0, as every number below f32's normal ones is on a lane.
+HWY_INLINE V16 load_scales(const std::byte* scales) {
+  const W16 codes = load_codes(scales);
+  return each([&](int i) INLINED {
+    const auto power = hn::ShiftLeft<23>(codes.part[i]);
+    const auto no_number = hn::Eq(codes.part[i], hn::Set(Words(), std::uint32_t(mx_nan_scale)));
+    return hn::BitCast(D(), hn::Or(power, hn::VecFromMask(Words(), no_number))); // All ones is NaN.
+  });
+}
+/// What sums in units of the scales at `from` are multiplied with to be in those at `to`.
+HWY_INLINE V16 rescaling(const std::byte* from, const std::byte* to) {
+  const W16 before = load_codes(from), after = load_codes(to);
+  return each([&](int i) INLINED {
+    const auto exponent = hn::Add(hn::Sub(before.part[i], after.part[i]), hn::Set(Words(), 127u));
+    return hn::BitCast(D(), hn::ShiftLeft<23>(exponent));
   });
 }
 
@@ -185,49 +185,68 @@ struct Product {
 /// ahead by itself.
 constexpr std::size_t prefetch_bytes = 2048;
 
+/// Rows are multiplied by it where elements are so small that products would be denormal.
+template <const MxElement& E>
+constexpr float row_unit = by_integers<E> ? 1 : 0x1p110f;
+
+// Why no sum is denormal or infinite, whatever its units: moderate numbers of rows are multiples
+// of 2^-67 below 2^16 (kernels.hpp's bf16 has 8 bits), elements multiples of 2^-16 up to 2^16,
+// scales from 2^-31 to 2^8. So sums are multiples of 2^-114, and below 2^61 for 2^21 inputs. In
+// the units of another scale, of elements and of rows they are at least 2^-125 and below 2^114.
+
 /// Rows x Tiles blocks of 16 outputs, in registers.
 template <const MxElement& E, int Rows, int Tiles>
 HWY_NOINLINE void product_block(const Product& p, int tile) {
-  const int inputs = p.w.padded_inputs();
+  const auto inputs = std::size_t(p.w.padded_inputs());
   const std::size_t tile_bytes = p.w.tile_bytes();
   const std::byte* scales = p.w.tile(tile);
+  const std::byte* before = scales;
   const std::byte* elements = scales + p.w.scale_bytes();
-  constexpr std::size_t run_bytes = run_words<E> * tile_outputs * sizeof(std::uint16_t);
-  constexpr int runs = mx_block / run_codes<E>;
+  constexpr std::size_t run_bytes = run_words<E> * tile_outputs * sizeof(std::uint32_t);
   V16 acc[Rows][Tiles];
   repeat<Rows>([&](auto r)
                    INLINED { repeat<Tiles>([&](auto t) INLINED { acc[r][t] = splat(0); }); });
   const float* x = p.rows;
-  for (int k = 0; k < inputs; k += mx_block, scales += tile_outputs) {
-    V16 scale[Tiles];
+  for (int block = 0; block < p.w.blocks(); ++block) {
     repeat<Tiles>([&](auto t) INLINED {
-      scale[t] = load_scales<E>(scales + std::size_t(t) * tile_bytes);
-      for (std::size_t line = 0; line < runs * run_bytes; line += 64)
-        hwy::Prefetch(elements + std::size_t(t) * tile_bytes + prefetch_bytes + line);
+      const V16 factor = rescaling(before + t * tile_bytes, scales + t * tile_bytes);
+      repeat<Rows>([&](auto r) INLINED { acc[r][t] = mul(acc[r][t], factor); });
+      for (std::size_t line = 0; line < std::size_t(code_bytes(E.bits())) * tile_outputs;
+           line += 64)
+        hwy::Prefetch(elements + t * tile_bytes + prefetch_bytes + line);
     });
-    for (int run = 0; run < runs; ++run, elements += run_bytes, x += run_codes<E>)
-      repeat<Tiles>([&](auto t) INLINED {
-        const auto* words =
-            reinterpret_cast<const std::uint16_t*>(elements + std::size_t(t) * tile_bytes);
-        const auto accumulate = [&](const V16& element, int input) INLINED {
-          const V16 weights = mul(element, scale[t]);
+    before = scales;
+    scales += tile_outputs;
+    for (int run = 0; run < mx_block / run_inputs<E>; ++run, elements += run_bytes)
+      repeat<run_inputs<E> / 4>([&](auto four) INLINED {
+        W16 bytes[Tiles];
+        repeat<Tiles>([&](auto t) INLINED {
+          const std::byte* at = elements + t * tile_bytes;
+          bytes[t] = bytes_of<E, four>(reinterpret_cast<const std::uint32_t*>(at));
+        });
+        repeat<4>([&](auto j) INLINED {
+          V16 weights[Tiles]; // All tiles' at a time, so that sums do not wait for each other.
+          repeat<Tiles>([&](auto t) INLINED { weights[t] = value<E, j>(bytes[t]); });
           repeat<Rows>([&](auto r) INLINED {
-            const V16 in = splat(x[std::size_t(r) * std::size_t(inputs) + std::size_t(input)]);
-            acc[r][t] = mul_add(weights, in, acc[r][t]);
+            V in = hn::Set(D(), x[r * inputs]);
+            if constexpr (!by_integers<E>)
+              in = hn::Mul(in, hn::Set(D(), row_unit<E>));
+            repeat<Tiles>([&](auto t) INLINED {
+              acc[r][t] = mul_add(weights[t], each([&](int) INLINED { return in; }), acc[r][t]);
+            });
           });
-        };
-        each_pair<E>(words, [&](auto pair, const V16& even, const V16& odd) INLINED {
-          accumulate(even, 2 * pair);
-          accumulate(odd, 2 * pair + 1);
+          ++x;
         });
       });
   }
-  repeat<Rows>([&](auto r) INLINED {
-    repeat<Tiles>([&](auto t) INLINED {
+  repeat<Tiles>([&](auto t) INLINED {
+    const V16 units = mul(load_scales(before + t * tile_bytes), splat(unit<E> / row_unit<E>));
+    repeat<Rows>([&](auto r) INLINED {
+      const V16 sum = mul(acc[r][t], units);
       const int first = (tile + t) * tile_outputs;
       const int count = std::min(tile_outputs, p.w.outputs() - first);
       float* out = p.out.row(r) + first;
-      store_n(p.add ? add(load_n(out, count), acc[r][t]) : acc[r][t], out, count);
+      store_n(p.add ? add(load_n(out, count), sum) : sum, out, count);
     });
   });
 }
@@ -247,32 +266,53 @@ HWY_INLINE void product(const Product& p, int first, int last) {
 
 template <const MxElement& E>
 void decode(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
-  const hn::RebindToUnsigned<D> wide;
   const std::byte* elements = w.tile(tile) + w.scale_bytes() + std::size_t(first) * w.block_bytes();
   for (int block = first; block < last; ++block) {
-    const V16 scale = load_scales<E>(w.tile(tile) + block * tile_outputs);
-    for (int run = 0; run < mx_block / run_codes<E>; ++run) {
-      const auto* words = reinterpret_cast<const std::uint16_t*>(elements);
-      each_pair<E>(words, [&](auto, const V16& first_element, const V16& second_element) INLINED {
-        const V16 even = mul(first_element, scale);
-        const V16 odd = mul(second_element, scale);
-        repeat<parts>([&](auto i) INLINED {
-          const auto low = hn::ShiftRight<16>(hn::BitCast(wide, even.part[i]));
-          const auto high = hn::And(hn::BitCast(wide, odd.part[i]), hn::Set(wide, 0xFFFF0000u));
-          hn::StoreU(hn::Or(low, high), wide, reinterpret_cast<std::uint32_t*>(to) + i * lanes);
+    const V16 scale = load_scales(w.tile(tile) + block * tile_outputs);
+    for (int run = 0; run < mx_block / run_inputs<E>; ++run) {
+      const auto* words = reinterpret_cast<const std::uint32_t*>(elements);
+      repeat<run_inputs<E> / 4>([&](auto four) INLINED {
+        const W16 bytes = bytes_of<E, four>(words);
+        repeat<2>([&](auto pair) INLINED {
+          const V16 even = mul(mul(value<E, 2 * pair>(bytes), splat(unit<E>)), scale);
+          const V16 odd = mul(mul(value<E, 2 * pair + 1>(bytes), splat(unit<E>)), scale);
+          repeat<parts>([&](auto i) INLINED {
+            const auto low = hn::ShiftRight<16>(hn::BitCast(Words(), even.part[i]));
+            const auto high =
+                hn::And(hn::BitCast(Words(), odd.part[i]), hn::Set(Words(), 0xFFFF0000u));
+            hn::StoreU(hn::Or(low, high), Words(),
+                       reinterpret_cast<std::uint32_t*>(to) + i * lanes);
+          });
+          to += tile_outputs * sizeof(std::uint32_t);
         });
-        to += tile_outputs * sizeof(std::uint32_t);
       });
-      elements += run_words<E> * tile_outputs * sizeof(std::uint16_t);
+      elements += run_words<E> * tile_outputs * sizeof(std::uint32_t);
     }
   }
 }
 
 } // namespace
 
+bool moderate(const float* row, int inputs) {
+  V16 least = splat(1);
+  V16 most = splat(0);
+  for (int i = 0; i < inputs; i += tile_outputs) {
+    const V16 size = each([&](int part) INLINED { return hn::Abs(load(row + i).part[part]); });
+    most = max(most, size);
+    least = each([&](int part) INLINED {
+      const V x = size.part[part];
+      return hn::IfThenElse(hn::Eq(x, hn::Zero(D())), least.part[part],
+                            hn::Min(x, least.part[part]));
+    });
+  }
+  least = each([&](int part) INLINED { return hn::Neg(least.part[part]); });
+  return highest(most) < 0x1p16f && highest(least) <= -0x1p-60f;
+}
+
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
                bool add) {
   const Product p{out, staged, w, add};
+  const TakeDenormals denormals;
   switch (w.format()) {
   case WeightFormat::mxfp8: return product<e4m3>(p, first, last);
   case WeightFormat::mxfp8_e5m2: return product<e5m2>(p, first, last);
@@ -284,6 +324,7 @@ void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first
 }
 
 void decode_blocks(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
+  const TakeDenormals denormals;
   switch (w.format()) {
   case WeightFormat::mxfp8: return decode<e4m3>(w, tile, first, last, to);
   case WeightFormat::mxfp8_e5m2: return decode<e5m2>(w, tile, first, last, to);

@@ -12,11 +12,15 @@ namespace {
 // Up to this many rows every rank stages all inputs for itself: cheaper than a barrier.
 constexpr int private_rows_max = row_block;
 // The shortest runs of tiles. Few rows: up to four tiles, which AMX takes together, or so many that
-// waiting for the last of them is short. Many rows: whole panels of two tiles (AMX) or three.
+// waiting for the last of them is short, but two of those that are decoded in registers. Many rows:
+// whole panels of two tiles (AMX) or three.
 constexpr std::size_t run_bytes = 64 << 10;
 constexpr int panels_of_many_rows = 12;
 int shortest_run(const PackedWeight& w, int rows) {
-  return rows > row_block ? panels_of_many_rows : std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
+  if (rows > row_block)
+    return panels_of_many_rows;
+  const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
+  return is_mx(w.format()) ? (tiles + 1) / 2 * 2 : tiles;
 }
 // Elementwise work on one row is divided in runs of this many elements.
 constexpr int element_run = 512;

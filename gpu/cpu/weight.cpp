@@ -76,13 +76,6 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
 }
 
-/// Where a word of an output is among those of its block.
-int word_index(int bits, int word, int output) {
-  if (bits != 4)
-    return word * tile_outputs + output;
-  return word / 2 * 2 * tile_outputs + output / 4 * 8 + word % 2 * 4 + output % 4;
-}
-
 std::size_t stored_row_bytes(const HostMatrix& matrix) {
   if (!matrix.block_scales)
     return std::size_t(matrix.cols) * size_of(matrix.dtype);
@@ -96,6 +89,46 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
     part.block_scales = all.block_scales + std::size_t(begin) * std::size_t(blocks_of(all.cols));
   part.rows = end - begin;
   return part;
+}
+
+std::uint32_t four_bytes(const std::uint8_t* from) {
+  std::uint32_t bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return bytes;
+}
+constexpr std::uint32_t low_bits = 0x0F0F0F0Fu;
+constexpr std::uint32_t pair_bits = 0x03030303u;
+
+constexpr int one_scale = 127; ///< The code of 2^0.
+
+/// Whether all elements are: then a scale says nothing, unless it is NaN.
+bool is_zero(WeightFormat format, const MxBlock& block) {
+  const MxElement& element = element_of(format);
+  const int sign = element.integer() ? 0 : element.sign_bit();
+  return block.scale != mx_nan_scale &&
+         std::all_of(block.codes.begin(), block.codes.end(),
+                     [&](std::uint8_t code) { return (code & ~sign) == 0; });
+}
+
+/// Exponent, sign and the mantissa's highest bit; beside them its other two, of negative numbers
+/// inverted, which makes the sum of two tables of such a number, too. They are stored as what they
+/// differ in from the sign and the highest bit.
+constexpr int split_e2m3(int code) {
+  const int sign = code >> 5;
+  const int low = (code >> 1 & 12) | sign << 1 | (code >> 2 & 1);
+  return low | ((code & 3) ^ (sign ? 3 : 0) ^ (low & 3)) << 4;
+}
+/// All but the sign and the mantissa's lowest bit; beside them these two.
+constexpr int split_e3m2(int code) {
+  return (code >> 1 & 15) | ((code >> 4 & 2) | (code & 1)) << 4;
+}
+constexpr SixBits six_bits_by(int (*split)(int)) {
+  SixBits both{};
+  for (int code = 0; code < 64; ++code) {
+    both.of_code[std::size_t(code)] = std::uint8_t(split(code));
+    both.to_code[std::size_t(split(code))] = std::uint8_t(code);
+  }
+  return both;
 }
 
 } // namespace
@@ -120,6 +153,8 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   weight->memory_ = std::move(*memory);
   weight->data_ = weight->memory_->data();
   weight->bias_ = stack->bias;
+  if (is_mx(weight->format_))
+    weight->moderate_.assign(std::size_t(weight->tiles()), 1);
   for_shares(weight->tiles(), weight->bytes(), [&](int first_tile, int last_tile) {
     int before = 0;
     for (const HostMatrix& part : parts) {
@@ -152,28 +187,25 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
   }
 }
 
-// Block by block of the rows of one tile, whose words lie side by side.
 void PackedWeight::quantize(const HostMatrix& part, int first_output) {
-  const int bits = element_bits(format_);
-  for (int begin = 0, end = 0; begin < part.rows; begin = end) {
-    const int first_lane = (first_output + begin) % tile_outputs;
-    end = std::min(begin + tile_outputs - first_lane, part.rows);
-    std::byte* const tile =
-        data_ + std::size_t((first_output + begin) / tile_outputs) * tile_bytes();
-    auto* scales = reinterpret_cast<std::uint8_t*>(tile) + first_lane;
-    auto* to = reinterpret_cast<std::uint16_t*>(tile + scale_bytes());
-    for (int first = 0; first < inputs_; first += mx_block) {
-      for (int r = begin; r < end; ++r) {
-        const MxBlock block = block_of(part, r, first);
-        scales[r - begin] = block.scale;
-        std::uint16_t words[mx_block / 2];
-        pack_words(bits, block.codes.data(), words);
-        for (int word = 0; word < 2 * bits; ++word)
-          to[word_index(bits, word, first_lane + r - begin)] = words[word];
-      }
-      scales += tile_outputs;
-      to += 2 * bits * tile_outputs;
-    }
+  for (int r = 0; r < part.rows; ++r)
+    quantize_lane(part, r, first_output + r);
+}
+
+void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
+  const int tile_index = output / tile_outputs;
+  std::byte* const tile = data_ + std::size_t(tile_index) * tile_bytes();
+  auto* scale = reinterpret_cast<std::uint8_t*>(tile) + output % tile_outputs;
+  auto* to = reinterpret_cast<std::uint32_t*>(tile + scale_bytes()) + output % tile_outputs;
+  for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
+    const MxBlock block = block_of(part, row, first);
+    *scale = is_zero(format_, block) ? one_scale : block.scale;
+    if (*scale < one_scale + least_moderate_scale || *scale > one_scale + most_moderate_scale)
+      moderate_[std::size_t(tile_index)] = 0;
+    std::uint32_t words[8];
+    pack_words(format_, block.codes.data(), words);
+    for (int word = 0; word < element_bits(format_); ++word, to += tile_outputs)
+      *to = words[word];
   }
 }
 
@@ -194,60 +226,67 @@ void PackedWeight::read_output(int output, float* values) const {
 }
 
 void PackedWeight::read_blocks(int output, float* values) const {
-  const int bits = element_bits(format_);
-  const int lane = output % tile_outputs;
-  const auto* scales = reinterpret_cast<const std::uint8_t*>(tile(output / tile_outputs)) + lane;
-  const std::byte* words_of_tile = tile(output / tile_outputs) + scale_bytes();
-  const auto* from = reinterpret_cast<const std::uint16_t*>(words_of_tile);
-  for (int first = 0; first < inputs_; first += mx_block, scales += tile_outputs) {
-    MxBlock block{*scales, {}};
-    std::uint16_t words[mx_block / 2];
-    for (int word = 0; word < 2 * bits; ++word)
-      words[word] = from[word_index(bits, word, lane)];
-    from += 2 * bits * tile_outputs;
-    unpack_words(bits, words, block.codes.data());
+  const std::byte* const at = tile(output / tile_outputs);
+  const auto* scale = reinterpret_cast<const std::uint8_t*>(at) + output % tile_outputs;
+  const auto* from = reinterpret_cast<const std::uint32_t*>(at + scale_bytes());
+  from += output % tile_outputs;
+  for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
+    MxBlock block{*scale, {}};
+    std::uint32_t words[8];
+    for (int word = 0; word < element_bits(format_); ++word, from += tile_outputs)
+      words[word] = *from;
+    unpack_words(format_, words, block.codes.data());
     float all[mx_block];
     decode_block(format_, block, all);
     std::copy_n(all, std::min(mx_block, inputs_ - first), values + first);
   }
 }
 
-void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words) {
-  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
-    switch (bits) {
-    case 8:
-      for (int j = 0; j < 4; ++j)
-        words[j] = std::uint16_t(codes[2 * j] << 8 | codes[2 * j + 1]);
-      break;
-    case 6:
-      words[0] = std::uint16_t(codes[0] << 10 | codes[1] << 4 | codes[6] >> 2);
-      words[1] =
-          std::uint16_t(codes[2] << 10 | codes[3] << 4 | (codes[6] & 3) << 2 | codes[7] >> 4);
-      words[2] = std::uint16_t(codes[4] << 10 | codes[5] << 4 | (codes[7] & 15));
-      break;
-    default:
-      words[0] = std::uint16_t(codes[0] | codes[4] << 4 | codes[1] << 8 | codes[5] << 12);
-      words[1] = std::uint16_t(codes[2] | codes[6] << 4 | codes[3] << 8 | codes[7] << 12);
-    }
+const SixBits& six_bits(WeightFormat format) {
+  static constexpr SixBits e2m3_bits = six_bits_by(split_e2m3);
+  static constexpr SixBits e3m2_bits = six_bits_by(split_e3m2);
+  return format == WeightFormat::mxfp6 ? e2m3_bits : e3m2_bits;
 }
 
-void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes) {
-  for (int i = 0; i < mx_block; i += 8, codes += 8, words += bits / 2)
-    switch (bits) {
-    case 8:
-      for (int j = 0; j < 8; ++j)
-        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 8 : 0));
-      break;
-    case 6:
-      for (int j = 0; j < 6; ++j)
-        codes[j] = std::uint8_t(words[j / 2] >> (j % 2 == 0 ? 10 : 4) & 63);
-      codes[6] = std::uint8_t((words[0] & 15) << 2 | (words[1] >> 2 & 3));
-      codes[7] = std::uint8_t((words[1] & 3) << 4 | (words[2] & 15));
-      break;
-    default:
-      for (int j = 0; j < 8; ++j)
-        codes[j] = std::uint8_t(words[j / 2 % 2] >> (j / 4 * 4 + j % 2 * 8) & 15);
+void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words) {
+  const int bits = element_bits(format);
+  if (bits == 8) {
+    std::memcpy(words, codes, mx_block);
+  } else if (bits == 4) {
+    for (int i = 0; i < mx_block; i += 8)
+      *words++ = four_bytes(codes + i) | four_bytes(codes + i + 4) << 4;
+  } else {
+    std::uint8_t split[mx_block];
+    for (int i = 0; i < mx_block; ++i)
+      split[i] = six_bits(format).of_code[codes[i]];
+    for (int i = 0; i < mx_block; i += 16, words += 3) {
+      words[2] = 0;
+      for (int four = 0; four < 4; ++four) {
+        const std::uint32_t all = four_bytes(split + i + 4 * four);
+        words[four / 2] = four % 2 == 0 ? all & low_bits : words[four / 2] | (all & low_bits) << 4;
+        words[2] |= (all >> 4 & pair_bits) << 2 * four;
+      }
     }
+  }
+}
+
+void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes) {
+  const int bits = element_bits(format);
+  for (int i = 0; i < mx_block; i += 4) {
+    const int four = i / 4 % 4;
+    const std::uint32_t* group = words + i / 16 * 3; // Of 6 bits.
+    std::uint32_t all = 0;
+    if (bits == 8)
+      all = words[i / 4];
+    else if (bits == 4)
+      all = words[i / 8] >> four % 2 * 4 & low_bits;
+    else
+      all = (group[four / 2] >> four % 2 * 4 & low_bits) | (group[2] >> 2 * four & pair_bits) << 4;
+    std::memcpy(codes + i, &all, sizeof(all));
+  }
+  if (bits == 6)
+    std::transform(codes, codes + mx_block, codes,
+                   [&](std::uint8_t split) { return six_bits(format).to_code[split]; });
 }
 
 } // namespace paceline::gpu::cpu

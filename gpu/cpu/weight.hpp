@@ -5,6 +5,7 @@
 #include "gpu/tensor.hpp"
 #include "paceline/error.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,9 +24,8 @@ static_assert(tile_inputs == mx_block);
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX
 /// product, and a 32-bit lane shifted or masked is one of two inputs of an output in f32.
 /// Microscaling: the scales of every block of 32 inputs, [block][output], filled up to 64 bytes;
-/// then for each block 16-bit words as pack_words has them, [word][output], of 4 bits
-/// [word / 2][output / 4][word % 2][output % 4]. Values are those of bf16: a product is, bit for
-/// bit, that of the bf16 weight which has the same numbers.
+/// then for each block 32-bit words as pack_words has them, [word][output]. Values are those of
+/// bf16: a product is, bit for bit, that of the bf16 weight which has the same numbers.
 class PackedWeight final : public Weight {
 public:
   static Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts);
@@ -45,6 +45,9 @@ public:
   std::size_t scale_bytes() const;
   std::size_t block_bytes() const { return std::size_t(element_bits(format_)) * 64; }
   int blocks() const { return padded_inputs_ / mx_block; }
+  /// Microscaling: whether a tile's scales are from 2^least_moderate_scale to
+  /// 2^most_moderate_scale, but for those of blocks that are zero.
+  bool moderate(int tile) const { return moderate_[std::size_t(tile)] != 0; }
 
   /// The bytes of a tile whose numbers are bf16.
   std::size_t bf16_tile_bytes() const { return std::size_t(padded_inputs_) * tile_outputs * 2; }
@@ -58,6 +61,7 @@ private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
   void fill(const HostMatrix& part, int first_output);
   void quantize(const HostMatrix& part, int first_output);
+  void quantize_lane(const HostMatrix& part, int row, int output);
   void read_blocks(int output, float* values) const;
   std::size_t element_bytes() const {
     return std::size_t(padded_inputs_) * tile_outputs * std::size_t(element_bits(format_)) / 8;
@@ -70,13 +74,27 @@ private:
   std::vector<float> bias_;
   std::shared_ptr<Buffer> memory_;
   std::byte* data_ = nullptr;
+  std::vector<std::uint8_t> moderate_; // [tiles]
 };
 
-/// The codes of an output's block in words of 16 bits, 2 for each of a code's bits, from a word's
-/// highest bits on. 8 bits: two codes a word. 6 bits: of eight codes two in each of three words,
-/// and the last two in what those leave. 4 bits: of eight codes the first four in the lower halves
-/// of two words' bytes, the others in the upper ones.
-void pack_words(int bits, const std::uint8_t* codes, std::uint16_t* words);
-void unpack_words(int bits, const std::uint16_t* words, std::uint8_t* codes);
+/// Exponents of scales within which kernels may keep sums in the blocks' own units
+/// (highway_mx.cpp).
+inline constexpr int least_moderate_scale = -31;
+inline constexpr int most_moderate_scale = 8;
+
+/// The codes of an output's block in words of 32 bits, one for each of a code's bits; byte j of a
+/// word is of inputs 4 i + j. 8 bits: four inputs a word. 4 bits: eight, of which the first four in
+/// the bytes' lower halves. 6 bits: sixteen in three words: the lower four bits that SixBits has of
+/// them in two words as those of 4 bits, the other two in the third, from the bytes' lowest on.
+void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words);
+void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes);
+
+/// How kernels find elements of 6 bits by tables of 16 bytes: four bits of a code (the lower ones)
+/// and two more. Both tables are added.
+struct SixBits {
+  std::array<std::uint8_t, 64> of_code;
+  std::array<std::uint8_t, 64> to_code;
+};
+const SixBits& six_bits(WeightFormat format);
 
 } // namespace paceline::gpu::cpu

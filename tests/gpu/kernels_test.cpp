@@ -193,6 +193,63 @@ TEST_CASE("microscaling weights of any size are multiplied as exactly as those n
       }
 }
 
+// The bits of bf16 that numbers become in a format.
+std::vector<std::uint16_t> decoded(WeightFormat format, const std::vector<float>& values,
+                                   int cols) {
+  std::vector<std::uint16_t> bits;
+  for (std::size_t row = 0; row < values.size(); row += std::size_t(cols))
+    for (int first = 0; first < cols; first += mx_block) {
+      float block[mx_block] = {};
+      const int count = std::min(mx_block, cols - first);
+      std::copy_n(values.begin() + std::ptrdiff_t(row) + first, count, block);
+      decode_block(format, encode_block(format, ScaleChoice::search, block), block);
+      for (int i = 0; i < count; ++i)
+        bits.push_back(base::to_bf16(block[i]).bits);
+    }
+  return bits;
+}
+
+// Weights whose blocks, and rows whose numbers, have exponents from all over a range.
+struct Spread {
+  int least_scale, most_scale; // Of a block's largest element.
+  int least_row, most_row;
+};
+
+TEST_CASE("a microscaling product's bits do not depend on how far apart scales and rows are") {
+  constexpr int outputs = 70, inputs = 300, rows_max = 5;
+  constexpr Spread spreads[] = {{-22, 8, -60, 15}, {-31, 12, -30, 0}, {-70, 30, -90, 40}};
+  Random random(14);
+  const auto between = [&](int least, int most) { return least + random.below(most - least + 1); };
+  for (const std::string& name : backends())
+    for (const WeightFormat format : all_formats())
+      for (const Spread& spread : spreads) {
+        if (!is_mx(format))
+          continue;
+        CAPTURE(name);
+        CAPTURE(std::string(to_string(format)));
+        HostWeight host(format, outputs, inputs, random);
+        int exponent = 0;
+        for (std::size_t at = 0; at < host.before.size(); ++at) {
+          if (at % inputs % mx_block == 0)
+            exponent =
+                random.below(20) == 0 ? -300 : between(spread.least_scale, spread.most_scale);
+          host.before[at] = std::ldexp(random.next(), exponent);
+        }
+        const auto plain = decoded(format, host.before, inputs);
+        const HostMatrix matrix{DType::bf16, plain.data(), outputs, inputs};
+        const Rig rig(name, 2);
+        const auto weight = rig.device->pack({&host.matrix, 1}).value();
+        const auto expected = rig.device->pack({&matrix, 1}).value();
+        for (int rows = 1; rows <= rows_max; ++rows) {
+          Matrix in(rows, inputs, random);
+          for (float& x : in.values)
+            x = random.below(9) == 0 ? 0
+                                     : std::ldexp(x, between(spread.least_row, spread.most_row));
+          CHECK(product(rig, *weight, in) == product(rig, *expected, in));
+        }
+      }
+}
+
 TEST_CASE("a block that is not a number makes its output NaN, and no other") {
   Random random(13);
   for (const std::string& name : backends())
