@@ -16,7 +16,7 @@ struct SchedulerConfig {
   std::uint32_t incarnation = 1; ///< Of this scheduler; epochs of earlier ones are stale.
   speculation::PolicyOptions policy;
   bool has_draft = false;
-  std::optional<Pool> draft_pool; ///< The draft model's pages; none: what drafts has no pages.
+  std::optional<Pool> draft_pool;    ///< The draft model's pages; none: what drafts has no pages.
   bool draft_reads_features = false; ///< It is a head on the target.
   int max_model_len = 0;
   int max_num_seqs = 16;
