@@ -26,6 +26,7 @@ Command add_score(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_inspect(CLI::App& program);
 Command add_quantize(CLI::App& program);
+Command add_plan(CLI::App& program);
 Command add_serve(CLI::App& program);
 
 /// Exit statuses (docs/program.md and `paceline --help`).

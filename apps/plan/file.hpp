@@ -1,0 +1,45 @@
+// A placement as a file: what `paceline plan` writes, for whoever serves.
+#pragma once
+
+#include "apps/plan/input.hpp"
+#include "placement/placement.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::apps::plan {
+
+/// All that is needed to serve: names instead of indices, and what was expected.
+struct PlacementFile {
+  struct Model {
+    std::string name;
+    std::string checkpoint;                  ///< Empty: none was named.
+    std::optional<double> objective_seconds; ///< None: a request may take any time.
+    bool operator==(const Model&) const = default;
+  };
+  struct Hosted {
+    std::string model;
+    std::vector<double> stage_seconds; ///< As the plan expects them.
+    bool operator==(const Hosted&) const = default;
+  };
+  struct Group {
+    std::vector<std::string> devices; ///< Stage by stage.
+    placement::Shape shape;
+    std::vector<Hosted> models;
+    bool operator==(const Group&) const = default;
+  };
+
+  std::vector<Model> models;
+  std::vector<Group> groups; ///< Those that host a model.
+  bool operator==(const PlacementFile&) const = default;
+};
+
+PlacementFile placement_file(const Input& input, const placement::Placement& placement);
+
+std::string to_text(const PlacementFile& file);
+/// name: of the file, for errors, which name the line: of fields that are missing or unknown, of
+/// devices in two groups or in none of the right number, of models that are not listed.
+Result<PlacementFile> parse_placement(const std::string& text, const std::string& name);
+
+} // namespace paceline::apps::plan

@@ -1,0 +1,99 @@
+#include "placement/baselines.hpp"
+
+#include "placement/cost.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace paceline::placement {
+namespace {
+
+Placement single_devices(const Problem& problem) {
+  return empty_groups(std::vector<Shape>(std::size_t(problem.devices.count), Shape{1, 1}));
+}
+
+/// Of those that fit on a device, the model with most work for each device it has.
+int neediest(const Problem& problem, const std::vector<double>& work,
+             const std::vector<int>& devices) {
+  int best = -1;
+  double most = -1;
+  for (std::size_t m = 0; m < work.size(); ++m)
+    if (const double each = work[m] / (devices[m] + 1e-9);
+        problem.models[m].memory_bytes <= problem.devices.memory_bytes && each > most) {
+      best = int(m);
+      most = each;
+    }
+  return best;
+}
+
+/// A window's requests, at the times of the whole run.
+Workload window_of(const Workload& workload, double begin, double end) {
+  const auto at = [&](double seconds) {
+    return std::lower_bound(workload.arrivals.begin(), workload.arrivals.end(), seconds,
+                            [](const Arrival& a, double time) { return a.seconds < time; });
+  };
+  return {end, {at(begin), at(end)}};
+}
+
+} // namespace
+
+Placement one_per_device(const Problem& problem, const Workload& workload) {
+  std::vector<double> work(problem.models.size(), 1e-9);
+  for (const Arrival& arrival : workload.arrivals)
+    work[std::size_t(arrival.model)] += problem.models[std::size_t(arrival.model)].latency_seconds;
+  std::vector<int> devices(problem.models.size(), 0);
+  Placement placement = single_devices(problem);
+  for (Group& group : placement.groups)
+    if (const int model = neediest(problem, work, devices); model >= 0) {
+      group.add(model);
+      ++devices[std::size_t(model)];
+    }
+  return placement;
+}
+
+Selection replicate_selectively(const Problem& problem, const Workload& workload, int beam,
+                                const Stop& stop) {
+  return select_models(problem, single_devices(problem), workload, beam, stop);
+}
+
+Placement round_robin(const Problem& problem) {
+  std::vector<Shape> shapes;
+  for (int left = problem.devices.count; left > 0; left -= shapes.back().devices())
+    shapes.push_back({left >= 4 ? 4 : left >= 2 ? 2 : 1, 1});
+  Placement placement = empty_groups(shapes);
+  const std::size_t count = placement.groups.size();
+  std::size_t next = 0;
+  for (bool placed = true; placed;) {
+    placed = false;
+    for (int model = 0; model < int(problem.models.size()); ++model)
+      for (std::size_t tried = 0; tried < count; ++tried) {
+        Group& group = placement.groups[next++ % count];
+        if (group.hosts(model) || !has_room(group, model, problem))
+          continue;
+        group.add(model);
+        placed = true;
+        break;
+      }
+  }
+  return placement;
+}
+
+Outcome replace_in_windows(const Problem& problem, const Placement& first, const Workload& workload,
+                           double window_seconds) {
+  Outcome all;
+  Placement placement = first;
+  std::vector<double> busy(placement.groups.size(), 0.0);
+  for (double begin = 0; begin < workload.seconds; begin += window_seconds) {
+    Dispatcher dispatcher(problem, placement);
+    for (std::size_t g = 0; g < busy.size(); ++g)
+      dispatcher.occupy(int(g), busy[g]);
+    const Workload window = window_of(workload, begin, begin + window_seconds);
+    all.append(simulate(dispatcher, problem, window));
+    for (std::size_t g = 0; g < busy.size(); ++g)
+      busy[g] = dispatcher.busy_until(int(g)).back();
+    placement = replicate_selectively(problem, window, 1, [] { return false; }).placement;
+  }
+  return all;
+}
+
+} // namespace paceline::placement

@@ -1,0 +1,52 @@
+// What a placement is planned for: models, and the devices that they share.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace paceline::placement {
+
+/// How a group of devices works on one request: stages one behind the other, each of them spread
+/// over `tensor` devices.
+struct Shape {
+  int pipeline = 1;
+  int tensor = 1;
+
+  int devices() const { return pipeline * tensor; }
+  auto operator<=>(const Shape&) const = default;
+};
+
+/// "4x2": four stages of two devices each.
+std::string to_string(Shape shape);
+
+struct Model {
+  std::string name;
+  double latency_seconds = 0;     ///< Of one request on one device.
+  std::uint64_t memory_bytes = 0; ///< Of all its weights.
+  /// From a request's arrival to its end; a later one is worth nothing, and is refused.
+  double objective_seconds = std::numeric_limits<double>::infinity();
+  /// Seconds of each stage where they were measured; other shapes are computed (cost.hpp).
+  std::map<Shape, std::vector<double>> measured;
+};
+
+/// Devices of one kind.
+struct Devices {
+  int count = 1;
+  std::uint64_t memory_bytes = 0; ///< Of each.
+  double hop_seconds = 0;         ///< To pass a request on from one stage to the next.
+  /// Share of a latency that does not shrink when a stage is spread over several devices.
+  double tensor_overhead = 0;
+  /// By how much the slowest stage exceeds the mean one.
+  double imbalance = 0;
+};
+
+struct Problem {
+  std::vector<Model> models;
+  Devices devices;
+};
+
+} // namespace paceline::placement

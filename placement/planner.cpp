@@ -1,0 +1,273 @@
+#include "placement/planner.hpp"
+
+#include "placement/baselines.hpp"
+#include "placement/limits.hpp"
+#include "placement/parallel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+namespace paceline::placement {
+namespace {
+
+/// How many of what was found are followed further.
+struct Breadth {
+  std::size_t layouts;    ///< Of each bucket, the best.
+  std::size_t ways;       ///< To divide models and devices, each followed by beams.
+  std::size_t placements; ///< That random changes improve.
+};
+
+/// A few devices are simulated in no time.
+constexpr Breadth breadth(int devices) {
+  return devices <= limits::mixed_devices_max ? Breadth{64, 32, 32} : Breadth{6, 8, 4};
+}
+
+/// A placement that serves all is tried with traffic that comes faster by this factor, over and
+/// over.
+constexpr double harder = 1.3;
+constexpr int harder_times = 12;
+
+/// A bucket on a number of devices, as a problem of its own.
+struct Part {
+  Bucket models;
+  Problem problem;
+  Workload workload;
+  std::vector<std::vector<Shape>> layouts;
+  std::vector<Selection> selections; ///< By layout.
+
+  std::vector<std::size_t> ranked; ///< Layouts, those whose selections are best first.
+
+  void rank() {
+    ranked.resize(selections.size());
+    std::iota(ranked.begin(), ranked.end(), std::size_t(0));
+    std::stable_sort(ranked.begin(), ranked.end(), [&](std::size_t a, std::size_t b) {
+      return selections[a].score.better_than(selections[b].score);
+    });
+  }
+  double served(std::size_t layout) const {
+    return selections[layout].score.attainment * double(workload.arrivals.size());
+  }
+};
+
+/// Devices for each bucket, by parts.
+using Division = std::vector<std::size_t>;
+
+/// A division whose parts have each their layout of this rank.
+struct Way {
+  const Division* division;
+  std::size_t rank;
+  double served;
+};
+
+class Planner {
+public:
+  Planner(const Problem& problem, const Workload& workload, const PlanOptions& options)
+      : problem_(problem), workload_(workload), options_(options),
+        breadth_(breadth(problem.devices.count)) {}
+
+  Selection run() {
+    divide();
+    fill_layouts();
+    std::vector<Selection> best = follow(best_ways());
+    return improve_best(std::move(best));
+  }
+
+private:
+  void divide() {
+    std::map<std::pair<Bucket, int>, std::size_t> known;
+    for (const auto& buckets : bucketings(problem_))
+      for (const auto& share : shares(problem_, workload_, buckets, problem_.devices.count)) {
+        Division division;
+        for (std::size_t b = 0; b < buckets.size(); ++b) {
+          const auto [part, added] = known.try_emplace({buckets[b], share[b]}, parts_.size());
+          if (added)
+            parts_.push_back(part_of(buckets[b], share[b]));
+          division.push_back(part->second);
+        }
+        divisions_.push_back(std::move(division));
+      }
+  }
+
+  Part part_of(const Bucket& models, int devices) const {
+    Part part{models, {{}, problem_.devices}, only(workload_, models), {}, {}, {}};
+    for (const int model : models)
+      part.problem.models.push_back(problem_.models[std::size_t(model)]);
+    part.problem.devices.count = devices;
+    part.layouts = layouts(part.problem, devices, options_.bounds);
+    part.selections.resize(part.layouts.size());
+    return part;
+  }
+
+  /// The first layout of all, single devices, is filled whatever `stop` says.
+  void fill_layouts() {
+    std::vector<std::pair<Part*, std::size_t>> all;
+    for (Part& part : parts_)
+      for (std::size_t i = 0; i < part.layouts.size(); ++i)
+        all.push_back({&part, i});
+    in_parallel("groups", all.size(), [&](std::size_t i) {
+      auto& [part, layout] = all[i];
+      if (i == 0 || !options_.stop())
+        part->selections[layout] = select(*part, layout, 1);
+    });
+    for (Part& part : parts_)
+      part.rank();
+  }
+
+  Selection select(const Part& part, std::size_t layout, int beam) const {
+    return select_models(part.problem, empty_groups(part.layouts[layout]), part.workload, beam,
+                         options_.stop);
+  }
+
+  std::vector<Way> best_ways() const {
+    std::vector<Way> ways;
+    for (const Division& division : divisions_)
+      for (std::size_t rank = 0; rank < breadth_.layouts; ++rank) {
+        Way way{&division, rank, 0};
+        bool there = true;
+        for (const std::size_t index : division) {
+          const Part& part = parts_[index];
+          there = there && rank < part.ranked.size();
+          way.served += there ? part.served(part.ranked[rank]) : 0;
+        }
+        if (there)
+          ways.push_back(way);
+      }
+    std::stable_sort(ways.begin(), ways.end(),
+                     [](const Way& a, const Way& b) { return a.served > b.served; });
+    ways.resize(std::min(ways.size(), breadth_.ways));
+    return ways;
+  }
+
+  /// The better of what was found on each way and of what a beam finds there; and single devices.
+  std::vector<Selection> follow(const std::vector<Way>& ways) {
+    std::vector<Selection> all(ways.size() + 1);
+    in_parallel("models", all.size(), [&](std::size_t i) {
+      if (i == ways.size()) {
+        all[i] = options_.stop()
+                     ? Selection{}
+                     : replicate_selectively(problem_, workload_, options_.beam, options_.stop);
+        return;
+      }
+      all[i] = whole(ways[i], 1);
+      if (options_.stop())
+        return;
+      Selection other = whole(ways[i], options_.beam);
+      other.simulations += all[i].simulations;
+      if (other.score.better_than(all[i].score))
+        all[i] = std::move(other);
+      else
+        all[i].simulations = other.simulations;
+    });
+    for (Placement& placement :
+         std::vector{round_robin(problem_), one_per_device(problem_, workload_)})
+      all.push_back(scored(std::move(placement)));
+    return all;
+  }
+
+  /// The parts' placements side by side. beam 1: as they were found.
+  Selection whole(const Way& way, int beam) const {
+    Selection all;
+    int device = 0;
+    for (const std::size_t index : *way.division) {
+      const Part& part = parts_[index];
+      const std::size_t layout = part.ranked[way.rank];
+      const Selection found = beam > 1 ? select(part, layout, beam) : part.selections[layout];
+      all.simulations += beam > 1 ? found.simulations : 0;
+      append(all.placement, found.placement, part, device);
+      device += part.problem.devices.count;
+    }
+    const std::size_t simulations = all.simulations;
+    all = scored(std::move(all.placement));
+    all.simulations += simulations;
+    return all;
+  }
+
+  Selection scored(Placement placement) const {
+    const Score of = score(simulate(problem_, placement, workload_));
+    return {std::move(placement), of, 1};
+  }
+
+  static void append(Placement& all, const Placement& found, const Part& part, int device) {
+    for (Group group : found.groups) {
+      for (int& one : group.devices)
+        one += device;
+      for (int& model : group.models)
+        model = part.models[std::size_t(model)];
+      all.groups.push_back(std::move(group));
+    }
+  }
+
+  Selection improve_best(std::vector<Selection> all) {
+    std::size_t simulations = 0;
+    for (const Part& part : parts_)
+      for (const Selection& selection : part.selections)
+        simulations += selection.simulations;
+    for (Selection& selection : all)
+      simulations += std::exchange(selection.simulations, 0);
+    sort(all);
+    all.resize(std::min(all.size(), breadth_.placements));
+    in_parallel("improvements", all.size(), [&](std::size_t i) {
+      all[i] = improve(problem_, std::move(all[i]), workload_, options_.trials, options_.seed,
+                       options_.stop);
+    });
+    for (const Selection& selection : all)
+      simulations += selection.simulations;
+    sort(all);
+    all.front().simulations = simulations;
+    return std::move(all.front());
+  }
+
+  static void sort(std::vector<Selection>& all) {
+    std::stable_sort(all.begin(), all.end(), [](const Selection& a, const Selection& b) {
+      return a.score.better_than(b.score);
+    });
+  }
+
+  template <class Work>
+  void in_parallel(const char* part, std::size_t count, const Work& work) {
+    std::size_t done = 0;
+    for_each_index(count, options_.threads, [&](std::size_t i) {
+      work(i);
+      const std::lock_guard lock(telling_);
+      if (options_.progress)
+        options_.progress(part, double(++done) / double(count));
+    });
+  }
+
+  const Problem& problem_;
+  const Workload& workload_;
+  const PlanOptions& options_;
+  const Breadth breadth_;
+  std::vector<Part> parts_;
+  std::vector<Division> divisions_;
+  std::mutex telling_;
+};
+
+} // namespace
+
+Selection plan(const Problem& problem, const Workload& workload, const PlanOptions& options) {
+  Selection best = Planner(problem, workload, options).run();
+  Workload faster = workload;
+  for (int i = 0; i < harder_times && best.score.attainment == 1 && !options.stop(); ++i) {
+    for (Arrival& arrival : faster.arrivals)
+      arrival.seconds /= harder;
+    faster.seconds /= harder;
+    Selection next = Planner(problem, faster, options).run();
+    const bool all_served = next.score.attainment == 1;
+    next.simulations += best.simulations + 1;
+    next.score = score(simulate(problem, next.placement, workload));
+    if (next.score.attainment < 1)
+      best.simulations = next.simulations;
+    else
+      best = std::move(next);
+    if (!all_served)
+      break;
+  }
+  return best;
+}
+
+} // namespace paceline::placement

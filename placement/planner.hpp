@@ -1,0 +1,34 @@
+// The search for a placement.
+#pragma once
+
+#include "placement/layouts.hpp"
+#include "placement/selection.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace paceline::placement {
+
+struct PlanOptions {
+  std::uint64_t seed = 0; ///< Of the last, random changes.
+  int beam = 2;           ///< Placements that a beam follows at once.
+  int trials = 600;       ///< Random changes at the end, of each of the best.
+  ShapeBounds bounds;
+  int threads = 1;
+  Stop stop = [] { return false; };
+  /// Told from any thread, one at a time. done: 0 to 1, of this part of the search.
+  std::function<void(const std::string& part, double done)> progress;
+};
+
+/// Divides models into buckets and devices among them, tries every layout of groups for each
+/// bucket with a greedy selection, follows the best of all with beams, and improves those by random
+/// changes (Li et al. 2023, section 4.2). Where all is served there is nothing to choose by, so the
+/// same is done for traffic that comes faster, as long as the result serves all of `workload`, too;
+/// its score is of `workload`. The result depends on nothing but the arguments, unless
+/// `stop` cuts it short: then it is the best until then. `problem` has a model and a device, and
+/// `workload` is of its models.
+Selection plan(const Problem& problem, const Workload& workload, const PlanOptions& options);
+
+} // namespace paceline::placement

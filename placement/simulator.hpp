@@ -1,0 +1,39 @@
+// A run of requests over a placement by stage times alone: no tokens, no actors.
+#pragma once
+
+#include "placement/dispatcher.hpp"
+#include "placement/workload.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace paceline::placement {
+
+struct Outcome {
+  std::vector<std::size_t> unserved; ///< Requests refused, by model.
+  std::vector<double> busy_seconds;  ///< By group: its slowest stages' work on requests.
+  std::vector<double> latencies;     ///< Of the requests that were served, seconds.
+  std::size_t requests = 0;
+
+  /// Share of all requests that were answered within their objective: since what would be late is
+  /// refused, those that were served. 1 without any request.
+  double attainment() const;
+  /// Seconds; 0 if none was served.
+  double mean_latency() const;
+  /// share: 0.99 for P99.
+  double quantile(double share) const;
+  /// Puts another run behind this one; groups are the same.
+  void append(const Outcome& other);
+};
+
+/// Sees each accepted request as it is sent; `dispatcher` says where it is when.
+using Observer = std::function<void(const Arrival&, const Dispatch&, const Dispatcher&)>;
+
+/// Sends all requests. `dispatcher`: for as many models as `problem` has.
+Outcome simulate(Dispatcher& dispatcher, const Problem& problem, const Workload& workload,
+                 const Observer& observer = nullptr);
+/// Over a placement whose devices are idle at first.
+Outcome simulate(const Problem& problem, const Placement& placement, const Workload& workload);
+
+} // namespace paceline::placement

@@ -1,0 +1,293 @@
+// The figures of docs/placement.md, as Markdown:
+//
+//   placement_figures pair|bounds|s1|s2|s3|s4
+//
+// All traffic is synthetic: Gamma arrivals, rates by a power law. The same figures everywhere.
+// figures.
+#include "placement/baselines.hpp"
+#include "placement/estimate.hpp"
+#include "placement/planner.hpp"
+#include "placement/queueing.hpp"
+#include "tests/placement/problems.hpp"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <functional>
+#include <optional>
+#include <string>
+
+using namespace paceline::placement;
+using namespace paceline::testing;
+
+namespace {
+
+constexpr double gigabyte = 0x1p30;
+constexpr int runs = 10;
+
+double mean_ratio(std::vector<Traffic> traffic, double seconds, std::uint64_t seed) {
+  const Problem problem = alike(2, bert_6b7_seconds, 2);
+  const Workload run = draw_workload(traffic, seconds, seed);
+  return simulate(problem, simple_pair(), run).mean_latency() /
+         simulate(problem, pipelined_pair(), run).mean_latency();
+}
+
+Estimate mean_ratios(const std::vector<Traffic>& traffic, double seconds) {
+  std::vector<double> ratios;
+  for (std::uint64_t seed = 0; seed < runs; ++seed)
+    ratios.push_back(mean_ratio(traffic, seconds, seed));
+  return estimate(ratios);
+}
+
+void print_pair() {
+  const double d = bert_6b7_seconds;
+  const double pipeline = queueing::pipeline_latency(3, d, d / 2);
+  fmt::print("| traffic | formula | requests | simulated |\n|---|---|---|---|\n");
+  const auto row = [&](const char* name, const std::string& formula,
+                       const std::vector<Traffic>& traffic, double seconds) {
+    const Estimate ratio = mean_ratios(traffic, seconds);
+    fmt::print("| {} | {} | {} x {:g} | {:.3f} ± {:.3f} |\n", name, formula, runs, 3 * seconds,
+               ratio.mean, ratio.half_width);
+    std::fflush(stdout);
+  };
+  const std::string equal = fmt::format("{:.3f}", queueing::simple_latency(3, d) / pipeline);
+  const std::string skewed = fmt::format("{:.3f}", queueing::simple_latency(3, d, 0.2) / pipeline);
+  row("Poisson, 1.5 each", equal, {{1.5}, {1.5}}, 1e5);
+  for (const double seconds : {1e3, 1e4, 1e5, 1e6})
+    row("Poisson, 0.6 and 2.4", skewed, {{0.6}, {2.4}}, seconds);
+  for (const double seconds : {1e3, 1e4, 1e5, 1e6})
+    row("Gamma, CV 3, 1.5 each", "-", {{1.5, 3}, {1.5, 3}}, seconds);
+}
+
+void print_bounds() {
+  fmt::print("| load | alpha | beta |\n|---|---|---|\n");
+  for (const double load : {0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75})
+    fmt::print("| {} | {:.4f} | {:.4f} |\n", load, queueing::communication_bound(load),
+               queueing::imbalance_bound(load));
+}
+
+/// A set of models and where a sweep stands.
+struct Point {
+  std::vector<Model> models; ///< Their objectives are set by `scale`.
+  int devices = 1;
+  double rate = 1;
+  double cv = 4;
+  double scale = 5;
+  double seconds = 60;
+
+  Problem problem() const {
+    Problem all{models, {devices, std::uint64_t(16 * gigabyte), 0.004, 0.36, 0.02}};
+    for (Model& model : all.models)
+      model.objective_seconds = scale * model.latency_seconds;
+    return all;
+  }
+  std::vector<Traffic> traffic() const {
+    std::vector<Traffic> all;
+    for (const double one : power_law_rates(rate, int(models.size()), 0.5))
+      all.push_back({one, cv});
+    return all;
+  }
+};
+
+void add_models(std::vector<Model>& models, const char* name, int copies, double seconds,
+                double gigabytes) {
+  for (int i = 0; i < copies; ++i)
+    models.push_back({fmt::format("{}-{}", name, i),
+                      seconds,
+                      std::uint64_t(gigabytes * gigabyte),
+                      HUGE_VAL,
+                      {}});
+}
+
+Point set(const std::string& name) {
+  Point point;
+  if (name == "s1") {
+    add_models(point.models, "bert-1.3b", 32, 0.151, 2.4);
+    point.devices = 16;
+    point.rate = 40;
+  } else if (name == "s2") {
+    add_models(point.models, "bert-6.7b", 32, 0.395, 13.4);
+    point.devices = 40;
+    point.rate = 30;
+  } else {
+    add_models(point.models, "bert-1.3b", 10, 0.151, 2.4);
+    add_models(point.models, "bert-2.7b", 10, 0.238, 5.4);
+    add_models(point.models, "bert-6.7b", 10, 0.395, 13.4);
+    add_models(point.models, "moe-1.3b", 10, 0.150, 2.6);
+    add_models(point.models, "moe-2.4b", 10, 0.171, 4.8);
+    add_models(point.models, "moe-5.3b", 10, 0.234, 10.6);
+    point.devices = 48;
+    point.rate = 80;
+  }
+  return point;
+}
+
+std::string cell(const Estimate& share) {
+  return fmt::format("{:.2f} ± {:.2f}", 100 * share.mean, 100 * share.half_width);
+}
+
+/// What a sweep has at one point: the plan, then its baselines.
+struct Curves {
+  std::vector<Estimate> attainment;
+  double planning_seconds = 0;
+};
+
+Curves measure_point(const Point& point) {
+  using Clock = std::chrono::steady_clock;
+  const Problem problem = point.problem();
+  const Workload workload = draw_workload(point.traffic(), 3 * point.seconds, 0);
+  std::vector<Workload> fresh;
+  for (std::uint64_t seed = 1; seed <= runs; ++seed)
+    fresh.push_back(draw_workload(point.traffic(), point.seconds, seed));
+  PlanOptions options;
+  options.threads = 2;
+  const auto begin = Clock::now();
+  const Placement planned = plan(problem, workload, options).placement;
+  Curves curves;
+  curves.planning_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const Placement replicated =
+      replicate_selectively(problem, workload, options.beam, options.stop).placement;
+  for (const Placement& placement :
+       {planned, replicated, one_per_device(problem, workload), round_robin(problem)})
+    curves.attainment.push_back(measure(problem, placement, fresh).attainment);
+  curves.attainment.push_back(measure(fresh, [&](const Workload& run) {
+                                return replace_in_windows(problem, replicated, run, 10);
+                              }).attainment);
+  return curves;
+}
+
+/// Where a curve crosses 99 %, between two points of a sweep; none: it does not.
+std::optional<double> crossing(const std::vector<std::pair<double, double>>& curve) {
+  for (std::size_t i = 1; i < curve.size(); ++i) {
+    const auto [x0, y0] = curve[i - 1];
+    const auto [x1, y1] = curve[i];
+    if ((y0 >= 0.99) != (y1 >= 0.99))
+      return x0 + (x1 - x0) * (0.99 - y0) / (y1 - y0);
+  }
+  return std::nullopt;
+}
+
+void print_crossings(const char* what, const std::vector<std::pair<double, double>>& planned,
+                     const std::vector<std::pair<double, double>>& replicated) {
+  const auto ours = crossing(planned);
+  const auto theirs = crossing(replicated);
+  const auto text = [](const std::optional<double>& at) {
+    return at ? fmt::format("{:.2f}", *at) : "outside";
+  };
+  fmt::print("\n99 % at {} {} (plan), {} (selective replication)\n\n", what, text(ours),
+             text(theirs));
+}
+
+void sweep(const Point& base, const char* what, const std::vector<double>& values,
+           const std::function<void(Point&, double)>& change) {
+  fmt::print(
+      "| {} | plan | selective replication | one model per device | round robin | "
+      "replacement in windows | not worse | planned in s |\n|---|---|---|---|---|---|---|---|\n",
+      what);
+  std::vector<std::pair<double, double>> planned, replicated;
+  for (const double value : values) {
+    Point point = base;
+    change(point, value);
+    const Curves curves = measure_point(point);
+    const Estimate& ours = curves.attainment[0];
+    bool not_worse = true;
+    fmt::print("| {:g}", value);
+    for (const Estimate& theirs : curves.attainment) {
+      fmt::print(" | {}", cell(theirs));
+      not_worse &= ours.mean + ours.half_width + theirs.half_width >= theirs.mean;
+    }
+    fmt::print(" | {} | {:.1f} |\n", not_worse ? "yes" : "no", curves.planning_seconds);
+    std::fflush(stdout);
+    planned.push_back({value, ours.mean});
+    replicated.push_back({value, curves.attainment[1].mean});
+  }
+  print_crossings(what, planned, replicated);
+}
+
+std::vector<double> multiples(double base, std::initializer_list<double> factors) {
+  std::vector<double> all;
+  for (const double factor : factors)
+    all.push_back(base * factor);
+  return all;
+}
+
+void print_set(const std::string& name) {
+  const Point base = set(name);
+  fmt::print("{} models; but for what is varied: {} devices of 16 GiB, {:g} requests/s, CV {:g}, "
+             "objective {:g} x latency\n\n",
+             base.models.size(), base.devices, base.rate, base.cv, base.scale);
+  sweep(base, "devices", multiples(base.devices, {0.5, 0.75, 1, 1.25, 1.5}),
+        [](Point& point, double value) { point.devices = int(value); });
+  sweep(base, "requests/s", multiples(base.rate, {0.25, 0.5, 1, 1.5, 2, 3}),
+        [](Point& point, double value) { point.rate = value; });
+  sweep(base, "CV", {1, 2, 4, 6, 8}, [](Point& point, double value) { point.cv = value; });
+  sweep(base, "objective / latency", {1, 2, 3, 5, 8},
+        [](Point& point, double value) { point.scale = value; });
+}
+
+void shape_row(const Point& point, double value) {
+  const std::vector<Shape> shapes{{16, 1}, {8, 2}, {4, 4}, {2, 8}};
+  const Problem problem = point.problem();
+  std::vector<Workload> fresh;
+  for (std::uint64_t seed = 1; seed <= runs; ++seed)
+    fresh.push_back(draw_workload(point.traffic(), point.seconds, seed));
+  fmt::print("| {:g}", value);
+  std::string best;
+  double most = -1;
+  for (const Shape shape : shapes) {
+    Placement placement = empty_groups(std::vector<Shape>(4, shape));
+    for (int model = 0; model < 4; ++model)
+      placement.groups[std::size_t(model)].add(model);
+    const Estimate share = measure(problem, placement, fresh).attainment;
+    fmt::print(" | {}", cell(share));
+    if (share.mean > most) {
+      most = share.mean;
+      best = to_string(shape);
+    }
+  }
+  fmt::print(" | {} |\n", best);
+}
+
+void print_shapes() {
+  Point base;
+  add_models(base.models, "bert-104b", 4, 4.6, 208);
+  base.devices = 64;
+  base.rate = 4;
+  base.scale = 2;
+  base.seconds = 1000;
+  const auto head = [](const char* what) {
+    fmt::print("\n| {} | 16x1 | 8x2 | 4x4 | 2x8 | best |\n|---|---|---|---|---|---|\n", what);
+  };
+  head("objective / latency");
+  for (const double value : {0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0, 8.0}) {
+    base.scale = value;
+    shape_row(base, value);
+  }
+  base.scale = 2;
+  head("requests/s");
+  for (const double value : {0.5, 1.0, 2.0, 4.0, 6.0, 8.0}) {
+    base.rate = value;
+    shape_row(base, value);
+  }
+  base.rate = 4;
+  head("CV");
+  for (const double value : {1, 2, 3, 4}) {
+    base.cv = value;
+    shape_row(base, value);
+  }
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  const std::string what = count == 2 ? arguments[1] : "";
+  if (what == "pair")
+    print_pair();
+  else if (what == "bounds")
+    print_bounds();
+  else if (what == "s1" || what == "s2" || what == "s3")
+    print_set(what);
+  else if (what == "s4")
+    print_shapes();
+  else
+    return fmt::print(stderr, "usage: placement_figures pair|bounds|s1|s2|s3|s4\n"), 2;
+}
