@@ -36,8 +36,8 @@ struct RopeBuffers {
 
 struct TransformerWeights {
   // Of a head on another model (ModelConfig::fusion).
-  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
-  Norm fusion_norm;                          ///< [hidden]
+  std::shared_ptr<const gpu::Weight> fusion;    ///< [hidden, features]
+  Norm fusion_norm;                             ///< [hidden]
   std::shared_ptr<const gpu::Weight> embedding; ///< [vocabulary, hidden]
   std::vector<TransformerBlock> blocks;
   Norm final_norm;                         ///< [hidden]
@@ -65,9 +65,10 @@ Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& so
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options);
 /// The same of a configuration and tensors that were read from `location`.
-Result<std::shared_ptr<const Model>>
-load_transformer(const std::string& location, ModelConfig config,
-                 std::unique_ptr<TensorSource> tensors, std::shared_ptr<gpu::Device> device,
-                 const LoadOptions& options);
+Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
+                                                      ModelConfig config,
+                                                      std::unique_ptr<TensorSource> tensors,
+                                                      std::shared_ptr<gpu::Device> device,
+                                                      const LoadOptions& options);
 
 } // namespace paceline::models
