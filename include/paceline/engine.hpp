@@ -63,9 +63,10 @@ struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
   /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
-  /// its blocks in that format; "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram", which look up how the text went on before and
-  /// need no model (docs/drafts.md); "none" or empty: nothing, and every request runs plain.
-  /// "auto": the demo pair's draft for the demo target, else "suffix".
+  /// its blocks in that format; "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
+  /// which look up how the text went on before and need no model (docs/drafts.md); "none" or empty:
+  /// nothing, and every request runs plain. "auto": the demo pair's draft for the demo target, else
+  /// "suffix".
   std::string draft = "auto";
   std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
   /// What "suffix" may remember: texts under way, and recent outputs.
