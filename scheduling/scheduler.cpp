@@ -10,7 +10,7 @@ namespace paceline::scheduling {
 
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)), epochs_(config_.incarnation),
-      drafting_(config_, sequences_, epochs_), order_(config_.scheduling),
+      drafting_(config_, sequences_, epochs_, cost_), order_(config_.scheduling),
       residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
       builder_(config_, sequences_, epochs_, drafting_, residency_, cost_),
       committer_(config_, drafting_, residency_, order_),

@@ -79,9 +79,9 @@ private:
   Sequences sequences_;
   EpochMint epochs_;
   Alarms alarms_;
+  StepCost cost_;
   Drafting drafting_;
   QueueOrder order_;
-  StepCost cost_;
   Residency residency_;
   BatchBuilder builder_;
   Committer committer_;

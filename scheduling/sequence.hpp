@@ -37,9 +37,11 @@ struct Sequence {
   bool published = false;
 
   // Its speculation.
-  ChainRef chain;          ///< What the draft is writing; null: nothing.
-  int window = 0;          ///< K of the chain's next window.
-  int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
+  ChainRef chain;           ///< What the draft is writing; null: nothing.
+  int window = 0;           ///< K of the chain's next window.
+  int lookahead_until = 0;  ///< Chain positions below this were drafted under a verification.
+  std::optional<int> share; ///< Its K among others' (Drafting::share_windows).
+  speculation::FadingMean acceptance; ///< Its own, of judged positions.
   speculation::SequenceThrottle throttle;
   /// Bound tokens of the chain that were waited for in vain.
   struct Late {
