@@ -4,6 +4,7 @@
 
 #include "scheduling/batch_builder.hpp"
 #include "scheduling/committer.hpp"
+#include "scheduling/deadlines.hpp"
 #include "scheduling/in_flight.hpp"
 #include "scheduling/residency.hpp"
 #include "scheduling/round_meter.hpp"
@@ -58,6 +59,7 @@ public:
 
 private:
   void schedule(Turn& turn);
+  void refuse_late(Turn& turn);
   void send_batch(Turn& turn);
   void send_behind(Turn& turn);
   void send(Turn& turn, InFlightBatch made);
@@ -81,6 +83,7 @@ private:
   Alarms alarms_;
   StepCost cost_;
   Drafting drafting_;
+  Deadlines deadlines_;
   QueueOrder order_;
   Residency residency_;
   BatchBuilder builder_;

@@ -25,6 +25,7 @@ struct Sequence {
   TokenLogRef log;
   std::uint64_t arrival = 0; ///< Numbered.
   base::TimePoint due;       ///< Its place among others (QueueOrder); the earlier ones go first.
+  std::optional<base::TimePoint> deadline; ///< When it has to have ended.
   Phase phase = Phase::waiting;
   PrefillPath path; ///< Of every residency: its bits do not depend on what befell it.
 
