@@ -61,11 +61,29 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
+/// Of the step behind the one that reads so many rows of prompts, which their rest is likely to be
+/// in, too.
+void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_rows) {
+  std::vector<Sequence*> decoding;
+  int left = prompt_rows;
+  int waiting = 0;
+  for (Sequence* s : order) {
+    const int missing = s->length() - s->cached;
+    const int fed = s->decoding() ? missing : std::min(missing, left);
+    left -= s->decoding() ? 0 : fed;
+    waiting += missing - fed;
+    if (fed == missing)
+      decoding.push_back(s);
+  }
+  drafting_.share_windows(decoding, std::min(waiting, prompt_rows));
+}
+
 InFlightBatch BatchBuilder::build(Turn& turn) {
   InFlightBatch made;
   made.mode = drafting_.policy().plan().mode;
   const std::vector<Sequence*> order = this->order();
   Allowance left{prompt_rows(order), config_.logit_rows, drafting_.share_of_forks(order.size())};
+  share_windows(order, left.prefill_rows);
   for (Sequence* s : order) {
     auto entry = entry_for(turn, *s, left);
     if (!entry)

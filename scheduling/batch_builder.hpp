@@ -37,6 +37,7 @@ private:
   struct Allowance;
   std::vector<Sequence*> order() const;
   int prompt_rows(std::span<Sequence* const> order) const;
+  void share_windows(std::span<Sequence* const> order, int prompt_rows);
   int rows_to_feed(const Sequence& s, const Allowance& left) const;
   std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);
   Round round_of(const Sequence& s, int logit_rows) const;

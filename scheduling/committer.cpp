@@ -41,6 +41,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     return false;
   }
   count(s, verdict);
+  drafting_.learn(s, verdict.judged, verdict.accepted);
   throttle(s, entry, verdict);
   const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
   follow_chain(turn, s, entry, verdict);
@@ -119,7 +120,7 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   if (entry.round.window < std::min(s.window, room))
     return true;
   const speculation::Plan plan = drafting_.plan_for(s);
-  const bool drafts = config_.has_draft && plan.mode != SpeculationMode::off;
+  const bool drafts = config_.has_draft && plan.window > 0;
   return drafts && s.throttle.speculate() && room > 1 && !entry.next.chain;
 }
 

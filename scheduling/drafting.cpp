@@ -10,8 +10,9 @@ namespace paceline::scheduling {
 
 using speculation::Plan;
 
-Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs)
-    : config_(config), sequences_(sequences), epochs_(epochs), policy_(config.policy),
+Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+                   const StepCost& cost)
+    : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost), policy_(config.policy),
       enabled_(config.has_draft), watch_(config.faults.stall_patience) {}
 
 // ---- what is drafted ----
@@ -27,15 +28,80 @@ Plan Drafting::plan_for(const Sequence& s) const {
     plan.mode = s.spec->speculation;
   if (plan.mode == SpeculationMode::off)
     return {};
+  plan.window = std::max(plan.window, 1);
   if (s.spec->window > 0)
     plan.window = s.spec->window;
-  plan.window = std::max(plan.window, 1);
+  else if (s.share)
+    plan.window = *s.share;
   const bool ahead =
       plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
   plan.lookahead = ahead ? plan.window + 1 : 0;
   if (!ahead)
     plan.fork_rows = 0;
   return plan;
+}
+
+/// The engine's is what is known of one that has hardly drafted yet.
+double Drafting::acceptance(const Sequence& s) const {
+  speculation::FadingMean shrunk = s.acceptance;
+  shrunk.add(policy_.acceptance(), limits::acceptance_prior, limits::acceptance_memory);
+  return shrunk.value;
+}
+
+/// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
+double Drafting::draft_seconds(int rows) const {
+  const double measured = policy_.draft_seconds();
+  const auto step = cost_.predict(rows, 0);
+  return measured > 0 || !step ? measured : policy_.cost_ratio() * base::seconds(*step);
+}
+
+/// rows: without windows.
+speculation::ShareTerms Drafting::share_terms(int rows, double context) const {
+  const Plan plan = policy_.plan();
+  const bool hidden =
+      plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
+  const base::Duration objective = config_.time_between_tokens;
+  speculation::ShareTerms terms;
+  terms.rows = rows;
+  terms.longest = config_.policy.window_limit;
+  terms.rows_max = rows * (terms.longest + 1);
+  if (config_.row_budget > 0)
+    terms.rows_max = config_.row_budget;
+  else if (objective.count() > 0)
+    terms.rows_max = cost_.rows_within(objective, context, terms.rows_max);
+  terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
+  terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
+  terms.drafting = hidden ? 0 : draft_seconds(rows);
+  terms.seconds = [this, context](int of) { return base::seconds(*cost_.predict_boldly(of, context)); };
+  return terms;
+}
+
+void Drafting::share_windows(std::span<Sequence* const> decoding, int prompt_rows) {
+  int rows = int(decoding.size()) + prompt_rows;
+  for (Sequence* s : decoding)
+    s->share.reset();
+  if (rows < 2 || config_.policy.window || !enabled_)
+    return;
+  double context = 0;
+  std::vector<Sequence*> sharing;
+  std::vector<speculation::WindowGains> gains;
+  for (Sequence* s : decoding) {
+    context += s->length();
+    rows += s->spec->window;
+    const Plan own = plan_for(*s);
+    if (own.mode == SpeculationMode::off || s->spec->window > 0)
+      continue;
+    sharing.push_back(s);
+    gains.push_back(s->throttle.speculate() ? policy_.gains(own.mode, acceptance(*s))
+                                            : speculation::WindowGains());
+  }
+  // What rows cost is weighed against a plain step, of which one is made where there was none.
+  const bool known = prompt_rows > 0 ? cost_.predict(rows, context).has_value() : cost_.knows(rows);
+  const std::vector<int> windows =
+      known ? speculation::share_windows(gains, share_terms(rows, context))
+            : std::vector<int>(sharing.size());
+  for (std::size_t i = 0; i < sharing.size(); ++i)
+    sharing[i]->share = windows[i];
 }
 
 Forking Drafting::share_of_forks(std::size_t sequences) const {
@@ -90,21 +156,83 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
 
 // ---- waiting for windows ----
 
-bool Drafting::should_wait(const Sequence& s, base::TimePoint now) const {
-  if (!s.chain || s.window == 0 || s.in_flight || !back_off_.waits(now) || s.chain->closed() ||
-      s.late || s.window_settled())
-    return false;
+/// Its window is not all there, and may yet be.
+bool Drafting::is_late(const Sequence& s, base::TimePoint now) const {
+  return s.running() && s.chain && s.window > 0 && !s.in_flight && back_off_.waits(now) &&
+         !s.chain->closed() && !s.late && !s.window_settled();
+}
+
+/// Tokens have to repeat, or the mode was chosen at that price.
+bool Drafting::waits_for_all(const Sequence& s) const {
   const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
-  if (plan_for(s).mode == SpeculationMode::sync && fixed)
-    return true;
-  return s.bound() < s.window && policy_.worth_waiting(s.bound(), s.window);
+  return plan_for(s).mode == SpeculationMode::sync && (fixed || s.bound() < s.window);
+}
+
+/// All that are late gain a token with each pass, and everybody waits for it: that is worth what
+/// they gain less what all bring in that time. Who goes without its window now drafts the next one
+/// under the step.
+int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const {
+  using speculation::OverlappedSequence;
+  int running = 0;
+  int rows = 0;
+  double tokens = 0; // a step brings, where none waits
+  double context = 0;
+  const auto overlapped = [this](const Sequence& s) {
+    const double a = acceptance(s);
+    return OverlappedSequence(a, s.window, s.window > 0 ? policy_.hit(a, s.window) : a);
+  };
+  for (const auto& [id, s] : sequences_) {
+    if (!s.running() || s.in_flight || s.held_up())
+      continue;
+    const int fed = std::min(s.length() - s.cached, config_.prefill_chunk);
+    ++running;
+    context += s.cached;
+    rows += fed + s.bound();
+    tokens += fed - 1 + overlapped(s).rate();
+  }
+  int missing = 0;
+  std::vector<OverlappedSequence> gaining;
+  for (const Sequence* s : late) {
+    missing = std::max(missing, s->window - s->bound());
+    gaining.push_back(overlapped(*s));
+  }
+  const auto step = cost_.predict_boldly(rows, context);
+  if (running == 1 || !step || step->count() == 0)
+    return policy_.worth_waiting(late[0]->bound(), late[0]->window) ? missing : 0;
+  const double per_second = tokens / base::seconds(*step);
+  const double pass = draft_seconds(rows);
+  double best = 0;
+  int passes = 0;
+  for (int more = 0, waited = 1; waited <= missing; ++waited) {
+    double gain = 0;
+    for (std::size_t i = 0; i < late.size(); ++i) {
+      const int bound = late[i]->bound();
+      gain += gaining[i].value(std::min(bound + waited, late[i]->window)) - gaining[i].value(bound);
+      more += bound + waited <= late[i]->window;
+    }
+    const double longer = base::seconds(*cost_.predict_boldly(rows + more, context) - *step);
+    if (const double worth = gain - per_second * (waited * pass + longer); worth > best) {
+      best = worth;
+      passes = waited;
+    }
+  }
+  return passes;
 }
 
 bool Drafting::wait_for_windows(Turn& turn) {
   AwaitWindows late;
-  for (const auto& [id, s] : sequences_)
-    if (s.running() && should_wait(s, turn.now))
+  std::vector<const Sequence*> if_it_pays;
+  for (const auto& [id, s] : sequences_) {
+    if (!is_late(s, turn.now))
+      continue;
+    if (waits_for_all(s))
       late.windows.emplace_back(s.chain, s.length() + s.window);
+    else if (s.bound() < s.window)
+      if_it_pays.push_back(&s);
+  }
+  if (const int passes = if_it_pays.empty() ? 0 : passes_worth_waiting(if_it_pays))
+    for (const Sequence* s : if_it_pays)
+      late.windows.emplace_back(s->chain, s->length() + std::min(s->window, s->bound() + passes));
   if (late.windows.empty())
     return false;
   wait_ = Wait{++tickets_, turn.now};
@@ -228,6 +356,14 @@ void Drafting::watch(Turn& turn) {
     return;
   base::add(config_.telemetry->stalls, 1);
   turn.act(EndDraft{});
+}
+
+/// One that drafts nothing for a while is like the others again.
+void Drafting::learn(Sequence& s, int judged, int accepted) {
+  if (judged > 0)
+    s.acceptance.add(double(accepted) / judged, judged, limits::acceptance_memory);
+  else
+    s.acceptance.limit(s.acceptance.weight * limits::acceptance_fades);
 }
 
 void Drafting::observe(speculation::RoundObservation round) {

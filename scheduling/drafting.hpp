@@ -5,10 +5,12 @@
 #include "scheduling/config.hpp"
 #include "scheduling/draft_trust.hpp"
 #include "scheduling/sequence.hpp"
+#include "scheduling/step_cost.hpp"
 #include "speculation/policy.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace paceline::scheduling {
 
@@ -17,7 +19,8 @@ namespace paceline::scheduling {
 /// token's value never decides whether it is judged (docs/theory.md).
 class Drafting {
 public:
-  Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs);
+  Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+           const StepCost& cost);
 
   /// draft: a number for the one there is now, another for each successor; 0: there is none.
   void set_draft(std::uint64_t draft) { draft_ = draft; }
@@ -27,6 +30,10 @@ public:
   bool speculates(const Sequence& s, base::TimePoint now) const;
   /// The engine's plan, bent by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
+  /// Chooses the window of each of these, which the next step decodes beside so many rows of
+  /// prompts: the rows of a step go to whom they are expected to bring most. One sequence alone has
+  /// the engine's, and so have all where it is fixed.
+  void share_windows(std::span<Sequence* const> decoding, int prompt_rows);
   /// What each of so many sequences may spend on forks, which share the rows of a pass.
   Forking share_of_forks(std::size_t sequences) const;
   /// What the draft does after the verdict of a step that ends at `length`, decided before it is
@@ -72,17 +79,25 @@ public:
   void disable(Turn& turn);
   /// Ends a draft that stands still. One that is late is done without; only this one has to go.
   void watch(Turn& turn);
+  /// So many of its positions were judged, and so many accepted.
+  void learn(Sequence& s, int judged, int accepted);
   void observe_guess(int rank) { policy_.observe_guess(rank); }
   void observe(speculation::RoundObservation round);
 
 private:
-  bool should_wait(const Sequence& s, base::TimePoint now) const;
+  double acceptance(const Sequence& s) const;
+  double draft_seconds(int rows) const;
+  speculation::ShareTerms share_terms(int rows, double context) const;
+  bool is_late(const Sequence& s, base::TimePoint now) const;
+  bool waits_for_all(const Sequence& s) const;
+  int passes_worth_waiting(std::span<const Sequence* const> late) const;
   /// How long a pass of the draft takes.
   base::Duration step() const;
 
   const SchedulerConfig& config_;
   Sequences& sequences_;
   EpochMint& epochs_;
+  const StepCost& cost_;
   speculation::SpeculationPolicy policy_;
   std::uint64_t draft_ = 0;
   bool enabled_;

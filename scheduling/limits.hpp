@@ -50,6 +50,14 @@ inline constexpr int draft_idle_factor_max = 16;
 /// probably. A wasted one costs two messages, of which neither lane hears.
 inline constexpr double pre_enqueue_chance_min = 0.1;
 
+/// A sequence's own acceptance: judged positions that it is taken over, how many of the engine's it
+/// begins with, and what is left of it after each round in which nothing was judged.
+inline constexpr double acceptance_memory = 100;
+inline constexpr double acceptance_prior = 16;
+inline constexpr double acceptance_fades = 0.98;
+/// Where windows do not pay and it is tried whether they do again, one in so many sequences drafts.
+inline constexpr int scouts_one_in = 16;
+
 /// A step that takes this many times as long as steps did means that its lane stands still (and it
 /// has to take FaultOptions::stall_patience at least): the lane is abandoned.
 inline constexpr int stall_steps = 50;

@@ -25,6 +25,8 @@ base::TimePoint due(SchedulingPolicy policy, const SequenceSpec& spec, base::Tim
 void QueueOrder::arrive(Sequence& s, base::TimePoint now) {
   s.arrival = ++arrivals_;
   s.due = due(policy_, *s.spec, now);
+  if (s.spec->deadline.count() > 0)
+    s.deadline = now + s.spec->deadline;
   const auto served = [](const auto& entry) { return entry.second.served; };
   const auto least = std::ranges::min_element(clients_, {}, served);
   const std::uint64_t begin = least == clients_.end() ? 0 : served(*least);

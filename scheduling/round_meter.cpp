@@ -13,6 +13,8 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
   }
   round.prefill |= entry.length - entry.feed.cached > 1;
   round.window = std::max(round.window, verdict.window);
+  if (entry.round.judges)
+    round.windows.push_back(verdict.window);
   round.sequences += !verdict.tokens.empty();
   round.judged += verdict.judged;
   round.accepted += verdict.accepted;

@@ -10,7 +10,8 @@ namespace paceline::scheduling {
 
 Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)), epochs_(config_.incarnation),
-      drafting_(config_, sequences_, epochs_), order_(config_.scheduling),
+      drafting_(config_, sequences_, epochs_, cost_),
+      deadlines_(config_, sequences_, cost_, drafting_), order_(config_.scheduling),
       residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
       builder_(config_, sequences_, epochs_, drafting_, residency_, cost_),
       committer_(config_, drafting_, residency_, order_),
@@ -45,6 +46,8 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
       request.tokens, std::max(std::size_t(room), request.tokens.size()));
   s.stats.verify = request.spec->rule;
   s.path = path_of(*request.spec);
+  if (auto late = deadlines_.refusal(s, now))
+    residency_.fail(turn, request.spec->id, *std::move(late));
   schedule(turn);
   return std::move(turn.actions);
 }
@@ -68,8 +71,10 @@ Scheduler::Actions Scheduler::abandon(SequenceId id, base::TimePoint now) {
 Scheduler::Actions Scheduler::reserved(SequenceId id, Epoch asked, const KvGrant& grant,
                                        base::TimePoint now) {
   Turn turn{now, {}};
-  if (residency_.reserved(turn, id, asked, grant))
+  if (residency_.reserved(turn, id, asked, grant)) {
+    deadlines_.began(*find(id));
     schedule(turn);
+  }
   return std::move(turn.actions);
 }
 
@@ -135,7 +140,19 @@ Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
 
 // ---- what runs next ----
 
+/// Who would be given pages next, and cannot make its deadline any more, makes room for others.
+void Scheduler::refuse_late(Turn& turn) {
+  while (Sequence* next = order_.next(sequences_)) {
+    auto late = deadlines_.refusal(*next, turn.now);
+    if (!late)
+      return;
+    residency_.fail(turn, next->spec->id, *std::move(late));
+  }
+}
+
 void Scheduler::schedule(Turn& turn) {
+  if (config_.scheduling == SchedulingPolicy::deadline)
+    refuse_late(turn);
   if (peers_.version > 0)
     residency_.admit_next(turn);
   if (drafting_.await_held_up(turn)) // or until their draft counts as dead

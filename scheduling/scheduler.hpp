@@ -4,6 +4,7 @@
 
 #include "scheduling/batch_builder.hpp"
 #include "scheduling/committer.hpp"
+#include "scheduling/deadlines.hpp"
 #include "scheduling/in_flight.hpp"
 #include "scheduling/residency.hpp"
 #include "scheduling/round_meter.hpp"
@@ -58,6 +59,7 @@ public:
 
 private:
   void schedule(Turn& turn);
+  void refuse_late(Turn& turn);
   void send_batch(Turn& turn);
   void send_behind(Turn& turn);
   void send(Turn& turn, InFlightBatch made);
@@ -79,9 +81,10 @@ private:
   Sequences sequences_;
   EpochMint epochs_;
   Alarms alarms_;
-  Drafting drafting_;
-  QueueOrder order_;
   StepCost cost_;
+  Drafting drafting_;
+  Deadlines deadlines_;
+  QueueOrder order_;
   Residency residency_;
   BatchBuilder builder_;
   Committer committer_;

@@ -25,6 +25,7 @@ struct Sequence {
   TokenLogRef log;
   std::uint64_t arrival = 0; ///< Numbered.
   base::TimePoint due;       ///< Its place among others (QueueOrder); the earlier ones go first.
+  std::optional<base::TimePoint> deadline; ///< When it has to have ended.
   Phase phase = Phase::waiting;
   PrefillPath path; ///< Of every residency: its bits do not depend on what befell it.
 
@@ -36,9 +37,11 @@ struct Sequence {
   bool published = false;
 
   // Its speculation.
-  ChainRef chain;          ///< What the draft is writing; null: nothing.
-  int window = 0;          ///< K of the chain's next window.
-  int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
+  ChainRef chain;           ///< What the draft is writing; null: nothing.
+  int window = 0;           ///< K of the chain's next window.
+  int lookahead_until = 0;  ///< Chain positions below this were drafted under a verification.
+  std::optional<int> share; ///< Its K among others' (Drafting::share_windows).
+  speculation::FadingMean acceptance; ///< Its own, of judged positions.
   speculation::SequenceThrottle throttle;
   /// Bound tokens of the chain that were waited for in vain.
   struct Late {

@@ -16,9 +16,12 @@ constexpr std::size_t errors_between = 8; // the median is taken anew
 
 } // namespace
 
+std::size_t StepCost::bin_of(int rows) {
+  return std::min(std::size_t(std::bit_width(unsigned(std::max(rows, 1)))), bins - 1);
+}
+
 void StepCost::observe(int rows, double context, base::Duration took) {
-  Bin& bin =
-      bins_[std::min(std::size_t(std::bit_width(unsigned(std::max(rows, 1)))), bins_.size() - 1)];
+  Bin& bin = bins_[bin_of(rows)];
   double seconds = base::seconds(took);
   if (observed_ > 0 && seconds > 0)
     note_error(std::abs(this->seconds(rows, context) - seconds) / seconds);
@@ -83,6 +86,14 @@ std::optional<base::Duration> StepCost::predict(int rows, double context) const 
   if (observed_ == 0)
     return std::nullopt;
   return base::from_seconds(seconds(rows, context));
+}
+
+std::optional<base::Duration> StepCost::predict_boldly(int rows, double context) const {
+  int most = rows;
+  for (const Bin& bin : bins_)
+    if (bin.rows.weight > 0)
+      most = int(std::ceil(bin.rows.value));
+  return predict(rows <= 2 * most ? std::min(rows, most) : rows, context);
 }
 
 base::Duration StepCost::timeout(int rows, double context, base::Duration least) const {

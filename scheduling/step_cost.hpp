@@ -18,8 +18,14 @@ class StepCost {
 public:
   /// context: tokens in the caches, over all sequences of the step.
   void observe(int rows, double context, base::Duration took);
+  /// A step of about so many rows was observed.
+  bool knows(int rows) const { return bins_[bin_of(rows)].rows.weight > 0; }
   /// None as long as nothing was observed.
   std::optional<base::Duration> predict(int rows, double context) const;
+
+  /// The same for who would try more rows than were ever observed, up to twice as many: as if they
+  /// were free, for a step will tell.
+  std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
   /// When its lane counts as standing still: `limits::stall_steps` times as long as it should take,
   /// and no sooner than `least`.
@@ -46,12 +52,14 @@ private:
     double context = 0;
     double seconds = 0;
   };
+  static std::size_t bin_of(int rows);
   void note_error(double error);
   Point at(double rows) const;
   double seconds(int rows, double context) const;
   double per_context_token() const;
 
-  std::array<Bin, 20> bins_; ///< By the width of the number of rows in bits.
+  static constexpr std::size_t bins = 20; ///< By the width of the number of rows in bits.
+  std::array<Bin, bins> bins_;
   speculation::FadingMean context_variance_;
   speculation::FadingMean context_covariance_; ///< With the seconds.
   std::array<double, 32> errors_{};

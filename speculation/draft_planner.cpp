@@ -72,10 +72,14 @@ void DraftPlanner::abandon() {
 
 DraftPass DraftPlanner::plan() {
   DraftPass pass;
+  int late = 0;
+  int whole = 0;
   for (auto& [id, s] : sequences_) {
     const Reach reach = reach_of(s);
-    pass.hurries |= reach.draws >= 0 && reach.draws < s.at.chain->window_end() && !reach.far();
+    late += reach.draws >= 0 && reach.draws < s.at.chain->window_end() && !reach.far();
+    whole += writes_forks(s);
   }
+  pass.hurries = late > 0;
   int budget = limits::draft_prefill_chunk;
   for (auto& [id, s] : sequences_) {
     const Reach reach = reach_of(s);
@@ -84,9 +88,16 @@ DraftPass DraftPlanner::plan() {
     if (!left_out)
       add_rows(pass, s, reach, budget);
   }
-  if (!pass.hurries)
+  if (whole > late) // the target does not wait for the few whose windows are late
     add_forks(pass);
   return pass;
+}
+
+/// Its own window is whole, and nobody has let go of it.
+bool DraftPlanner::writes_forks(const DraftSequence& s) {
+  const Chain& chain = *s.at.chain;
+  return s.at.forking.rows > 0 && !s.at.features.pages && !chain.closed() &&
+         chain.drawn() >= chain.window_end();
 }
 
 /// Slots that a sequence may use. A page has room for as many tokens as the pool says.
@@ -174,14 +185,12 @@ void DraftPlanner::add_token(DraftRows& rows, int position) const {
   rows.counts.push_back(int(rows.readings.size() - before));
 }
 
-/// Only when nobody waits for a window, and for sequences whose own window is whole.
 void DraftPlanner::add_forks(DraftPass& pass) {
   if (map_)
     return;
   for (auto& [id, s] : sequences_) {
     const Frontier& at = s.at;
-    if (at.forking.rows == 0 || at.features.pages || at.chain->closed() ||
-        at.chain->drawn() < at.chain->window_end())
+    if (!writes_forks(s))
       continue;
     for (Fork* fork : s.forks.choose(at, int(s.fed.size()), limits_.context, *pool_)) {
       if (pass.fork_rows >= limits_.fork_rows)

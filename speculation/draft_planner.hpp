@@ -118,6 +118,7 @@ private:
   Reach reach_of(const DraftSequence& s) const;
   void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;
   void add_token(DraftRows& rows, int position) const;
+  static bool writes_forks(const DraftSequence& s);
   void add_forks(DraftPass& pass);
 
   DraftLimits limits_;

@@ -29,8 +29,7 @@ void Estimates::observe(const RoundObservation& round) {
       by_margin_[i].add(double(round.by_margin.accepted[i]) / judged, judged, margin_memory);
   if (round.prefill || round.sequences == 0)
     return;
-  const double window = double(round.rows) / round.sequences - 1;
-  const double expected = geometric_tokens(acceptance(), window) - 1;
+  const double expected = geometric_tokens(acceptance(), mean_window(round)) - 1;
   if (round.judged > 0 && expected > 0)
     gain_.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
   if (round.draft_step_seconds > 0)
@@ -46,6 +45,16 @@ void Estimates::observe(const RoundObservation& round) {
     rows_squared_.add(rows * rows, 1, time_memory);
     rows_seconds_.add(rows * seconds, 1, time_memory);
   }
+}
+
+double Estimates::mean_window(const RoundObservation& round) const {
+  if (round.windows.empty())
+    return double(round.rows) / round.sequences - 1;
+  const double a = std::clamp(acceptance(), 1e-3, 1 - 1e-6);
+  double tokens = 0;
+  for (const int window : round.windows)
+    tokens += geometric_tokens(a, window);
+  return std::log1p((a - 1) * tokens / double(round.windows.size())) / std::log(a) - 1;
 }
 
 double Estimates::tokens(double window) const {

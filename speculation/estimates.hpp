@@ -5,6 +5,7 @@
 #include "sampling/guess.hpp"
 
 #include <array>
+#include <vector>
 
 namespace paceline::speculation {
 
@@ -16,11 +17,12 @@ using sampling::Odds;
 /// acceptance: rows after a rejection say nothing.
 struct RoundObservation {
   SpeculationMode mode = SpeculationMode::off;
-  int sequences = 0;    ///< Sequences that committed tokens.
-  int window = 0;       ///< Longest window in the batch.
-  int rows = 0;         ///< Rows of the target step.
-  bool prefill = false; ///< The step carried prefill rows: its time says nothing of decoding.
-  int judged = 0;       ///< Over all sequences.
+  int sequences = 0;        ///< Sequences that committed tokens.
+  int window = 0;           ///< Longest window in the batch.
+  int rows = 0;             ///< Rows of the target step.
+  std::vector<int> windows; ///< Of each sequence that decodes; empty: all alike.
+  bool prefill = false;     ///< The step carried prefill rows: its time says nothing of decoding.
+  int judged = 0;           ///< Over all sequences.
   int accepted = 0;
   JudgedByMargin by_margin; ///< As far as the draft said how sure it was.
   int tokens = 0;           ///< Committed, over all sequences.
@@ -67,8 +69,11 @@ public:
   /// theory.hpp's E, corrected by what rounds have really brought (acceptance is not the same at
   /// every position of a text).
   double tokens(double window) const;
+  /// The window with which, if all had it, a round should bring as much as with those that it has.
+  double mean_window(const RoundObservation& round) const;
   /// Target lane time of a step; 0 before the first one was seen.
   double target_seconds(double rows) const;
+  double draft_seconds() const { return draft_seconds_.value; }
   /// A draft step over a target step of one row for each of `sequences`.
   double cost_ratio(double sequences) const;
   /// The same of a draft pass that advances forks; 0 before the first one was seen.

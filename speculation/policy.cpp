@@ -55,6 +55,7 @@ double SpeculationPolicy::v(int rows) const {
 Plan SpeculationPolicy::plan() const {
   const bool probing = load().probe_rounds > 0 && !prefill_;
   Plan plan{probing ? load().probed : load().mode, 0, 0};
+  plan.probes = probing;
   plan.window = load().arms[std::size_t(plan.mode)].choice;
   if (plan.mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
     return plan;
@@ -158,6 +159,7 @@ void SpeculationPolicy::choose_lookahead() {
       options_.fork_rows == 0)
     return;
   const Odds odds = estimates_.odds();
+  estimate_covered(odds);
   int best = options_.window.value_or(1);
   if (!options_.window) {
     for (int window = 2; window <= options_.window_limit; ++window)
@@ -181,6 +183,33 @@ void SpeculationPolicy::choose_lookahead() {
   }
 }
 
+void SpeculationPolicy::estimate_covered(const Odds& odds) {
+  const int rows = int(options_.fork_rows / sequences_);
+  for (std::size_t window = 1; window < covered_.size(); ++window) {
+    const double chain = theory::chain_hit(odds.acceptance, int(window));
+    covered_[window] = chain < 1 ? (odds.hit(int(window), rows) - chain) / (1 - chain) : 0;
+  }
+}
+
+double SpeculationPolicy::hit(double acceptance, int window) const {
+  const double chain = theory::chain_hit(acceptance, window);
+  const auto known = std::min(std::size_t(window), covered_.size() - 1);
+  return chain + (forks_ ? covered_[known] * (1 - chain) : 0);
+}
+
+/// A lookahead has to fit under a step, where nobody waits for it.
+WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
+  const int limit = std::min(options_.window_limit, WindowGains::tokens_max);
+  if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
+    return WindowGains::synchronous(acceptance, limit);
+  const int hidden = int(1 / std::max(cost_ratio(), 1e-3) + 1e-9) - 1;
+  std::array<double, WindowGains::tokens_max + 1> hits{1};
+  const int longest = std::clamp(hidden, 1, limit);
+  for (int window = 1; window <= longest; ++window)
+    hits[std::size_t(window)] = hit(acceptance, window);
+  return WindowGains::overlapped(acceptance, std::span(hits).first(std::size_t(longest) + 1));
+}
+
 /// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one
 /// that stalled.
 void SpeculationPolicy::time(const RoundObservation& round) {
@@ -188,7 +217,7 @@ void SpeculationPolicy::time(const RoundObservation& round) {
     return;
   Arm& used = arm(round.mode);
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
-  used.window.add(double(round.rows) / round.sequences - 1, 1, round_memory);
+  used.window.add(estimates_.mean_window(round), 1, round_memory);
 }
 
 void SpeculationPolicy::steer() {

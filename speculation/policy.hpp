@@ -2,6 +2,7 @@
 #pragma once
 
 #include "speculation/estimates.hpp"
+#include "speculation/window_shares.hpp"
 
 #include <array>
 #include <optional>
@@ -14,6 +15,7 @@ struct Plan {
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
+  bool probes = false;                         ///< To learn what the mode is worth.
 };
 
 struct PolicyOptions {
@@ -48,11 +50,17 @@ public:
   double acceptance() const; ///< Smoothed a.
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
   double v(int rows) const;  ///< Smoothed target time of `rows` rows over one row.
+  /// A pass of the draft; 0 before the first one was seen.
+  double draft_seconds() const { return estimates_.draft_seconds(); }
+  /// What windows bring one of several sequences, whose acceptance may be its own.
+  WindowGains gains(SpeculationMode mode, double acceptance) const;
+  /// The chance that what was drafted past a window of its comes true.
+  double hit(double acceptance, int window) const;
 
-  /// Should a free target wait for a window of which `bound` of `window` positions are bound?
-  /// `sync` always waits (its mode was chosen at that price, and with a fixed window its tokens
-  /// repeat); `overlap` when some longer window makes more tokens per second from now on.
-  /// Depends on the past and on counts only, never on token values.
+  /// Of a sequence alone: should a free target wait for a window of which `bound` of `window`
+  /// positions are bound? `sync` always waits (its mode was chosen at that price, and with a fixed
+  /// window its tokens repeat); `overlap` when some longer window makes more tokens per second from
+  /// now on. Depends on the past and on counts only, never on token values.
   bool worth_waiting(int bound, int window) const;
 
 private:
@@ -83,6 +91,7 @@ private:
   void enter_load(int sequences);
   void choose_windows();
   void choose_lookahead();
+  void estimate_covered(const Odds& odds);
   double fork_rate(const Odds& odds, int window) const;
   void time(const RoundObservation& round);
   void steer();
@@ -95,7 +104,9 @@ private:
   std::array<Load, loads> loads_{};
   std::size_t load_ = 0;
   double sequences_ = 1;
-  bool forks_ = false;  ///< The lookahead that `overlap` uses now.
+  bool forks_ = false; ///< The lookahead that `overlap` uses now.
+  /// The share of misses that forks turn into hits, by window.
+  std::array<double, WindowGains::tokens_max + 1> covered_{};
   int fork_window_ = 0; ///< And its window.
   int rounds_ = 0;
   bool prefill_ = false;                                   ///< Of the last round.

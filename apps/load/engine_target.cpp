@@ -40,8 +40,7 @@ void EngineTarget::send(std::size_t item, const Item& what) {
     return;
   }
   Stream& kept = streams_.emplace(item, std::move(*stream)).first->second;
-  if (time_ == Time::real)
-    kept.on_ready([bell = bell_] { bell->ring(&Bell::news); });
+  kept.on_ready([bell = bell_, item] { bell->ring(item); });
 }
 
 std::optional<Event> EngineTarget::next(std::optional<double> until) {
@@ -60,38 +59,52 @@ void EngineTarget::await_news(std::optional<double> until) {
     return;
   const double end = until.value_or(far_seconds);
   if (time_ == Time::virtual_clock) {
-    engine_.run_until([this] { return collect() || bell_->take(&Bell::waked); },
+    engine_.run_until([this] { return collect() || bell_->take_waked(); },
                       base::Duration(std::int64_t(std::ceil(1e9 * end))));
     return;
   }
-  while (!collect() && now() < end && !bell_->take(&Bell::waked)) {
+  while (!collect() && now() < end && !bell_->take_waked()) {
     std::unique_lock lock(bell_->mutex);
     bell_->rung.wait_for(lock, base::from_seconds(end - now()),
-                         [this] { return bell_->news || bell_->waked; });
-    bell_->news = false;
+                         [this] { return !bell_->items.empty() || bell_->waked; });
   }
 }
 
-void EngineTarget::Bell::ring(bool Bell::*what) {
+void EngineTarget::Bell::ring(std::size_t item) {
   const std::lock_guard lock(mutex);
-  this->*what = true;
+  items.push_back(item);
   rung.notify_one();
 }
 
-bool EngineTarget::Bell::take(bool Bell::*what) {
+void EngineTarget::Bell::wake() {
   const std::lock_guard lock(mutex);
-  return std::exchange(this->*what, false);
+  waked = true;
+  rung.notify_one();
 }
 
-/// Takes what streams have; whether there are events.
+std::vector<std::size_t> EngineTarget::Bell::take_items() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(items, {});
+}
+
+bool EngineTarget::Bell::take_waked() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(waked, false);
+}
+
+/// Takes what streams have that said so; whether there are events.
 bool EngineTarget::collect() {
-  for (auto at = streams_.begin(); at != streams_.end();) {
+  for (const std::size_t item : bell_->take_items()) {
+    const auto at = streams_.find(item);
+    if (at == streams_.end())
+      continue;
     bool ended = false;
     while (auto event = at->second.try_next()) {
-      take(at->first, *event);
+      take(item, *event);
       ended = std::holds_alternative<Finished>(*event);
     }
-    at = ended ? streams_.erase(at) : std::next(at);
+    if (ended)
+      streams_.erase(at);
   }
   return !events_.empty();
 }
@@ -114,7 +127,7 @@ void EngineTarget::take(std::size_t item, const paceline::Event& event) {
 }
 
 void EngineTarget::wake() {
-  bell_->ring(&Bell::waked);
+  bell_->wake();
 }
 
 void EngineTarget::cancel() {

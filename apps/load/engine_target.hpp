@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace paceline::apps::load {
 
@@ -40,13 +41,15 @@ private:
 
   /// What other threads have to say.
   struct Bell {
-    void ring(bool Bell::*what);
-    bool take(bool Bell::*what);
+    void ring(std::size_t item);
+    void wake();
+    std::vector<std::size_t> take_items();
+    bool take_waked();
 
     std::mutex mutex;
     std::condition_variable rung;
-    bool news = false;  ///< A stream may have something,
-    bool waked = false; ///< or somebody called `wake`.
+    std::vector<std::size_t> items; ///< Their streams may have something,
+    bool waked = false;             ///< or somebody called `wake`.
   };
   std::shared_ptr<Bell> bell_ = std::make_shared<Bell>(); // streams' callbacks hold it too
 };

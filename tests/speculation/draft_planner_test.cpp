@@ -210,6 +210,33 @@ TEST_CASE("forks are written for the likeliest rejections, behind a window that 
   CHECK(at.chain->fork(3, 7) == fork.fork->chain);
 }
 
+TEST_CASE(
+    "forks go on beside a few windows that are late, and give way to as many as have theirs") {
+  PlannerWorld world(1000, 8);
+  std::vector<Frontier> batch;
+  for (SequenceId id = 1; id <= 3; ++id) {
+    batch.push_back(world.frontier(id, {1, 2, 3}));
+    batch.back().forking.rows = 2;
+    batch.back().forking.window = 2;
+  }
+  world.planner.take({batch[0], batch[1]});
+  sampling::Guesses guesses;
+  guesses.count = 2;
+  guesses.tokens = {7, 8};
+  for (int i = 0; i < 2; ++i) {
+    DraftPass pass = world.planner.plan();
+    PlannerWorld::compute(pass, 5, guesses);
+  }
+  world.planner.take({batch[2]});
+  DraftPass one_late = world.planner.plan();
+  CHECK(one_late.hurries);
+  CHECK(one_late.fork_rows == 4);
+  batch[1].chain->close();
+  const DraftPass as_many = world.planner.plan();
+  CHECK(as_many.hurries);
+  CHECK(as_many.fork_rows == 0);
+}
+
 TEST_CASE("what is abandoned is waited for by nobody") {
   PlannerWorld world;
   const Frontier at = world.frontier(1, {1, 2, 3});

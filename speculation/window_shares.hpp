@@ -1,0 +1,75 @@
+// Windows of several sequences, which compete for the rows of one step.
+#pragma once
+
+#include "paceline/event.hpp"
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace paceline::speculation {
+
+/// What the tokens of a window are expected to bring to one sequence: the first, the second, ...
+/// No token brings more than the one before it.
+class WindowGains {
+public:
+  static constexpr int tokens_max = 16;
+
+  WindowGains() = default;
+  /// Of windows that are waited for: a, a^2, ...
+  static WindowGains synchronous(double acceptance, int tokens);
+  /// Of windows that nobody waits for: a sequence whose window is there gets E tokens and hits with
+  /// hits[K]; one whose window is not gets a token, and goes on with what was drafted meanwhile if
+  /// the first of that is accepted. hits: by the window, [tokens + 1].
+  static WindowGains overlapped(double acceptance, std::span<const double> hits);
+
+  int tokens() const { return tokens_; }
+  /// token: from 1 on.
+  double operator[](int token) const { return gains_[std::size_t(token - 1)]; }
+
+private:
+  void add(double gain);
+  std::array<double, tokens_max> gains_{};
+  int tokens_ = 0;
+};
+
+/// A sequence whose windows nobody has to wait for, as a Markov chain: a step finds its window of K
+/// all there, or a part of it.
+class OverlappedSequence {
+public:
+  /// hit: the chance that behind a whole window the next one is there.
+  OverlappedSequence(double acceptance, int window, double hit);
+  /// Tokens a step, where no step waits.
+  double rate() const { return rate_; }
+  /// Of a step with `bound` tokens of the window: its own tokens, and what it is worth that the
+  /// next step may find a window (Howard 1960, "Dynamic programming and Markov processes": the
+  /// relative value).
+  double value(int bound) const;
+
+private:
+  double acceptance_;
+  int window_;
+  double hit_;
+  double rate_;
+  double readiness_; ///< What it is worth to have a window.
+};
+
+/// The step that the windows are for.
+struct ShareTerms {
+  int rows = 0;        ///< Without windows: one of each sequence that decodes, and of prompts.
+  int rows_max = 0;    ///< With them; those of `shortest` and `scouts` are had all the same.
+  int longest = 0;     ///< No window is longer.
+  int shortest = 0;    ///< Of each sequence that gains anything.
+  int scouts = 0;      ///< So many sequences have a token at least, to learn what drafts are worth.
+  double drafting = 0; ///< Seconds that a token of the longest window adds to the step.
+  std::function<double(int rows)> seconds; ///< That a step of so many rows takes.
+};
+
+/// K for each sequence, 0 for none: the windows of most expected tokens per second. Each row is
+/// worth what it is expected to bring over the time that it adds, whoever it is of; a row of a
+/// prompt brings a token.
+std::vector<int> share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms);
+
+} // namespace paceline::speculation
