@@ -72,7 +72,9 @@ speculation::ShareTerms Drafting::share_terms(int rows, double context) const {
   terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
   terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
   terms.drafting = hidden ? 0 : draft_seconds(rows);
-  terms.seconds = [this, context](int of) { return base::seconds(*cost_.predict_boldly(of, context)); };
+  terms.seconds = [this, context](int of) {
+    return base::seconds(*cost_.predict_boldly(of, context));
+  };
   return terms;
 }
 
