@@ -141,7 +141,7 @@ gpu::PageTableRef Drafting::pages_of(const Sequence& s) const {
 speculation::Frontier Drafting::reading(const Sequence& s) {
   speculation::TargetFeatures features;
   if (config_.draft_reads_features)
-    features = {s.target_pages(), s.cached};
+    features = {s.pages[target_pool], s.cached};
   const auto chain = std::make_shared<Chain>(s.spec->id);
   chain->begin(s.length(), s.length(), s.length());
   return {.spec = s.spec,
