@@ -151,9 +151,9 @@ TEST_CASE("killed again and again, a head and its target lose no token, and a he
     const auto coupled = world.submit(requests[1]);
     REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
     if (!left_out)
-      world.kill(world.handles().target);
+      world.kill(world.handles().stages.at(0));
     REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 8; }));
-    world.kill(world.handles().draft);
+    world.kill(world.handles().drafts.at(0));
     REQUIRE(world.run_until_ended({greedy, coupled}));
     CHECK(greedy->answer.tokens == expected[0]);
     CHECK(coupled->answer.tokens == expected[1]);

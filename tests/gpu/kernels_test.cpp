@@ -14,8 +14,9 @@ using namespace paceline::gpu::testing;
 namespace {
 
 std::vector<WeightFormat> all_formats() {
-  std::vector<WeightFormat> all{WeightFormat::f32, WeightFormat::f16, WeightFormat::bf16};
-  all.insert(all.end(), mx_formats.begin(), mx_formats.end());
+  std::vector<WeightFormat> all(mx_formats.begin(), mx_formats.end());
+  for (const WeightFormat plain : {WeightFormat::f32, WeightFormat::f16, WeightFormat::bf16})
+    all.push_back(plain);
   return all;
 }
 
