@@ -18,12 +18,13 @@ namespace {
 struct Breadth {
   std::size_t layouts;    ///< Of each bucket, the best.
   std::size_t ways;       ///< To divide models and devices, each followed by beams.
-  std::size_t placements; ///< That random changes improve.
+  std::size_t placements; ///< That random changes improve,
+  int patience;           ///< each in so many times PlanOptions::trials.
 };
 
 /// A few devices are simulated in no time.
 constexpr Breadth breadth(int devices) {
-  return devices <= limits::mixed_devices_max ? Breadth{64, 32, 32} : Breadth{6, 8, 4};
+  return devices <= limits::mixed_devices_max ? Breadth{64, 32, 32, 16} : Breadth{6, 8, 4, 1};
 }
 
 /// A placement that serves all is tried with traffic that comes faster by this factor, over and
@@ -211,8 +212,8 @@ private:
     sort(all);
     all.resize(std::min(all.size(), breadth_.placements));
     in_parallel("improvements", all.size(), [&](std::size_t i) {
-      all[i] = improve(problem_, std::move(all[i]), workload_, options_.trials, options_.seed,
-                       options_.stop);
+      all[i] = improve(problem_, std::move(all[i]), workload_, options_.trials * breadth_.patience,
+                       options_.seed, options_.stop);
     });
     for (const Selection& selection : all)
       simulations += selection.simulations;

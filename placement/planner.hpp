@@ -14,7 +14,7 @@ namespace paceline::placement {
 struct PlanOptions {
   std::uint64_t seed = 0; ///< Of the last, random changes.
   int beam = 2;           ///< Placements that a beam follows at once.
-  int trials = 600;       ///< Random changes at the end, of each of the best.
+  int trials = 600;       ///< Random changes at the end, of each of the best; more for few devices.
   ShapeBounds bounds;
   int threads = 1;
   Stop stop = [] { return false; };
