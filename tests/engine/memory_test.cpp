@@ -108,6 +108,34 @@ TEST_CASE("sequences that do not fit together take turns, and say the same") {
   CHECK(preemptions > 0);
 }
 
+TEST_CASE("with a tenth of the memory that all need together every one is served, in its turn") {
+  std::vector<Request> requests;
+  int tokens = 0;
+  for (int i = 0; i < 30; ++i) {
+    requests.push_back(request_of(5 + i, 60, i));
+    tokens += 5 + i + 60;
+  }
+  EngineOptions options = with_room_for(tokens / 10, 128);
+  options.max_num_seqs = 30;
+  const std::vector<Answer> expected = plainly(options, requests);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    EngineWorld world(options, seed);
+    std::vector<std::shared_ptr<Recorder>> answers;
+    for (const Request& request : requests)
+      answers.push_back(world.submit(request));
+    REQUIRE(world.run_until_ended(answers));
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      CHECK(answers[i]->answer.tokens == expected[i].tokens);
+    const Metrics metrics = world.metrics();
+    CHECK(metrics.preemptions > 0);
+    CHECK(metrics.preemptions < 10 * requests.size()); // nobody is taken up in vain again and again
+    CHECK(base::seconds(world.now()) < 60);            // 30 x 61 steps of 10 ms, one by one, are 19
+    world.run();
+    check_idle(world.metrics());
+  }
+}
+
 TEST_CASE("pages that a step still held go to who waits for them as soon as it has retired") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
