@@ -283,7 +283,7 @@ private:
                    fmt::format("{} is {}, and {}, which is read together with it, {}",
                                tensors_->name(first), to_string(parts.front().format()),
                                tensors_->name(key), to_string(matrix.format())),
-                   "load a checkpoint in which both are quantised alike"};
+                   "load a checkpoint in which both are quantized alike"};
     return false;
   }
 
@@ -384,7 +384,7 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& locatio
   if (const auto heads = device->check_heads(config.head_dim); !heads)
     return tl::unexpected(heads.error());
   if (config.quantization.activations)
-    std::fprintf(stderr, "paceline: %s: %s quantises what its layers read, too: not so here\n",
+    std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
                  text::shown_path(location).c_str(), config.quantization.method.c_str());
   Loader loader(std::move(tensors), config, *dtype, *device, options);
   const TransformerWeights* shared = options.shared ? weights_of(*options.shared) : nullptr;

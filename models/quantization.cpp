@@ -23,11 +23,11 @@ constexpr std::pair<const char*, WeightFormat> quark_dtypes[] = {
     {"fp4", WeightFormat::mxfp4},
 };
 
-/// What a quantisation's method is called by those who use it.
-std::string method_of(const json::object& quantisation) {
-  const json::value* method = quantisation.if_contains("quant_method");
+/// What a quantization's method is called by those who use it.
+std::string method_of(const json::object& quantization) {
+  const json::value* method = quantization.if_contains("quant_method");
   if (!method || !method->is_string())
-    return quantisation.contains("load_in_4bit") ? "bitsandbytes" : "a method it does not name";
+    return quantization.contains("load_in_4bit") ? "bitsandbytes" : "a method it does not name";
   const std::string_view name = method->get_string();
   return name == "gptq"    ? "GPTQ"
          : name == "awq"   ? "AWQ"
@@ -80,7 +80,7 @@ public:
 private:
   void refuse(const std::string& what) {
     config_.wrong(ErrorCode::unsupported,
-                  fmt::format("this is a checkpoint quantised by {} ({}){}, which is not read",
+                  fmt::format("this is a checkpoint quantized by {} ({}){}, which is not read",
                               method_, key_, what),
                   unquantized_hint);
   }
@@ -124,7 +124,7 @@ private:
     }
   }
 
-  /// None: not quantised, or FP8 numbers with a scale of theirs.
+  /// None: not quantized, or FP8 numbers with a scale of theirs.
   std::optional<WeightFormat> read_quark_layer(const json::value& layer) {
     const json::object* object = layer.if_object();
     if (!object) {

@@ -155,7 +155,7 @@ struct Complaint {
     return fail(code, text::shown_path(path) + ": " + of + std::move(what),
                 code == ErrorCode::corrupt
                     ? damaged_hint
-                    : "use a checkpoint of BF16, F16 or F32: of quantised weights the original");
+                    : "use a checkpoint of BF16, F16 or F32: of quantized weights the original");
   }
 };
 

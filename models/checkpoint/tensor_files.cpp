@@ -104,7 +104,7 @@ Result<void> TensorFiles::add_file(const std::string& path) {
   return {};
 }
 
-/// Scales of quantised weights are no matrices of their own.
+/// Scales of quantized weights are no matrices of their own.
 gpu::DType TensorFiles::dtype() const {
   std::optional<gpu::DType> first;
   for (const auto& [name, tensor] : tensors_) {

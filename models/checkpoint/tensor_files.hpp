@@ -16,7 +16,7 @@
 
 namespace paceline::models {
 
-/// Whether a tensor of this name belongs to a quantised one, whose codes it scales.
+/// Whether a tensor of this name belongs to a quantized one, whose codes it scales.
 bool is_scale(std::string_view name);
 
 /// Mapped files, checked when opened. A loader takes the tensors it knows; what nobody took is

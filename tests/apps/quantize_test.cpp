@@ -121,5 +121,5 @@ TEST_CASE("a line says that activations which a checkpoint quantizes are not qua
   std::ofstream(to + "/config.json") << config;
   const auto result = run_paceline(request);
   CHECK(result.status == 0);
-  CHECK(result.errors.find("Quark quantises what its layers read, too") != std::string::npos);
+  CHECK(result.errors.find("Quark quantizes what its layers read, too") != std::string::npos);
 }

@@ -122,14 +122,14 @@ TEST_CASE("an option that would change results is refused by name") {
   }
 }
 
-TEST_CASE("a quantised checkpoint is called what its method is called") {
+TEST_CASE("a quantized checkpoint is called what its method is called") {
   for (const auto& [fields, name] :
-       {std::pair{R"({"quant_method": "gptq", "bits": 4})", "quantised by GPTQ"},
-        {R"({"quant_method": "awq"})", "quantised by AWQ"},
-        {R"({"quant_method": "bitsandbytes"})", "quantised by bitsandbytes"},
-        {R"({"load_in_8bit": false, "load_in_4bit": true})", "quantised by bitsandbytes"},
-        {R"({"quant_method": "modelopt"})", "quantised by modelopt"},
-        {R"({"bits": 4})", "quantised by a method it does not name"}}) {
+       {std::pair{R"({"quant_method": "gptq", "bits": 4})", "quantized by GPTQ"},
+        {R"({"quant_method": "awq"})", "quantized by AWQ"},
+        {R"({"quant_method": "bitsandbytes"})", "quantized by bitsandbytes"},
+        {R"({"load_in_8bit": false, "load_in_4bit": true})", "quantized by bitsandbytes"},
+        {R"({"quant_method": "modelopt"})", "quantized by modelopt"},
+        {R"({"bits": 4})", "quantized by a method it does not name"}}) {
     const auto refused = config_with("quantization_config", json::parse(fields));
     REQUIRE(!refused);
     CHECK_MESSAGE(refused.error().message.find(name) != std::string::npos, refused.error().text());

@@ -375,9 +375,9 @@ TEST_CASE("methods that are not read are refused by their names") {
   const char* fp4 =
       R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"})";
   const std::pair<json::object, std::string> cases[] = {
-      {{{"quant_method", "modelopt"}}, "quantised by modelopt"},
-      {{{"quant_method", "mxfp4"}}, "quantised by mxfp4"},
-      {{{"quant_method", "quark"}, {"global_quant_config", 7}}, "quantised by Quark"},
+      {{{"quant_method", "modelopt"}}, "quantized by modelopt"},
+      {{{"quant_method", "mxfp4"}}, "quantized by mxfp4"},
+      {{{"quant_method", "quark"}, {"global_quant_config", 7}}, "quantized by Quark"},
       {quark(R"({"dtype": "int4", "qscheme": "per_group", "group_size": 128})"),
        "Quark (quantization_config) to int4 per_group of 128"},
       {quark(R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 16})"), "fp4"},
