@@ -227,8 +227,8 @@ TEST_CASE(
   CHECK(object.at("pair").at("compatible") == true);
   CHECK(run_paceline({"inspect", "-d", "eagle3:demo"}).output.find("layers 1, 3, 5") !=
         std::string::npos);
-  check_complaint(run_paceline({"inspect", "-m", ModelCopy("draft").path(), "-d", "eagle3:demo"}), 2,
-                  {"hidden_size 384", "has 128"});
+  check_complaint(run_paceline({"inspect", "-m", ModelCopy("draft").path(), "-d", "eagle3:demo"}),
+                  2, {"hidden_size 384", "has 128"});
 }
 
 TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does not have") {
