@@ -71,7 +71,7 @@ Result<void> ChatSession::set(const ChatCommand& command) {
     return tl::unexpected(now.error());
   const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
   if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().drafts())
-    return fail(ErrorCode::invalid_argument, "nothing drafts here",
+    return fail(ErrorCode::invalid_argument, "there is no draft to speculate with",
                 "/model DIR DRAFT changes to a pair, /model DIR suffix to drafts looked up in the "
                 "text");
   options_.request = std::move(changed);
