@@ -14,9 +14,9 @@ inline constexpr int core_index_max = 4095;
 inline constexpr std::size_t lane_queue_max = 64;
 
 /// An idle lane's threads look for work this long before they sleep.
-inline constexpr std::chrono::microseconds lane_spin{20};
+inline constexpr std::chrono::microseconds lane_spin{200};
 /// The same of a thread that waits for its team at the end of an operation.
-inline constexpr std::chrono::microseconds barrier_spin{20};
+inline constexpr std::chrono::microseconds barrier_spin{200};
 /// A step that waits is asked again after pauses that grow up to this.
 inline constexpr std::chrono::microseconds waiting_pause_max{50};
 /// The same on a simulated lane, by its own clock.
