@@ -1,7 +1,6 @@
 #include "actors/draft_model.hpp"
 
 #include "base/expect.hpp"
-#include "scheduling/contracts.hpp"
 
 #include <mutex>
 
@@ -65,7 +64,6 @@ DraftActor::behavior_type DraftModel::make_behavior() {
   return {
       [this](const Frontiers& news) {
         const base::Handling span(*parts_.telemetry, name, "frontiers");
-        scheduling::check_contract(news);
         inbox_->post(news);
       },
       [this](const Forget&) {

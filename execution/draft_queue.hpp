@@ -1,6 +1,7 @@
 // What the draft actor tells its lane between two tokens, without a submission for each.
 #pragma once
 
+#include "scheduling/contracts.hpp"
 #include "speculation/frontier.hpp"
 
 #include <functional>
@@ -32,9 +33,15 @@ public:
     const std::lock_guard lock(mutex_);
     news_.forget = true;
   }
+  /// Throws std::logic_error where a frontier breaks its contract, whoever posted it.
   News take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(news_, {});
+    News news;
+    {
+      const std::lock_guard lock(mutex_);
+      news = std::exchange(news_, {});
+    }
+    scheduling::check_contract(news.frontiers);
+    return news;
   }
 
   /// Nothing was posted since `take`.

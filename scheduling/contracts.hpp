@@ -5,6 +5,7 @@
 #include "scheduling/batch.hpp"
 #include "scheduling/commits.hpp"
 
+#include <span>
 #include <stdexcept>
 
 namespace paceline::scheduling {
@@ -29,11 +30,13 @@ inline void check_contract(const Batch& batch) {
 }
 
 /// Drafting goes on from tokens that are there, with a chain that begins no later than they end.
-inline void check_contract(const speculation::Frontiers& frontiers) {
-  for (const speculation::Frontier& f : frontiers.sequences) {
+/// The target has not fed the last of them, so behind the one before lie what rejected tokens left.
+inline void check_contract(std::span<const speculation::Frontier> frontiers) {
+  for (const speculation::Frontier& f : frontiers) {
     require(f.spec && f.log && f.chain && f.residency, "a frontier is not complete");
     require(f.log_length <= f.log->size(), "a frontier lies behind what was committed");
     require(f.chain->start() <= f.length(), "a chain begins behind its frontier");
+    require(f.features.count < f.length(), "a head would read features of a rejected token");
   }
 }
 

@@ -170,39 +170,41 @@ bool Drafting::waits_for_all(const Sequence& s) const {
   return plan_for(s).mode == SpeculationMode::sync && (fixed || s.bound() < s.window);
 }
 
-/// All that are late gain a token with each pass, and everybody waits for it: that is worth what
-/// they gain less what all bring in that time. Who goes without its window now drafts the next one
-/// under the step.
-int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const {
-  using speculation::OverlappedSequence;
-  int running = 0;
-  int rows = 0;
-  double tokens = 0; // a step brings, where none waits
-  double context = 0;
-  const auto overlapped = [this](const Sequence& s) {
-    const double a = acceptance(s);
-    return OverlappedSequence(a, s.window, s.window > 0 ? policy_.hit(a, s.window) : a);
-  };
+speculation::OverlappedSequence Drafting::overlapped(const Sequence& s) const {
+  const double a = acceptance(s);
+  return {a, s.window, s.window > 0 ? policy_.hit(a, s.window) : a};
+}
+
+Drafting::StepNow Drafting::step_now() const {
+  StepNow now;
   for (const auto& [id, s] : sequences_) {
     if (!s.running() || s.in_flight || s.held_up())
       continue;
     const int fed = std::min(s.length() - s.cached, config_.prefill_chunk);
-    ++running;
-    context += s.cached;
-    rows += fed + s.bound();
-    tokens += fed - 1 + overlapped(s).rate();
+    ++now.sequences;
+    now.context += s.cached;
+    now.rows += fed + s.bound();
+    now.tokens += fed - 1 + overlapped(s).rate();
   }
+  return now;
+}
+
+/// All that are late gain a token with each pass, and everybody waits for it: that is worth what
+/// they gain less what all bring in that time. Who goes without its window now drafts the next one
+/// under the step.
+int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const {
+  const StepNow now = step_now();
   int missing = 0;
-  std::vector<OverlappedSequence> gaining;
+  std::vector<speculation::OverlappedSequence> gaining;
   for (const Sequence* s : late) {
     missing = std::max(missing, s->window - s->bound());
     gaining.push_back(overlapped(*s));
   }
-  const auto step = cost_.predict_boldly(rows, context);
-  if (running == 1 || !step || step->count() == 0)
+  const auto step = cost_.predict_boldly(now.rows, now.context);
+  if (now.sequences == 1 || !step || step->count() == 0)
     return policy_.worth_waiting(late[0]->bound(), late[0]->window) ? missing : 0;
-  const double per_second = tokens / base::seconds(*step);
-  const double pass = draft_seconds(rows);
+  const double per_second = now.tokens / base::seconds(*step);
+  const double pass = draft_seconds(now.rows);
   double best = 0;
   int passes = 0;
   for (int more = 0, waited = 1; waited <= missing; ++waited) {
@@ -212,7 +214,8 @@ int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const 
       gain += gaining[i].value(std::min(bound + waited, late[i]->window)) - gaining[i].value(bound);
       more += bound + waited <= late[i]->window;
     }
-    const double longer = base::seconds(*cost_.predict_boldly(rows + more, context) - *step);
+    const double longer =
+        base::seconds(*cost_.predict_boldly(now.rows + more, now.context) - *step);
     if (const double worth = gain - per_second * (waited * pass + longer); worth > best) {
       best = worth;
       passes = waited;

@@ -90,6 +90,15 @@ private:
   speculation::ShareTerms share_terms(int rows, double context) const;
   bool is_late(const Sequence& s, base::TimePoint now) const;
   bool waits_for_all(const Sequence& s) const;
+  /// A step of all that could be in one now, if it waited for no window.
+  struct StepNow {
+    int sequences = 0;
+    int rows = 0;
+    double context = 0;
+    double tokens = 0; ///< What it is expected to bring.
+  };
+  StepNow step_now() const;
+  speculation::OverlappedSequence overlapped(const Sequence& s) const;
   int passes_worth_waiting(std::span<const Sequence* const> late) const;
   /// How long a pass of the draft takes.
   base::Duration step() const;

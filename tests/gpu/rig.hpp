@@ -61,6 +61,19 @@ struct Matrix {
   std::vector<float> values;
 };
 
+/// A product with a weight, of rows that have 0.5 in `out` before it.
+inline Matrix product(const Rig& rig, const Weight& weight, Matrix& in, bool add = false) {
+  Matrix out(in.rows, weight.outputs());
+  std::fill(out.values.begin(), out.values.end(), 0.5f);
+  rig.run([&](Operations& ops) {
+    if (add)
+      ops.linear_add(out.tensor(), in.tensor(), weight);
+    else
+      ops.linear(out.tensor(), in.tensor(), weight);
+  });
+  return out;
+}
+
 /// The bits of all values, as one number (FNV-1a).
 inline std::uint64_t fingerprint(const Matrix& matrix) {
   std::uint64_t hash = 0xCBF29CE484222325u;
