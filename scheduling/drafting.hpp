@@ -34,7 +34,8 @@ public:
   /// prompts: the rows of a step go to whom they are expected to bring most. One sequence alone has
   /// the engine's, and so have all where it is fixed.
   void share_windows(std::span<Sequence* const> decoding, int prompt_rows);
-  /// What each of so many sequences may spend on forks, which share the rows of a pass.
+  /// What each of so many sequences may spend on forks, which share the rows of a pass: nothing
+  /// while a sequence that has begun waits for pages.
   Forking share_of_forks(std::size_t sequences) const;
   /// What the draft does after the verdict of a step that ends at `length`, decided before it is
   /// known; no chain where nothing is drafted.

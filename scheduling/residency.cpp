@@ -57,6 +57,8 @@ bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& 
     begin(turn, s, grant);
   } else {
     s.phase = Sequence::Phase::waiting;
+    if (s.started)
+      end_forks(turn);
     ask_again(turn, s);
   }
   return grant.granted;
@@ -64,6 +66,7 @@ bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& 
 
 void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.phase = Sequence::Phase::running;
+  s.lacks_pages = false;
   s.refusals = 0;
   s.pages = grant.tables;
   s.cached = grant.cached[target_pool];
@@ -87,6 +90,7 @@ void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
 /// in coming back, from those that run or from steps that have not retired.
 void Residency::ask_again(Turn& turn, Sequence& s) {
   pages_short_ = true;
+  s.lacks_pages = s.started.has_value();
   if (runs_alone(s) && ++s.refusals > limits::reservation_tries_max)
     fail(turn, s.spec->id,
          {ErrorCode::out_of_memory, "the KV cache stayed full",
@@ -144,6 +148,7 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
   Sequence& s = at->second;
   s.growing = false;
   if (grant.granted) {
+    s.lacks_pages = false;
     s.refusals = 0;
     s.pages = grant.tables;
   } else if (s.target_pages().capacity() < s.cached + std::max(s.rows_at_least(), 2)) {

@@ -249,6 +249,58 @@ TEST_CASE("a fork that came true when its draft was gone is not gone on with") {
   CHECK(world.batch().entries.at(0).round.chain == nullptr);
 }
 
+namespace {
+
+/// Answers each entry with one token, which none of its window's was, and drafts the next window.
+void miss_all(World& world, const Batch& batch) {
+  std::vector<Verdict> verdicts;
+  for (const BatchEntry& entry : batch.entries) {
+    verdicts.push_back(World::verdict(entry, {9}));
+    verdicts.back().judged = std::min(entry.round.window, 1);
+    if (const ChainRef& next = entry.next.chain) {
+      next->begin(entry.length + 1, entry.length + 3, entry.length + 6);
+      draft_up_to(*next, entry.length + 6);
+    }
+  }
+  world.answer(batch, std::move(verdicts));
+}
+
+} // namespace
+
+TEST_CASE("no forks are planned while a sequence that has begun waits for pages") {
+  SchedulerConfig config = drafting(SpeculationMode::overlap, 2);
+  config.policy.lookahead = Lookahead::fork;
+  World world(config);
+  bool full = false;
+  world.on_reserve = [&](const KvReserve& asked) {
+    return full ? refusal(asked.sequence) : grant(asked.sequence, asked.sequence == 1 ? 1000 : 12);
+  };
+  world.on_grow = [](const KvGrow& asked) { return refusal(asked.sequence); };
+  const auto forks_planned = [](const Batch& batch) {
+    return batch.entries.at(0).next.forking.rows > 0;
+  };
+  const auto next_of = [&](const Batch& before) {
+    miss_all(world, before);
+    return world.batch();
+  };
+  world.admit(1, Tokens(6, 1));
+  world.admit(2, Tokens(6, 2));
+  Batch batch = world.batch_of(2);
+  CHECK(forks_planned(batch));
+  full = true;
+  while (batch.entries.size() == 2) // until the second has no room for a token more
+    batch = next_of(batch);
+  batch = next_of(batch);
+  CHECK(batch.entries[0].next.chain);
+  CHECK_FALSE(forks_planned(batch));
+  full = false;
+  world.kv.clear();
+  world.run_until([&] { return world.kv.find<KvReserve>().has_value(); });
+  while (batch.entries.size() == 1)
+    batch = next_of(batch);
+  CHECK(forks_planned(batch));
+}
+
 TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
   World world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 2); // it would wait for the window
