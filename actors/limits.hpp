@@ -15,6 +15,8 @@ inline constexpr int max_waiting_max = 65'536;
 inline constexpr int max_num_seqs_max = 256;
 /// Of Request::priority, either way.
 inline constexpr int priority_max = 1'000'000;
+/// Of Request::client_weight.
+inline constexpr int client_weight_max = 1000;
 /// Most prompt tokens in one step (EngineOptions::prefill_chunk): a GPU's grid ends at 65,535 rows.
 inline constexpr int prefill_chunk_max = 32'768;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.

@@ -210,6 +210,7 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
         in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
         in_range("Request::priority", request.priority, -limits::priority_max,
                  limits::priority_max),
+        in_range("Request::client_weight", request.client_weight, 1, limits::client_weight_max),
         in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
@@ -233,6 +234,7 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   spec->window = request.window.value_or(0);
   spec->priority = request.priority;
   spec->client = std::hash<std::string>{}(request.client);
+  spec->client_weight = request.client_weight;
   if (request.deadline) // one that has passed is none to queue by
     spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;

@@ -99,6 +99,7 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
     modes->pop_back();
   }
   report.modes = std::move(*modes);
+  report.step_cost_error = engine.metrics().step_cost_error;
   report.traced = close_engine(engine);
   return {};
 }

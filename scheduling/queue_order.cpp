@@ -29,12 +29,12 @@ void QueueOrder::arrive(Sequence& s, base::TimePoint now) {
     s.deadline = now + s.spec->deadline;
   const auto served = [](const auto& entry) { return entry.second.served; };
   const auto least = std::ranges::min_element(clients_, {}, served);
-  const std::uint64_t begin = least == clients_.end() ? 0 : served(*least);
+  const double begin = least == clients_.end() ? 0 : served(*least);
   ++clients_.try_emplace(s.spec->client, Client{0, begin}).first->second.sequences;
 }
 
 void QueueOrder::charge(const Sequence& s, int tokens) {
-  clients_.at(s.spec->client).served += std::uint64_t(tokens);
+  clients_.at(s.spec->client).served += double(tokens) / s.spec->client_weight;
 }
 
 void QueueOrder::leave(const Sequence& s) {
@@ -47,8 +47,8 @@ void QueueOrder::leave(const Sequence& s) {
 /// stands still.
 bool QueueOrder::goes_first(const Sequence& a, const Sequence& b) const {
   const auto key = [this](const Sequence& s) {
-    const std::uint64_t served = clients_.at(s.spec->client).served;
-    return std::tuple(!s.started, s.started ? 0 : served, s.arrival);
+    const double served = clients_.at(s.spec->client).served;
+    return std::tuple(!s.started, s.started ? 0.0 : served, s.arrival);
   };
   return policy_ == SchedulingPolicy::fcfs ? key(a) < key(b) : before(a, b);
 }

@@ -12,9 +12,9 @@ namespace paceline::scheduling {
 
 /// By EngineOptions::scheduling:
 /// - `fcfs`: in the order of arrival, clients in turn. Of those that wait, the client goes first
-///   that was served the fewest tokens: the virtual token counter of Sheng et al. 2024 ("Fairness
-///   in Serving Large Language Models", section 4). One that comes back after a rest begins where
-///   the least served of those that wait is, so nobody saves up.
+///   that was served the fewest tokens for its weight: the virtual token counter of Sheng et al.
+///   2024 ("Fairness in Serving Large Language Models", section 4). One that comes back after a
+///   rest begins where the least served of those that wait is, so nobody saves up.
 /// - `priority`: each step of priority is worth so many seconds of waiting
 ///   (limits::priority_step), so nobody waits for ever.
 /// - `deadline`: the earliest deadline first; without one, as if it ended so long after its arrival
@@ -43,7 +43,7 @@ private:
   std::uint64_t arrivals_ = 0;
   struct Client {
     int sequences = 0;
-    std::uint64_t served = 0; ///< Tokens.
+    double served = 0; ///< Tokens, over its weight.
   };
   std::map<std::uint64_t, Client> clients_; ///< Those that have sequences here.
 };

@@ -72,7 +72,8 @@ struct SequenceSpec {
   std::string draft_scope; ///< As Request has it.
 
   int priority = 0;                    ///< The lesser goes first, where priorities count.
-  std::uint64_t client = 0;            ///< Whose share it counts against.
+  std::uint64_t client = 0;            ///< Whose share it counts against,
+  int client_weight = 1;               ///< and how large that is.
   std::chrono::nanoseconds deadline{}; ///< From its arrival; 0: none.
 
   /// What judges: greedy decoding is the limit of all rules, and `match` needs no q.

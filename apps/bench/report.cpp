@@ -138,6 +138,10 @@ std::optional<double> actor_overhead(const BenchReport& report) {
   return sync ? std::optional(sync->overhead_share) : std::nullopt;
 }
 
+std::optional<double> above_zero(double figure) {
+  return figure > 0 ? std::optional(figure) : std::nullopt;
+}
+
 /// Bytes of weights that a step of plain decoding reads in a second, of what the machine can read.
 std::optional<double> bandwidth_fraction(const BenchReport& report) {
   if (!report.steps || !(report.steps->weight_bytes > 0) ||
@@ -192,6 +196,7 @@ Ratios all_ratios(const BenchReport& report) {
           {"sync_over_formula", sync_over_formula(report)},
           {"overlap_over_formula", overlap_over_formula(report)},
           {"actor_overhead", actor_overhead(report)},
+          {"step_cost_error", above_zero(report.step_cost_error)},
           {"prefill_fraction_of_peak", prefill_fraction(report)},
           {"peak_memory_over_weights", peak_memory(report)},
           {"sampler_over_rows8", sampler_share(report)}};

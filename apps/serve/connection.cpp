@@ -219,8 +219,8 @@ asio::awaitable<void> Connection::serve_request() {
     co_await send(refusal(no_such_key(), "WWW-Authenticate", "Bearer"));
   } else if (co_await read_body(parser)) {
     const auto authorization = view(parser.get()[http::field::authorization]);
-    request_.draft_scope = service_->draft_scope(service_->keys().holder(authorization));
     request_.client = service_->keys().holder(authorization);
+    request_.draft_scope = service_->draft_scope(request_.client.name);
     co_await answer(**route);
   }
   log_request();

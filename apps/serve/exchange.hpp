@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/serve/errors.hpp"
+#include "apps/serve/keys.hpp"
 #include "apps/serve/log.hpp"
 #include "apps/serve/request_memory.hpp"
 
@@ -23,7 +24,7 @@ struct HttpRequest {
   std::string body;
   std::string peer;        ///< "127.0.0.1:40312"
   std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope).
-  std::string client;      ///< Whose share it counts against: its key's, where there are keys.
+  Holder client;           ///< Whose share it counts against, where there are keys.
   Clock::time_point arrived;
 };
 

@@ -348,8 +348,10 @@ asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
     co_return co_await exchange.send(*full);
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)
     asked->request.deadline = limit;
-  if (!exchange.request().client.empty()) // who has a key shares by it, whatever `user` says
-    asked->request.client = exchange.request().client;
+  if (const Holder& holder = exchange.request().client; !holder.name.empty()) {
+    asked->request.client = holder.name; // who has a key shares by it, whatever `user` says
+    asked->request.client_weight = holder.weight;
+  }
   Generation generation(service, exchange, std::move(*asked));
   co_await generation.run();
 }

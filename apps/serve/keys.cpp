@@ -1,11 +1,16 @@
 #include "apps/serve/keys.hpp"
 
-#include <array>
+#include "actors/limits.hpp"
+
+#include <algorithm>
 #include <boost/beast/core/string.hpp>
+#include <charconv>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <fstream>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <optional>
 
 namespace paceline::apps::serve {
 namespace {
@@ -25,15 +30,42 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
+/// "weight=3"; nothing: 1.
+std::optional<int> read_weight(std::string_view text) {
+  constexpr std::string_view name = "weight=";
+  if (text.empty())
+    return 1;
+  if (!text.starts_with(name))
+    return std::nullopt;
+  text.remove_prefix(name.size());
+  int weight = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && weight >= 1 && weight <= actors::limits::client_weight_max ? std::optional(weight)
+                                                                             : std::nullopt;
+}
+
 Result<Keys> read_file(const std::string& file) {
   std::ifstream lines(file);
   if (!lines)
     return fail(ErrorCode::not_found, "cannot read the API keys in " + file,
                 "check that the file exists and may be read by this user");
   Keys keys;
-  for (std::string line; std::getline(lines, line);)
-    if (const auto key = trim(line); !key.empty() && key.front() != '#')
-      keys.add(key);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto text = trim(line);
+    if (text.empty() || text.front() == '#')
+      continue;
+    const auto space = std::min(text.find_first_of(" \t"), text.size());
+    const auto weight = read_weight(trim(text.substr(space)));
+    if (!weight)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("line {} of {} is not an API key", number, file),
+                  fmt::format("write the key alone, or KEY weight=N with N from 1 to {}",
+                              actors::limits::client_weight_max));
+    keys.add(text.substr(0, space), *weight);
+  }
   if (!keys.required()) // an empty file must not open the door to everybody
     return fail(ErrorCode::invalid_argument, "there is no API key in " + file,
                 "write one key a line, or leave --api-key-file out");
@@ -64,8 +96,8 @@ Result<Keys> Keys::load(const std::string& file) {
   return keys;
 }
 
-void Keys::add(std::string_view key) {
-  digests_.push_back(digest(key));
+void Keys::add(std::string_view key, int weight) {
+  keys_.push_back({digest(key), weight});
 }
 
 bool Keys::accept(std::string_view authorization) const {
@@ -76,12 +108,16 @@ bool Keys::accept(std::string_view authorization) const {
   return accept_key(key_of(authorization));
 }
 
-std::string Keys::holder(std::string_view authorization) const {
+Holder Keys::holder(std::string_view authorization) const {
   return holder_of_key(key_of(authorization));
 }
 
-std::string Keys::holder_of_key(std::string_view key) const {
-  return required() ? digest(key) : std::string();
+Holder Keys::holder_of_key(std::string_view key) const {
+  if (!required())
+    return {};
+  Holder holder{digest(key)};
+  const auto known = std::ranges::find(keys_, holder.name, &Holder::name);
+  return known == keys_.end() ? holder : *known;
 }
 
 bool Keys::accept_key(std::string_view given_key) const {
@@ -89,8 +125,8 @@ bool Keys::accept_key(std::string_view given_key) const {
     return true;
   const std::string given = digest(given_key);
   bool found = false;
-  for (const std::string& key : digests_) // all of them, found or not
-    found |= CRYPTO_memcmp(key.data(), given.data(), key.size()) == 0;
+  for (const Holder& key : keys_) // all of them, found or not
+    found |= CRYPTO_memcmp(key.name.data(), given.data(), given.size()) == 0;
   return found;
 }
 

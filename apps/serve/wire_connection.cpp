@@ -194,7 +194,7 @@ asio::awaitable<void> WireConnection::greet() {
   if (auto wrong = check(*hello))
     co_return refuse(std::move(*wrong));
   greeted_ = true;
-  requests_.set_draft_scope(service_->draft_scope(service_->keys().holder_of_key(hello->api_key)));
+  requests_.set_client(service_->keys().holder_of_key(hello->api_key));
   reader_.set_limit(frame_bytes_max());
   tell(net::Welcome{.version = std::min(hello->version_max, net::limits::version_max),
                     .server = "paceline/" PACELINE_VERSION,

@@ -162,7 +162,9 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
     co_return refusal(service_, asked.number, std::move(encoded.error()));
   if (auto wrong = prepare(request); !wrong)
     co_return refusal(service_, asked.number, std::move(wrong.error()));
-  request.draft_scope = draft_scope_;
+  request.draft_scope = service_.draft_scope(client_.name);
+  request.client = client_.name;
+  request.client_weight = client_.weight;
   auto stream = service_.engine().submit(request);
   if (!stream)
     co_return refusal(service_, asked.number, with_request_fields(stream.error()));

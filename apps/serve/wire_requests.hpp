@@ -24,7 +24,7 @@ public:
   /// Starts it; what the client is told of that: Accepted, or a Failure.
   boost::asio::awaitable<net::ToClient> submit(net::Submit asked);
   /// Of all that is submitted from now on.
-  void set_draft_scope(std::string scope) { draft_scope_ = std::move(scope); }
+  void set_client(Holder client) { client_ = std::move(client); }
   /// One that has ended, or never was, is none.
   void cancel(net::RequestNumber number);
 
@@ -49,7 +49,7 @@ private:
 
   Service& service_;
   std::string peer_;
-  std::string draft_scope_;
+  Holder client_;
   std::shared_ptr<Shared> shared_; // handlers look for it
 };
 

@@ -90,8 +90,9 @@ struct Request {
   /// Time allowed from submission to the last token; none: no limit. 0 or less: it has passed, and
   /// the request ends at once. More than a year counts as a year.
   std::optional<std::chrono::milliseconds> deadline;
-  int priority = 0;   ///< With SchedulingPolicy::priority: the lesser goes first.
-  std::string client; ///< With `fcfs`: whose share of the engine it counts against.
+  int priority = 0;      ///< With SchedulingPolicy::priority: the lesser goes first.
+  std::string client;    ///< With `fcfs`: whose share of the engine it counts against.
+  int client_weight = 1; ///< And how large that is, beside other clients' (at most 1,000).
 };
 
 } // namespace paceline

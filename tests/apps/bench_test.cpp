@@ -25,6 +25,7 @@ TEST_CASE("bench --json has the documented keys") {
                       "ratios.auto_over_best",
                       "ratios.sync_over_formula",
                       "ratios.actor_overhead",
+                      "ratios.step_cost_error",
                       "machine.read_bytes_per_second",
                       "machine.multiply_adds_per_second",
                       "machine.product_multiply_adds_per_second",

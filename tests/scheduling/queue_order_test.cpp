@@ -112,6 +112,19 @@ TEST_CASE("between two clients with work the service differs by one request at m
   }
 }
 
+TEST_CASE("of two clients with work the heavier is served so many times as much") {
+  Queue queue(SchedulingPolicy::fcfs);
+  for (SequenceId id = 1; id <= 400; ++id) {
+    SequenceSpec spec = of(id, id % 2);
+    spec.client_weight = id % 2 ? 3 : 1;
+    queue.arrive(spec);
+  }
+  int of_heavier = 0;
+  for (int i = 0; i < 200; ++i)
+    of_heavier += queue.serve() % 2;
+  CHECK(of_heavier == 150);
+}
+
 TEST_CASE("a priority is worth waiting, and nobody is overtaken for ever") {
   Queue queue(SchedulingPolicy::priority);
   SequenceSpec later = of(1, 0);

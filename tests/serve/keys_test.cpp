@@ -27,6 +27,22 @@ TEST_CASE("keys come from a file, one a line, and nothing else is accepted") {
   }
 }
 
+TEST_CASE("behind a key its share may stand, and nothing else") {
+  const TemporaryFolder folder;
+  const Keys keys = Keys::load(folder.write("keys", "plain\nlarge  weight=20\n")).value();
+  CHECK(keys.accept("Bearer large"));
+  CHECK(keys.holder("Bearer large").weight == 20);
+  CHECK(keys.holder_of_key("plain").weight == 1);
+  CHECK(keys.holder_of_key("plain").name != keys.holder_of_key("large").name);
+  for (const char* line : {"key weight=0", "key weight=1001", "key weight=2.5", "key weight=2 3",
+                           "key weight=", "key 3"}) {
+    CAPTURE(line);
+    const auto wrong = Keys::load(folder.write("wrong", std::string("first\n") + line));
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().message.find("line 2 of ") == 0);
+  }
+}
+
 TEST_CASE("a file without keys, or none, is an error: it must not let everybody in") {
   const TemporaryFolder folder;
   const std::string empty = folder.write("keys", "# nothing yet\n\n");
