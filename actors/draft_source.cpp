@@ -26,14 +26,14 @@ std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOption
 
 /// Where a draft model runs unless told: beside a target on the CPU, on the last of its cores with
 /// a thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else where the target is.
+/// others to itself); else where the target is, or its last stage.
 std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   if (!o.draft_device.empty())
     return o.draft_device;
   const auto name = gpu::parse_device(target.name());
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
     return fmt::format("cpu:{}", name->cores.back());
-  return o.device;
+  return devices_of(o).back();
 }
 
 /// A Drafter is code of the host's; ours takes no time beside a simulated target.
@@ -85,7 +85,7 @@ public:
 
   /// Reading weights is what a step costs.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
-    const auto bytes = std::max<std::size_t>(target.model->info().weight_bytes, 1);
+    const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
     policy.prior_cost_ratio =
         std::clamp(double(draft_.model->info().weight_bytes) / double(bytes), 0.005, 1.0);
     if (map_ || is_head())
@@ -165,7 +165,7 @@ private:
 
 Result<std::unique_ptr<DraftSource>>
 host_draft(const ModelLoader& loader, const LoadedModel& target, std::shared_ptr<Drafter> drafter) {
-  const std::string device = drafter_device(loader.options(), *target.device);
+  const std::string device = drafter_device(loader.options(), target.last_device());
   auto host = loader.open_device(device, 1);
   if (!host)
     return tl::unexpected(host.error());
@@ -177,7 +177,7 @@ host_draft(const ModelLoader& loader, const LoadedModel& target, std::shared_ptr
 
 Result<std::unique_ptr<DraftSource>>
 model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
-  auto draft = loader.load(name, "draft", model_device(loader.options(), *target.device), 0);
+  auto draft = loader.load(name, "draft", model_device(loader.options(), target.last_device()), 0);
   if (!draft)
     return tl::unexpected(draft.error());
   auto map = text::map_vocabularies(*target.tokenizer, *draft->tokenizer);
@@ -235,6 +235,10 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
 Result<std::unique_ptr<DraftSource>> head_draft(const ModelLoader& loader, LoadedModel& target,
                                                 const std::string& name) {
   const EngineOptions& o = loader.options();
+  if (target.in_stages())
+    return fail(ErrorCode::unsupported,
+                "an EAGLE-3 head reads a target on one device, and this one is in stages",
+                "give another draft, or one device");
   LoadedModel draft = target;
   return loader.open_device(model_device(o, *target.device), 0)
       .and_then([&](std::shared_ptr<gpu::Device>&& device) {

@@ -30,4 +30,7 @@ inline constexpr std::chrono::milliseconds fault_time_max = 24h;
 /// Longest Request::deadline and longest drain of Engine::shutdown; longer ones are taken for it.
 inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 
+/// Devices that a target is divided among; more are refused.
+inline constexpr std::size_t stages_max = 64;
+
 } // namespace paceline::actors::limits

@@ -2,11 +2,38 @@
 
 #include "models/sources.hpp"
 
+#include <iterator>
+
 namespace paceline::actors {
+
+namespace {
+
+/// Adds `more` to a list joined by `separator`, unless it is all of it.
+void join(std::string& list, const std::string& more, const char* separator) {
+  if (list.empty())
+    list = more;
+  else if (!more.empty() && list != more)
+    list += separator + more;
+}
+
+} // namespace
 
 ModelInfo LoadedModel::info(const std::string& name) const {
   ModelInfo info = model->info();
   info.name = name;
+  if (!in_stages())
+    return info;
+  info.stages = {{info.device, info.kernel, info.layers, info.weight_bytes}};
+  for (const auto& stage : behind) {
+    const ModelInfo& more = stage->info();
+    info.stages.push_back({more.device, more.kernel, more.layers, more.weight_bytes});
+    info.layers += more.layers;
+    info.weight_bytes += more.weight_bytes;
+    info.device += "+" + more.device;
+    join(info.kernel, more.kernel, "+");
+    join(info.weights, more.weights, "+");
+    join(info.head_weights, more.head_weights, "+");
+  }
   return info;
 }
 
@@ -24,30 +51,44 @@ models::LoadOptions ModelLoader::load_options(const std::string& role) const {
   how.progress = options_.progress;
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;
-  if (role == "target")
+  if (role == "target") {
     how.positions_needed = options_.max_model_len;
+    how.stage_layers = options_.stage_layers;
+  }
   return how;
 }
 
 Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
                                       const std::string& device, int threads) const {
+  return load_on(name, role, {device}, threads);
+}
+
+Result<LoadedModel> ModelLoader::load_on(const std::string& name, const std::string& role,
+                                         const std::vector<std::string>& devices,
+                                         int threads) const {
   LoadedModel loaded;
+  std::vector<std::shared_ptr<gpu::Device>> on;
+  for (const std::string& device : devices) {
+    auto opened = open_device(device, threads);
+    if (!opened)
+      return tl::unexpected(opened.error());
+    on.push_back(std::move(*opened));
+  }
+  loaded.device = on.front();
   const models::LoadOptions how = load_options(role);
-  return open_device(device, threads)
-      .and_then([&](auto opened) {
-        loaded.device = std::move(opened);
-        return models::open_checkpoint(name, role);
-      })
+  return models::open_checkpoint(name, role)
       .and_then([&](auto source) {
         loaded.source = std::move(source);
         return loaded.source->tokenizer();
       })
       .and_then([&](auto tokenizer) {
         loaded.tokenizer = std::move(tokenizer);
-        return loaded.source->load(loaded.device, how);
+        return loaded.source->load_stages(on, how);
       })
-      .map([&](auto model) {
-        loaded.model = std::move(model);
+      .map([&](auto stages) {
+        loaded.model = std::move(stages.front());
+        loaded.behind.assign(std::move_iterator(stages.begin() + 1),
+                             std::move_iterator(stages.end()));
         return std::move(loaded);
       });
 }
@@ -55,6 +96,7 @@ Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string
 Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
                                                  WeightFormat format) const {
   LoadedModel draft = target;
+  draft.behind.clear();
   if (!options_.draft_device.empty()) {
     auto device = open_device(options_.draft_device, 0);
     if (!device)
@@ -64,7 +106,9 @@ Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
   }
   models::LoadOptions how = load_options("draft");
   how.blocks = gpu::Quantization{format, options_.weight_scales};
-  if (draft.device == target.device || (draft.device->on_host() && target.device->on_host()))
+  const bool one_memory =
+      draft.device == target.device || (draft.device->on_host() && target.device->on_host());
+  if (one_memory && !target.in_stages()) // none of them has all of it
     how.shared = target.model;
   return draft.source->load(draft.device, how).map([&](auto model) {
     draft.model = std::move(model);
@@ -81,10 +125,14 @@ Result<models::Eagle3Head> ModelLoader::load_head(const LoadedModel& target,
       });
 }
 
-Result<LoadedModel> ModelLoader::load_target(const std::string& device) const {
-  auto target = load(options_.target, "target", device, options_.threads);
-  if (target && options_.prefill == Prefill::fast)
-    if (auto ready = target->model->prepare_fast_prefill(options_.prefill_chunk); !ready)
+Result<LoadedModel> ModelLoader::load_target(const std::vector<std::string>& devices) const {
+  auto target = load_on(options_.target, "target", devices, options_.threads);
+  if (!target || options_.prefill != Prefill::fast)
+    return target;
+  if (auto ready = target->model->prepare_fast_prefill(options_.prefill_chunk); !ready)
+    return tl::unexpected(ready.error());
+  for (const auto& stage : target->behind)
+    if (auto ready = stage->prepare_fast_prefill(options_.prefill_chunk); !ready)
       return tl::unexpected(ready.error());
   return target;
 }

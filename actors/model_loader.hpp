@@ -19,9 +19,15 @@ struct LoadedModel {
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const models::Model> model;
+  /// Of a target in stages: those behind the first, which is `model` on `device`.
+  std::vector<std::shared_ptr<const models::Model>> behind;
 
+  bool in_stages() const { return !behind.empty(); }
+  /// Of the last stage.
+  gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
   /// name: what the caller called it.
   ModelInfo info(const std::string& name) const;
+  /// Of the first stage.
   Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
     return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages);
   }
@@ -41,7 +47,7 @@ public:
 
   /// threads: of a CPU lane; 0: the physical cores.
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
-  /// role: "target" or "draft", for names that mean a pair.
+  /// On one device. role: "target" or "draft", for names that mean a pair.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
                            const std::string& device, int threads) const;
   /// The target once more with its blocks in `format`, to draft for it: on its own device unless
@@ -51,11 +57,13 @@ public:
   Result<models::Eagle3Head> load_head(const LoadedModel& target,
                                        std::shared_ptr<gpu::Device> device,
                                        const std::string& name) const;
-  /// The target on `device`, ready for how prompts are to be read.
-  Result<LoadedModel> load_target(const std::string& device) const;
+  /// The target on these devices, a stage on each, ready for how prompts are to be read.
+  Result<LoadedModel> load_target(const std::vector<std::string>& devices) const;
 
 private:
   models::LoadOptions load_options(const std::string& role) const;
+  Result<LoadedModel> load_on(const std::string& name, const std::string& role,
+                              const std::vector<std::string>& devices, int threads) const;
 
   const EngineOptions& options_;
   std::shared_ptr<base::Timekeeper> time_;

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
+#include <utility>
 
 namespace paceline::actors {
 namespace {
@@ -72,6 +74,7 @@ private:
   Result<void> add_draft();
   Result<void> prepare_standby();
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
+  Result<TargetStage> further_stage(const std::shared_ptr<const models::Model>& model) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
   const EngineOptions& options_;
@@ -83,7 +86,7 @@ private:
 };
 
 Result<void> ContextBuilder::load_target() {
-  auto target = loader_.load_target(options_.device);
+  auto target = loader_.load_target(devices_of(options_));
   if (!target)
     return tl::unexpected(target.error());
   const int multiple = target->model->page_tokens_multiple();
@@ -120,11 +123,40 @@ Result<void> ContextBuilder::read_defaults() {
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
 
+/// A page of the target's, over all devices; and memory that is free for such pages, where each
+/// device holds its stage's part of them. Devices on the host have one memory together.
+struct TargetPages {
+  std::size_t bytes = 0;
+  std::size_t available = 0;
+};
+
+TargetPages target_pages(const LoadedModel& target, int page_tokens) {
+  TargetPages pages{target.model->kv_shape(page_tokens).bytes(), 0};
+  std::vector<std::pair<gpu::Device*, std::size_t>> shares{{target.device.get(), pages.bytes}};
+  for (const auto& stage : target.behind) {
+    const std::size_t bytes = stage->kv_shape(page_tokens).bytes();
+    const auto same = std::ranges::find_if(shares, [&](const auto& share) {
+      return share.first->on_host() && stage->device().on_host();
+    });
+    if (same == shares.end())
+      shares.emplace_back(&stage->device(), bytes);
+    else
+      same->second += bytes;
+    pages.bytes += bytes;
+  }
+  double available = std::numeric_limits<double>::infinity();
+  for (const auto& [device, bytes] : shares)
+    available = std::min(available, double(device->memory().available) / double(bytes));
+  pages.available = std::size_t(available * double(pages.bytes));
+  return pages;
+}
+
 /// Pages of all pools, and rows of q, out of one budget.
 Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& target) const {
   scheduling::KvDemand demand;
   demand.memory = options_.kv_memory_bytes;
-  demand.available = target.device->memory().available;
+  const TargetPages pages = target_pages(target, options_.page_tokens);
+  demand.available = target.in_stages() ? pages.available : target.device->memory().available;
   demand.max_model_len = context_.max_model_len;
   demand.max_num_seqs = options_.max_num_seqs;
   demand.prefill_chunk = options_.prefill_chunk;
@@ -136,7 +168,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.q_rows = speculation::limits::windows_held * window;
   const auto fork_rows = std::size_t(fork_rows_of(options_));
   demand.fork_q_rows = fork_rows * window;
-  demand.pools = {{target.model->kv_shape(options_.page_tokens).bytes(), target.model->window()}};
+  demand.pools = {{pages.bytes, target.model->window()}};
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(
         {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});
@@ -164,7 +196,24 @@ Result<void> ContextBuilder::configure_target() {
   target.max_rows = options_.prefill_chunk + target.max_logit_rows;
   target.closer = context_.closer;
   target.telemetry = telemetry;
+  for (const auto& model : target_.behind) {
+    auto stage = further_stage(model);
+    if (!stage)
+      return tl::unexpected(stage.error());
+    target.behind.push_back(std::move(*stage));
+  }
   return {};
+}
+
+/// Its part of all pages.
+Result<TargetStage>
+ContextBuilder::further_stage(const std::shared_ptr<const models::Model>& model) const {
+  const std::shared_ptr<gpu::Device> device(model, &model->device());
+  return gpu::KvPool::create(*device, model->kv_shape(options_.page_tokens),
+                             budget_.pages[scheduling::target_pool])
+      .map([&](auto&& pool) {
+        return TargetStage{model, device, std::move(pool)};
+      });
 }
 
 void ContextBuilder::configure_others() {
@@ -186,6 +235,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.has_draft = draft_->exists();
   parts.max_model_len = context_.max_model_len;
   parts.max_num_seqs = options_.max_num_seqs;
+  parts.stages = int(context_.parts.target.stages());
   parts.scheduling = options_.scheduling;
   parts.batching = options_.batching;
   parts.prefill_chunk = options_.prefill_chunk;
@@ -210,7 +260,7 @@ Result<void> ContextBuilder::prepare_standby() {
   if (options_.reserve_device.empty())
     return {};
   const TargetModelParts& first = context_.parts.target;
-  auto loaded = loader_.load_target(options_.reserve_device);
+  auto loaded = loader_.load_target({options_.reserve_device});
   if (!loaded)
     return tl::unexpected(loaded.error());
   if (loaded->device->name() == first.device->name())

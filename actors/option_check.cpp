@@ -1,13 +1,16 @@
 #include "actors/option_check.hpp"
 
 #include "actors/limits.hpp"
+#include "gpu/device.hpp"
 #include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace paceline::actors {
 namespace {
@@ -53,7 +56,59 @@ Result<void> check_format(const char* field, const std::optional<WeightFormat>& 
               "give a microscaling format, such as mxfp6; EngineOptions::dtype is for others");
 }
 
+bool shares_cores(const gpu::DeviceName& a, const gpu::DeviceName& b) {
+  return a.cores.empty() || b.cores.empty() ||
+         std::ranges::find_first_of(a.cores, b.cores) != a.cores.end();
+}
+
+/// Two lanes in each other's way. A simulated device is another one each time it is named.
+bool same_device(const gpu::DeviceName& a, const gpu::DeviceName& b) {
+  if (a.kind != b.kind || a.kind == gpu::DeviceKind::sim)
+    return false;
+  return a.kind == gpu::DeviceKind::cpu ? shares_cores(a, b) : a.index == b.index;
+}
+
+Result<void> check_apart(const std::vector<std::string>& devices) {
+  std::vector<gpu::DeviceName> names;
+  for (const std::string& device : devices) {
+    auto name = gpu::parse_device(device);
+    if (!name)
+      return tl::unexpected(name.error());
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (same_device(names[i], *name))
+        return fail(ErrorCode::invalid_argument,
+                    fmt::format("EngineOptions::devices has {} and {}, which are not two devices",
+                                devices[i], device),
+                    "give each stage a device or cores of its own");
+    names.push_back(std::move(*name));
+  }
+  return {};
+}
+
+Result<void> check_stages(const EngineOptions& o) {
+  const std::vector<std::string> devices = devices_of(o);
+  const auto wrong = [](std::string what, std::string how) {
+    return fail(ErrorCode::invalid_argument, std::move(what), std::move(how));
+  };
+  if (devices.size() > limits::stages_max)
+    return wrong(fmt::format("EngineOptions::devices has {} devices", devices.size()),
+                 fmt::format("give at most {}", limits::stages_max));
+  if (o.pipeline_parallel_size != 0 && o.pipeline_parallel_size != int(devices.size()))
+    return wrong(fmt::format("EngineOptions::pipeline_parallel_size is {}, and the target has {} "
+                             "in EngineOptions::devices",
+                             o.pipeline_parallel_size, devices.size()),
+                 "give as many devices as stages, or leave it out");
+  if (devices.size() > 1 && !o.reserve_device.empty())
+    return wrong("EngineOptions::reserve_device with several EngineOptions::devices",
+                 "leave it out: a target in stages moves nowhere");
+  return devices.size() > 1 ? check_apart(devices) : Result<void>();
+}
+
 } // namespace
+
+std::vector<std::string> devices_of(const EngineOptions& o) {
+  return o.devices.empty() ? std::vector{o.device} : o.devices;
+}
 
 std::string draft_name(const EngineOptions& o) {
   if (o.draft == "auto")
@@ -78,6 +133,8 @@ Result<void> check_options(const EngineOptions& o) {
         check_format("EngineOptions::head_weights", o.head_weights)})
     if (!result)
       return result;
+  if (auto stages = check_stages(o); !stages)
+    return stages;
   if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("EngineOptions::prefill_chunk is {} with EngineOptions::prefill = fast",

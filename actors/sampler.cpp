@@ -26,7 +26,7 @@ void Sampler::verify(const Logits& logits) {
   if (batch.after && batch.after != last_batch_)
     return; // pre-enqueued, and out of turn: it would not stand behind what it waits for
   if (batch.handles > handles_.version) {
-    early_ = logits;
+    early_.push_back(logits);
     return;
   }
   last_batch_ = batch.id;
@@ -40,6 +40,8 @@ void Sampler::verify(const Logits& logits) {
           inbox->post(judged.frontiers);
         tell(me, std::move(judged.verdicts));
       });
+  if (!logits.pass->handovers.empty())
+    return logits.pass->handovers.back().expect(logits.lane, {logits.step, std::move(step)});
   const auto before = logits.pass->before; // the lane may let go of it from now on
   if ((logits.step && !logits.lane->submit(logits.step)) || !logits.lane->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
@@ -52,8 +54,8 @@ void Sampler::update(const ActorHandles& handles) {
     return;
   const bool same_drafts = handles.drafts == handles_.drafts;
   handles_ = handles;
-  if (const auto logits = std::exchange(early_, std::nullopt))
-    verify(*logits);
+  for (const Logits& logits : std::exchange(early_, {}))
+    verify(logits);
   if (same_drafts)
     return;
   inbox_ = nullptr;

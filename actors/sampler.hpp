@@ -5,7 +5,7 @@
 #include "messages/interfaces.hpp"
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -32,7 +32,7 @@ private:
   SamplerParts parts_;
   messages::ActorHandles handles_;
   std::uint64_t last_batch_ = 0;
-  std::optional<messages::Logits> early_;          ///< Wait for handles.
+  std::vector<messages::Logits> early_;            ///< Wait for handles.
   std::shared_ptr<speculation::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 

@@ -16,7 +16,8 @@ std::vector<Role> children_of(const EngineParts& parts) {
   std::vector<Role> roles{Role::facade, Role::scheduler};
   if (parts.draft)
     roles.push_back(Role::draft);
-  roles.insert(roles.end(), {Role::target, Role::sampler, Role::kv_cache});
+  roles.insert(roles.end(), parts.target.stages(), Role::target);
+  roles.insert(roles.end(), {Role::sampler, Role::kv_cache});
   return roles;
 }
 
@@ -35,7 +36,7 @@ Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
       running_(supervision_.roles().size()) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
   handles_.drafts.resize(parts_.draft ? 1 : 0);
-  handles_.stages.resize(1);
+  handles_.stages.resize(parts_.target.stages());
   self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
   carry_out(supervision_.start(now()));
 }
@@ -76,12 +77,21 @@ void Supervisor::went_down(const caf::down_msg& down) {
   *at = nullptr;
   base::add(parts_.telemetry->restarts, 1);
   const auto child = Child(at - running_.begin());
+  if (supervision_.roles()[child] == Role::target && parts_.target.stages() > 1)
+    handles_.stages[stage_of(child)] = nullptr; // nothing is sent to the others meanwhile
   if (supervision_.roles()[child] == Role::draft) {
     handles_.drafts.front() = nullptr;
     if (parts_.draft->hopeless && parts_.draft->hopeless())
       carry_out(supervision_.disable(child));
   }
   carry_out(supervision_.went_down(child, now()));
+}
+
+/// Of the target: its children stand in the order of its stages.
+std::size_t Supervisor::stage_of(Child child) const {
+  const auto& roles = supervision_.roles();
+  return std::size_t(
+      std::count(roles.begin(), roles.begin() + std::ptrdiff_t(child), Role::target));
 }
 
 void Supervisor::carry_out(Supervision::Actions actions) {
@@ -107,11 +117,13 @@ void Supervisor::act(StartChild& start) {
     break;
   case Role::draft:
     handles_.drafts.front() =
-        watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
+        watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.last_stage().device));
     break;
-  case Role::target:
-    handles_.stages.front() = watch(child, spawn<TargetModel>(*self_, parts_.target));
+  case Role::target: {
+    const std::size_t stage = stage_of(child);
+    handles_.stages[stage] = watch(child, spawn<TargetModel>(*self_, parts_.target, stage));
     break;
+  }
   case Role::sampler:
     handles_.sampler = watch(child, spawn<Sampler>(*self_, parts_.sampler));
     break;
@@ -141,7 +153,8 @@ void Supervisor::act(MoveTarget&) {
 void Supervisor::act(Announce&) {
   ++handles_.version;
   for (const TargetActor& stage : handles_.stages)
-    tell(self_, stage, handles_);
+    if (stage)
+      tell(self_, stage, handles_);
   tell(self_, handles_.sampler, handles_);
   tell(self_, handles_.scheduler, handles_);
   tell(self_, handles_.facade, handles_);

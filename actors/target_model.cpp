@@ -2,60 +2,94 @@
 
 #include "base/expect.hpp"
 #include "execution/forward_step.hpp"
+#include "execution/limits.hpp"
 #include "scheduling/contracts.hpp"
 
+#include <fmt/format.h>
 #include <stdexcept>
 
 namespace paceline::actors {
 
 using namespace messages;
 using namespace scheduling;
+using execution::ForwardPass;
 
-TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts)
+TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts, std::size_t stage)
     : self_(self), parts_(std::move(parts)) {
-  workspace_ =
-      base::value_or_throw(parts_.model->make_workspace(parts_.max_rows, parts_.max_logit_rows));
-  lane_ = parts_.closer->guard(base::value_or_throw(parts_.device->open_lane("target")));
+  const TargetStage& own = parts_.stage(stage);
+  stage_ = {stage, own.model, own.pool, {}, {}};
+  stage_.workspace =
+      base::value_or_throw(own.model->make_workspace(parts_.max_rows, parts_.max_logit_rows));
+  if (stage + 1 < parts_.stages())
+    stage_.left = std::make_shared<execution::RowPool>(execution::RowPool::Config{
+        own.device, parts_.stage(stage + 1).device, parts_.max_rows * own.model->handed_on(),
+        execution::limits::passes_per_stage * parts_.stages()});
+  const std::string role = parts_.behind.empty() ? name : fmt::format("{} {}", name, stage + 1);
+  lane_ = parts_.closer->guard(base::value_or_throw(own.device->open_lane(role)));
 }
 
-void TargetModel::enqueue(const Batch& batch) {
+void TargetModel::begin(const Batch& batch) {
+  auto pass = std::make_shared<ForwardPass>(parts_.stages());
+  pass->batch = batch;
+  enqueue(std::move(pass));
+}
+
+void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
+  const Batch& batch = pass->batch;
   if (batch.id <= last_batch_)
     return; // repeated, or overtaken by a later one
   auto before = batch.after ? last_pass_.lock() : nullptr;
   if (batch.after && (batch.after != last_batch_ || !before))
     return; // pre-enqueued, but what it would go on from is over, or has not come
   if (batch.handles > handles_.version) {
-    early_ = batch;
+    early_.push_back(std::move(pass));
     return;
   }
-  check_contract(batch);
+  if (stage_.number == 0) {
+    check_contract(batch);
+    pass->before = std::move(before);
+  }
   last_batch_ = batch.id;
-  auto pass = std::make_shared<execution::ForwardPass>();
-  pass->batch = batch;
-  pass->workspace = workspace_;
-  pass->before = std::move(before);
   last_pass_ = pass;
-  auto step =
-      std::make_shared<execution::ForwardStep>(parts_.model, parts_.pool, pass, parts_.telemetry);
-  if (batch.after) // behind a verification that the sampler enqueues, and may not have yet
+  auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
+  pass_on(std::move(pass), std::move(step));
+}
+
+/// Whoever is told submits what follows. The last stage's step goes with the verification behind
+/// it: a pre-enqueued one waits for that of the pass before, and one that comes from another stage
+/// for its rows.
+void TargetModel::pass_on(std::shared_ptr<ForwardPass> pass, std::shared_ptr<gpu::Step> step) {
+  const bool last = stage_.number + 1 == parts_.stages();
+  if (last)
+    pass->workspace = stage_.workspace;
+  if (last && (pass->batch.after || stage_.number > 0))
     return tell(self_, handles_.sampler, Logits{std::move(pass), lane_, std::move(step)});
-  if (!lane_->submit(std::move(step)))
+  if (stage_.number > 0)
+    pass->handovers[stage_.number - 1].expect(lane_, {std::move(step)});
+  else if (!lane_->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
-  tell(self_, handles_.sampler, Logits{std::move(pass), lane_});
+  if (last)
+    tell(self_, handles_.sampler, Logits{std::move(pass), lane_});
+  else if (const TargetActor& next = handles_.stages[stage_.number + 1])
+    tell(self_, next, StagePass{std::move(pass)});
 }
 
 TargetActor::behavior_type TargetModel::make_behavior() {
   return {
       [this](const Batch& batch) {
         const base::Handling span(*parts_.telemetry, name, "batch");
-        enqueue(batch);
+        begin(batch);
+      },
+      [this](const StagePass& on) {
+        const base::Handling span(*parts_.telemetry, name, "pass");
+        enqueue(on.pass);
       },
       [this](const ActorHandles& handles) {
         if (handles.version <= handles_.version)
           return;
         handles_ = handles;
-        if (const auto batch = std::exchange(early_, std::nullopt))
-          enqueue(*batch);
+        for (auto& pass : std::exchange(early_, {}))
+          enqueue(std::move(pass));
       },
       [](const Ping&) { return Pong{}; },
   };

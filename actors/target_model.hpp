@@ -1,49 +1,63 @@
-// The target model actor: forward passes for batches of sequences.
+// The target model actor: forward passes for batches of sequences, or a stage of them.
 #pragma once
 
 #include "base/telemetry.hpp"
 #include "execution/lane_closer.hpp"
+#include "execution/stage.hpp"
 #include "messages/interfaces.hpp"
-#include "models/model.hpp"
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 namespace paceline::actors {
 
-struct TargetModelParts {
+/// A model on one device, or what one of several has of it.
+struct TargetStage {
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<gpu::Device> device;
-  std::shared_ptr<gpu::KvPool> pool;
+  std::shared_ptr<gpu::KvPool> pool; ///< The first stage's gives out the pages of all.
+};
+
+struct TargetModelParts : TargetStage {
   int max_rows = 0;
   int max_logit_rows = 0;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
+  std::vector<TargetStage> behind = {}; ///< The stages behind the first.
+
+  std::size_t stages() const { return 1 + behind.size(); }
+  const TargetStage& stage(std::size_t number) const {
+    return number == 0 ? *this : behind[number - 1];
+  }
+  const TargetStage& last_stage() const { return stage(behind.size()); }
 };
 
-/// Owns the target lane and lends it to the sampler with each batch's logits. The workspace is
-/// one: passes and their verifications run on the lane in the order they were enqueued, and the
-/// scheduler has one batch under way at a time. A pre-enqueued one stands on the lane behind it.
+/// A stage of the target; mostly there is one. Owns its lane; the last stage lends its own to the
+/// sampler with each batch's logits. The workspace is one: passes and their verifications run on
+/// the lane in the order they were enqueued. A pre-enqueued one stands on the lane behind the one
+/// before.
 class TargetModel {
 public:
   using Handle = messages::TargetActor;
   static constexpr const char* name = "target";
 
   /// Throws std::runtime_error when the device gives no lane or no memory.
-  TargetModel(Handle::pointer self, TargetModelParts parts);
+  TargetModel(Handle::pointer self, TargetModelParts parts, std::size_t stage = 0);
   Handle::behavior_type make_behavior();
 
 private:
-  void enqueue(const scheduling::Batch& batch);
+  void begin(const scheduling::Batch& batch);
+  void enqueue(std::shared_ptr<execution::ForwardPass> pass);
+  void pass_on(std::shared_ptr<execution::ForwardPass> pass, std::shared_ptr<gpu::Step> step);
 
   Handle::pointer self_;
   TargetModelParts parts_;
-  std::shared_ptr<models::Workspace> workspace_;
+  execution::Stage stage_;
   std::shared_ptr<gpu::Lane> lane_;
   messages::ActorHandles handles_;
   std::uint64_t last_batch_ = 0;
-  std::weak_ptr<execution::ForwardPass> last_pass_; ///< Until its steps have retired.
-  std::optional<scheduling::Batch> early_;          ///< Waits for handles.
+  std::weak_ptr<execution::ForwardPass> last_pass_;            ///< Until its steps have retired.
+  std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 };
 
 } // namespace paceline::actors

@@ -10,6 +10,7 @@
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 
@@ -185,15 +186,40 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
       "How blocks that are quantized find their scales");
 }
 
+namespace {
+
+void add_device_options(CLI::App& app, EngineOptions& engine) {
+  app.add_option_function<std::vector<std::string>>(
+         "--device",
+         [&engine](const std::vector<std::string>& given) {
+           engine.device = given.front();
+           engine.devices = given.size() > 1 ? given : std::vector<std::string>();
+         },
+         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each")
+      ->default_str(engine.device)
+      ->allow_extra_args(false)
+      ->type_name("DEVICE");
+  app.add_option("--pipeline-parallel-size", engine.pipeline_parallel_size,
+                 "Stages of the target; default: as many as there are devices")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->type_name("N");
+  app.add_option("--stage-layers", engine.stage_layers,
+                 "Layers of each stage; default: by what they cost")
+      ->check(whole_number(1, models::limits::layers_max))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...");
+}
+
+} // namespace
+
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
   app.add_option("-m,--model", engine.target,
                  "Target model: a folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
-  app.add_option("--device", engine.device, "cpu, cpu:0-3, cuda:0 or sim:PROFILE")
-      ->capture_default_str()
-      ->type_name("DEVICE");
+  add_device_options(app, engine);
   app.add_option("--reserve-device", engine.reserve_device,
                  "Holds the target's weights, too, and goes on when --device keeps failing")
       ->type_name("DEVICE");
@@ -327,7 +353,8 @@ CLI::Option* add_json_option(CLI::App& app, bool& json) {
 bool simulated(const EngineOptions& engine) {
   const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
   const auto may_be = [&](const std::string& device) { return device.empty() || is_sim(device); };
-  return is_sim(engine.device) && may_be(engine.draft_device) && may_be(engine.reserve_device);
+  return is_sim(engine.device) && std::ranges::all_of(engine.devices, is_sim) &&
+         may_be(engine.draft_device) && may_be(engine.reserve_device);
 }
 
 } // namespace paceline::apps

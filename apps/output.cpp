@@ -9,6 +9,20 @@
 
 namespace paceline::apps {
 
+namespace {
+
+boost::json::array stages_json(const ModelInfo& model) {
+  boost::json::array stages;
+  for (const StageInfo& stage : model.stages)
+    stages.push_back({{"device", stage.device},
+                      {"kernel", stage.kernel},
+                      {"layers", stage.layers},
+                      {"weight_bytes", stage.weight_bytes}});
+  return stages;
+}
+
+} // namespace
+
 boost::json::object model_json(const ModelInfo& model) {
   boost::json::object object{{"name", model.name},
                              {"architecture", model.architecture},
@@ -24,6 +38,8 @@ boost::json::object model_json(const ModelInfo& model) {
                              {"max_model_len", model.max_model_len}};
   if (model.shared_bytes > 0)
     object["shared_bytes"] = model.shared_bytes;
+  if (!model.stages.empty())
+    object["stages"] = stages_json(model);
   return object;
 }
 

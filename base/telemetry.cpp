@@ -11,17 +11,17 @@ constexpr std::size_t intervals_kept = 8;
 
 void OverlapMeter::target_began(base::TimePoint at) {
   const std::lock_guard lock(mutex_);
+  if (open_++ > 0)
+    return;
   recent_.push_back({at, base::TimePoint::max()});
   if (recent_.size() > intervals_kept)
     recent_.pop_front();
-  open_ = true;
 }
 
 void OverlapMeter::target_ended(base::TimePoint at) {
   const std::lock_guard lock(mutex_);
-  if (!open_)
+  if (open_ == 0 || --open_ > 0)
     return;
-  open_ = false;
   recent_.back().end = at;
   sums_.target += at - recent_.back().begin;
 }

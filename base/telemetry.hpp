@@ -14,8 +14,8 @@
 
 namespace paceline::base {
 
-/// Drafting time that lay under target time: intervals of the target's lane against pieces of the
-/// draft's. Threads: any.
+/// Drafting time that lay under target time: intervals in which a lane of the target's works
+/// against pieces of the draft's. Threads: any.
 class OverlapMeter {
 public:
   struct Sums {
@@ -23,6 +23,7 @@ public:
     base::Duration draft{};
     base::Duration overlapped{};
   };
+  /// Once each for every piece; those of several stages may overlap.
   void target_began(base::TimePoint at);
   void target_ended(base::TimePoint at);
   void drafted(base::TimePoint begin, base::TimePoint end);
@@ -35,7 +36,7 @@ private:
   };
   mutable std::mutex mutex_;
   std::deque<Interval> recent_; // a few: a draft piece is never long over
-  bool open_ = false;
+  int open_ = 0;                ///< Pieces of the target's at work.
   Sums sums_;
 };
 

@@ -1,19 +1,25 @@
-// A forward pass on the target's lane, from the moment it is enqueued until it was judged.
+// A forward pass on the target's lanes, from the moment it is enqueued until it was judged.
 #pragma once
 
+#include "execution/handover.hpp"
 #include "gpu/lane.hpp"
 #include "models/model.hpp"
 #include "scheduling/batch.hpp"
+#include "speculation/chain.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 namespace paceline::execution {
 
-/// The batch and the handle of its logits. Threads: written by the pass, read by the verification
-/// that is enqueued behind it on the same lane, but for `followed`.
+/// The batch and the handle of its logits. Threads: written by the pass, a stage after the other,
+/// and read by the verification that is enqueued behind it on the last stage's lane; but for
+/// `followed`, and for `workspace`, which is set before the last stage has it.
 struct ForwardPass {
+  explicit ForwardPass(std::size_t stages = 1) : handovers(stages - 1) {}
+
   scheduling::Batch batch;
   std::shared_ptr<models::Workspace> workspace; ///< logits(): the rows of all entries, in order.
   struct Rows {
@@ -24,8 +30,29 @@ struct ForwardPass {
     int logit_rows = 0;
     bool goes_on = false; ///< Verdict::goes_on, for the pre-enqueued step behind this one.
   };
-  std::vector<Rows> rows; ///< One per entry.
-  gpu::Retirement retirement;
+  std::vector<Rows> rows;     ///< One per entry.
+  gpu::Retirement retirement; ///< Of all stages that it went through; busy: their sum.
+
+  std::vector<Handover> handovers; ///< From each stage but the last to the next one.
+  speculation::QRow handed;        ///< What the last stage that it went through has left:
+  int handed_width = 0;            ///< so many floats of each row.
+
+  /// memory: as large as `handed`.
+  gpu::Tensor handed_rows(float* memory, int count) const {
+    return {memory, count, handed_width, handed_width};
+  }
+  /// A stage's step has retired.
+  void went_through(const gpu::Retirement& how, bool first) {
+    if (first) {
+      retirement = how;
+      return;
+    }
+    if (retirement.completed)
+      retirement.error = how.error;
+    retirement.completed &= how.completed;
+    retirement.end = how.end;
+    retirement.busy += how.busy;
+  }
 
   /// Of a pre-enqueued batch: the pass before. The lane lets go of it when it gets here, and leaves
   /// the entries that run.

@@ -1,6 +1,7 @@
 #include "execution/forward_step.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace paceline::execution {
@@ -32,11 +33,9 @@ ForwardPass::Rows rows_of(const BatchEntry& entry) {
 
 } // namespace
 
-ForwardStep::ForwardStep(std::shared_ptr<const models::Model> model,
-                         std::shared_ptr<gpu::KvPool> pool, std::shared_ptr<ForwardPass> pass,
+ForwardStep::ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
                          std::shared_ptr<base::Telemetry> telemetry)
-    : model_(std::move(model)), pool_(std::move(pool)), pass_(std::move(pass)),
-      telemetry_(std::move(telemetry)) {}
+    : stage_(std::move(stage)), pass_(std::move(pass)), telemetry_(std::move(telemetry)) {}
 
 /// The verification before this step has retired, so that it is known which.
 void ForwardStep::leave_what_goes_on() {
@@ -56,32 +55,49 @@ bool ForwardStep::windows_settled() const {
 gpu::Step::Next ForwardStep::prepare(base::TimePoint now) {
   if (ran_)
     return Next::done;
-  if (pass_->before)
-    leave_what_goes_on();
-  if (pass_->batch.entries.empty())
-    return Next::done;
-  if (!deadline_)
-    deadline_ = now + pass_->batch.draft_timeout;
-  if (!windows_settled() && now < *deadline_)
-    return Next::waiting;
+  if (const Next rows = prepare_rows(now); rows != Next::ready)
+    return rows;
   plan();
-  ran_ = true;
+  connect();
+  ran_ = at_work_ = true;
   telemetry_->overlap.target_began(now);
   return Next::ready;
 }
 
-void ForwardStep::plan() {
-  std::vector<models::SequenceRows> batch;
+/// The first stage reads what all of them run.
+gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
+  if (!is_first() && !pass_->retirement.completed)
+    return Next::done;
+  if (is_first() && pass_->before)
+    leave_what_goes_on();
+  if (pass_->batch.entries.empty())
+    return Next::done;
+  if (!is_first())
+    return Next::ready;
+  if (!deadline_)
+    deadline_ = now + pass_->batch.draft_timeout;
+  if (!windows_settled() && now < *deadline_)
+    return Next::waiting;
+  read_rows();
+  return Next::ready;
+}
+
+void ForwardStep::read_rows() {
   int logit_rows = 0;
-  work_ = {gpu::Work::Kind::decode, 0, int(pass_->batch.entries.size()), 0};
-  for (const BatchEntry& entry : pass_->batch.entries)
-    pass_->rows.push_back(rows_of(entry));
-  for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
-    const BatchEntry& entry = pass_->batch.entries[i];
-    ForwardPass::Rows& rows = pass_->rows[i];
-    const int count = int(rows.tokens.size());
+  for (const BatchEntry& entry : pass_->batch.entries) {
+    ForwardPass::Rows& rows = pass_->rows.emplace_back(rows_of(entry));
     rows.first_logit_row = logit_rows;
     logit_rows += rows.logit_rows;
+  }
+}
+
+void ForwardStep::plan() {
+  std::vector<models::SequenceRows> batch;
+  work_ = {gpu::Work::Kind::decode, 0, int(pass_->batch.entries.size()), 0};
+  for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
+    const BatchEntry& entry = pass_->batch.entries[i];
+    const ForwardPass::Rows& rows = pass_->rows[i];
+    const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
     work_.rows += count;
@@ -93,7 +109,22 @@ void ForwardStep::plan() {
       work_.decode_reads += entry.feed.cached + count;
     }
   }
-  model_->plan(batch, *pool_, *pass_->workspace);
+  stage_.model->plan(batch, *stage_.pool, *stage_.workspace);
+}
+
+/// The rows that stages hand over are those of the pass, in their order.
+void ForwardStep::connect() {
+  if (!is_first()) {
+    received_ = pass_->handed;
+    stage_.workspace->received = pass_->handed_rows(received_.get(), work_.rows);
+  }
+  if (!stage_.left)
+    return;
+  left_ = stage_.left->take();
+  if (!left_)
+    throw std::bad_alloc();
+  pass_->handed_width = stage_.model->handed_on();
+  stage_.workspace->left = pass_->handed_rows(left_.get(), work_.rows);
 }
 
 gpu::Work ForwardStep::work() const {
@@ -101,16 +132,23 @@ gpu::Work ForwardStep::work() const {
 }
 
 void ForwardStep::run(gpu::Operations& operations) {
-  model_->forward(operations, *pass_->workspace);
+  stage_.model->forward(operations, *stage_.workspace);
 }
 
 void ForwardStep::complete(base::TimePoint now) {
+  at_work_ = false;
   telemetry_->overlap.target_ended(now);
 }
 
 void ForwardStep::retire(const gpu::Retirement& how) {
+  if (std::exchange(at_work_, false))
+    telemetry_->overlap.target_ended(how.end);
   pass_->before = nullptr; // where the lane was closed before it got here
-  pass_->retirement = how;
+  pass_->went_through(how, is_first());
+  pass_->handed = std::move(left_);
+  received_ = nullptr;
+  if (stage_.number < pass_->handovers.size())
+    pass_->handovers[stage_.number].arrive();
 }
 
 } // namespace paceline::execution

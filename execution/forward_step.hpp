@@ -1,8 +1,9 @@
-// The target lane's forward pass over one batch.
+// The forward pass over one batch on a lane of the target's.
 #pragma once
 
 #include "base/telemetry.hpp"
 #include "execution/forward_pass.hpp"
+#include "execution/stage.hpp"
 #include "gpu/lane.hpp"
 
 #include <memory>
@@ -11,13 +12,14 @@
 namespace paceline::execution {
 
 /// Feeds each entry's committed tokens and its window. The window's tokens are read from the chain
-/// when the lane gets here: those that were bound when the batch was made are waited for, within
-/// the batch's timeout. A pre-enqueued batch loses the entries that do not go on from the one
-/// before; if none is left, nothing is run.
+/// when the first stage's lane gets here: those that were bound when the batch was made are waited
+/// for, within the batch's timeout. A pre-enqueued batch loses the entries that do not go on from
+/// the one before; if none is left, nothing is run. Further stages run the rows of the first, from
+/// what the one before has left; where that failed, nothing.
 class ForwardStep final : public gpu::Step {
 public:
-  ForwardStep(std::shared_ptr<const models::Model> model, std::shared_ptr<gpu::KvPool> pool,
-              std::shared_ptr<ForwardPass> pass, std::shared_ptr<base::Telemetry> telemetry);
+  ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
+              std::shared_ptr<base::Telemetry> telemetry);
 
   std::string name() const override { return "forward"; }
   Next prepare(base::TimePoint now) override;
@@ -27,17 +29,24 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
+  bool is_first() const { return stage_.number == 0; }
+  Next prepare_rows(base::TimePoint now);
   void leave_what_goes_on();
   bool windows_settled() const;
+  void read_rows();
   void plan();
+  void connect();
 
-  std::shared_ptr<const models::Model> model_;
-  std::shared_ptr<gpu::KvPool> pool_;
+  Stage stage_;
   std::shared_ptr<ForwardPass> pass_;
   std::shared_ptr<base::Telemetry> telemetry_;
   std::optional<base::TimePoint> deadline_;
   gpu::Work work_;
   bool ran_ = false;
+  bool at_work_ = false;
+  // Between stages: what this one reads, and what it leaves.
+  speculation::QRow received_;
+  speculation::QRow left_;
 };
 
 } // namespace paceline::execution

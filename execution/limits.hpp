@@ -1,11 +1,17 @@
 // Bounds of the execution layer (docs/limits.md lists all layers').
 #pragma once
 
+#include <cstddef>
+
 namespace paceline::execution::limits {
 
 /// Calls of a Drafter that may fail in a row before it is left out; every call that succeeds makes
 /// up for a part of one: where more than one in nine fails, it is left out in the end, too.
 inline constexpr int drafter_failures_max = 16;
 inline constexpr int drafter_successes_per_failure = 8;
+
+/// Passes whose rows may lie between two stages of a target, for each of its stages: those under
+/// way, and as many that a lane that stood still has not let go of. One more fails.
+inline constexpr std::size_t passes_per_stage = 2;
 
 } // namespace paceline::execution::limits

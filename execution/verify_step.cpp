@@ -3,6 +3,7 @@
 #include "scheduling/round.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::execution {
 
@@ -24,7 +25,7 @@ gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
     plan_windows();
     plan_scores();
     deadline_ = now + pass_->batch.draft_timeout;
-    telemetry_->overlap.target_began(now);
+    begin_work(now);
     return Next::ready;
   }
   if (phase_ == Phase::lookaheads && !ran_) {
@@ -34,10 +35,20 @@ gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
     ran_ = true;
     if (tasks_.empty())
       return Next::done;
-    telemetry_->overlap.target_began(now);
+    begin_work(now);
     return Next::ready;
   }
   return Next::done;
+}
+
+void VerifyStep::begin_work(base::TimePoint now) {
+  at_work_ = true;
+  telemetry_->overlap.target_began(now);
+}
+
+void VerifyStep::end_work(base::TimePoint now) {
+  if (std::exchange(at_work_, false))
+    telemetry_->overlap.target_ended(now);
 }
 
 // The one reading of `bound`: the forward pass has just ended, nothing has been judged.
@@ -180,7 +191,7 @@ void VerifyStep::run(gpu::Operations& operations) {
 }
 
 void VerifyStep::complete(base::TimePoint now) {
-  telemetry_->overlap.target_ended(now);
+  end_work(now);
   if (phase_ == Phase::windows)
     take_windows();
   else
@@ -271,6 +282,7 @@ gpu::Work VerifyStep::work() const {
 }
 
 void VerifyStep::retire(const gpu::Retirement& how) {
+  end_work(how.end);
   Judged judged;
   Verdicts& verdicts = judged.verdicts;
   verdicts.batch = pass_->batch.id;

@@ -51,6 +51,8 @@ private:
     scheduling::Verdict verdict;
   };
 
+  void begin_work(base::TimePoint now);
+  void end_work(base::TimePoint now);
   void open_cases();
   void plan_windows();
   void plan_lookaheads();
@@ -75,6 +77,7 @@ private:
 
   Phase phase_ = Phase::windows;
   bool ran_ = false;
+  bool at_work_ = false;
   std::vector<Case> cases_;
   std::vector<gpu::VerifyTask> tasks_;
   std::vector<std::size_t> owners_; ///< tasks_[i] belongs to cases_[owners_[i]].

@@ -2,7 +2,8 @@
 //
 // A round in `overlap`, with the messages it costs (single sequence or batch alike):
 //   1 scheduler -> target    Batch          the window to verify, by reference to its chain
-//   2 target    -> sampler   Logits         the pass is on the lane; judge behind it
+//   2 target    -> sampler   Logits         the pass is on the lane; judge behind it; with a target
+//                                           in stages a StagePass from each to the next before that
 //   3 lane      -> sampler   Verdicts       in host memory; the draft's lane has the same news
 //   4 sampler   -> scheduler Verdicts
 //   5 scheduler -> facade    Commits
@@ -59,10 +60,13 @@ using DraftActor = Interface<
     /// The way to the lane, for as long as this actor lives.
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
-/// Runs the target's forward passes: owns the target lane.
+/// Runs the target's forward passes, or a stage of them: owns a lane of the target's.
 using TargetActor = Interface<
-    /// Enqueues a forward pass and passes the logits' handle on to the sampler.
-    caf::result<void>(scheduling::Batch), caf::result<void>(ActorHandles), caf::result<Pong>(Ping)>;
+    /// The first stage: enqueues a forward pass and tells the next stage or, behind the last,
+    /// passes the logits' handle on to the sampler.
+    caf::result<void>(scheduling::Batch),
+    /// Any other stage: what follows on its lane when the pass gets there; and the same.
+    caf::result<void>(StagePass), caf::result<void>(ActorHandles), caf::result<Pong>(Ping)>;
 
 /// Judges: enqueues verification behind the pass, which tells the draft, and sends the verdicts.
 using SamplerActor = Interface<
@@ -101,8 +105,9 @@ struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
-  std::vector<DraftActor> drafts;  ///< Null: it is down. Each keeps its place.
-  std::vector<TargetActor> stages; ///< Of the target, in the order in which a batch takes them.
+  std::vector<DraftActor> drafts; ///< Null: it is down. Each keeps its place.
+  /// Of the target, in the order in which a batch takes them. Null: of several, it is down.
+  std::vector<TargetActor> stages;
   SamplerActor sampler;
   KvCacheActor kv_cache;
   SupervisorActor supervisor;

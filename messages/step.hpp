@@ -9,12 +9,19 @@
 
 namespace paceline::messages {
 
+/// A stage of the target to the next one: a pass that was enqueued. Its lanes hand it over by
+/// themselves; who is told says what follows there (ForwardPass::handovers).
+struct StagePass {
+  std::shared_ptr<execution::ForwardPass> pass;
+};
+
 /// Target to sampler: a pass that was enqueued, and leave to enqueue verification behind it.
 struct Logits {
   std::shared_ptr<execution::ForwardPass> pass;
   std::shared_ptr<gpu::Lane> lane;
-  /// A pre-enqueued pass, still to be enqueued: it has to stand behind the verification of the one
-  /// before, which the sampler enqueues. Null: it is on the lane.
+  /// The last stage's step where it is still to be enqueued: of a pre-enqueued pass, which has to
+  /// stand behind the verification of the one before, which the sampler enqueues; and of a pass
+  /// that comes from another stage, behind which nothing may slip in. Null: it is on the lane.
   std::shared_ptr<gpu::Step> step{};
 };
 

@@ -57,6 +57,7 @@ struct ActorHandles;
   X(paceline::messages, ActorHandles) /* the actors themselves */                                  \
   X(paceline::messages, Lent)         /* the draft's inbox */                                      \
   X(paceline::messages, Logits)       /* lane, pass and step */                                    \
+  X(paceline::messages, StagePass)    /* a pass */                                                 \
   X(paceline::scheduling, Batch)      /* page tables, chains, logs */                              \
   X(paceline::scheduling, KvGrant)    /* page tables */                                            \
   X(paceline::scheduling, KvPublish)  /* a log */                                                  \

@@ -3,6 +3,7 @@
 #include "models/checkpoint/source.hpp"
 #include "models/checkpoint/widen.hpp"
 #include "models/limits.hpp"
+#include "models/stages.hpp"
 #include "models/transformer.hpp"
 #include "text/json.hpp"
 
@@ -86,32 +87,32 @@ std::size_t layer_bytes(const TransformerWeights& weights) {
 
 class Loader {
 public:
-  Loader(std::unique_ptr<TensorSource> tensors, ModelConfig config, gpu::DType dtype,
-         gpu::Device& device, const LoadOptions& options)
-      : tensors_(std::move(tensors)), config_(std::move(config)), dtype_(dtype), device_(device),
-        options_(options) {}
+  Loader(TensorSource& tensors, const ModelConfig& config, gpu::DType dtype, gpu::Device& device,
+         const LoadOptions& options)
+      : tensors_(&tensors), config_(config), dtype_(dtype), device_(device), options_(options) {}
 
   /// The large tables come first: while one is packed it is in memory twice.
-  Result<TransformerWeights> load() {
+  Result<TransformerWeights> load(const LayerRange& layers) {
     const ModelConfig& c = config_;
+    const bool last = layers.end() == c.layers;
     TransformerWeights w;
-    tensors_->read_ahead_tables();
-    tensors_->read_ahead_block(0);
-    c.fusion ? load_head_tables(w) : load_tables(w);
-    for (int i = 0; i < c.layers && !error_; ++i) {
+    w.first_layer = layers.first;
+    if (layers.first == 0 || last)
+      tensors_->read_ahead_tables();
+    tensors_->read_ahead_block(layers.first);
+    c.fusion ? load_head_tables(w) : load_tables(w, layers.first == 0, last);
+    for (int i = layers.first; i < layers.end() && !error_; ++i) {
       begin_block(i);
       w.blocks.push_back(block(i));
     }
     if (c.fusion)
       load_fusion(w, *c.fusion);
-    w.final_norm = norm({TensorRole::final_norm}, c.hidden);
+    if (last)
+      w.final_norm = norm({TensorRole::final_norm}, c.hidden);
     for (const RopeConfig& rope : c.ropes)
       w.ropes.push_back(rope_tables(rope));
-    if (auto ok = tensors_->check_all_taken(); !ok && !error_)
-      error_ = ok.error();
     if (error_)
       return tl::unexpected(*error_);
-    report(1);
     return w;
   }
 
@@ -125,13 +126,11 @@ public:
     }
     if (error_)
       return tl::unexpected(*error_);
-    report(1);
     return w;
   }
 
   std::size_t bytes() const { return bytes_; }
   std::size_t shared_bytes() const { return shared_bytes_; }
-  std::uint64_t parameters() const { return tensors_->parameters(); }
 
 private:
   void load_fusion(TransformerWeights& w, const FusionConfig& fusion) {
@@ -148,12 +147,14 @@ private:
     w.embedding =
         shared ? target->embedding : pack({{embedding, config_.vocabulary}}, config_.hidden);
     shared_bytes_ = shared ? w.embedding->bytes() : 0;
+    w.cached = cached_with(w.embedding);
     w.head = pack({{{TensorRole::head}, config_.logits()}}, config_.hidden, options_.head);
   }
 
   /// Tied tables are one: whichever the file has. Where it has both, and they differ, its
-  /// config.json is wrong, and they are not tied.
-  void load_tables(TransformerWeights& w) {
+  /// config.json is wrong, and they are not tied. Stages have them both, where they are the first
+  /// or the last.
+  void load_tables(TransformerWeights& w, bool first, bool last) {
     constexpr TensorKey embedding{TensorRole::embedding};
     constexpr TensorKey head{TensorRole::head};
     const ModelConfig& c = config_;
@@ -161,13 +162,29 @@ private:
     const bool only_head = c.tied_embedding && has_head && !tensors_->has(embedding.role);
     const bool tied =
         c.tied_embedding && (only_head || !has_head || tensors_->same(embedding, head));
-    w.embedding = pack({{only_head ? head : embedding, c.vocabulary}}, c.hidden);
+    const LayerPart table{only_head ? head : embedding, c.vocabulary};
+    if (first)
+      w.embedding = pack({table}, c.hidden);
+    w.cached = first ? cached_with(w.embedding) : cached_with(table);
     const LayerPart own{tied && !only_head ? embedding : head, c.vocabulary};
-    w.head = tied && !options_.head ? w.embedding : pack({own}, c.hidden, options_.head);
+    if (last)
+      w.head = tied && !options_.head && first ? w.embedding : pack({own}, c.hidden, options_.head);
     if (!tied)
       return;
     tensors_->ignore(head);
     tensors_->release(head);
+  }
+
+  /// Keys and values are of bf16 where the embedding is.
+  static gpu::DType cached_with(const std::shared_ptr<const gpu::Weight>& embedding) {
+    return embedding && embedding->format() == WeightFormat::bf16 ? gpu::DType::bf16
+                                                                  : gpu::DType::f32;
+  }
+  /// Where another stage packs it.
+  gpu::DType cached_with(const LayerPart& embedding) {
+    const auto stored = keep(tensors_->matrix(embedding.key, embedding.rows, config_.hidden));
+    return stored && !stored->block_scales && dtype_ == gpu::DType::bf16 ? gpu::DType::bf16
+                                                                         : gpu::DType::f32;
   }
 
   void begin_block(int i) {
@@ -345,8 +362,8 @@ private:
       options_.progress("weights", done);
   }
 
-  std::unique_ptr<TensorSource> tensors_;
-  ModelConfig config_;
+  TensorSource* tensors_;
+  const ModelConfig& config_;
   gpu::DType dtype_;
   gpu::Device& device_;
   const LoadOptions& options_;
@@ -355,19 +372,128 @@ private:
   std::size_t shared_bytes_ = 0; ///< Of a head: what the model that it is a head on has, too.
 };
 
+using Devices = std::span<const std::shared_ptr<gpu::Device>>;
+using Models = std::vector<std::shared_ptr<const Model>>;
+
+/// A model's stages, one for each device, out of one source.
+class StageLoader {
+public:
+  StageLoader(std::string location, ModelConfig config, std::unique_ptr<TensorSource> tensors,
+              Devices devices, const LoadOptions& options)
+      : location_(std::move(location)), config_(std::move(config)), tensors_(std::move(tensors)),
+        devices_(devices), options_(options) {}
+
+  Result<Models> load() {
+    return check()
+        .and_then([this] { return divide(); })
+        .and_then([this] { return load_weights(); })
+        .map([this] { return make_models(); });
+  }
+
+private:
+  Result<void> check() {
+    if (const auto enough = check_context(location_, config_.context, options_); !enough)
+      return enough;
+    config_.context = std::min(config_.context, options_.max_positions);
+    const auto dtype = choose_dtype(options_.dtype, tensors_->dtype(), location_);
+    if (!dtype)
+      return tl::unexpected(dtype.error());
+    dtype_ = *dtype;
+    for (const auto& device : devices_)
+      if (const auto heads = device->check_heads(config_.head_dim); !heads)
+        return heads;
+    if (config_.quantization.activations)
+      std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
+                   text::shown_path(location_).c_str(), config_.quantization.method.c_str());
+    return {};
+  }
+
+  Result<void> divide() {
+    const WeightSizes sizes = sizes_of(config_, *tensors_, dtype_, options_);
+    return stages_of(location_, config_, sizes, devices_.size(), options_)
+        .and_then([&](std::vector<LayerRange>&& ranges) {
+          ranges_ = std::move(ranges);
+          return devices_.size() > 1 ? check_memory(location_, sizes, ranges_, devices_)
+                                     : Result<void>();
+        });
+  }
+
+  Result<void> load_weights() {
+    const TransformerWeights* shared = options_.shared ? weights_of(*options_.shared) : nullptr;
+    whole_ = shared ? options_.shared.get() : nullptr;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      Loader loader(*tensors_, config_, dtype_, *devices_[i], options_);
+      auto weights = shared ? loader.load_layers(*shared) : loader.load(ranges_[i]);
+      if (!weights)
+        return tl::unexpected(weights.error());
+      ModelInfo info;
+      info.shared_bytes =
+          shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loader.shared_bytes();
+      info.weight_bytes = info.shared_bytes + loader.bytes();
+      infos_.push_back(std::move(info));
+      weights_.push_back(std::move(*weights));
+    }
+    if (shared)
+      return {};
+    return tensors_->check_all_taken();
+  }
+
+  Models make_models() {
+    if (options_.progress)
+      options_.progress("weights", 1);
+    Models models;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      ModelInfo& info = infos_[i];
+      const TransformerWeights& weights = weights_[i];
+      info.name = location_;
+      info.architecture = config_.architecture;
+      info.parameters = whole_ ? whole_->info().parameters : tensors_->parameters();
+      info.dtype = gpu::to_string(dtype_);
+      info.weights = formats_of(weights.blocks);
+      info.head_weights = weights.head ? to_string(weights.head->format()) : "";
+      info.device = devices_[i]->name();
+      info.kernel = devices_[i]->kernel();
+      info.layers = int(weights.blocks.size());
+      info.vocabulary = config_.logits();
+      info.max_model_len = config_.context;
+      models.push_back(
+          make_transformer(config_, std::move(weights_[i]), std::move(info), devices_[i]));
+    }
+    return models;
+  }
+
+  const std::string location_;
+  ModelConfig config_;
+  const std::unique_ptr<TensorSource> tensors_;
+  const Devices devices_;
+  const LoadOptions& options_;
+  gpu::DType dtype_ = gpu::DType::f32;
+  const Model* whole_ = nullptr; ///< LoadOptions::shared, where it is a transformer.
+  std::vector<LayerRange> ranges_;
+  std::vector<TransformerWeights> weights_;
+  std::vector<ModelInfo> infos_;
+};
+
 } // namespace
 
-Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
-                                                      std::shared_ptr<gpu::Device> device,
-                                                      const LoadOptions& options) {
+Result<Models> load_transformer(const CheckpointSource& source, Devices devices,
+                                const LoadOptions& options) {
   auto config = source.config();
   if (!config)
     return tl::unexpected(config.error());
   auto tensors = source.tensors(*config);
   if (!tensors)
     return tl::unexpected(tensors.error());
-  return load_transformer(source.location(), std::move(*config), std::move(*tensors),
-                          std::move(device), options);
+  return StageLoader(source.location(), std::move(*config), std::move(*tensors), devices, options)
+      .load();
+}
+
+Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
+                                                      std::shared_ptr<gpu::Device> device,
+                                                      const LoadOptions& options) {
+  return load_transformer(source, Devices(&device, 1), options).map([](Models&& models) {
+    return std::move(models.front());
+  });
 }
 
 Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
@@ -375,38 +501,9 @@ Result<std::shared_ptr<const Model>> load_transformer(const std::string& locatio
                                                       std::unique_ptr<TensorSource> tensors,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options) {
-  if (const auto enough = check_context(location, config.context, options); !enough)
-    return tl::unexpected(enough.error());
-  config.context = std::min(config.context, options.max_positions);
-  const auto dtype = choose_dtype(options.dtype, tensors->dtype(), location);
-  if (!dtype)
-    return tl::unexpected(dtype.error());
-  if (const auto heads = device->check_heads(config.head_dim); !heads)
-    return tl::unexpected(heads.error());
-  if (config.quantization.activations)
-    std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
-                 text::shown_path(location).c_str(), config.quantization.method.c_str());
-  Loader loader(std::move(tensors), config, *dtype, *device, options);
-  const TransformerWeights* shared = options.shared ? weights_of(*options.shared) : nullptr;
-  auto weights = shared ? loader.load_layers(*shared) : loader.load();
-  if (!weights)
-    return tl::unexpected(weights.error());
-  ModelInfo info;
-  info.name = location;
-  info.architecture = config.architecture;
-  info.parameters = shared ? options.shared->info().parameters : loader.parameters();
-  info.shared_bytes =
-      shared ? options.shared->info().weight_bytes - layer_bytes(*shared) : loader.shared_bytes();
-  info.weight_bytes = info.shared_bytes + loader.bytes();
-  info.dtype = gpu::to_string(*dtype);
-  info.weights = formats_of(weights->blocks);
-  info.head_weights = to_string(weights->head->format());
-  info.device = device->name();
-  info.kernel = device->kernel();
-  info.vocabulary = config.logits();
-  info.max_model_len = config.context;
-  return make_transformer(std::move(config), std::move(*weights), std::move(info),
-                          std::move(device));
+  return StageLoader(location, std::move(config), std::move(tensors), Devices(&device, 1), options)
+      .load()
+      .map([](Models&& models) { return std::move(models.front()); });
 }
 
 } // namespace paceline::models

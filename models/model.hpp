@@ -52,6 +52,12 @@ class Workspace {
 public:
   virtual ~Workspace() = default;
   virtual gpu::Tensor logits() const = 0;
+
+  /// Of a stage (CheckpointSource::load_stages), set before each pass: what the stage before has
+  /// left, and where this one leaves what the next one reads. [rows, Model::handed_on], of all rows
+  /// of the pass, in memory that the lane uses.
+  gpu::Tensor received;
+  gpu::Tensor left;
 };
 
 /// Immutable after loading; shared by lanes. Threads: all members from any.
@@ -68,6 +74,8 @@ public:
   /// 0: rows look back to the first.
   virtual int window() const { return 0; }
   virtual gpu::Device& device() const = 0;
+  /// Of a stage: the floats of a row that it leaves for the next one. 0: it leaves logits.
+  virtual int handed_on() const { return 0; }
   /// The weights that every step reads from end to end: what a step costs at least.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
 
@@ -96,6 +104,7 @@ struct LoadOptions {
   int positions_needed = 0;                      ///< A shorter one is refused.
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
   std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
+  std::vector<int> stage_layers = {}; ///< Of each stage; empty: divided by what they cost.
   /// The same checkpoint, loaded with these options but `blocks` into memory that the device uses:
   /// all but the linear layers of its blocks serves this model, too. Null: nothing is shared.
   std::shared_ptr<const Model> shared = {};

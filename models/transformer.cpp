@@ -3,6 +3,7 @@
 #include "models/feature_plan.hpp"
 
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 namespace paceline::models {
@@ -47,6 +48,7 @@ public:
   gpu::Tensor logit_rows; ///< [max_logit_rows, vocabulary]
   gpu::Tensor tapped;     ///< [rows, features]: what a head reads of another model,
   gpu::Tensor fused;      ///< [rows, 2 hidden], and what its first block makes of it.
+  std::vector<std::int32_t> every; ///< 0, 1, ... of all rows: those that stages hand over.
 
   // What `plan` laid out.
   std::vector<TokenId> tokens;
@@ -106,6 +108,7 @@ public:
   }
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return config_.logits(); }
+  int handed_on() const override { return is_last() ? 0 : config_.hidden; }
   gpu::KvShape kv_shape(int page_tokens) const override {
     return {page_tokens, layout(page_tokens).token_bytes(), config_.features()};
   }
@@ -115,7 +118,8 @@ public:
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
     auto all = block_weights();
-    all.push_back(weights_.head);
+    if (is_last())
+      all.push_back(weights_.head);
     if (weights_.fusion)
       all.push_back(weights_.fusion);
     return all;
@@ -130,6 +134,10 @@ public:
     const ModelConfig& c = config_;
     const int qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
     auto space = std::make_unique<TransformerWorkspace>();
+    if (is_stage()) {
+      space->every.resize(std::size_t(max_rows));
+      std::iota(space->every.begin(), space->every.end(), 0);
+    }
     struct Part {
       gpu::Tensor* tensor;
       int rows;
@@ -141,9 +149,9 @@ public:
                           {&space->all.attended, max_rows, c.heads * c.head_dim},
                           {&space->all.gate_up, max_rows, 2 * c.ffn},
                           {&space->all.activated, max_rows, c.ffn},
-                          {&space->last, max_logit_rows, c.hidden},
-                          {&space->last_qkv, max_logit_rows, qkv},
-                          {&space->logit_rows, max_logit_rows, c.logits()},
+                          {&space->last, max_logit_rows, is_last() ? c.hidden : 0},
+                          {&space->last_qkv, max_logit_rows, is_last() ? qkv : 0},
+                          {&space->logit_rows, max_logit_rows, is_last() ? c.logits() : 0},
                           {&space->tapped, max_rows, c.fusion ? c.fusion->features : 0},
                           {&space->fused, max_rows, c.fusion ? 2 * c.hidden : 0}};
     for (const Part& part : parts) {
@@ -177,7 +185,7 @@ public:
     space.cache = {&pool, layout(pool.shape().page_tokens), 0};
     assert(space.drawn.empty() || space.tokens.empty());
     assert(space.rows.rows() <= space.all.residual.rows);
-    assert(int(space.wanted.size()) <= space.logit_rows.rows);
+    assert(!is_last() || int(space.wanted.size()) <= space.logit_rows.rows);
   }
 
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
@@ -190,26 +198,32 @@ public:
     const gpu::RowMap* rows = &space.rows;
     if (config_.fusion)
       fuse(operations, space, stage);
-    else
+    else if (is_first())
       embed(operations, space, stage.residual);
-    for (int i = 0; i < config_.layers; ++i) {
+    else
+      operations.gather(stage.residual, space.received, every_row(space));
+    for (int i = 0; i < layers(); ++i) {
       const TransformerBlock& block = weights_.blocks[std::size_t(i)];
+      const LayerConfig& layer = config_.attention[std::size_t(weights_.first_layer + i)];
       const gpu::KvLayer cache{space.cache.pool, space.cache.layout, i};
-      tap(operations, space, stage.residual, i);
+      tap(operations, space, stage.residual, weights_.first_layer + i);
       const bool fused = config_.fusion && i == 0;
-      store(operations, block, config_.attention[std::size_t(i)], cache, stage,
+      store(operations, block, layer, cache, stage,
             fused ? space.fused.slice(0, stage.residual.rows)
                   : input(operations, block.attention_norm, stage),
             *rows);
-      if (i + 1 == config_.layers && wanted < rows->rows()) {
+      if (is_last() && i + 1 == layers() && wanted < rows->rows()) {
         if (wanted == 0)
           return;
         stage = narrow(operations, space, stage);
         rows = &space.wanted_rows;
       }
-      attend(operations, block, config_.attention[std::size_t(i)].window, cache, stage, *rows);
+      attend(operations, block, layer.window, cache, stage, *rows);
       feed_forward(operations, block, stage);
     }
+    if (!is_last())
+      return operations.gather(space.left.slice(0, stage.residual.rows), stage.residual,
+                               every_row(space));
     if (config_.fusion)
       operations.scatter(space.features.own, stage.residual, space.features.left);
     operations.rms_norm(stage.normed, stage.residual, floats(weights_.final_norm),
@@ -221,6 +235,14 @@ public:
   }
 
 private:
+  int layers() const { return int(weights_.blocks.size()); }
+  bool is_first() const { return weights_.first_layer == 0; }
+  bool is_last() const { return weights_.first_layer + layers() == config_.layers; }
+  bool is_stage() const { return !is_first() || !is_last(); }
+  static std::span<const std::int32_t> every_row(const TransformerWorkspace& space) {
+    return std::span(space.every).first(std::size_t(space.rows.rows()));
+  }
+
   /// Matrices that a step reads for every row.
   std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const {
     std::vector<std::shared_ptr<const gpu::Weight>> all;
@@ -230,9 +252,7 @@ private:
   }
 
   gpu::KvLayout layout(int page_tokens) const {
-    return {config_.layers, config_.kv_heads, config_.head_dim, page_tokens,
-            weights_.embedding->format() == WeightFormat::bf16 ? gpu::DType::bf16
-                                                               : gpu::DType::f32};
+    return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
   }
 
   /// A head's row for the token at some position stands one before it, where the features are that

@@ -34,15 +34,20 @@ struct RopeBuffers {
   std::shared_ptr<gpu::Buffer> sin;
 };
 
+/// Of all layers, or of a stage: of consecutive ones.
 struct TransformerWeights {
   // Of a head on another model (ModelConfig::fusion).
-  std::shared_ptr<const gpu::Weight> fusion;    ///< [hidden, features]
-  Norm fusion_norm;                             ///< [hidden]
-  std::shared_ptr<const gpu::Weight> embedding; ///< [vocabulary, hidden]
+  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
+  Norm fusion_norm;                          ///< [hidden]
+  /// [vocabulary, hidden]; null: other layers come before these.
+  std::shared_ptr<const gpu::Weight> embedding;
+  int first_layer = 0;
   std::vector<TransformerBlock> blocks;
-  Norm final_norm;                         ///< [hidden]
-  std::shared_ptr<const gpu::Weight> head; ///< The embedding itself where they are tied.
-  std::vector<RopeBuffers> ropes;          ///< One per ModelConfig::ropes.
+  Norm final_norm; ///< [hidden]
+  /// The embedding itself where they are tied; null, as the norm: other layers come behind these.
+  std::shared_ptr<const gpu::Weight> head;
+  gpu::DType cached = gpu::DType::f32; ///< Of keys and values: f32, or bf16.
+  std::vector<RopeBuffers> ropes;      ///< One per ModelConfig::ropes.
 };
 
 /// config: checked (config.hpp); the weights have its shapes.
@@ -64,7 +69,11 @@ class TensorSource;
 Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options);
-/// The same of a configuration and tensors that were read from `location`.
+/// In stages, one for each device.
+Result<std::vector<std::shared_ptr<const Model>>>
+load_transformer(const CheckpointSource& source,
+                 std::span<const std::shared_ptr<gpu::Device>> devices, const LoadOptions& options);
+/// On one device, of a configuration and tensors that were read from `location`.
 Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
                                                       ModelConfig config,
                                                       std::unique_ptr<TensorSource> tensors,

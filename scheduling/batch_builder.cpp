@@ -23,18 +23,36 @@ BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, 
     : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
       residency_(residency), cost_(cost) {}
 
-std::vector<Sequence*> BatchBuilder::order() const {
+/// In a target of several stages who has to wait for its window holds up nobody else.
+bool BatchBuilder::waits_for_others(const Sequence& s, base::TimePoint now) const {
+  return config_.stages > 1 && drafting_.must_wait(s, now);
+}
+
+std::vector<Sequence*> BatchBuilder::order(base::TimePoint now) const {
   std::vector<Sequence*> order;
-  for (auto& [id, s] : sequences_)
-    if (s.running() && !s.in_flight && !s.held_up())
+  int decoding = 0;
+  for (auto& [id, s] : sequences_) {
+    decoding += s.running() && s.decoding();
+    if (s.running() && !s.in_flight && !s.held_up() && !waits_for_others(s, now))
       order.push_back(&s);
+  }
   std::ranges::sort(order, [](const Sequence* a, const Sequence* b) {
     return a->decoding() == b->decoding() ? QueueOrder::before(*a, *b) : a->decoding();
   });
   const auto reads = [](const Sequence* s) { return !s->decoding(); };
   if (config_.batching != Batching::hybrid && std::ranges::any_of(order, reads))
     std::erase_if(order, std::not_fn(reads)); // prompts first, and alone
+  leave_share(order, decoding);
   return order;
+}
+
+/// A target of several stages has as many batches under way: each has its share of those that
+/// decode, so that all are of a size (Agrawal et al. 2023, "SARATHI", section 4.2). `decoding`: all
+/// there are.
+void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) const {
+  int left = (decoding + config_.stages - 1) / config_.stages;
+  if (config_.stages > 1)
+    std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
 /// Of a step for all of these.
@@ -81,7 +99,7 @@ void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_ro
 InFlightBatch BatchBuilder::build(Turn& turn) {
   InFlightBatch made;
   made.mode = drafting_.policy().plan().mode;
-  const std::vector<Sequence*> order = this->order();
+  const std::vector<Sequence*> order = this->order(turn.now);
   Allowance left{prompt_rows(order), config_.logit_rows, drafting_.share_of_forks(order.size())};
   share_windows(order, left.prefill_rows);
   for (Sequence* s : order) {

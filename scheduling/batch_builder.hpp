@@ -35,7 +35,9 @@ public:
 
 private:
   struct Allowance;
-  std::vector<Sequence*> order() const;
+  bool waits_for_others(const Sequence& s, base::TimePoint now) const;
+  std::vector<Sequence*> order(base::TimePoint now) const;
+  void leave_share(std::vector<Sequence*>& order, int decoding) const;
   int prompt_rows(std::span<Sequence* const> order) const;
   void share_windows(std::span<Sequence* const> order, int prompt_rows);
   int rows_to_feed(const Sequence& s, const Allowance& left) const;

@@ -20,6 +20,7 @@ struct SchedulerConfig {
   bool draft_reads_features = false; ///< It is a head on the target.
   int max_model_len = 0;
   int max_num_seqs = 16;
+  int stages = 1; ///< Of the target: batches that may be under way in it.
   SchedulingPolicy scheduling = SchedulingPolicy::fcfs;
   Batching batching = Batching::hybrid;
   int prefill_chunk = 512;              ///< Prompt tokens of a step at most.

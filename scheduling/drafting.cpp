@@ -225,6 +225,13 @@ int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const 
   return passes;
 }
 
+bool Drafting::any_ready(base::TimePoint now) const {
+  return std::ranges::any_of(sequences_, [&](const auto& entry) {
+    const Sequence& s = entry.second;
+    return s.running() && !s.in_flight && !s.held_up() && !is_late(s, now);
+  });
+}
+
 bool Drafting::wait_for_windows(Turn& turn) {
   AwaitWindows late;
   std::vector<const Sequence*> if_it_pays;

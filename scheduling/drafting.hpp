@@ -47,6 +47,12 @@ public:
   const speculation::SpeculationPolicy& policy() const { return policy_; }
 
   // Waiting for windows.
+  /// Whether somebody could be in a step now whose window is not waited for.
+  bool any_ready(base::TimePoint now) const;
+  /// Whether its tokens have to repeat, and its window is not all there.
+  bool must_wait(const Sequence& s, base::TimePoint now) const {
+    return is_late(s, now) && waits_for_all(s);
+  }
   /// Has a step wait for windows that are not all there yet, where expected tokens per second gain
   /// by it, and always where tokens have to repeat (`sync` with a fixed window). False: there are
   /// none.

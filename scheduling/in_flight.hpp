@@ -4,6 +4,7 @@
 #include "scheduling/batch.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -29,11 +30,13 @@ struct InFlightBatch {
   }
 };
 
-/// In the order in which the lane takes them: the first one runs, those behind it were
-/// pre-enqueued. Verdicts may overtake each other on their way; they are taken in this order.
+/// In the order in which the target's lanes take them. On one device the first one runs, and those
+/// behind it were pre-enqueued; a target in stages has one for each stage, of other sequences.
+/// Verdicts may overtake each other on their way; they are taken in this order.
 class InFlightBatches {
 public:
   bool empty() const { return batches_.empty(); }
+  std::size_t size() const { return batches_.size(); }
   InFlightBatch& front() { return batches_.front(); }
   const InFlightBatch& front() const { return batches_.front(); }
   InFlightBatch& back() { return batches_.back(); }
@@ -52,6 +55,22 @@ public:
                                       [](const InFlightBatch& flight) { return flight.batch.id; });
     if (at != batches_.end())
       at->verdicts = verdicts;
+  }
+
+  /// The batch that was pre-enqueued behind this one; null: none was.
+  InFlightBatch* behind(std::uint64_t batch) {
+    const auto at = std::ranges::find(
+        batches_, batch, [](const InFlightBatch& flight) { return flight.batch.after; });
+    return at == batches_.end() ? nullptr : &*at;
+  }
+  /// What was pre-enqueued behind this one does not run.
+  void drop_behind(std::uint64_t batch) {
+    std::erase_if(batches_, [&batch](const InFlightBatch& flight) {
+      const bool follows = flight.batch.after == batch;
+      if (follows)
+        batch = flight.batch.id; // and so on behind it
+      return follows;
+    });
   }
 
 private:

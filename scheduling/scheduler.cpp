@@ -157,41 +157,53 @@ void Scheduler::schedule(Turn& turn) {
     residency_.admit_next(turn);
   if (drafting_.await_held_up(turn)) // or until their draft counts as dead
     alarms_.wake_at(turn, turn.now + drafting_.timeout());
-  if (!in_flight_.empty() || drafting_.waiting())
-    return;
-  if (drafting_.wait_for_windows(turn))
-    alarms_.wake_at(turn, *drafting_.wait_ends());
-  else
-    send_batch(turn);
+  while (in_flight_.size() < std::size_t(config_.stages)) {
+    const bool others_go = config_.stages > 1 && drafting_.any_ready(turn.now);
+    if (!others_go && drafting_.waiting())
+      return;
+    if (!others_go && drafting_.wait_for_windows(turn))
+      return alarms_.wake_at(turn, *drafting_.wait_ends());
+    if (!send_batch(turn))
+      return;
+  }
 }
 
-void Scheduler::send_batch(Turn& turn) {
+/// False: there is nothing to send.
+bool Scheduler::send_batch(Turn& turn) {
   if (peers_.target == 0)
-    return;
+    return false;
   InFlightBatch made = builder_.build(turn);
-  if (made.batch.entries.empty())
-    return meter_.idle();
-  send(turn, std::move(made));
-  expect_in_time(turn, turn.now);
+  if (made.batch.entries.empty()) {
+    if (in_flight_.empty())
+      meter_.idle();
+    return false;
+  }
+  const bool alone = in_flight_.empty();
+  const InFlightBatch& sent = send(turn, std::move(made));
+  if (alone)
+    expect_in_time(turn, turn.now);
   send_behind(turn);
-  for (const BatchEntry& entry : in_flight_.front().batch.entries)
+  for (const BatchEntry& entry : sent.batch.entries)
     residency_.ensure_pages(turn, *find(entry.spec->id));
+  return true;
 }
 
 /// Sends the batch behind the one in flight, where there is to be one.
 void Scheduler::send_behind(Turn& turn) {
-  if (peers_.target == 0)
+  if (peers_.target == 0 || config_.stages > 1)
     return;
   if (auto made = builder_.build_behind(in_flight_.back(), turn.now))
     send(turn, *std::move(made));
 }
 
-void Scheduler::send(Turn& turn, InFlightBatch made) {
+const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
   made.batch.id = ++batches_;
   made.batch.handles = peers_.version;
   made.batch.draft_timeout = drafting_.timeout();
   made.draft = peers_.draft;
-  turn.act(in_flight_.push(std::move(made)).batch);
+  const InFlightBatch& sent = in_flight_.push(std::move(made));
+  turn.act(sent.batch);
+  return sent;
 }
 
 /// The first batch in flight is waited for. begun: the lane's turn came to it.
@@ -222,6 +234,7 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
   for (const SequenceId id : ended)
     residency_.end(turn, id);
   go_on(turn, verdicts);
+  expect_next(turn, verdicts.end);
   schedule(turn); // the next batch before the news: the target waits for it
   if (!commits.sequences.empty())
     turn.act(std::move(commits));
@@ -229,12 +242,13 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
 }
 
 void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error& error) {
-  in_flight_.clear();
+  in_flight_.drop_behind(flight.batch.id);
   if (error.code == ErrorCode::unavailable) // its lane was closed: it is dead
     peers_.target = 0;
   for (const BatchEntry& entry : flight.batch.entries)
     if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
       recompute(turn, *s, &error);
+  expect_next(turn, turn.now);
   schedule(turn);
 }
 
@@ -258,15 +272,16 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
 /// The target's lane has gone on with what was pre-enqueued, or it never will. Who ended meanwhile,
 /// or lost its pages, has a row in vain: its epoch is another.
 void Scheduler::go_on(Turn& turn, const Verdicts& before) {
-  if (in_flight_.empty())
+  InFlightBatch* const behind = in_flight_.behind(before.batch);
+  if (!behind)
     return;
-  InFlightBatch& next = in_flight_.front();
+  InFlightBatch& next = *behind;
   next.batch.keep([&](std::size_t i) { return before.sequences[i].goes_on; });
   next.rows = int(next.batch.entries.size());
   if (next.batch.entries.empty())
-    return in_flight_.clear();
+    return in_flight_.drop_behind(before.batch);
   base::add(config_.telemetry->pre_enqueued_steps, 1);
-  expect_in_time(turn, before.end);
+  expect_next(turn, before.end);
   std::vector<Sequence*> running;
   for (const BatchEntry& entry : next.batch.entries)
     if (Sequence* s = find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {
@@ -277,6 +292,12 @@ void Scheduler::go_on(Turn& turn, const Verdicts& before) {
   send_behind(turn);
   for (Sequence* s : running)
     residency_.ensure_pages(turn, *s);
+}
+
+/// Whichever batch is the first one now.
+void Scheduler::expect_next(Turn& turn, base::TimePoint begun) {
+  if (!in_flight_.empty() && !in_flight_.front().overdue)
+    expect_in_time(turn, begun);
 }
 
 // ---- faults ----

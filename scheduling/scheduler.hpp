@@ -60,14 +60,15 @@ public:
 private:
   void schedule(Turn& turn);
   void refuse_late(Turn& turn);
-  void send_batch(Turn& turn);
+  bool send_batch(Turn& turn);
   void send_behind(Turn& turn);
-  void send(Turn& turn, InFlightBatch made);
+  const InFlightBatch& send(Turn& turn, InFlightBatch made);
   void take_front(Turn& turn, const Verdicts& verdicts);
   void take_error(Turn& turn, const InFlightBatch& flight, const Error& error);
   std::vector<SequenceId> take_verdicts(Turn& turn, const InFlightBatch& flight,
                                         const Verdicts& verdicts, Commits& commits);
   void go_on(Turn& turn, const Verdicts& before);
+  void expect_next(Turn& turn, base::TimePoint begun);
   void expect_in_time(Turn& turn, base::TimePoint begun);
   void abandon_target(Turn& turn);
   void recompute(Turn& turn, Sequence& s, const Error* why = nullptr);

@@ -140,6 +140,9 @@ Result<WeightComparison> WeightComparison::open(Options options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   const EngineOptions& o = parts->options.engine;
+  if (!o.devices.empty())
+    return fail(ErrorCode::unsupported, "formats of weights are compared on one device",
+                "leave EngineOptions::devices out");
   const auto name = gpu::parse_device(o.device);
   if (name && name->kind != gpu::DeviceKind::cpu)
     return fail(ErrorCode::unsupported,

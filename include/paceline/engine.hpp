@@ -73,7 +73,13 @@ struct EngineOptions {
   std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
-  std::string draft_device;   ///< Empty: chosen for `device`.
+  /// Several in place of `device`: the target is divided among them by layers, a stage on each, in
+  /// this order (docs/pipeline.md). Empty: it is on `device` as a whole.
+  std::vector<std::string> devices;
+  int pipeline_parallel_size = 0; ///< Stages; 0: as many as there are devices.
+  /// Layers of each stage; empty: so that the stage that reads the most weights reads the least.
+  std::vector<int> stage_layers;
+  std::string draft_device; ///< Empty: chosen for `device`.
   /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
   /// are there from the start. Empty: nowhere, and requests end with an error.
   std::string reserve_device;
@@ -120,18 +126,29 @@ struct EngineOptions {
   std::function<void(const std::string&, double)> progress;
 };
 
+/// What one of several devices has of a model.
+struct StageInfo {
+  std::string device;
+  std::string kernel;
+  int layers = 0;
+  std::size_t weight_bytes =
+      0; ///< The embedding's included in the first stage, the head's in the last.
+};
+
 /// What an engine runs, for `inspect`, logs and JSON.
 struct ModelInfo {
   std::string name;         ///< Folder or hub id.
   std::string architecture; ///< "LlamaForCausalLM"
   std::uint64_t parameters = 0;
   std::size_t weight_bytes = 0;
-  std::size_t shared_bytes = 0; ///< Of these, what a draft out of the target itself has of it.
-  std::string dtype;            ///< Of what is not quantized: "bf16"
-  std::string weights;          ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
-  std::string head_weights;     ///< Of its output head.
-  std::string device;           ///< "cpu:0-1"
-  std::string kernel;           ///< "amx", "highway", "scalar", ...
+  std::size_t shared_bytes = 0;  ///< Of these, what a draft out of the target itself has of it.
+  std::string dtype;             ///< Of what is not quantized: "bf16"
+  std::string weights;           ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
+  std::string head_weights;      ///< Of its output head.
+  std::string device;            ///< "cpu:0-1"; of several stages "cpu:0+cpu:1"
+  std::string kernel;            ///< "amx", "highway", "scalar", ...
+  std::vector<StageInfo> stages; ///< In the order in which a pass takes them; empty: one device.
+  int layers = 0;                ///< 0: it has none (a scripted model).
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;

@@ -12,6 +12,12 @@ Result<std::shared_ptr<const Model>> CheckpointSource::load(std::shared_ptr<gpu:
   return load_transformer(*this, std::move(device), options);
 }
 
+Result<std::vector<std::shared_ptr<const Model>>>
+CheckpointSource::load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
+                              const LoadOptions& options) const {
+  return load_transformer(*this, devices, options);
+}
+
 Result<void> check_context(const std::string& location, int context, const LoadOptions& options) {
   if (options.positions_needed <= context)
     return {};

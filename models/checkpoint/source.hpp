@@ -35,6 +35,11 @@ public:
   /// the source knows better.
   virtual Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
                                                     const LoadOptions& options) const;
+  /// The same in stages, one for each device, in the order in which a pass goes through them. A
+  /// pass over all of them gives the bits that the model on one such device gives.
+  virtual Result<std::vector<std::shared_ptr<const Model>>>
+  load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
+              const LoadOptions& options) const;
 
 private:
   std::string location_;

@@ -196,10 +196,22 @@ private:
   int vocabulary_;
 };
 
+/// What a stage hands on of a row: its token, and a digest of the context that it and those before
+/// it have in their pages. Both are whole numbers that a float holds.
+constexpr int handed_token = 0;
+constexpr int handed_digest = 1;
+constexpr int handed_width = 2;
+
+std::uint32_t digest(std::uint32_t before, std::uint64_t context) {
+  constexpr std::uint32_t whole_numbers = 1 << 24;
+  return std::uint32_t(mix(context ^ mix(before))) % whole_numbers;
+}
+
 class ScriptedModel final : public Model {
 public:
-  ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device)
-      : options_(options), device_(std::move(device)) {
+  ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device, int stage = 0,
+                int stages = 1)
+      : options_(options), device_(std::move(device)), stage_(stage), stages_(stages) {
     info_.name = canonical_name(options_);
     info_.architecture = "scripted";
     info_.parameters = std::uint64_t(options_.vocabulary);
@@ -212,6 +224,7 @@ public:
 
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return options_.vocabulary; }
+  int handed_on() const override { return stage_ + 1 < stages_ ? handed_width : 0; }
   gpu::KvShape kv_shape(int page_tokens) const override { return {page_tokens, sizeof(TokenId)}; }
   gpu::Device& device() const override { return *device_; }
 
@@ -241,17 +254,37 @@ public:
 
 private:
   void run(ScriptedWorkspace& space) const {
-    const gpu::Tensor logits = space.logits();
+    int row = 0;
     int out = 0;
     for (const SequenceRows& rows : space.batch) {
-      for (int i = 0; i < rows.rows(); ++i)
-        std::memcpy(slot(*space.pool, rows, rows.start + i),
-                    rows.drawn ? rows.drawn : &rows.tokens[std::size_t(i)], sizeof(TokenId));
-      for (int i = rows.logits_from; i < rows.rows(); ++i) {
-        assert(out < logits.rows);
-        write_logits(*space.pool, rows, rows.start + i, logits.row(out++));
+      for (int i = 0; i < rows.rows(); ++i) {
+        const TokenId token = token_of(space, rows, i, row + i);
+        std::memcpy(slot(*space.pool, rows, rows.start + i), &token, sizeof(TokenId));
+      }
+      for (int i = 0; i < rows.rows(); ++i, ++row) {
+        if (handed_on() > 0)
+          hand_on(space, rows, i, row);
+        else if (i >= rows.logits_from)
+          write_logits(space, rows, i, row, out++);
       }
     }
+  }
+
+  TokenId token_of(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row) const {
+    if (stage_ > 0)
+      return TokenId(space.received.row(row)[handed_token]);
+    return rows.drawn ? *rows.drawn : rows.tokens[std::size_t(i)];
+  }
+
+  void hand_on(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row) const {
+    const std::vector<TokenId> context = context_of(*space.pool, rows, i);
+    float* left = space.left.row(row);
+    left[handed_token] = float(context_token(*space.pool, rows, rows.start + i));
+    left[handed_digest] = float(digest(digest_before(space, row), hash_context(options_, context)));
+  }
+
+  std::uint32_t digest_before(const ScriptedWorkspace& space, int row) const {
+    return stage_ > 0 ? std::uint32_t(space.received.row(row)[handed_digest]) : 0;
   }
 
   static std::byte* slot(const gpu::KvPool& pool, const SequenceRows& rows, int position) {
@@ -261,21 +294,47 @@ private:
     return pool.page(rows.pages[page]) + std::size_t(position % page_tokens) * sizeof(TokenId);
   }
 
-  /// logits: [vocabulary]. The context is read back from the cache, this row's token included.
-  void write_logits(const gpu::KvPool& pool, const SequenceRows& rows, int position,
-                    float* logits) const {
-    const int used = std::min(options_.memory, position + 1);
-    std::vector<TokenId> context(std::size_t(used), 0);
-    for (int i = 0; i < used; ++i)
-      std::memcpy(&context[std::size_t(i)], slot(pool, rows, position - used + 1 + i),
-                  sizeof(TokenId));
-    const std::vector<double> row = scripted_row(options_, context);
-    for (std::size_t i = 0; i < row.size(); ++i)
-      logits[i] = row[i] > 0 ? float(std::log(row[i])) : -std::numeric_limits<float>::infinity();
+  static TokenId context_token(const gpu::KvPool& pool, const SequenceRows& rows, int position) {
+    TokenId token = 0;
+    std::memcpy(&token, slot(pool, rows, position), sizeof(TokenId));
+    return token;
+  }
+
+  /// Read back from the cache, row i's token included.
+  std::vector<TokenId> context_of(const gpu::KvPool& pool, const SequenceRows& rows, int i) const {
+    const int end = rows.start + i + 1;
+    std::vector<TokenId> context;
+    for (int position = end - std::min(options_.memory, end); position < end; ++position)
+      context.push_back(context_token(pool, rows, position));
+    return context;
+  }
+
+  void write_logits(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row,
+                    int out) const {
+    const gpu::Tensor logits = space.logits();
+    assert(out < logits.rows);
+    const std::vector<TokenId> context = context_of(*space.pool, rows, i);
+    const std::vector<double> p = scripted_row(as_handed_on(space, context, row), context);
+    for (std::size_t t = 0; t < p.size(); ++t)
+      logits.row(out)[t] =
+          p[t] > 0 ? float(std::log(p[t])) : -std::numeric_limits<float>::infinity();
+  }
+
+  /// Another model, where a stage before this one had another context in its pages.
+  ScriptedOptions as_handed_on(const ScriptedWorkspace& space, const std::vector<TokenId>& context,
+                               int row) const {
+    std::uint32_t expected = 0;
+    for (int stage = 0; stage < stage_; ++stage)
+      expected = digest(expected, hash_context(options_, context));
+    ScriptedOptions options = options_;
+    options.seed += digest_before(space, row) - expected;
+    return options;
   }
 
   ScriptedOptions options_;
   std::shared_ptr<gpu::Device> device_;
+  int stage_;
+  int stages_;
   ModelInfo info_;
 };
 
@@ -316,12 +375,25 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device) {
+  return make_scripted_stages(options, {&device, 1}).map([](auto&& models) {
+    return std::move(models.front());
+  });
+}
+
+Result<std::vector<std::shared_ptr<const Model>>>
+make_scripted_stages(const ScriptedOptions& options,
+                     std::span<const std::shared_ptr<gpu::Device>> devices) {
   if (auto ok = check(options); !ok)
     return tl::unexpected(ok.error());
-  if (device->name().starts_with("cuda"))
-    return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),
-                "use a cpu or sim device");
-  return std::make_shared<const ScriptedModel>(options, std::move(device));
+  std::vector<std::shared_ptr<const Model>> models;
+  for (const auto& device : devices) {
+    if (device->name().starts_with("cuda"))
+      return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),
+                  "use a cpu or sim device");
+    models.push_back(std::make_shared<const ScriptedModel>(options, device, int(models.size()),
+                                                           int(devices.size())));
+  }
+  return models;
 }
 
 } // namespace paceline::models

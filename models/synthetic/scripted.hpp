@@ -37,6 +37,12 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
 
+/// The same in stages, one for each device. Each keeps the context in pages of its own and hands on
+/// what it found there, so that a wrong or stale page of any of them shows.
+Result<std::vector<std::shared_ptr<const Model>>>
+make_scripted_stages(const ScriptedOptions& options,
+                     std::span<const std::shared_ptr<gpu::Device>> devices);
+
 /// What "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
 Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name);
 

@@ -21,16 +21,25 @@ public:
   Result<GenerationDefaults> generation_defaults() const override { return GenerationDefaults(); }
   Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
                                             const LoadOptions& options) const override {
+    return check(options).and_then([&] { return make_scripted(options_, std::move(device)); });
+  }
+  Result<std::vector<std::shared_ptr<const Model>>>
+  load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
+              const LoadOptions& options) const override {
+    return check(options).and_then([&] { return make_scripted_stages(options_, devices); });
+  }
+
+private:
+  Result<void> check(const LoadOptions& options) const {
     if (options.blocks || options.head)
       return fail(
           ErrorCode::unsupported, location() + " has no weights to quantize",
           "leave EngineOptions::weights, draft_weights, head_weights and drafts of self: out");
-    return check_context(location(), options_.context, options).and_then([&] {
-      return make_scripted(options_, std::move(device));
-    });
+    if (!options.stage_layers.empty())
+      return fail(ErrorCode::unsupported, location() + " has no layers to divide",
+                  "leave EngineOptions::stage_layers out");
+    return check_context(location(), options_.context, options);
   }
-
-private:
   tl::unexpected<Error> no_files() const {
     return fail(ErrorCode::unsupported, location() + " is a rule, not a checkpoint",
                 "give the folder of a checkpoint");

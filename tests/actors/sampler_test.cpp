@@ -105,7 +105,7 @@ TEST_CASE("an armed pass is enqueued behind the verification before it, or not a
     pass->batch.id = id;
     pass->batch.after = before->batch.id;
     pass->before = before;
-    const auto step = std::make_shared<ForwardStep>(nullptr, nullptr, pass, nullptr);
+    const auto step = std::make_shared<ForwardStep>(Stage(), pass, nullptr);
     world.simulation.tell(world.sampler, Logits{pass, world.lane, step});
     world.simulation.run();
     return step;

@@ -20,7 +20,7 @@ constexpr int vocabulary = ModelWorld::vocabulary;
 struct TargetWorld : ModelWorld {
   TargetWorld() {
     target = simulation.spawn<TargetModel>(
-        TargetModelParts{model, device, pool, 32, 8, closer, telemetry});
+        TargetModelParts{{model, device, pool}, 32, 8, closer, telemetry});
     ActorHandles handles;
     handles.version = 1;
     handles.sampler = sampler.actor;

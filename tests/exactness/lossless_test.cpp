@@ -111,6 +111,27 @@ TEST_CASE("match has the target's distribution against every adversary") {
   check_lossless(Rule::match, effort(10'000));
 }
 
+TEST_CASE("a target in stages has the target's distribution against every adversary") {
+  for (const Rule rule : {Rule::rejection, Rule::coupled})
+    for (Case& c : cases_of(rule))
+      for (const int stages : {2, 4}) {
+        CAPTURE(int(rule));
+        CAPTURE(c.name);
+        CAPTURE(stages);
+        c.setting.stages = stages;
+        c.setting.requests = effort(5'000) * c.share;
+        const Outcome outcome = run(c.setting);
+        const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+        CHECK(chi_square.p_value > false_alarm);
+        CHECK(outcome.seen.dropped == 0);
+        CHECK(outcome.seen.repeated == 0);
+        CHECK(outcome.seen.judged > std::uint64_t(c.setting.requests));
+        if (rule == Rule::coupled)
+          CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+        MESSAGE(c.name, ", ", stages, " stages: p = ", chi_square.p_value);
+      }
+}
+
 TEST_CASE("what is looked up is judged without a bias, whatever it costs and says") {
   struct Source {
     const char* name;

@@ -136,10 +136,12 @@ public:
   }
 
 private:
-  std::shared_ptr<gpu::Device> make_device(const World& coarse) {
+  std::shared_ptr<gpu::Device> make_device(const World& coarse, int stage = 0) {
     const auto rules = setting_.coarse ? std::make_shared<CoarseRules>(coarse) : nullptr;
+    Pace pace = setting_.pace;
+    pace.target /= setting_.stages;
     return make_watched_device(
-        {time_, setting_.pace, setting_.seed, probe_, setting_.queues, rules});
+        {time_, pace, setting_.seed + 1009 * std::uint64_t(stage), probe_, setting_.queues, rules});
   }
 
   std::shared_ptr<gpu::KvPool> make_pool(const models::Model& model, int page_tokens) {
@@ -169,8 +171,13 @@ private:
   }
 
   actors::EngineParts make_parts() {
-    const auto device = make_device(setting_.coarse ? coarse_world(setting_.length) : World());
-    const auto target = models::make_scripted(setting_.target, device).value();
+    const World coarse = setting_.coarse ? coarse_world(setting_.length) : World();
+    const auto device = make_device(coarse);
+    std::vector<std::shared_ptr<gpu::Device>> devices{device};
+    while (int(devices.size()) < setting_.stages)
+      devices.push_back(make_device(coarse, int(devices.size())));
+    const auto stages = models::make_scripted_stages(setting_.target, devices).value();
+    const auto& target = stages.front();
     const auto draft = models::make_scripted(setting_.draft(), device).value();
     const int vocabulary = setting_.target.vocabulary;
     const int context = int(setting_.prompt.size()) + setting_.length;
@@ -183,19 +190,21 @@ private:
     parts.scheduler.has_draft = true;
     parts.scheduler.max_model_len = context;
     parts.scheduler.max_num_seqs = setting_.together;
+    parts.scheduler.stages = setting_.stages;
     parts.scheduler.prefill_chunk = setting_.prefill_chunk;
     parts.scheduler.logit_rows = logit_rows;
     parts.scheduler.telemetry = telemetry_;
     parts.scheduler.faults = faults();
     parts.faults = faults();
     const auto map = make_map();
-    parts.target = {target,
-                    device,
-                    make_pool(*target, setting_.page_tokens),
+    parts.target = {{target, device, make_pool(*target, setting_.page_tokens)},
                     setting_.prefill_chunk + logit_rows,
                     logit_rows,
                     closer_,
                     telemetry_};
+    for (std::size_t i = 1; i < stages.size(); ++i)
+      parts.target.behind.push_back(
+          {stages[i], devices[i], make_pool(*stages[i], setting_.page_tokens)});
     parts.sampler = {vocabulary, setting_.drafter ? 0 : 1, telemetry_}; // a Drafter draws nothing
     if (setting_.drafter) {
       parts.draft = drafter_parts(device);
@@ -268,9 +277,10 @@ private:
           self->request(asked, caf::infinite, messages::Ping{})
               .then(
                   [this, victim](const messages::ActorHandles& now) {
+                    const auto& stage = now.stages[moments_() % now.stages.size()];
                     const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
                                             caf::actor_cast<caf::actor>(now.drafts.front()),
-                                            caf::actor_cast<caf::actor>(now.stages.front()),
+                                            caf::actor_cast<caf::actor>(stage),
                                             caf::actor_cast<caf::actor>(now.sampler),
                                             caf::actor_cast<caf::actor>(now.kv_cache)};
                     outcome_.kills += bool(actors[victim]);

@@ -62,20 +62,30 @@ std::shared_ptr<gpu::Device> device(const std::string& name, int threads) {
 
 Runner::Runner(std::shared_ptr<const Model> model, int page_tokens, std::size_t pages, int max_rows,
                int max_logit_rows)
-    : model_(std::move(model)) {
-  gpu::Device& on = model_->device();
-  pool_ = gpu::KvPool::create(on, model_->kv_shape(page_tokens), pages).value();
-  workspace_ = model_->make_workspace(max_rows, max_logit_rows).value();
-  lane_ = on.open_lane("target").value();
+    : Runner(std::vector{std::move(model)}, page_tokens, pages, max_rows, max_logit_rows) {}
+
+Runner::Runner(const std::vector<std::shared_ptr<const Model>>& stages, int page_tokens,
+               std::size_t pages, int max_rows, int max_logit_rows) {
+  for (const auto& model : stages) {
+    gpu::Device& on = model->device();
+    Stage stage;
+    stage.model = model;
+    stage.pool = gpu::KvPool::create(on, model->kv_shape(page_tokens), pages).value();
+    stage.workspace = model->make_workspace(max_rows, max_logit_rows).value();
+    stage.lane = on.open_lane("target").value();
+    if (const auto width = std::size_t(model->handed_on()))
+      stage.left = on.allocate(std::size_t(max_rows) * width * sizeof(float)).value();
+    stages_.push_back(std::move(stage));
+  }
 }
 
 Runner::~Runner() = default;
 
 std::vector<std::uint32_t> Runner::take_pages(int tokens) {
-  const int page_tokens = pool_->shape().page_tokens;
+  const int page_tokens = pool().shape().page_tokens;
   std::vector<std::uint32_t> ids;
   for (int i = 0; i < (tokens + page_tokens - 1) / page_tokens; ++i) {
-    held_.push_back(pool_->take());
+    held_.push_back(pool().take());
     REQUIRE(held_.back());
     ids.insert(i % 2 ? ids.begin() : ids.end(), held_.back()->id);
   }
@@ -83,14 +93,24 @@ std::vector<std::uint32_t> Runner::take_pages(int tokens) {
 }
 
 std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch) {
-  model_->plan(batch, *pool_, *workspace_);
-  const auto step = std::make_shared<PassStep>(*model_, *workspace_);
-  REQUIRE(lane_->submit(step));
-  REQUIRE(step->wait());
-  const gpu::Tensor logits = workspace_->logits();
+  int all = 0;
   int rows = 0;
-  for (const SequenceRows& sequence : batch)
+  for (const SequenceRows& sequence : batch) {
+    all += sequence.rows();
     rows += sequence.logit_rows();
+  }
+  gpu::Tensor received;
+  for (Stage& stage : stages_) {
+    stage.workspace->received = received;
+    if (stage.left)
+      stage.workspace->left = stage.left->tensor(all, stage.model->handed_on());
+    stage.model->plan(batch, *stage.pool, *stage.workspace);
+    const auto step = std::make_shared<PassStep>(*stage.model, *stage.workspace);
+    REQUIRE(stage.lane->submit(step));
+    REQUIRE(step->wait());
+    received = stage.workspace->left;
+  }
+  const gpu::Tensor logits = stages_.back().workspace->logits();
   std::vector<std::vector<float>> out;
   for (int r = 0; r < rows; ++r)
     out.emplace_back(logits.row(r), logits.row(r) + logits.cols);

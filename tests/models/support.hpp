@@ -31,26 +31,32 @@ std::shared_ptr<gpu::Device> device(const std::string& name = "cpu", int threads
 /// A list of ids in a reference file.
 std::vector<TokenId> ids_of(const boost::json::value& list);
 
-/// A cache and a lane to run a model's passes on, one after the other.
+/// Caches and lanes to run a model's passes on, one after the other: one of each for every stage.
 class Runner {
 public:
   Runner(std::shared_ptr<const Model> model, int page_tokens, std::size_t pages = 256,
          int max_rows = 1024, int max_logit_rows = 1024);
+  Runner(const std::vector<std::shared_ptr<const Model>>& stages, int page_tokens,
+         std::size_t pages = 256, int max_rows = 1024, int max_logit_rows = 1024);
   ~Runner();
 
   /// Pages for `tokens` positions of one sequence, in an order of their own.
   std::vector<std::uint32_t> take_pages(int tokens);
-  gpu::KvPool& pool() { return *pool_; }
+  gpu::KvPool& pool(std::size_t stage = 0) { return *stages_[stage].pool; }
 
   /// One pass; the logits it leaves, row by row.
   std::vector<std::vector<float>> run(std::span<const SequenceRows> batch);
 
 private:
-  std::shared_ptr<const Model> model_;
-  std::shared_ptr<gpu::KvPool> pool_;
-  std::vector<gpu::PageRef> held_;
-  std::unique_ptr<Workspace> workspace_;
-  std::unique_ptr<gpu::Lane> lane_;
+  struct Stage {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<gpu::KvPool> pool;
+    std::unique_ptr<Workspace> workspace;
+    std::shared_ptr<gpu::Buffer> left; ///< Null: it is the last.
+    std::unique_ptr<gpu::Lane> lane;
+  };
+  std::vector<Stage> stages_;
+  std::vector<gpu::PageRef> held_; ///< The first stage's: one number for all.
 };
 
 /// All rows of logits of one sequence in one pass.

@@ -23,6 +23,7 @@ constexpr MessageKind kind(const char* name, bool in_any_order) {
 constexpr std::array kinds{
     kind<Batch>("Batch", true),
     kind<Logits>("Logits", true),
+    kind<StagePass>("StagePass", true),
     kind<Verdicts>("Verdicts", true),
     kind<Commits>("Commits", true),
     kind<Wake>("Wake", true),

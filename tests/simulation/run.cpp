@@ -188,9 +188,13 @@ actors::EngineParts SimulatedRun::make_parts() {
     return make_faulty_device({time_, faults_, step, report_.seed * 3 + salt, w.queues, mortal,
                                [this](LaneNews news) { witness_.sees(news); }});
   };
-  const auto target_device = device(w.target_step, 0, w.reserve);
+  const auto target_device = device(w.target_step / w.stages, 0, w.reserve);
   const auto draft_device = device(w.draft_step, 1);
-  const auto target = models::make_scripted(w.target, target_device).value();
+  std::vector<std::shared_ptr<gpu::Device>> devices{target_device};
+  while (int(devices.size()) < w.stages)
+    devices.push_back(device(w.target_step / w.stages, 10 * devices.size()));
+  const auto stages = models::make_scripted_stages(w.target, devices).value();
+  const auto& target = stages.front();
   const auto draft = models::make_scripted(w.draft(), draft_device).value();
   tokenizer_ = models::make_scripted_tokenizer(target->info().name).value();
   const auto pool = [&](const models::Model& model, std::shared_ptr<gpu::KvPool>& kept,
@@ -216,6 +220,7 @@ actors::EngineParts SimulatedRun::make_parts() {
   parts.scheduler.has_draft = true;
   parts.scheduler.max_model_len = w.max_model_len;
   parts.scheduler.max_num_seqs = w.max_num_seqs;
+  parts.scheduler.stages = w.stages;
   parts.scheduler.scheduling = w.scheduling;
   parts.scheduler.batching = w.batching;
   parts.scheduler.prefill_chunk = w.prefill_chunk;
@@ -232,11 +237,17 @@ actors::EngineParts SimulatedRun::make_parts() {
   const auto target_parts = [&](const std::shared_ptr<const models::Model>& model,
                                 const std::shared_ptr<gpu::Device>& on,
                                 std::shared_ptr<gpu::KvPool>& kept) {
-    return actors::TargetModelParts{
-        model,      on,      pool(*model, kept), w.prefill_chunk + logit_rows,
-        logit_rows, closer_, telemetry_};
+    return actors::TargetModelParts{{model, on, pool(*model, kept)},
+                                    w.prefill_chunk + logit_rows,
+                                    logit_rows,
+                                    closer_,
+                                    telemetry_};
   };
   parts.target = target_parts(target, target_device, target_pool_);
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    std::shared_ptr<gpu::KvPool> numbered; // by the first stage's
+    parts.target.behind.push_back({stages[i], devices[i], pool(*stages[i], numbered)});
+  }
   if (w.reserve) {
     const auto other = device(w.target_step, 2);
     parts.standby =

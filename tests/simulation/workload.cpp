@@ -153,6 +153,8 @@ Workload draw_workload(std::uint64_t seed) {
     w.words = {"a", "b", "ab", "c", "d", "bcd", "e", "f"};
     w.draft_words = {"b", "x", "a", "c", "y", "e", "d", "fe", "z"};
   }
+  if (!w.reserve && draw.chance(0.5))
+    w.stages = draw.between(2, 4);
   return w;
 }
 

@@ -51,6 +51,7 @@ struct Workload {
   std::vector<std::string> words;
   std::vector<std::string> draft_words;
   bool reserve = false; ///< The target's device may be lost for good; it has another.
+  int stages = 1;       ///< Of the target, each on a device of its own.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;

@@ -1,0 +1,137 @@
+#include "models/stages.hpp"
+
+#include "gpu/mx.hpp"
+#include "models/checkpoint/tensor_source.hpp"
+#include "models/model.hpp"
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <numeric>
+
+namespace paceline::models {
+namespace {
+
+double bits_of(WeightFormat format) {
+  return gpu::element_bits(format) + 8.0 / gpu::mx_block; // a scale for each block
+}
+
+/// Of a number of the blocks' linear layers.
+double block_bits(const TensorSource& tensors, gpu::DType dtype, const LoadOptions& options) {
+  if (options.blocks)
+    return bits_of(options.blocks->format);
+  double bits = 0;
+  double elements = 0;
+  bool quantized = false;
+  for (const TensorSource::Stored& stored : tensors.tensors()) {
+    if (stored.part != ModelPart::attention && stored.part != ModelPart::feed_forward)
+      continue;
+    quantized |= stored.quantized;
+    bits += 8.0 * double(stored.bytes);
+    elements += double(stored.elements);
+  }
+  return quantized && elements > 0 ? bits / elements : 8.0 * double(gpu::size_of(dtype));
+}
+
+std::string gibibytes(double bytes) {
+  return fmt::format("{:.1f} GiB", bytes / 0x1p30);
+}
+
+} // namespace
+
+WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DType dtype,
+                     const LoadOptions& options) {
+  const double attention = double(2 * c.heads + 2 * c.kv_heads) * c.head_dim;
+  const double table = double(c.vocabulary) * c.hidden / 8;
+  const double plain = 8.0 * double(gpu::size_of(dtype));
+  WeightSizes sizes;
+  sizes.layer = (attention + 3.0 * c.ffn) * c.hidden / 8 * block_bits(tensors, dtype, options);
+  sizes.embedding = table * plain;
+  sizes.head = table * (options.head ? bits_of(options.head->format) : plain);
+  return sizes;
+}
+
+std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int stages) {
+  assert(stages >= 1 && layers >= stages);
+  const int others = stages - 1;
+  int last = layers - others; // with one each for the others
+  double least = std::numeric_limits<double>::infinity();
+  for (int own = 1; others > 0 && own <= layers - others; ++own) {
+    const int most = (layers - own + others - 1) / others;
+    const double slowest = std::max(most * sizes.layer, own * sizes.layer + sizes.head);
+    if (slowest <= least)
+      last = own;
+    least = std::min(least, slowest);
+  }
+  std::vector<LayerRange> ranges;
+  int next = 0;
+  for (int stage = 0; stage < others; ++stage) {
+    const int count = (layers - last - next) / (others - stage);
+    ranges.push_back({next, count});
+    next += count;
+  }
+  ranges.push_back({next, last});
+  return ranges;
+}
+
+Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
+                                          const WeightSizes& sizes, std::size_t devices,
+                                          const LoadOptions& options) {
+  const std::vector<int>& given = options.stage_layers;
+  if (devices > std::size_t(config.layers))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} has {} layers, too few for {} stages", text::shown_path(location),
+                            config.layers, devices),
+                fmt::format("give EngineOptions::devices at most {}", config.layers));
+  if (given.empty())
+    return divide_layers(config.layers, sizes, int(devices));
+  const bool fits = given.size() == devices && std::ranges::min(given) >= 1 &&
+                    std::accumulate(given.begin(), given.end(), 0) == config.layers;
+  if (!fits)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::stage_layers is {}, and {} has {} layers for {} stages",
+                            fmt::join(given, ","), text::shown_path(location), config.layers,
+                            devices),
+                "give each stage its layers, or leave it out");
+  std::vector<LayerRange> ranges;
+  for (const int count : given)
+    ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), count});
+  return ranges;
+}
+
+// Devices on the host have one memory together.
+Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
+                          std::span<const LayerRange> stages,
+                          std::span<const std::shared_ptr<gpu::Device>> devices) {
+  double all = 0;
+  double on_host = 0;
+  std::vector<double> needed;
+  for (const LayerRange& stage : stages) {
+    const bool first = &stage == &stages.front();
+    const bool last = &stage == &stages.back();
+    needed.push_back(stage.count * sizes.layer + first * sizes.embedding +
+                     (last && !(first && sizes.head == sizes.embedding)) * sizes.head);
+    all += needed.back();
+    on_host += devices[needed.size() - 1]->on_host() * needed.back();
+  }
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const double wanted = devices[i]->on_host() ? on_host : needed[i];
+    const auto total = double(devices[i]->memory().total);
+    if (wanted <= total)
+      continue;
+    return fail(ErrorCode::out_of_memory,
+                fmt::format("the weights of {} take {}, {} of it on {}, which has {}",
+                            text::shown_path(location), gibibytes(all), gibibytes(wanted),
+                            devices[i]->name(), gibibytes(total)),
+                fmt::format("give EngineOptions::devices {} devices of that size, or "
+                            "EngineOptions::weights a smaller format",
+                            int(std::ceil(all / total))));
+  }
+  return {};
+}
+
+} // namespace paceline::models

@@ -1,0 +1,52 @@
+// How a model is divided among several devices: consecutive layers on each.
+#pragma once
+
+#include "gpu/device.hpp"
+#include "models/config.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::models {
+
+class TensorSource;
+struct LoadOptions;
+
+/// The layers of a stage. The first stage has the embedding besides, the last one the final norm
+/// and the head.
+struct LayerRange {
+  int first = 0;
+  int count = 0;
+  int end() const { return first + count; }
+  bool operator==(const LayerRange&) const = default;
+};
+
+/// Bytes of weights, as they are loaded.
+struct WeightSizes {
+  double layer = 0;
+  double embedding = 0;
+  double head = 0; ///< Which the last stage has even where it is the embedding.
+};
+WeightSizes sizes_of(const ModelConfig& config, const TensorSource& tensors, gpu::DType dtype,
+                     const LoadOptions& options);
+
+/// So that the stage that reads the most reads as little as it can: a step reads every layer and
+/// the head, and of the embedding a few rows only. Where stages could have a layer more or less,
+/// those in front, which hold the embedding, have less. layers: at least `stages`.
+std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int stages);
+
+/// What each of these devices gets: LoadOptions::stage_layers, or a division by `sizes`. Errors:
+/// more devices than layers, or numbers of layers that are not the model's.
+Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
+                                          const WeightSizes& sizes, std::size_t devices,
+                                          const LoadOptions& options);
+
+/// Refuses weights that are larger than the devices' memory, and says how many such devices would
+/// hold them.
+Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
+                          std::span<const LayerRange> stages,
+                          std::span<const std::shared_ptr<gpu::Device>> devices);
+
+} // namespace paceline::models

@@ -1,0 +1,246 @@
+// A target in stages says what it says on one device, and a stage that dies costs time only.
+#include "tests/engine/world.hpp"
+#include "tests/support/requests.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <random>
+
+using namespace paceline;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
+                           SpeculationMode::automatic};
+
+/// Of different length, half of them greedy, half `coupled` with warpers; one scores its prompt.
+std::vector<Request> requests() {
+  std::vector<Request> all;
+  for (const int length : {1, 5, 17, 40, 64, 90}) {
+    Request request = of_tokens(10 + length / 2);
+    request.prompt_tokens.clear();
+    for (int i = 0; i < length; ++i)
+      request.prompt_tokens.push_back(TokenId((i * i + 7 * i + length) % 32));
+    request.verify = VerifyRule::coupled;
+    request.prompt_logprobs = length == 17;
+    if (all.size() % 2 > 0) {
+      request.sampling.temperature = 0.9f;
+      request.sampling.top_p = 0.95f;
+      request.sampling.repetition_penalty = 1.1f;
+      request.sampling.seed = all.size();
+    }
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
+  std::vector<std::vector<TokenId>> all;
+  for (const Answer& answer : answers)
+    all.push_back(answer.tokens);
+  return all;
+}
+
+/// The pair of simulated(), with the target's time divided.
+EngineOptions in_stages(int stages, EngineOptions options = simulated()) {
+  options.devices.assign(std::size_t(stages),
+                         fmt::format("sim:{}us+{}us/row", 10'000 / stages, 100 / stages));
+  return options;
+}
+
+std::vector<std::vector<TokenId>> on_one_device() {
+  EngineOptions options = simulated();
+  options.speculation = SpeculationMode::off;
+  Engine engine = open_engine(options);
+  return tokens_of(ask_all(engine, requests()));
+}
+
+Error refused(const EngineOptions& options) {
+  const auto engine = Engine::open(options);
+  REQUIRE(!engine);
+  return engine.error();
+}
+
+} // namespace
+
+TEST_CASE("simulated: stages change no greedy and no coupled token, in any mode and batch") {
+  const auto expected = on_one_device();
+  std::uint64_t seed = 0;
+  for (const int stages : {2, 3, 4})
+    for (const SpeculationMode mode : modes)
+      for (const int window : {0, 1, 3, 6}) {
+        EngineOptions options = in_stages(stages);
+        options.speculation = mode;
+        if (window > 0)
+          options.window = window;
+        options.schedule_seed = ++seed;
+        options.page_tokens = seed % 2 ? 5 : 16;
+        options.prefill_chunk = seed % 3 ? 512 : 7;
+        options.max_num_seqs = 1 + int(seed % 6);
+        CAPTURE(stages);
+        CAPTURE(window);
+        CAPTURE(std::string(to_string(mode)));
+        Engine engine = open_engine(options);
+        CHECK(tokens_of(ask_all(engine, requests())) == expected);
+        engine.run_until([] { return false; }, engine.now() + 1s); // steps under way
+        const Metrics metrics = engine.metrics();
+        CHECK(metrics.kv_pages_used == 0);
+        CHECK(metrics.kv_pages_quarantined == 0);
+        CHECK((metrics.accepted > 0) == (mode != SpeculationMode::off));
+      }
+}
+
+TEST_CASE("rejection repeats its tokens over stages, in sync mode with a fixed window") {
+  std::vector<Request> sampled = requests();
+  for (Request& request : sampled) {
+    request.verify = VerifyRule::rejection;
+    request.sampling.temperature = 0.8f;
+    request.sampling.seed = 7;
+  }
+  EngineOptions options = simulated();
+  options.speculation = SpeculationMode::sync;
+  options.window = 4;
+  Engine one = open_engine(options);
+  const auto expected = tokens_of(ask_all(one, sampled));
+  for (const int stages : {2, 4}) {
+    Engine engine = open_engine(in_stages(stages, options));
+    CHECK(tokens_of(ask_all(engine, sampled)) == expected);
+  }
+}
+
+TEST_CASE("whichever stage dies, whenever: every request ends once, with the same tokens") {
+  const auto expected = on_one_device();
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const int stages = 2 + int(seed % 3);
+    EngineOptions options = in_stages(stages);
+    options.speculation = modes[seed % modes.size()];
+    options.page_tokens = 4;
+    EngineWorld world(options, seed);
+    std::vector<std::shared_ptr<Recorder>> answers;
+    for (const Request& request : requests())
+      answers.push_back(world.submit(request));
+    for (std::uint64_t kills = 0; kills < 1 + seed % 3; ++kills) {
+      for (auto steps = random() % 600; steps > 0; --steps)
+        world.step();
+      const auto handles = world.handles();
+      if (const auto victim = handles.stages.at(random() % std::size_t(stages)))
+        world.kill(victim);
+    }
+    REQUIRE(world.run_until_ended(answers));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      CHECK(answers[i]->answer.end().reason == FinishReason::length);
+      CHECK(answers[i]->answer.tokens == expected[i]);
+    }
+    world.run();
+    CHECK(world.metrics().kv_pages_used == 0);
+    CHECK(world.metrics().kv_pages_quarantined == 0);
+  }
+}
+
+TEST_CASE("a stage that dies is started again, and the others stay") {
+  EngineWorld world(in_stages(3));
+  const auto before = world.handles();
+  world.kill(before.stages.at(1));
+  while (!world.handles().stages.at(1) || world.handles().stages.at(1) == before.stages.at(1))
+    REQUIRE(world.step());
+  const auto after = world.handles();
+  CHECK(after.stages.at(0) == before.stages.at(0));
+  CHECK(after.stages.at(2) == before.stages.at(2));
+  const auto answer = world.submit(requests().front());
+  REQUIRE(world.run_until_ended({answer}));
+  CHECK(answer->answer.end().reason == FinishReason::length);
+}
+
+TEST_CASE("several batches are under way at a time, as many as there are stages") {
+  constexpr int sequences = 8;
+  constexpr int tokens = 150;
+  for (const int stages : {1, 2, 4}) {
+    EngineOptions options = simulated();
+    const int row_us = 1000 / stages; // a step takes a stage so long for each of its rows
+    options.device = fmt::format("sim:{0}us+{0}us/row", row_us);
+    options.devices.assign(std::size_t(stages), options.device);
+    options.speculation = SpeculationMode::off;
+    Engine engine = open_engine(options);
+    const auto begin = engine.now();
+    ask_all(engine, std::vector<Request>(sequences, of_tokens(tokens)));
+    const double busy = double((engine.now() - begin) / 1us) / (sequences * tokens * row_us);
+    MESSAGE(stages, " stages: ", busy, " times as long as a stage that is always at work takes");
+    CHECK(busy >= 1);
+    CHECK(busy <= 1.15); // but for the prompts, and the pipeline that fills and empties
+  }
+}
+
+TEST_CASE("on real threads: a target on two cores says what it says on one") {
+  std::vector<Request> all;
+  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
+    all.push_back(repeatable(prompt, 24));
+    all.push_back(repeatable(prompt, 24, 5 + all.size()));
+  }
+  EngineOptions one;
+  one.speculation = SpeculationMode::off;
+  one.threads = 1;
+  const auto expected = [&] {
+    Engine engine = open_engine(one);
+    return tokens_of(ask_all(engine, all));
+  }();
+  for (const SpeculationMode mode : modes) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions options;
+    options.devices = {"cpu:0", "cpu:1"};
+    options.speculation = mode;
+    Engine engine = open_engine(options);
+    CHECK(tokens_of(ask_all(engine, all)) == expected);
+    const ModelInfo target = engine.target();
+    CHECK(target.device == "cpu:0+cpu:1");
+    REQUIRE(target.stages.size() == 2);
+    CHECK(target.stages[0].layers + target.stages[1].layers == 6);
+    CHECK(target.stages[0].weight_bytes + target.stages[1].weight_bytes == target.weight_bytes);
+  }
+}
+
+TEST_CASE("a draft out of a target in stages has weights of its own, and changes no token") {
+  EngineOptions options;
+  options.devices = {"cpu:0", "cpu:1"};
+  options.speculation = SpeculationMode::off;
+  const Request request = repeatable("import os\n", 16);
+  const auto expected = [&] {
+    Engine engine = open_engine(options);
+    return ask(engine, request).tokens;
+  }();
+  options.draft = "self:mxfp6";
+  options.speculation = SpeculationMode::sync;
+  Engine engine = open_engine(options);
+  CHECK(ask(engine, request).tokens == expected);
+  CHECK(engine.draft().value().shared_bytes == 0);
+}
+
+TEST_CASE("what does not go with stages is refused by name") {
+  EngineOptions options;
+  options.devices = {"cpu:0", "cpu:0"};
+  CHECK(refused(options).message.find("which are not two devices") != std::string::npos);
+  options.devices = {"cpu:0", "cpu"};
+  CHECK(refused(options).message.find("which are not two devices") != std::string::npos);
+  options.devices = {"cpu:0", "cpu:1"};
+  options.pipeline_parallel_size = 3;
+  CHECK(refused(options).message.find("pipeline_parallel_size is 3") != std::string::npos);
+  options.pipeline_parallel_size = 2;
+  options.stage_layers = {5};
+  CHECK(refused(options).message.find("stage_layers is 5") != std::string::npos);
+  options.stage_layers = {5, 1};
+  options.reserve_device = "cpu";
+  CHECK(refused(options).message.find("reserve_device") != std::string::npos);
+  options.reserve_device.clear();
+  options.draft = "eagle3:nowhere";
+  CHECK(refused(options).message.find("an EAGLE-3 head reads a target on one device") !=
+        std::string::npos);
+  options.draft.clear();
+  CHECK(open_engine(options).target().stages[0].layers == 5);
+  EngineOptions one;
+  one.pipeline_parallel_size = 2;
+  CHECK(refused(one).message.find("pipeline_parallel_size is 2") != std::string::npos);
+}

@@ -1,0 +1,208 @@
+// A model in stages gives the bits of the same model as a whole, whatever the division.
+#include "models/checkpoint/source.hpp"
+#include "models/sources.hpp"
+#include "models/stages.hpp"
+#include "models/synthetic/scripted.hpp"
+#include "models/transformer.hpp"
+#include "tests/models/reference_checkpoint.hpp"
+
+#include <boost/json.hpp>
+#include <cstring>
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+
+namespace {
+
+using Models = std::vector<std::shared_ptr<const Model>>;
+using Rows = std::vector<std::vector<float>>;
+
+std::vector<std::shared_ptr<gpu::Device>> cores(std::size_t count) {
+  std::vector<std::shared_ptr<gpu::Device>> devices;
+  for (std::size_t i = 0; i < count; ++i)
+    devices.push_back(test::device("cpu", 1 + int(i % 2)));
+  return devices;
+}
+
+std::shared_ptr<const CheckpointSource> source_of(const std::string& name) {
+  auto source = open_checkpoint(name, "target");
+  REQUIRE_MESSAGE(source, source.error().text());
+  return *source;
+}
+
+Models in_stages(const CheckpointSource& source, const std::vector<int>& layers,
+                 LoadOptions options = {}) {
+  options.stage_layers = layers;
+  auto stages = source.load_stages(cores(layers.size()), options);
+  REQUIRE_MESSAGE(stages, stages.error().text());
+  return std::move(*stages);
+}
+
+std::string refusal(const CheckpointSource& source, std::size_t devices,
+                    const std::vector<int>& layers) {
+  LoadOptions options;
+  options.stage_layers = layers;
+  const auto stages = source.load_stages(cores(devices), options);
+  REQUIRE(!stages);
+  return stages.error().text();
+}
+
+/// All rows of logits, a prompt in two pieces with a stranger's rows before the second, and then
+/// rows of which only the last is asked for.
+Rows rows_of(const Models& stages, const std::vector<TokenId>& tokens) {
+  test::Runner runner(stages, 8);
+  const auto pages = runner.take_pages(int(tokens.size()));
+  const auto other = runner.take_pages(int(tokens.size()));
+  const std::span<const TokenId> all(tokens);
+  const std::size_t half = all.size() / 2;
+  const SequenceRows first{pages, 0, all.first(half), 0};
+  Rows out = runner.run({&first, 1});
+  const SequenceRows batch[] = {{other, 0, all.last(5), 5},
+                                {pages, int(half), all.subspan(half), 0}};
+  for (auto& row : runner.run(batch))
+    out.push_back(std::move(row));
+  const SequenceRows last{other, 0, all, int(all.size()) - 1};
+  for (auto& row : runner.run({&last, 1}))
+    out.push_back(std::move(row));
+  return out;
+}
+
+bool same_bits(const Rows& a, const Rows& b) {
+  if (a.size() != b.size())
+    return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].size() != b[i].size() ||
+        std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
+      return false;
+  return true;
+}
+
+std::vector<TokenId> some_tokens(int count, int vocabulary) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(TokenId((i * i * 31 + i * 7 + 3) % vocabulary));
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("a pass over all stages gives the bits of the whole model, however it is divided") {
+  const auto source = source_of("demo");
+  const std::vector<TokenId> tokens = some_tokens(41, 4096);
+  for (const NumberFormat dtype : {NumberFormat::automatic, NumberFormat::f32}) {
+    LoadOptions options;
+    options.dtype = dtype;
+    const Rows whole = rows_of(in_stages(*source, {6}, options), tokens);
+    CHECK(whole.size() == 42);
+    for (const std::vector<int>& layers :
+         {std::vector{3, 3}, {1, 5}, {5, 1}, {2, 2, 2}, {1, 1, 1, 1, 1, 1}}) {
+      CAPTURE(layers.size());
+      CHECK(same_bits(rows_of(in_stages(*source, layers, options), tokens), whole));
+    }
+  }
+}
+
+TEST_CASE("every family's stages give the bits of the whole") {
+  for (const json::value& entry : test::reference_cases()) {
+    CAPTURE(std::string(entry.at("name").as_string()));
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, entry.as_object(), gpu::DType::bf16);
+    const auto source = source_of(folder.path());
+    const int layers = source->config().value().layers;
+    const auto prompt = test::ids_of(entry.at("prompt"));
+    const std::vector<int> one_each(std::size_t(layers), 1);
+    CHECK(same_bits(rows_of(in_stages(*source, one_each), prompt),
+                    rows_of(in_stages(*source, {layers}), prompt)));
+  }
+}
+
+TEST_CASE("a stage has its layers' weights and pages alone") {
+  const auto source = source_of("demo");
+  const Models whole = in_stages(*source, {6});
+  const Models stages = in_stages(*source, {1, 3, 2});
+  const auto bytes = [](const Models& models) {
+    std::size_t sum = 0;
+    for (const auto& model : models)
+      sum += model->info().weight_bytes;
+    return sum;
+  };
+  const TransformerWeights& first = *weights_of(*stages[0]);
+  const TransformerWeights& middle = *weights_of(*stages[1]);
+  const TransformerWeights& last = *weights_of(*stages[2]);
+  CHECK((first.embedding && !first.head && !first.final_norm));
+  CHECK((!middle.embedding && !middle.head && middle.blocks.size() == 3));
+  CHECK((!last.embedding && last.head && last.final_norm));
+  const TransformerWeights& all = *weights_of(*whole[0]);
+  const bool tied = all.head == all.embedding; // then both the first and the last hold it
+  const std::size_t ropes = 2 * sizeof(float) * std::size_t(whole[0]->info().max_model_len) * 32;
+  CHECK(bytes(stages) <= bytes(whole) + tied * all.head->bytes() + 2 * ropes);
+  CHECK(stages[1]->info().weight_bytes < whole[0]->info().weight_bytes / 2);
+  CHECK(stages[1]->kv_shape(16).bytes() == whole[0]->kv_shape(16).bytes() / 2);
+  CHECK(stages[0]->info().parameters == whole[0]->info().parameters);
+  CHECK(stages[0]->handed_on() == 384);
+  CHECK(stages[2]->handed_on() == 0);
+}
+
+TEST_CASE("a model is not divided into more stages than layers, nor into others than it has") {
+  const auto source = source_of("demo");
+  CHECK(refusal(*source, 7, {}).find("6 layers, too few for 7 stages") != std::string::npos);
+  CHECK(refusal(*source, 2, {3, 4}).find("stage_layers is 3,4") != std::string::npos);
+  CHECK(refusal(*source, 2, {6}).find("6 layers for 2 stages") != std::string::npos);
+  CHECK(refusal(*source, 2, {6, 0}).find("stage_layers") != std::string::npos);
+}
+
+TEST_CASE("layers are divided so that the slowest stage is as fast as it can be") {
+  const auto counts = [](int layers, double head, int stages) {
+    std::vector<int> out;
+    int next = 0;
+    for (const LayerRange& range : divide_layers(layers, {1, head, head}, stages)) {
+      CHECK(range.first == next);
+      next = range.end();
+      out.push_back(range.count);
+    }
+    CHECK(next == layers);
+    return out;
+  };
+  CHECK(counts(6, 0, 1) == std::vector{6});
+  CHECK(counts(6, 0, 2) == std::vector{3, 3});
+  CHECK(counts(7, 1, 2) == std::vector{4, 3});
+  CHECK(counts(32, 4, 4) == std::vector{9, 9, 9, 5});
+  CHECK(counts(10, 2, 4) == std::vector{3, 3, 3, 1});
+  CHECK(counts(11, 0, 3) == std::vector{3, 4, 4}); // the first has the embedding, too
+  CHECK(counts(4, 100, 4) == std::vector{1, 1, 1, 1});
+}
+
+TEST_CASE("weights that no memory holds say how many devices would") {
+  const auto devices = cores(2);
+  const double memory = double(devices[0]->memory().total);
+  const WeightSizes sizes{memory / 2, 0, 0};
+  const auto ranges = divide_layers(5, sizes, 2);
+  const auto refused = check_memory("big", sizes, ranges, devices);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == ErrorCode::out_of_memory);
+  CHECK(refused.error().hint.find("3 devices of that size") != std::string::npos);
+  CHECK(check_memory("small", {memory / 16, 0, 0}, ranges, devices));
+}
+
+TEST_CASE("a scripted model's stages give its rows, and show a wrong page of any of them") {
+  const auto devices = cores(3);
+  const ScriptedOptions options{.vocabulary = 16, .memory = 3, .seed = 5};
+  const auto whole = make_scripted(options, devices[0]).value();
+  const auto stages = make_scripted_stages(options, devices).value();
+  const std::vector<TokenId> tokens = some_tokens(12, 16);
+  CHECK(same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));
+  for (std::size_t wrong = 0; wrong < stages.size(); ++wrong) {
+    CAPTURE(wrong);
+    test::Runner runner(stages, 4);
+    const auto pages = runner.take_pages(12);
+    const std::span<const TokenId> all(tokens);
+    const SequenceRows prompt{pages, 0, all.first(8), 8};
+    runner.run({&prompt, 1});
+    TokenId& cached = *reinterpret_cast<TokenId*>(runner.pool(wrong).page(pages[1]) + 2 * 4);
+    cached = (cached + 1) % 16;
+    const SequenceRows next{pages, 8, all.subspan(8, 1), 0};
+    CHECK(runner.run({&next, 1}).front() != test::logits_of(whole, all.first(9)).back());
+  }
+}

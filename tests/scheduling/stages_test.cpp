@@ -1,0 +1,141 @@
+// A target in stages: several batches under way.
+#include "tests/scheduling/scheduler_world.hpp"
+
+#include <set>
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace paceline::testing;
+using World = SchedulerWorld;
+using namespace std::chrono_literals;
+
+namespace {
+
+SchedulerConfig in_stages(int stages, SchedulerConfig config = plain()) {
+  config.stages = stages;
+  config.max_num_seqs = 8;
+  return config;
+}
+
+/// So many sequences that decode. Returns the batches under way: the first of them is to be
+/// answered.
+std::vector<Batch> decoding(World& world, int sequences, int stages) {
+  for (int id = 1; id <= sequences; ++id)
+    world.admit(SequenceId(id), {TokenId(id)});
+  std::deque<Batch> under_way;
+  for (int step = 0; step < 20 * sequences; ++step) { // until sizes have evened out
+    while (!world.target.empty())
+      under_way.push_back(world.batch());
+    if (under_way.empty())
+      under_way.push_back(world.batch());
+    world.go_on(under_way.front(), 10ms);
+    under_way.pop_front();
+    world.run_until([&] { return !world.target.empty(); });
+  }
+  while (!world.target.empty())
+    under_way.push_back(world.batch());
+  CHECK(int(under_way.size()) == stages);
+  return {under_way.begin(), under_way.end()};
+}
+
+} // namespace
+
+TEST_CASE("as many batches are under way as there are stages, of a size, each of other sequences") {
+  for (const int stages : {1, 2, 3, 4}) {
+    CAPTURE(stages);
+    World world(in_stages(stages));
+    std::multiset<SequenceId> members;
+    for (const Batch& batch : decoding(world, 8, stages)) {
+      CHECK(batch.after == 0);
+      CHECK(int(batch.entries.size()) <= (8 + stages - 1) / stages);
+      CHECK(int(batch.entries.size()) >= 8 / stages - 1);
+      for (const BatchEntry& entry : batch.entries)
+        members.insert(entry.spec->id);
+    }
+    CHECK(members == std::multiset<SequenceId>{1, 2, 3, 4, 5, 6, 7, 8});
+  }
+}
+
+TEST_CASE("fewer sequences than stages are a batch each") {
+  World world(in_stages(4));
+  world.admit(1, {1});
+  world.admit(2, {2});
+  const Batch first = world.batch();
+  const Batch second = world.batch();
+  CHECK(first.entries.size() == 1);
+  CHECK(second.entries.size() == 1);
+  world.run();
+  CHECK(world.target.empty());
+}
+
+TEST_CASE("verdicts that overtake those of an earlier batch wait for them") {
+  World world(in_stages(2));
+  const std::vector<Batch> batches = decoding(world, 4, 2);
+  world.facade.clear();
+  world.go_on(batches[1], 10ms);
+  world.run();
+  CHECK(world.facade.empty());
+  CHECK(world.target.empty());
+  world.go_on(batches[0], 10ms);
+  CHECK(world.facade.take<Commits>().sequences.at(0).sequence == batches[0].entries[0].spec->id);
+  CHECK(world.facade.take<Commits>().sequences.at(0).sequence == batches[1].entries[0].spec->id);
+  CHECK(world.batch().entries.size() == 2);
+  CHECK(world.batch().entries.size() == 2);
+}
+
+TEST_CASE("a step that fails costs its own sequences a recomputation, and no others") {
+  World world(in_stages(2));
+  const std::vector<Batch> batches = decoding(world, 4, 2);
+  world.kv.clear();
+  Verdicts failed;
+  failed.batch = batches[0].id;
+  failed.error = Error{ErrorCode::internal, "a step failed", ""};
+  world.tell(failed);
+  world.run_until([&] { return !world.kv.empty(); });
+  std::set<SequenceId> evicted;
+  while (const auto release = world.kv.find<KvRelease>())
+    evicted.insert(release->sequence);
+  std::set<SequenceId> members;
+  for (const BatchEntry& entry : batches[0].entries)
+    members.insert(entry.spec->id);
+  CHECK(evicted == members);
+  world.facade.clear();
+  world.go_on(batches[1], 10ms); // is still waited for
+  CHECK(world.facade.take<Commits>().sequences.size() == 2);
+}
+
+TEST_CASE("the batch that comes first then is watched for a stall, too") {
+  SchedulerConfig config = in_stages(2);
+  config.faults.stall_patience = 1s;
+  World world(config);
+  const std::vector<Batch> batches = decoding(world, 4, 2);
+  world.go_on(batches[0], 10ms);
+  world.run(); // and nothing more comes
+  CHECK(world.target_ended);
+}
+
+TEST_CASE("in sync mode who has to wait for a window holds up nobody else") {
+  World world(in_stages(2, drafting(SpeculationMode::sync, 2)));
+  world.admit(1, {1});
+  world.admit(2, {2});
+  const Batch first = world.batch();
+  const Batch second = world.batch();
+  REQUIRE(first.entries.size() == 1);
+  REQUIRE(second.entries.size() == 1);
+  for (const Batch& batch : {first, second}) { // what is drafted behind each
+    const auto& chain = batch.entries[0].next.chain;
+    REQUIRE(chain);
+    chain->begin(2, 4, 4);
+  }
+  world.go_on(first, 10ms);
+  world.go_on(second, 10ms);
+  draft_up_to(*second.entries[0].next.chain, 4); // the first one's is late
+  const Batch next = world.batch();
+  REQUIRE(next.entries.size() == 1);
+  CHECK(next.entries[0].spec->id == second.entries[0].spec->id);
+  CHECK(next.entries[0].round.window == 2);
+  draft_up_to(*first.entries[0].next.chain, 4);
+  const Batch last = world.batch();
+  CHECK(last.entries.at(0).spec->id == first.entries[0].spec->id);
+  CHECK(last.entries.at(0).round.window == 2);
+}
