@@ -15,6 +15,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::target", "--model"},
     {"EngineOptions::draft", "--draft-model"},
     {"EngineOptions::device", "--device"},
+    {"EngineOptions::lookup", "--draft-model"},
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
     {"EngineOptions::reserve_device", "--reserve-device"},

@@ -153,6 +153,12 @@ Workload draw_workload(std::uint64_t seed) {
     w.words = {"a", "b", "ab", "c", "d", "bcd", "e", "f"};
     w.draft_words = {"b", "x", "a", "c", "y", "e", "d", "fe", "z"};
   }
+  w.looks_up = draw.chance(0.3);
+  for (Job& job : w.jobs)
+    if (w.looks_up) {
+      job.spec.lookup_drafts = draw.chance(0.8);
+      job.spec.model_drafts = !job.spec.lookup_drafts || draw.chance(0.8);
+    }
   return w;
 }
 

@@ -50,7 +50,8 @@ struct Workload {
   /// Words of target and draft model; empty: they are the same.
   std::vector<std::string> words;
   std::vector<std::string> draft_words;
-  bool reserve = false; ///< The target's device may be lost for good; it has another.
+  bool looks_up = false; ///< A look-up drafts beside the model.
+  bool reserve = false;  ///< The target's device may be lost for good; it has another.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;
