@@ -15,6 +15,10 @@
 namespace paceline::actors {
 namespace {
 
+// As Request::draft has them; a look-up has its own.
+constexpr const char* model_name = "model";
+constexpr const char* drafter_name = "drafter"; ///< The caller's.
+
 /// Null: `name` is no look-up.
 std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOptions& o) {
   if (name == "suffix")
@@ -69,6 +73,7 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
 class NoDraft final : public DraftSource {
 public:
   bool exists() const override { return false; }
+  std::vector<std::string> names() const override { return {}; }
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& /*target*/) const override {
     policy.mode = SpeculationMode::off;
   }
@@ -94,9 +99,16 @@ public:
   std::size_t page_bytes(int page_tokens) const override {
     return draft_.model->kv_shape(slots(page_tokens)).bytes();
   }
+  std::vector<std::string> names() const override { return {model_name}; }
   std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
   Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
+    return add_to(parts, pages, nullptr, nullptr);
+  }
+  /// lookup: has turns on its lane; null: none has.
+  Result<void> add_to(EngineParts& parts, std::size_t pages,
+                      std::shared_ptr<execution::DrafterHost> lookup,
+                      std::shared_ptr<gpu::Device> lookup_device) const {
     auto pool = draft_.make_pool(slots(options_.page_tokens), pages);
     if (!pool)
       return tl::unexpected(pool.error());
@@ -111,7 +123,9 @@ public:
                                                .map = map_,
                                                .says = says_,
                                                .target_pool =
-                                                   is_head() ? parts.target.pool : nullptr};
+                                                   is_head() ? parts.target.pool : nullptr,
+                                               .lookup = lookup,
+                                               .lookup_device = lookup_device};
     parts.draft_pools.push_back(*pool);
     parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
     parts.scheduler.draft_reads_features = is_head();
@@ -137,9 +151,10 @@ private:
 /// Drafts by a Drafter, the caller's or one of ours.
 class HostDraft final : public DraftSource {
 public:
-  HostDraft(std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
-      : drafter_(std::move(drafter)), host_(std::move(host)) {}
+  HostDraft(std::string name, std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
+      : name_(std::move(name)), drafter_(std::move(drafter)), host_(std::move(host)) {}
 
+  std::vector<std::string> names() const override { return {name_}; }
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& /*target*/) const override {
     policy.lookahead = chain_at_most(policy.lookahead);
   }
@@ -159,12 +174,43 @@ public:
   }
 
 private:
+  std::string name_;
   std::shared_ptr<Drafter> drafter_;
   std::shared_ptr<gpu::Device> host_;
 };
 
-Result<std::unique_ptr<DraftSource>>
-host_draft(const ModelLoader& loader, const LoadedModel& target, std::shared_ptr<Drafter> drafter) {
+/// A look-up has its turns on the lane of the model that it drafts beside.
+class MixedDraft final : public DraftSource {
+public:
+  MixedDraft(std::string lookup_name, std::shared_ptr<Drafter> lookup,
+             std::shared_ptr<gpu::Device> host, std::unique_ptr<ModelDraft> model)
+      : lookup_name_(std::move(lookup_name)), lookup_(std::move(lookup)), host_(std::move(host)),
+        model_(std::move(model)) {}
+
+  void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
+    model_->adjust(policy, target);
+    policy.lookup = true;
+  }
+  bool repeats() const override { return false; }
+  std::vector<std::string> names() const override { return {lookup_name_, model_name}; }
+  std::size_t page_bytes(int page_tokens) const override { return model_->page_bytes(page_tokens); }
+  std::optional<ModelInfo> info() const override { return model_->info(); }
+
+  Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
+    return model_->add_to(
+        parts, pages, std::make_shared<execution::DrafterHost>(lookup_, parts.telemetry), host_);
+  }
+
+private:
+  std::string lookup_name_;
+  std::shared_ptr<Drafter> lookup_;
+  std::shared_ptr<gpu::Device> host_; ///< For its rows of q.
+  std::unique_ptr<ModelDraft> model_;
+};
+
+Result<std::unique_ptr<DraftSource>> host_draft(const ModelLoader& loader,
+                                                const LoadedModel& target, const std::string& name,
+                                                std::shared_ptr<Drafter> drafter) {
   const std::string device = drafter_device(loader.options(), target.last_device());
   auto host = loader.open_device(device, 1);
   if (!host)
@@ -172,10 +218,10 @@ host_draft(const ModelLoader& loader, const LoadedModel& target, std::shared_ptr
   if (!(*host)->on_host())
     return fail(ErrorCode::invalid_argument, "no drafter but a model runs on " + device,
                 "leave EngineOptions::draft_device out, or give cpu");
-  return std::make_unique<HostDraft>(std::move(drafter), *host);
+  return std::make_unique<HostDraft>(name, std::move(drafter), *host);
 }
 
-Result<std::unique_ptr<DraftSource>>
+Result<std::unique_ptr<ModelDraft>>
 model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
   auto draft = loader.load(name, "draft", model_device(loader.options(), target.last_device()), 0);
   if (!draft)
@@ -203,14 +249,14 @@ Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target
   return {};
 }
 
-Result<std::unique_ptr<DraftSource>>
-self_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
+Result<std::unique_ptr<ModelDraft>> self_draft(const ModelLoader& loader, const LoadedModel& target,
+                                               const std::string& name) {
   const auto format = models::self_draft_format(name);
   if (!format)
     return tl::unexpected(format.error());
   return check_self_format(loader.options(), target, *format)
       .and_then([&] { return loader.load_self_draft(target, *format); })
-      .map([&](LoadedModel&& draft) -> std::unique_ptr<DraftSource> {
+      .map([&](LoadedModel&& draft) {
         return std::make_unique<ModelDraft>(loader.options(), name, std::move(draft), nullptr);
       });
 }
@@ -232,8 +278,8 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
   return {};
 }
 
-Result<std::unique_ptr<DraftSource>> head_draft(const ModelLoader& loader, LoadedModel& target,
-                                                const std::string& name) {
+Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, LoadedModel& target,
+                                               const std::string& name) {
   const EngineOptions& o = loader.options();
   if (target.in_stages())
     return fail(ErrorCode::unsupported,
@@ -247,12 +293,43 @@ Result<std::unique_ptr<DraftSource>> head_draft(const ModelLoader& loader, Loade
         return check_head_devices(o, *target.device, *draft.device);
       })
       .and_then([&] { return loader.load_head(target, draft.device, name); })
-      .map([&](models::Eagle3Head&& head) -> std::unique_ptr<DraftSource> {
+      .map([&](models::Eagle3Head&& head) {
         target.model = std::move(head.target);
         draft.model = std::move(head.model);
         return std::make_unique<ModelDraft>(o, name, std::move(draft), nullptr,
                                             std::move(head.says));
       });
+}
+
+Result<std::unique_ptr<ModelDraft>> any_model_draft(const ModelLoader& loader, LoadedModel& target,
+                                                    const std::string& name) {
+  if (models::is_self_draft(name))
+    return self_draft(loader, target, name);
+  if (models::is_eagle3_draft(name))
+    return head_draft(loader, target, name);
+  return model_draft(loader, target, name);
+}
+
+/// It has to know how likely it is to be right: an n-gram does not.
+Result<std::unique_ptr<DraftSource>> mixed_draft(const ModelLoader& loader, LoadedModel& target,
+                                                 const std::string& name) {
+  const EngineOptions& o = loader.options();
+  if (o.lookup != "suffix")
+    return fail(ErrorCode::invalid_argument, "EngineOptions::lookup is " + o.lookup,
+                "give suffix, or leave it out");
+  if (o.drafter || name.empty() || make_lookup(name, o))
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::lookup is {} with {}", o.lookup,
+                    o.drafter ? "EngineOptions::drafter" : "EngineOptions::draft = " + o.draft),
+        "name a model as EngineOptions::draft, or the look-up alone");
+  auto model = any_model_draft(loader, target, name);
+  if (!model)
+    return tl::unexpected(model.error());
+  auto host = loader.open_device("cpu", 1);
+  if (!host)
+    return tl::unexpected(host.error());
+  return std::make_unique<MixedDraft>(o.lookup, make_lookup(o.lookup, o), *host, std::move(*model));
 }
 
 } // namespace
@@ -267,18 +344,16 @@ int fork_rows_of(const EngineOptions& o) {
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
                                                          LoadedModel& target) {
   const EngineOptions& o = loader.options();
-  if (o.drafter)
-    return host_draft(loader, target, o.drafter);
   const std::string name = draft_name(o);
+  if (!o.lookup.empty() && o.speculation != SpeculationMode::off)
+    return mixed_draft(loader, target, name);
+  if (o.drafter)
+    return host_draft(loader, target, drafter_name, o.drafter);
   if (name.empty() || o.speculation == SpeculationMode::off)
     return std::make_unique<NoDraft>();
   if (auto lookup = make_lookup(name, o))
-    return host_draft(loader, target, std::move(lookup));
-  if (models::is_self_draft(name))
-    return self_draft(loader, target, name);
-  if (models::is_eagle3_draft(name))
-    return head_draft(loader, target, name);
-  return model_draft(loader, target, name);
+    return host_draft(loader, target, name, std::move(lookup));
+  return any_model_draft(loader, target, name);
 }
 
 } // namespace paceline::actors

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -23,6 +25,8 @@ public:
   virtual bool repeats() const { return true; }
   /// What the source has to say about how it is used. policy: as the options have it.
   virtual void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const = 0;
+  /// What drafts, by the names that EngineOptions has for them.
+  virtual std::vector<std::string> names() const = 0;
   /// Bytes of a KV page; 0: it has no cache.
   virtual std::size_t page_bytes(int /*page_tokens*/) const { return 0; }
   /// What it runs; none: no model.

@@ -287,6 +287,10 @@ std::optional<ModelInfo> Engine::draft() const {
 bool Engine::drafts() const {
   return impl_->context.parts.scheduler.has_draft;
 }
+
+const std::vector<std::string>& Engine::drafters() const {
+  return impl_->context.drafters;
+}
 Metrics Engine::metrics() const {
   if (!impl_->process.here())
     return {};

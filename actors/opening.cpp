@@ -112,6 +112,7 @@ Result<void> ContextBuilder::choose_draft() {
     draft_ = std::move(source);
     context_.draft = draft_->info();
     context_.draft_repeats = draft_->repeats();
+    context_.drafters = draft_->names();
   });
 }
 
@@ -162,7 +163,8 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.prefill_chunk = options_.prefill_chunk;
   demand.page_tokens = options_.page_tokens;
   if (draft_->exists())
-    demand.q_row_bytes = sizeof(float) * std::size_t(vocabulary_of(target));
+    demand.q_row_bytes =
+        draft_->names().size() * sizeof(float) * std::size_t(vocabulary_of(target));
   const speculation::PolicyOptions policy = policy_of(options_);
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
@@ -187,6 +189,7 @@ Result<void> ContextBuilder::configure_target() {
   const auto telemetry = std::make_shared<base::Telemetry>();
   telemetry->trace = loader_.trace();
   telemetry->time = loader_.time();
+  telemetry->drafters = context_.drafters;
   context_.parts.telemetry = telemetry;
   TargetModelParts& target = context_.parts.target;
   target.model = target_.model;
@@ -233,6 +236,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.policy = policy_of(options_);
   draft_->adjust(parts.policy, target_);
   parts.has_draft = draft_->exists();
+  parts.drafters = context_.drafters;
   parts.max_model_len = context_.max_model_len;
   parts.max_num_seqs = options_.max_num_seqs;
   parts.stages = int(context_.parts.target.stages());

@@ -9,6 +9,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -23,7 +25,8 @@ struct EngineContext {
   ModelInfo target;
   std::optional<ModelInfo> standby; ///< The target where it can move to.
   std::optional<ModelInfo> draft;
-  bool draft_repeats = true; ///< Its drafts follow from the request alone.
+  std::vector<std::string> drafters; ///< Their names; the look-up before the model.
+  bool draft_repeats = true;         ///< Its drafts follow from the request alone.
   int max_model_len = 0;
   int max_open = 0; ///< Requests waiting or running; more are refused.
 };

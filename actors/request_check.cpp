@@ -132,10 +132,21 @@ std::uint64_t faults(const base::Telemetry& telemetry) {
 /// How the request speculates: as it asks, else as the engine does; not at all without a draft.
 SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   const SchedulerParts& scheduler = engine.parts.scheduler;
-  if (!scheduler.has_draft)
+  if (!scheduler.has_draft || request.draft == "none")
     return SpeculationMode::off;
   const auto asked = request.speculation.value_or(SpeculationMode::automatic);
   return asked == SpeculationMode::automatic ? scheduler.policy.mode : asked;
+}
+
+/// The engine's own names, and none.
+Result<void> check_draft(const std::optional<std::string>& draft, const EngineContext& engine) {
+  if (!draft || *draft == "none" || std::ranges::count(engine.drafters, *draft) > 0)
+    return {};
+  std::string known = "none";
+  for (const std::string& name : engine.drafters)
+    known += " or " + name;
+  return bad(fmt::format("Request::draft is '{}', which does not draft here", *draft),
+             "give " + known + ", or leave it out");
 }
 
 class RepeatJudge final : public base::EventSink {
@@ -203,7 +214,8 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
     return tl::unexpected(warping.error());
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
-       {check_stops(request.stop), check_stop_ids(request.stop_token_ids, vocabulary),
+       {check_stops(request.stop), check_draft(request.draft, engine),
+        check_stop_ids(request.stop_token_ids, vocabulary),
         in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
         in_range("Request::min_tokens", request.min_tokens, 0, request.max_tokens.value_or(room)),
         in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
@@ -230,7 +242,13 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   spec->top_logprobs = request.logprobs || request.prompt_logprobs ? request.top_logprobs : -1;
   spec->logprobs_mode = request.logprobs_mode;
   spec->prompt_logprobs = request.prompt_logprobs;
-  spec->speculation = request.speculation.value_or(SpeculationMode::automatic);
+  spec->speculation = request.draft == "none"
+                          ? SpeculationMode::off
+                          : request.speculation.value_or(SpeculationMode::automatic);
+  if (engine.drafters.size() > 1 && request.draft) {
+    spec->lookup_drafts = *request.draft == engine.drafters.front();
+    spec->model_drafts = !spec->lookup_drafts;
+  }
   spec->window = request.window.value_or(0);
   spec->priority = request.priority;
   spec->client = std::hash<std::string>{}(request.client);

@@ -63,6 +63,7 @@ Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
     return std::nullopt;
   options.weights = options.head_weights = options.draft_weights = std::nullopt;
   options.draft.clear();
+  options.lookup.clear();
   options.speculation = SpeculationMode::off;
   options.trace_file.clear();
   return open_session(std::move(options)).map([](Session session) {

@@ -18,6 +18,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::devices", "--device"},
     {"EngineOptions::pipeline_parallel_size", "--pipeline-parallel-size"},
     {"EngineOptions::stage_layers", "--stage-layers"},
+    {"EngineOptions::lookup", "--draft-model"},
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
     {"EngineOptions::reserve_device", "--reserve-device"},

@@ -13,6 +13,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace paceline::apps {
 namespace {
@@ -69,13 +72,27 @@ void add_endings(CLI::App& app, Request& request) {
   app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
 }
 
+/// One, or a look-up and a model in any order.
+void set_drafts(EngineOptions& engine, std::vector<std::string> given) {
+  if (given.size() > 2 || (given.size() == 2 && std::ranges::count(given, "suffix") != 1))
+    throw CLI::ValidationError("--draft-model",
+                               "is given " + std::to_string(given.size()) +
+                                   " times: give one draft, or suffix and a model");
+  if (given.size() == 2 && given.back() == "suffix")
+    std::swap(given.front(), given.back());
+  engine.lookup = given.size() == 2 ? given.front() : "";
+  engine.draft = given.empty() ? "" : given.back();
+}
+
 void add_draft_option(CLI::App& app, EngineOptions& engine) {
-  app.add_option(
-         "-d,--draft-model", engine.draft,
+  app.add_option_function<std::vector<std::string>>(
+         "-d,--draft-model",
+         [&engine](const std::vector<std::string>& given) { set_drafts(engine, given); },
          "What drafts: a model (a folder or hub id), self:FORMAT (the target itself, quantized to "
          "mxfp4, mxfp6 ...), eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the "
-         "text), none, or auto: demo for the target demo, else suffix")
-      ->capture_default_str()
+         "text), none, or auto: demo for the target demo, else suffix; suffix and a model: both")
+      ->allow_extra_args(false)
+      ->default_str(engine.draft)
       ->type_name("MODEL|self:FORMAT|eagle3:DIR|suffix|ngram|none");
 }
 

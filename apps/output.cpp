@@ -50,6 +50,16 @@ std::string formats_text(const ModelInfo& model) {
   return text == model.dtype ? text : text + ", rest " + model.dtype;
 }
 
+boost::json::array drafters_json(const std::vector<DrafterCounts>& drafters) {
+  boost::json::array list;
+  for (const DrafterCounts& of : drafters)
+    list.push_back({{"draft", of.name},
+                    {"judged", of.judged},
+                    {"accepted", of.accepted},
+                    {"acceptance_rate", of.acceptance_rate()}});
+  return list;
+}
+
 boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens) {
   return {{"mode", to_string(stats.mode)},
           {"verify", to_string(stats.verify)},
@@ -69,7 +79,8 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"windows_cut", stats.windows_cut},
           {"draft_context_exceeded", stats.draft_context_exceeded},
           {"draft_left_out", stats.draft_left_out},
-          {"drafter_failures", stats.drafter_failures}};
+          {"drafter_failures", stats.drafter_failures},
+          {"drafters", drafters_json(stats.drafters)}};
 }
 
 boost::json::object usage_json(const Usage& usage) {

@@ -66,6 +66,8 @@ Metrics Telemetry::snapshot() const {
   m.passes_behind = passes_behind;
   m.judged = judged;
   m.accepted = accepted;
+  for (std::size_t i = 0; i < drafters.size(); ++i)
+    m.drafters.push_back({drafters[i], by_drafter[i].judged, by_drafter[i].accepted});
   for (const auto& count : accepted_by_position)
     m.accepted_by_position.push_back(count);
   while (!m.accepted_by_position.empty() && m.accepted_by_position.back() == 0)

@@ -11,6 +11,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 namespace paceline::base {
 
@@ -51,6 +53,12 @@ struct Telemetry {
   std::atomic<std::uint64_t> passes_behind{0};
   std::atomic<std::uint64_t> judged{0};
   std::atomic<std::uint64_t> accepted{0};
+  struct Drafter {
+    std::atomic<std::uint64_t> judged{0};
+    std::atomic<std::uint64_t> accepted{0};
+  };
+  std::array<Drafter, 2> by_drafter;
+  std::vector<std::string> drafters; ///< Their names. Set before the first actor starts.
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};
   std::atomic<std::uint64_t> windows{0};
   std::atomic<std::uint64_t> window_tokens{0};

@@ -43,6 +43,10 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
       planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool, parts_.map) {
   if (!says_of(parts_).empty())
     map_columns();
+  if (parts_.lookup)
+    lookup_.emplace(LookupTurn::Parts{parts_.lookup, parts_.lookup_device, parts_.vocabulary,
+                                      parts_.telemetry, parts_.q_rows,
+                                      parts_.reader ? parts_.reader : parts_.device});
 }
 
 /// The target's ids that the draft cannot say get no column: no mass before a row is normalised.
@@ -65,7 +69,7 @@ gpu::Tensor DraftStep::drawn_from(const Pass& pass) const {
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
   do {
-    planner_.take(queue_->take().frontiers);
+    take(queue_->take().frontiers);
     DraftPass plan = planner_.plan();
     if (!plan.parts.empty()) {
       begin(std::move(plan), nullptr, *workspace_, now);
@@ -73,6 +77,14 @@ gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
     }
   } while (!queue_->leave_lane());
   return Next::done;
+}
+
+void DraftStep::take(std::vector<Frontier> news) {
+  if (lookup_)
+    lookup_->take(news);
+  planner_.take(std::move(news));
+  if (lookup_)
+    lookup_->propose();
 }
 
 // What is known by now is waited for: a verdict, a window that is whole, forks to be chosen.
@@ -100,9 +112,11 @@ bool DraftStep::can_follow(const Pass& before) {
       workspace_behind_ = std::move(*made);
   if (!workspace_behind_)
     return false;
-  for (std::size_t i = 0; i < before.plan.parts.size(); ++i)
-    if (before.plan.parts[i].draws < 0 || lacks_q(before.plan.parts[i], before.draws[i].q))
+  for (std::size_t i = 0; i < before.plan.parts.size(); ++i) {
+    const DraftRows& rows = before.plan.parts[i];
+    if (rows.draws < 0 || lacks_q(rows, before.draws[i].q) || rows.sequence->at.drafters.lookup)
       return false;
+  }
   return true;
 }
 
@@ -250,6 +264,8 @@ void DraftStep::retire(const gpu::Retirement& how) {
   if (how.completed)
     return;
   planner_.abandon();
+  if (lookup_)
+    lookup_->abandon();
   passes_ = {};
   completed_ = prepared_;
   queue_->fail();

@@ -3,6 +3,7 @@
 
 #include "base/telemetry.hpp"
 #include "execution/draft_queue.hpp"
+#include "execution/lookup_turn.hpp"
 #include "execution/row_pool.hpp"
 #include "gpu/lane.hpp"
 #include "models/model.hpp"
@@ -10,6 +11,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace paceline::execution {
@@ -21,7 +23,8 @@ namespace paceline::execution {
 ///
 /// Where the lane holds work ready, the pass behind one that only goes on with chains is prepared
 /// before its tokens are known to the host: the device finds them by itself, and draws a whole
-/// window without the host in between. A verdict then takes effect a token later at most.
+/// window without the host in between. A verdict then takes effect a token later at most. Where a
+/// look-up has turns between passes, what it knows of each token comes first.
 class DraftStep final : public gpu::Step {
 public:
   struct Parts {
@@ -41,6 +44,8 @@ public:
     std::vector<TokenId> says{};
     /// Of a head on the target: where the target leaves what the head reads.
     std::shared_ptr<gpu::KvPool> target_pool{};
+    std::shared_ptr<DrafterHost> lookup{};        ///< That has turns on this lane; null: none has.
+    std::shared_ptr<gpu::Device> lookup_device{}; ///< Where its q rows are: on the host.
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
@@ -74,6 +79,7 @@ private:
   /// The pass with this number; of the last three.
   Pass& pass(std::size_t number) { return passes_[number % passes_.size()]; }
   const Pass& pass(std::size_t number) const { return passes_[number % passes_.size()]; }
+  void take(std::vector<speculation::Frontier> news);
   void begin(speculation::DraftPass plan, const Pass* before, models::Workspace& workspace,
              base::TimePoint now);
   models::Features features_of(const speculation::DraftRows& rows) const;
@@ -94,6 +100,7 @@ private:
   std::shared_ptr<gpu::Buffer> columns_; ///< With `says`: of logits, for the target's ids,
   std::shared_ptr<gpu::Buffer> mapped_;  ///< and these logits.
 
+  std::optional<LookupTurn> lookup_;
   speculation::DraftPlanner planner_;
   speculation::DraftPace pace_;
   /// In turn: two may be under way, and the first of them reads what the one before it drew.

@@ -17,7 +17,7 @@ DrafterStep::DrafterStep(Parts parts, std::shared_ptr<DraftQueue> queue)
 
 gpu::Step::Next DrafterStep::prepare(base::TimePoint now) {
   do {
-    const bool changed = absorb(queue_->take());
+    const bool changed = sequences_.take(queue_->take().frontiers);
     choose();
     begin_ = now;
     if (changed || !tasks_.empty())
@@ -26,31 +26,14 @@ gpu::Step::Next DrafterStep::prepare(base::TimePoint now) {
   return Next::done;
 }
 
-/// True when sequences have come or gone.
-bool DrafterStep::absorb(DraftQueue::News news) {
-  bool changed = false;
-  for (Frontier& frontier : news.frontiers) {
-    if (frontier.residency->over.load(std::memory_order_acquire))
-      continue;
-    DraftedText& text = texts_[frontier.spec->id];
-    changed |= !text.at.chain;
-    if (!text.at.chain || text.at.epoch <= frontier.epoch)
-      text.advance(std::move(frontier));
-  }
-  changed |= std::erase_if(texts_, [](const auto& entry) {
-               return entry.second.at.residency->over.load(std::memory_order_acquire);
-             }) > 0;
-  return changed;
-}
-
 /// Windows go before lookahead.
 void DrafterStep::choose() {
   tasks_.clear();
   const auto lacks = [](const Chain& chain) { return chain.next() < chain.window_end(); };
   bool hurries = false;
-  for (const auto& [id, text] : texts_)
+  for (const auto& [id, text] : sequences_.texts)
     hurries |= text.at.chain->next() >= 0 && lacks(*text.at.chain);
-  for (auto& [id, text] : texts_)
+  for (auto& [id, text] : sequences_.texts)
     if (text.at.chain->next() >= 0 && (!hurries || lacks(*text.at.chain)))
       tasks_.emplace_back(text, rows_);
 }
@@ -68,13 +51,7 @@ gpu::Work DrafterStep::work() const {
 void DrafterStep::run(gpu::Operations& operations) {
   if (operations.rank() != 0)
     return;
-  DrafterHost::Sequences alive;
-  for (const auto& [id, text] : texts_)
-    alive.emplace(id, &text.at);
-  std::vector<DraftTask*> tasks;
-  for (DrafterTask& task : tasks_)
-    tasks.push_back(&task);
-  parts_.host->call(alive, tasks);
+  sequences_.propose(*parts_.host, tasks_);
 }
 
 void DrafterStep::complete(base::TimePoint now) {
@@ -101,9 +78,7 @@ void DrafterStep::retire(const gpu::Retirement& how) {
   if (how.completed)
     return;
   tasks_.clear();
-  for (auto& [id, text] : texts_)
-    text.at.chain->end_at(text.at.chain->drawn());
-  texts_.clear();
+  sequences_.abandon();
   queue_->fail();
 }
 

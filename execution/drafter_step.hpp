@@ -7,7 +7,6 @@
 #include "execution/drafter_task.hpp"
 #include "gpu/lane.hpp"
 
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -36,13 +35,12 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
-  bool absorb(DraftQueue::News news);
   void choose();
 
   Parts parts_;
   std::shared_ptr<DraftQueue> queue_;
   DrafterTask::Rows rows_;
-  std::map<speculation::SequenceId, DraftedText> texts_;
+  DraftedTexts sequences_;
   std::vector<DrafterTask> tasks_; ///< Of the call at hand.
   base::TimePoint begin_;
   speculation::DraftPace pace_;

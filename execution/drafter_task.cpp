@@ -27,12 +27,21 @@ void DraftedText::catch_up() {
     tokens.push_back(at.chain->token(i));
 }
 
-DrafterTask::DrafterTask(DraftedText& text, const Rows& rows) : text_(text), rows_(rows) {
+DrafterTask::DrafterTask(DraftedText& text, const Rows& rows, Beside beside)
+    : text_(text), rows_(rows), looks_up_(beside == Beside::model),
+      hands_on_(looks_up_ && text.at.drafters.model) {
   text.catch_up();
   const int next = chain().drawn(); // Chain::next, but for a chain that is closed meanwhile
-  const int end = next < chain().window_end() ? chain().window_end() : chain().limit();
+  const bool ahead = looks_up_ || next >= chain().window_end();
+  const int end = ahead ? chain().limit() : chain().window_end();
   asked_ = wanted_ = std::max(1, end - next);
-  chain().bind(next + asked_);
+  if (!hands_on_)
+    chain().bind(next + asked_);
+}
+
+void DrafterTask::bind_next() {
+  if (hands_on_)
+    chain().bind(chain().drawn() + proposed() + 1);
 }
 
 void DrafterTask::check_wanted() const {
@@ -57,6 +66,7 @@ void DrafterTask::add(TokenId token, speculation::QRow q) {
 void DrafterTask::propose(TokenId token) {
   check_wanted();
   check(token);
+  bind_next();
   const TokenWeight q[] = {{token, 1}};
   add(token, spec().needs_q() ? rows_.q->take(q) : nullptr);
 }
@@ -80,6 +90,7 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
   if (!possible || !std::isfinite(sum) || sum <= 0)
     throw std::invalid_argument(
         fmt::format("it draws from {} weights that are no distribution", weights.size()));
+  bind_next();
   const TokenId token = drawn(weights);
   add(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);
   return token;
@@ -100,6 +111,7 @@ TokenId DrafterTask::draw(std::span<const float> log_q) {
   }
   if (!std::isfinite(sum) || sum <= 0)
     throw std::invalid_argument("it draws from a row that is no distribution");
+  bind_next();
   const TokenId token = drawn(weights);
   for (std::size_t i = 0; row && i < weights.size(); ++i)
     row.get()[i] = float(double(weights[i].weight) / sum);
@@ -112,10 +124,42 @@ void DrafterTask::complete() {
   for (Proposed& proposed : proposals_) {
     if (spec().needs_q() && !proposed.q)
       break;
-    chain().put(position++, proposed.token, std::move(proposed.q));
+    chain().put(position++, proposed.token, std::move(proposed.q), {}, looks_up_);
   }
   if (position < chain().bound())
     chain().end_at(position);
+}
+
+bool DraftedTexts::take(std::vector<speculation::Frontier> news) {
+  bool changed = false;
+  for (speculation::Frontier& frontier : news) {
+    if (frontier.residency->over.load(std::memory_order_acquire))
+      continue;
+    DraftedText& text = texts[frontier.spec->id];
+    changed |= !text.at.chain;
+    if (!text.at.chain || text.at.epoch <= frontier.epoch)
+      text.advance(std::move(frontier));
+  }
+  changed |= std::erase_if(texts, [](const auto& entry) {
+               return entry.second.at.residency->over.load(std::memory_order_acquire);
+             }) > 0;
+  return changed;
+}
+
+void DraftedTexts::propose(DrafterHost& host, std::span<DrafterTask> tasks) const {
+  DrafterHost::Sequences alive;
+  for (const auto& [id, text] : texts)
+    alive.emplace(id, &text.at);
+  std::vector<DraftTask*> asked;
+  for (DrafterTask& task : tasks)
+    asked.push_back(&task);
+  host.call(alive, asked);
+}
+
+void DraftedTexts::abandon() {
+  for (auto& [id, text] : texts)
+    text.at.chain->end_at(text.at.chain->drawn());
+  texts.clear();
 }
 
 } // namespace paceline::execution

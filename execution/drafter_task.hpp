@@ -1,11 +1,14 @@
 // One sequence's part of a call of a Drafter.
 #pragma once
 
+#include "execution/drafter_host.hpp"
 #include "execution/sparse_rows.hpp"
 #include "paceline/drafter.hpp"
 #include "speculation/frontier.hpp"
 
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace paceline::execution {
@@ -29,13 +32,18 @@ public:
     int vocabulary = 0;
     std::shared_ptr<SparseRows> q;
   };
+  /// Who else drafts for the sequence on this lane.
+  enum class Beside { nobody, model };
   /// Binds the positions that are asked for: what the chain's window lacks, else its lookahead.
-  DrafterTask(DraftedText& text, const Rows& rows);
+  /// Beside a model all that the chain lacks is asked for; where the model drafts what is not
+  /// proposed, a position is bound when the token before it is there, and before it is drawn.
+  DrafterTask(DraftedText& text, const Rows& rows, Beside beside = Beside::nobody);
 
   std::uint64_t sequence() const override { return text_.at.spec->id; }
   std::span<const TokenId> context() const override { return text_.tokens; }
   std::size_t committed() const override { return text_.committed; }
   int wanted() const override { return wanted_; }
+  double chance_wanted() const override { return hands_on_ ? text_.at.drafters.chance : 0; }
   void propose(TokenId token) override;
   TokenId draw(std::span<const TokenWeight> weights) override;
   TokenId draw(std::span<const float> log_q) override;
@@ -52,6 +60,7 @@ private:
     speculation::QRow q;
   };
   const speculation::SequenceSpec& spec() const { return *text_.at.spec; }
+  void bind_next();
   void check_wanted() const;
   void check(TokenId token) const;
   void add(TokenId token, speculation::QRow q);
@@ -59,9 +68,25 @@ private:
 
   DraftedText& text_;
   const Rows& rows_;
+  bool looks_up_ = false; ///< Beside a model,
+  bool hands_on_ = false; ///< which drafts what is not proposed.
   int asked_ = 0;
   int wanted_ = 0;
   std::vector<Proposed> proposals_;
+};
+
+/// The sequences of a lane, for a Drafter.
+class DraftedTexts {
+public:
+  /// Takes what is newer, and forgets sequences whose residency is over. True when sequences have
+  /// come or gone.
+  bool take(std::vector<speculation::Frontier> news);
+  /// Has proposals made by `host` for these, which are of some of the sequences.
+  void propose(DrafterHost& host, std::span<DrafterTask> tasks) const;
+  /// What was under way is lost: nobody waits for what is left undone.
+  void abandon();
+
+  std::map<speculation::SequenceId, DraftedText> texts;
 };
 
 } // namespace paceline::execution

@@ -71,6 +71,15 @@ void VerifyStep::open_cases() {
   }
 }
 
+/// A look-up's draws, from a few tokens in any order, are the engine's own: nobody repeats them.
+bool VerifyStep::is_models_own(std::size_t index, int row) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  for (int k = row; k < std::max(pass_->rows[index].window, row + 1); ++k)
+    if (entry.round.chain->looked_up(entry.length + k))
+      return false;
+  return true;
+}
+
 gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   const BatchEntry& entry = pass_->batch.entries[index];
   const ForwardPass::Rows& rows = pass_->rows[index];
@@ -86,7 +95,7 @@ gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   t.rule = entry.spec->judged_by();
   t.noise = entry.spec->noise;
   t.position = std::uint32_t(entry.length + row);
-  t.check_draws = check_draws_ && entry.round.chain;
+  t.check_draws = check_draws_ && entry.round.chain && is_models_own(index, row);
   t.attempt = t.check_draws ? entry.round.chain->attempt() : 0;
   t.top_logprobs = entry.spec->top_logprobs;
   t.logprobs_mode = entry.spec->logprobs_mode;
@@ -273,7 +282,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
                                         .pages = entry.next.pages,
                                         .residency = entry.next.residency,
                                         .forking = entry.next.forking,
-                                        .features = features_behind(entry, verdict)});
+                                        .features = features_behind(entry, verdict),
+                                        .drafters = entry.next.drafters});
   return resolved;
 }
 

@@ -60,6 +60,7 @@ private:
   gpu::VerifyTask lookahead_task(std::size_t index);
   void postpone(std::size_t index);
   bool lookaheads_settled() const;
+  bool is_models_own(std::size_t index, int row) const;
   gpu::VerifyTask task(std::size_t index, int row) const;
   void plan_scores();
   void take_windows();

@@ -41,6 +41,7 @@ struct ActorHandles;
 
 /// The structs that values consist of.
 #define PACELINE_VALUE_PARTS(X)                                                                    \
+  X(paceline, DrafterCounts)                                                                       \
   X(paceline, Error)                                                                               \
   X(paceline, SpeculationStats)                                                                    \
   X(paceline, TokenLogprob)                                                                        \

@@ -14,6 +14,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <utility>
 
@@ -161,6 +162,17 @@ tl::unexpected<Error> no_hidden_states(const Model& target) {
               "give a draft that is no head, or another target");
 }
 
+/// Many heads are pickled, and transformers, which knows no class of them, cannot write them again.
+Result<TensorFiles> open_files(const std::string& folder) {
+  return TensorFiles::open(folder).map_error([&](Error error) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder + "/pytorch_model.bin", ignored))
+      error.hint = "in Python, safetensors.torch.save_file(torch.load('pytorch_model.bin', "
+                   "weights_only=True), 'model.safetensors') writes it";
+    return error;
+  });
+}
+
 } // namespace
 
 bool is_eagle3_draft(std::string_view name) {
@@ -224,7 +236,7 @@ Result<std::vector<int>> taps_in(const TargetShape& target, const Eagle3Config& 
 
 Result<Eagle3Tensors> read_eagle3_tensors(const std::string& folder, const Eagle3Config& config) {
   const ModelConfig& model = config.model;
-  auto files = TensorFiles::open(folder);
+  auto files = open_files(folder);
   if (!files)
     return tl::unexpected(files.error());
   auto ids = read_ids(*files, model.logits(), model.vocabulary);

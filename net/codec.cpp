@@ -135,6 +135,8 @@ void write(schema::Submit& to, const Submit& from) {
     to.set_speculation(to_schema(modes, *request.speculation));
   if (request.window)
     to.set_window(*request.window);
+  if (request.draft)
+    to.set_draft(*request.draft);
   to.set_verify(to_schema(rules, request.verify));
   to.set_logprobs(request.logprobs);
   to.set_top_logprobs(request.top_logprobs);
@@ -165,6 +167,8 @@ Submit read(const schema::Submit& from) {
     request.speculation = from_schema(modes, from.speculation(), "a speculation mode");
   if (from.has_window())
     request.window = from.window();
+  if (from.has_draft())
+    request.draft = from.draft();
   request.verify = from_schema(rules, from.verify(), "a rule of verification");
   request.logprobs = from.logprobs();
   request.top_logprobs = from.top_logprobs();
@@ -261,9 +265,18 @@ void write(schema::Speculation& to, const SpeculationStats& from) {
   to.set_overlap_ratio(from.overlap_ratio);
   to.set_draft_context_exceeded(from.draft_context_exceeded);
   to.set_draft_left_out(from.draft_left_out);
+  for (const DrafterCounts& of : from.drafters) {
+    schema::Speculation::Drafter& drafter = *to.add_drafters();
+    drafter.set_name(of.name);
+    drafter.set_judged(of.judged);
+    drafter.set_accepted(of.accepted);
+  }
 }
 
 SpeculationStats read(const schema::Speculation& from) {
+  std::vector<DrafterCounts> drafters;
+  for (const schema::Speculation::Drafter& of : from.drafters())
+    drafters.push_back({of.name(), of.judged(), of.accepted()});
   return {.mode = from_schema(modes, from.mode(), "a speculation mode"),
           .verify = from_schema(rules, from.verify(), "a rule of verification"),
           .window = from.window(),
@@ -277,7 +290,8 @@ SpeculationStats read(const schema::Speculation& from) {
           .lookahead_rounds = from.lookahead_rounds(),
           .overlap_ratio = from.overlap_ratio(),
           .draft_context_exceeded = from.draft_context_exceeded(),
-          .draft_left_out = from.draft_left_out()};
+          .draft_left_out = from.draft_left_out(),
+          .drafters = std::move(drafters)};
 }
 
 void write(schema::ToClient& to, RequestNumber number, const Finished& end) {

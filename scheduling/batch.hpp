@@ -40,6 +40,7 @@ struct NextDraft {
   bool reads_features = false; ///< The draft is a head on the target.
   gpu::PageTableRef pages;     ///< The draft's.
   CacheResidencyRef residency;
+  Drafters drafters;
 };
 
 /// One sequence's part of a batch: where it stands, and a group of fields for each who reads them.
@@ -96,10 +97,12 @@ enum class Hit {
 struct Verdict {
   SequenceId sequence = 0;
   Epoch epoch;
-  int cached = 0;   ///< Committed tokens now in the target's pages (before `tokens`).
-  int window = 0;   ///< Tokens of the window that were there to be judged.
-  int judged = 0;   ///< Accepted plus first rejection, lookahead included.
-  int accepted = 0; ///< Lookahead included.
+  int cached = 0;             ///< Committed tokens now in the target's pages (before `tokens`).
+  int window = 0;             ///< Tokens of the window that were there to be judged.
+  int judged = 0;             ///< Accepted plus first rejection, lookahead included.
+  int accepted = 0;           ///< Lookahead included.
+  int looked_up = 0;          ///< Judged, of what a look-up beside the model wrote,
+  int looked_up_accepted = 0; ///< and accepted.
   Hit hit = Hit::none;
   /// The pre-enqueued batch behind this one runs for it, and has begun by now: a full hit, whose
   /// next window was bound as a whole.

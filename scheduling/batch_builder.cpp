@@ -100,6 +100,8 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
   InFlightBatch made;
   made.mode = drafting_.policy().plan().mode;
   const std::vector<Sequence*> order = this->order(turn.now);
+  made.model = std::ranges::any_of(
+      order, [this](const Sequence* s) { return drafting_.plan_for(*s).model; });
   Allowance left{prompt_rows(order), config_.logit_rows, drafting_.share_of_forks(order.size())};
   share_windows(order, left.prefill_rows);
   for (Sequence* s : order) {
@@ -177,6 +179,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
   if (others_want_rows())
     return std::nullopt;
   InFlightBatch made;
+  made.model = before.model;
   Allowance left{0, config_.logit_rows, drafting_.share_of_forks(before.batch.entries.size()), now};
   double chance = 1;
   for (const BatchEntry& entry : before.batch.entries) {

@@ -41,8 +41,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     return false;
   }
   count(s, verdict);
-  drafting_.learn(s, verdict.judged, verdict.accepted);
-  throttle(s, entry, verdict);
+  drafting_.learn(s, verdict);
   const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
   follow_chain(turn, s, entry, verdict);
   if (!s.published && !ended) {
@@ -121,10 +120,27 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
     return true;
   const speculation::Plan plan = drafting_.plan_for(s);
   const bool drafts = config_.has_draft && plan.window > 0;
-  return drafts && s.throttle.speculate() && room > 1 && !entry.next.chain;
+  return drafts && !drafting_.pauses(s) && room > 1 && !entry.next.chain;
+}
+
+/// The look-up before the model, where there are both.
+void Committer::count_drafters(Sequence& s, const Verdict& verdict) {
+  const std::size_t drafters = config_.drafters.size();
+  const bool both = drafters > 1;
+  const int judged[] = {both ? verdict.looked_up : verdict.judged,
+                        verdict.judged - verdict.looked_up};
+  const int accepted[] = {both ? verdict.looked_up_accepted : verdict.accepted,
+                          verdict.accepted - verdict.looked_up_accepted};
+  for (std::size_t i = 0; i < drafters; ++i) {
+    s.stats.drafters[i].judged += std::uint64_t(judged[i]);
+    s.stats.drafters[i].accepted += std::uint64_t(accepted[i]);
+    base::add(config_.telemetry->by_drafter[i].judged, judged[i]);
+    base::add(config_.telemetry->by_drafter[i].accepted, accepted[i]);
+  }
 }
 
 void Committer::count(Sequence& s, const Verdict& verdict) {
+  count_drafters(s, verdict);
   const bool hit = verdict.had_lookahead && verdict.hit == Hit::chain;
   const speculation::Plan plan = drafting_.plan_for(s);
   s.stats.mode = plan.mode;
@@ -146,14 +162,6 @@ void Committer::count(Sequence& s, const Verdict& verdict) {
   base::add(t.fork_hits, verdict.hit == Hit::fork);
   for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
     base::add(t.accepted_by_position[std::size_t(k)], 1);
-}
-
-/// Drafts that keep failing for a sequence switch its speculation off for a while.
-void Committer::throttle(Sequence& s, const BatchEntry& entry, const Verdict& verdict) {
-  if (entry.round.chain && verdict.judged > 0)
-    s.throttle.observe(verdict.judged, verdict.accepted);
-  else if (!s.throttle.speculate())
-    s.throttle.observe_plain();
 }
 
 } // namespace paceline::scheduling

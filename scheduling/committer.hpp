@@ -24,7 +24,7 @@ private:
   void follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict);
   bool cut(const Sequence& s, const BatchEntry& entry) const;
   void count(Sequence& s, const Verdict& verdict);
-  static void throttle(Sequence& s, const BatchEntry& entry, const Verdict& verdict);
+  void count_drafters(Sequence& s, const Verdict& verdict);
 
   const SchedulerConfig& config_;
   Drafting& drafting_;

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace paceline::scheduling {
 
@@ -18,6 +20,8 @@ struct SchedulerConfig {
   bool has_draft = false;
   std::optional<Pool> draft_pool;    ///< The draft model's pages; none: what drafts has no pages.
   bool draft_reads_features = false; ///< It is a head on the target.
+  /// For figures. Two: a look-up, and the model that it drafts beside.
+  std::vector<std::string> drafters;
   int max_model_len = 0;
   int max_num_seqs = 16;
   int stages = 1; ///< Of the target: batches that may be under way in it.

@@ -8,7 +8,26 @@
 
 namespace paceline::scheduling {
 
+using speculation::FadingMean;
 using speculation::Plan;
+
+namespace {
+
+/// The engine's is what is known of one that has hardly drafted yet.
+double shrunk(FadingMean own, double engines) {
+  own.add(engines, limits::acceptance_prior, limits::acceptance_memory);
+  return own.value;
+}
+
+/// One that drafts nothing for a while is like the others again.
+void learn_of(FadingMean& acceptance, int judged, int accepted) {
+  if (judged > 0)
+    acceptance.add(double(accepted) / judged, judged, limits::acceptance_memory);
+  else
+    acceptance.limit(acceptance.weight * limits::acceptance_fades);
+}
+
+} // namespace
 
 Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                    const StepCost& cost)
@@ -18,16 +37,26 @@ Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMin
 // ---- what is drafted ----
 
 bool Drafting::speculates(const Sequence& s, base::TimePoint now) const {
-  return enabled_ && draft_ != 0 && back_off_.drafts(now) && s.spec->max_tokens > 0 &&
-         s.throttle.speculate() && plan_for(s).mode != SpeculationMode::off;
+  return enabled_ && draft_ != 0 && back_off_.drafts(now) && s.spec->max_tokens > 0 && !pauses(s) &&
+         plan_for(s).mode != SpeculationMode::off;
+}
+
+/// A look-up drafts for it beside the model, or alone.
+bool Drafting::looks_up(const Sequence& s) const {
+  return config_.policy.lookup && s.spec->lookup_drafts;
 }
 
 Plan Drafting::plan_for(const Sequence& s) const {
   Plan plan = policy_.plan();
-  if (s.spec->speculation != SpeculationMode::automatic)
+  if (s.spec->speculation != SpeculationMode::automatic) {
     plan.mode = s.spec->speculation;
-  if (plan.mode == SpeculationMode::off)
+    plan.model = true;
+  }
+  plan.model &= s.spec->model_drafts && (s.throttle.speculate() || !looks_up(s));
+  if (plan.mode == SpeculationMode::off || (!plan.model && !looks_up(s)))
     return {};
+  if (!plan.model)
+    plan.window = policy_.lookup_window();
   plan.window = std::max(plan.window, 1);
   if (s.spec->window > 0)
     plan.window = s.spec->window;
@@ -36,16 +65,21 @@ Plan Drafting::plan_for(const Sequence& s) const {
   const bool ahead =
       plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
   plan.lookahead = ahead ? plan.window + 1 : 0;
-  if (!ahead)
+  if (!ahead || !plan.model)
     plan.fork_rows = 0;
   return plan;
 }
 
-/// The engine's is what is known of one that has hardly drafted yet.
 double Drafting::acceptance(const Sequence& s) const {
-  speculation::FadingMean shrunk = s.acceptance;
-  shrunk.add(policy_.acceptance(), limits::acceptance_prior, limits::acceptance_memory);
-  return shrunk.value;
+  return shrunk(s.acceptance, policy_.acceptance());
+}
+
+/// The model's token is the likelier one by its acceptance, and costs a pass.
+Drafters Drafting::drafters(const Sequence& s, const Plan& plan) const {
+  if (!looks_up(s))
+    return {};
+  const double model = shrunk(s.model_acceptance, policy_.model_acceptance());
+  return {plan.model, true, plan.model ? model - policy_.cost_ratio() : 0};
 }
 
 /// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
@@ -94,8 +128,8 @@ void Drafting::share_windows(std::span<Sequence* const> decoding, int prompt_row
     if (own.mode == SpeculationMode::off || s->spec->window > 0)
       continue;
     sharing.push_back(s);
-    gains.push_back(s->throttle.speculate() ? policy_.gains(own.mode, acceptance(*s))
-                                            : speculation::WindowGains());
+    gains.push_back(!pauses(*s) ? policy_.gains(own.mode, acceptance(*s))
+                                : speculation::WindowGains());
   }
   // What rows cost is weighed against a plain step, of which one is made where there was none.
   const bool known = prompt_rows > 0 ? cost_.predict(rows, context).has_value() : cost_.knows(rows);
@@ -123,6 +157,7 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
   if (!speculates(s, now) || next.window <= 0)
     return {};
   next.lookahead = plan.lookahead;
+  next.drafters = drafters(s, plan);
   next.epoch = epochs_.next();
   next.chain = std::make_shared<Chain>(s.spec->id);
   if (plan.fork_rows > 0) {
@@ -154,7 +189,8 @@ speculation::Frontier Drafting::reading(const Sequence& s) {
           .pages = pages_of(s),
           .residency = s.residency,
           .forking = {},
-          .features = std::move(features)};
+          .features = std::move(features),
+          .drafters = drafters(s, plan_for(s))};
 }
 
 // ---- waiting for windows ----
@@ -371,12 +407,18 @@ void Drafting::watch(Turn& turn) {
   turn.act(EndDraft{});
 }
 
-/// One that drafts nothing for a while is like the others again.
-void Drafting::learn(Sequence& s, int judged, int accepted) {
-  if (judged > 0)
-    s.acceptance.add(double(accepted) / judged, judged, limits::acceptance_memory);
-  else
-    s.acceptance.limit(s.acceptance.weight * limits::acceptance_fades);
+void Drafting::learn(Sequence& s, const Verdict& verdict) {
+  const int judged = verdict.judged - verdict.looked_up;
+  const int accepted = verdict.accepted - verdict.looked_up_accepted;
+  learn_of(s.acceptance, verdict.judged, verdict.accepted);
+  learn_of(s.model_acceptance, judged, accepted);
+  constexpr double least = speculation::SequenceThrottle::hopeless_min;
+  constexpr double most = speculation::SequenceThrottle::hopeless_max;
+  if (judged > 0) // where something else drafts, too, it has to bring more than it takes
+    s.throttle.observe(judged, accepted,
+                       looks_up(s) ? std::clamp(policy_.break_even(), least, most) : least);
+  else if (!s.throttle.speculate())
+    s.throttle.observe_plain();
 }
 
 void Drafting::observe(speculation::RoundObservation round) {

@@ -28,6 +28,8 @@ public:
 
   // What is drafted.
   bool speculates(const Sequence& s, base::TimePoint now) const;
+  /// Nothing is drafted for it: the draft kept failing, and nobody else drafts.
+  bool pauses(const Sequence& s) const { return !s.throttle.speculate() && !looks_up(s); }
   /// The engine's plan, bent by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
   /// Chooses the window of each of these, which the next step decodes beside so many rows of
@@ -86,12 +88,14 @@ public:
   void disable(Turn& turn);
   /// Ends a draft that stands still. One that is late is done without; only this one has to go.
   void watch(Turn& turn);
-  /// So many of its positions were judged, and so many accepted.
-  void learn(Sequence& s, int judged, int accepted);
+  /// What was judged of it. A draft that keeps failing pauses for a while.
+  void learn(Sequence& s, const Verdict& verdict);
   void observe_guess(int rank) { policy_.observe_guess(rank); }
   void observe(speculation::RoundObservation round);
 
 private:
+  bool looks_up(const Sequence& s) const;
+  Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   double acceptance(const Sequence& s) const;
   double draft_seconds(int rows) const;
   speculation::ShareTerms share_terms(int rows, double context) const;

@@ -19,6 +19,7 @@ struct InFlightBatch {
   bool prefill = false;
   std::uint64_t draft = 0; ///< The draft that was to go on after its verdicts.
   SpeculationMode mode = SpeculationMode::off;
+  bool model = true; ///< False: a look-up beside the model was all that was to draft.
   std::optional<Verdicts> verdicts; ///< They have come, and wait for those of the batch before.
 
   /// Tokens in the caches that its rows see.

@@ -9,6 +9,7 @@ namespace paceline::scheduling {
 using speculation::CacheResidencyRef;
 using speculation::Chain;
 using speculation::ChainRef;
+using speculation::Drafters;
 using speculation::Epoch;
 using speculation::Forking;
 using speculation::SequenceId;

@@ -76,9 +76,13 @@ Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
 }
 
 void note_guesses(const BatchEntry& entry, Verdict& verdict) {
-  for (int i = 0; i < verdict.judged; ++i)
+  for (int i = 0; i < verdict.judged; ++i) {
     if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)
       verdict.by_margin.add(guesses.margin, i < verdict.accepted);
+    const bool looked_up = entry.round.chain->looked_up(entry.length + i);
+    verdict.looked_up += looked_up;
+    verdict.looked_up_accepted += looked_up && i < verdict.accepted;
+  }
   if (verdict.judged == verdict.accepted || verdict.tokens.empty())
     return;
   const int position = entry.length + int(verdict.tokens.size()) - 1;

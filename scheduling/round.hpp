@@ -31,8 +31,8 @@ Resolution resolve(const BatchEntry& entry, const Verdict& verdict);
 /// else ends at once, so that the draft stops before its next token.
 Resolution turn_over(const BatchEntry& entry, Verdict& verdict);
 
-/// How sure was the draft of what was judged; and where a rejected token's place was taken by
-/// another, did it guess it?
+/// Who wrote what was judged, and how sure was it; and where a rejected token's place was taken by
+/// another, did the draft guess it?
 void note_guesses(const BatchEntry& entry, Verdict& verdict);
 
 /// Lets the pre-enqueued batch behind this one run (Verdict::goes_on) for all entries that are not

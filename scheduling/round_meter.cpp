@@ -18,6 +18,8 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
   round.sequences += !verdict.tokens.empty();
   round.judged += verdict.judged;
   round.accepted += verdict.accepted;
+  round.looked_up += verdict.looked_up;
+  round.looked_up_accepted += verdict.looked_up_accepted;
   round.by_margin.add(verdict.by_margin);
   round.lookaheads += verdict.had_lookahead;
   round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
@@ -30,6 +32,7 @@ speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const
                                               base::TimePoint now, base::Telemetry& telemetry) {
   speculation::RoundObservation round;
   round.mode = flight.mode;
+  round.model = flight.model;
   base::Duration drafting{};
   for (std::size_t i = 0; i < verdicts.sequences.size(); ++i) {
     const BatchEntry& entry = flight.batch.entries[i];

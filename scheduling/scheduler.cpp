@@ -45,6 +45,8 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
   s.log = std::make_shared<speculation::TokenLog>(
       request.tokens, std::max(std::size_t(room), request.tokens.size()));
   s.stats.verify = request.spec->rule;
+  for (const std::string& name : config_.drafters)
+    s.stats.drafters.push_back({.name = name});
   s.path = path_of(*request.spec);
   if (auto late = deadlines_.refusal(s, now))
     residency_.fail(turn, request.spec->id, *std::move(late));

@@ -42,7 +42,8 @@ struct Sequence {
   int window = 0;           ///< K of the chain's next window.
   int lookahead_until = 0;  ///< Chain positions below this were drafted under a verification.
   std::optional<int> share; ///< Its K among others' (Drafting::share_windows).
-  speculation::FadingMean acceptance; ///< Its own, of judged positions.
+  speculation::FadingMean acceptance;       ///< Its own, of judged positions;
+  speculation::FadingMean model_acceptance; ///< of those, the model's.
   speculation::SequenceThrottle throttle;
   /// Bound tokens of the chain that were waited for in vain.
   struct Late {

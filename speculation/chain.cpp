@@ -40,10 +40,11 @@ void Chain::bind(int end) {
   bound_.store(end, std::memory_order_seq_cst);
 }
 
-void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& guesses) {
+void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& guesses,
+                bool looked_up) {
   assert(position == drawn_.load(std::memory_order_relaxed));
   assert(position < bound_.load(std::memory_order_relaxed));
-  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses};
+  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses, looked_up};
   drawn_.store(position + 1, std::memory_order_seq_cst);
   announce();
 }

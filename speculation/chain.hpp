@@ -80,7 +80,9 @@ public:
   /// Positions up to `end` (one past) will be drawn next: before the first of them is.
   void bind(int end);
   /// guesses: what is likely to stand there if the token is rejected, the likeliest first.
-  void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {});
+  /// looked_up: a look-up beside the model wrote it.
+  void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {},
+           bool looked_up = false);
   /// Nothing will be drawn from `position` on (the draft's context is full, or it failed).
   void end_at(int position);
   /// Positions before this one have been judged: their rows of q go back.
@@ -101,6 +103,7 @@ public:
   TokenId token(int position) const { return slot(position).token; }
   const float* q(int position) const { return slot(position).q.get(); }
   const sampling::Guesses& guesses(int position) const { return slot(position).guesses; }
+  bool looked_up(int position) const { return slot(position).looked_up; }
   std::chrono::nanoseconds busy() const {
     return std::chrono::nanoseconds(busy_.load(std::memory_order_relaxed));
   }
@@ -135,6 +138,7 @@ private:
     TokenId token = 0;
     QRow q;
     sampling::Guesses guesses;
+    bool looked_up = false;
   };
   struct Fork {
     int position = 0;

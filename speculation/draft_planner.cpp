@@ -96,7 +96,7 @@ DraftPass DraftPlanner::plan() {
 /// Its own window is whole, and nobody has let go of it.
 bool DraftPlanner::writes_forks(const DraftSequence& s) {
   const Chain& chain = *s.at.chain;
-  return s.at.forking.rows > 0 && !s.at.features.pages && !chain.closed() &&
+  return s.at.forking.rows > 0 && s.at.drafters.model && !s.at.features.pages && !chain.closed() &&
          chain.drawn() >= chain.window_end();
 }
 
@@ -145,7 +145,8 @@ int DraftPlanner::read_for_good(const DraftSequence& s) const {
 DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   const int context = this->context(s);
   const int fed = read_for_good(s);
-  const int draws = s.at.chain->next();
+  const bool drafts = s.at.drafters.model;
+  const int draws = drafts ? s.at.chain->next() : -1;
   const auto reach = [&](int start, int end, int drawn) {
     return Reach{start, end, drawn, slot(s, end) - slot(s, start)};
   };
@@ -155,7 +156,8 @@ DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   if (draws >= 0) // its logits would need a token that has no room, or no features
     s.at.chain->end_at(draws);
   const int end = end_within(s, context);
-  return reach(std::min(fed, end), end, -1);
+  const bool later = !drafts && end - fed <= limits::reading_lag;
+  return reach(std::min(fed, end), later ? std::min(fed, end) : end, -1);
 }
 
 void DraftPlanner::add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach,

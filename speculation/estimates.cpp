@@ -6,8 +6,8 @@
 namespace paceline::speculation {
 
 Estimates::Estimates(double prior_acceptance, double prior_cost_ratio)
-    : acceptance_{prior_acceptance, prior_weight}, gain_{1, prior_weight},
-      prior_cost_ratio_(prior_cost_ratio) {
+    : with_model_{{prior_acceptance, prior_weight}, {1, prior_weight}}, without_(with_model_),
+      model_acceptance_(with_model_.acceptance), prior_cost_ratio_(prior_cost_ratio) {
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     guess_[rank] = {Odds{}.guess[rank], prior_weight};
 }
@@ -22,16 +22,18 @@ double geometric_tokens(double a, double window) {
 } // namespace
 
 void Estimates::observe(const RoundObservation& round) {
+  Yield& yield = round.model ? with_model_ : without_;
   if (round.judged > 0)
-    acceptance_.add(double(round.accepted) / round.judged, round.judged, acceptance_memory);
+    yield.acceptance.add(double(round.accepted) / round.judged, round.judged, acceptance_memory);
+  observe_drafters(round);
   for (std::size_t i = 0; i < margin_classes; ++i)
     if (const int judged = round.by_margin.judged[i])
       by_margin_[i].add(double(round.by_margin.accepted[i]) / judged, judged, margin_memory);
   if (round.prefill || round.sequences == 0)
     return;
-  const double expected = geometric_tokens(acceptance(), mean_window(round)) - 1;
+  const double expected = geometric_tokens(yield.acceptance.value, mean_window(round)) - 1;
   if (round.judged > 0 && expected > 0)
-    gain_.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
+    yield.gain.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
   if (round.draft_step_seconds > 0)
     draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
                        time_memory);
@@ -47,18 +49,27 @@ void Estimates::observe(const RoundObservation& round) {
   }
 }
 
+void Estimates::observe_drafters(const RoundObservation& round) {
+  const int judged = round.judged - round.looked_up;
+  const int accepted = round.accepted - round.looked_up_accepted;
+  if (judged > 0)
+    model_acceptance_.add(double(accepted) / judged, judged, acceptance_memory);
+  if (round.model && round.judged > 0)
+    model_share_.add(double(judged) / round.judged, round.judged, acceptance_memory);
+}
+
 double Estimates::mean_window(const RoundObservation& round) const {
   if (round.windows.empty())
     return double(round.rows) / round.sequences - 1;
-  const double a = std::clamp(acceptance(), 1e-3, 1 - 1e-6);
+  const double a = std::clamp(acceptance(round.model), 1e-3, 1 - 1e-6);
   double tokens = 0;
   for (const int window : round.windows)
     tokens += geometric_tokens(a, window);
   return std::log1p((a - 1) * tokens / double(round.windows.size())) / std::log(a) - 1;
 }
 
-double Estimates::tokens(double window) const {
-  return 1 + gain_.value * (geometric_tokens(acceptance(), window) - 1);
+double Estimates::tokens(double window, bool model) const {
+  return 1 + yield(model).gain.value * (geometric_tokens(acceptance(model), window) - 1);
 }
 
 /// Of the line of least squares; between a constant and a line through the origin. Covariance and

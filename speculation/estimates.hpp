@@ -17,6 +17,7 @@ using sampling::Odds;
 /// acceptance: rows after a rejection say nothing.
 struct RoundObservation {
   SpeculationMode mode = SpeculationMode::off;
+  bool model = true;        ///< False: a look-up beside the model was all that was to draft.
   int sequences = 0;        ///< Sequences that committed tokens.
   int window = 0;           ///< Longest window in the batch.
   int rows = 0;             ///< Rows of the target step.
@@ -24,9 +25,11 @@ struct RoundObservation {
   bool prefill = false;     ///< The step carried prefill rows: its time says nothing of decoding.
   int judged = 0;           ///< Over all sequences.
   int accepted = 0;
-  JudgedByMargin by_margin; ///< As far as the draft said how sure it was.
-  int tokens = 0;           ///< Committed, over all sequences.
-  int lookaheads = 0;       ///< Sequences that had a lookahead to hit.
+  int looked_up = 0;          ///< Judged, of what a look-up beside the model wrote,
+  int looked_up_accepted = 0; ///< and accepted.
+  JudgedByMargin by_margin;   ///< As far as the draft said how sure it was.
+  int tokens = 0;             ///< Committed, over all sequences.
+  int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
   int hits = 0;
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
   double target_seconds = 0;     ///< Target lane time: forward and verification.
@@ -62,13 +65,21 @@ public:
   void observe(const RoundObservation& round);
   /// From now on the next judged positions count more than all before: what was learned may be out
   /// of date.
-  void doubt_acceptance() { acceptance_.limit(acceptance_doubted); }
+  void doubt_acceptance() {
+    with_model_.acceptance.limit(acceptance_doubted);
+    model_acceptance_.limit(acceptance_doubted);
+  }
 
-  double acceptance() const { return acceptance_.value; }
+  /// model: of rounds that it drafts in; else of those that leave it to the look-up beside it.
+  double acceptance(bool model = true) const { return yield(model).acceptance.value; }
+  /// Of tokens that are the model's own.
+  double model_acceptance() const { return model_acceptance_.value; }
+  /// The share of what is judged, where the model drafts, that is its own.
+  double model_share() const { return model_share_.value; }
   /// Expected tokens per sequence of a round with windows of (on average) `window` tokens:
   /// theory.hpp's E, corrected by what rounds have really brought (acceptance is not the same at
   /// every position of a text).
-  double tokens(double window) const;
+  double tokens(double window, bool model = true) const;
   /// The window with which, if all had it, a round should bring as much as with those that it has.
   double mean_window(const RoundObservation& round) const;
   /// Target lane time of a step; 0 before the first one was seen.
@@ -95,13 +106,22 @@ private:
   static constexpr double margin_memory = 200; // judged positions of one class
   static constexpr double margin_prior = 8;    // that the class is like all others
 
+  /// What windows bring.
+  struct Yield {
+    FadingMean acceptance;
+    FadingMean gain; ///< Tokens gained by speculation over those expected.
+  };
+  const Yield& yield(bool model) const { return model ? with_model_ : without_; }
+  void observe_drafters(const RoundObservation& round);
   double slope() const;
 
-  FadingMean acceptance_;
+  Yield with_model_;
+  Yield without_; ///< By the look-up beside it alone.
+  FadingMean model_acceptance_;
+  FadingMean model_share_{1, 1};
   std::array<FadingMean, margin_classes> by_margin_; ///< Acceptance, by how sure the draft was.
-  FadingMean gain_;          ///< Tokens gained by speculation over those expected.
-  FadingMean draft_seconds_; ///< Of one step,
-  FadingMean fork_seconds_;  ///< and of one that advances forks.
+  FadingMean draft_seconds_;                         ///< Of one step,
+  FadingMean fork_seconds_;                          ///< and of one that advances forks.
   std::array<FadingMean, std::size_t(sampling::limits::guesses_max)> guess_; ///< Hits by rank.
   /// Moments of (rows, seconds) of target steps, for a straight line.
   FadingMean rows_;

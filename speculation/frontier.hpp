@@ -32,6 +32,15 @@ struct Forking {
   sampling::Odds odds;
 };
 
+/// Who drafts a sequence where a look-up shares the lane of a model. Chosen from the past and the
+/// clock: never from what is drafted.
+struct Drafters {
+  bool model = true;
+  bool lookup = false;
+  /// The look-up goes first, with tokens that come true with this chance or a better one.
+  double chance = 0;
+};
+
 /// What the target's pages hold for a draft that is a head on it (models::with_taps). Features are
 /// right where keys and values are: of leading committed positions. Behind them may be those of
 /// tokens that were rejected.
@@ -53,6 +62,7 @@ struct Frontier {
   CacheResidencyRef residency;
   Forking forking;
   TargetFeatures features{};
+  Drafters drafters{};
 
   int length() const { return log_length + int(tokens.size()); }
   /// The sequence's token at `position`: committed, or of its chain.

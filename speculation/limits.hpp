@@ -28,6 +28,10 @@ inline constexpr std::size_t windows_held = 3;
 /// Prompt tokens the draft catches up on in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 
+/// Tokens that a model may be behind where a look-up drafts in its place: it reads them when it is
+/// its turn, in one pass.
+inline constexpr int reading_lag = 16;
+
 /// Slots that a draft model with a vocabulary of its own has for each of the target's tokens, on
 /// average: a text that takes more of its tokens goes on without it.
 inline constexpr int draft_slots_per_token = 2;

@@ -25,9 +25,9 @@ constexpr int rounds_per_lookahead = 16; // its choice takes some thousand opera
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
 
-/// Rounds; the first is not timed. Plain rounds are all alike, others bring luck with them.
-int probe_length(SpeculationMode mode) {
-  return mode == SpeculationMode::off ? 5 : 12;
+/// Rounds without the model are of one kind, whether or not a look-up drafts.
+SpeculationMode arm_of(const RoundObservation& round) {
+  return round.model ? round.mode : SpeculationMode::off;
 }
 
 } // namespace
@@ -40,7 +40,13 @@ SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
 }
 
 double SpeculationPolicy::acceptance() const {
-  return estimates_.acceptance();
+  return estimates_.acceptance(plan().model);
+}
+
+/// One token of a pass that is waited for, or of one that is hidden.
+double SpeculationPolicy::break_even() const {
+  const double exposed = plan().mode == SpeculationMode::overlap ? 0 : cost_ratio();
+  return exposed + estimates_.v_slope(sequences_);
 }
 
 double SpeculationPolicy::cost_ratio() const {
@@ -57,6 +63,10 @@ Plan SpeculationPolicy::plan() const {
   Plan plan{probing ? load().probed : load().mode, 0, 0};
   plan.probes = probing;
   plan.window = load().arms[std::size_t(plan.mode)].choice;
+  if (plan.mode == SpeculationMode::off && options_.lookup) {
+    plan.mode = SpeculationMode::sync;
+    plan.model = false;
+  }
   if (plan.mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
     return plan;
   if (forks_)
@@ -97,7 +107,7 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
     if (options_.mode == SpeculationMode::automatic)
       steer();
   }
-  last_mode_ = prefill_ ? SpeculationMode::automatic : round.mode;
+  last_mode_ = prefill_ ? SpeculationMode::automatic : arm_of(round);
 }
 
 /// A new load starts in the mode that is in use.
@@ -120,13 +130,17 @@ bool SpeculationPolicy::open_to(SpeculationMode mode) const {
 }
 
 /// Tokens per second and sequence; 0 for a mode that was never timed.
-double SpeculationPolicy::rate(const Arm& arm) const {
-  return arm.seconds.weight > 0 ? estimates_.tokens(arm.window.value) / arm.seconds.value : 0;
+double SpeculationPolicy::rate(SpeculationMode mode) const {
+  const Arm& arm = load().arms[std::size_t(mode)];
+  const bool model = mode != SpeculationMode::off || !options_.lookup;
+  return arm.seconds.weight > 0 ? estimates_.tokens(arm.window.value, model) / arm.seconds.value
+                                : 0;
 }
 
+/// What a look-up writes costs nothing.
 void SpeculationPolicy::choose_windows() {
-  const double a = acceptance();
-  const double c = cost_ratio();
+  const double a = estimates_.acceptance();
+  const double c = cost_ratio() * estimates_.model_share();
   const double slope = estimates_.v_slope(sequences_);
   const int limit = options_.window_limit;
   const auto settle = [&](int& choice, int best, auto rate_with) {
@@ -137,6 +151,11 @@ void SpeculationPolicy::choose_windows() {
   };
   settle(arm(SpeculationMode::sync).choice, theory::best_window_sync(a, c, slope, limit),
          [&](int k) { return theory::sync_rate(a, k, c, 1 + k * slope); });
+  if (options_.lookup) {
+    const double alone = estimates_.acceptance(false);
+    settle(arm(SpeculationMode::off).choice, theory::best_window_sync(alone, 0, slope, limit),
+           [&](int k) { return theory::sync_rate(alone, k, 0, 1 + k * slope); });
+  }
   settle(
       arm(SpeculationMode::overlap).choice, theory::best_window_overlap(a, c, slope, limit),
       [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
@@ -213,9 +232,9 @@ WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) co
 /// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one
 /// that stalled.
 void SpeculationPolicy::time(const RoundObservation& round) {
-  if (round.mode != last_mode_)
+  if (arm_of(round) != last_mode_)
     return;
-  Arm& used = arm(round.mode);
+  Arm& used = arm(arm_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
 }
@@ -226,13 +245,18 @@ void SpeculationPolicy::steer() {
       end_probe();
     return;
   }
-  const double present = rate(arm(load().mode));
+  const double present = rate(load().mode);
   for (auto mode : all_modes)
-    if (rate(arm(mode)) > clear_lead * present && present > 0)
+    if (rate(mode) > clear_lead * present && present > 0)
       return follow(mode);
   for (auto mode : all_modes)
     if (mode != load().mode && open_to(mode) && --arm(mode).pause <= 0)
       return begin_probe(mode);
+}
+
+/// Rounds; the first is not timed. Plain rounds are all alike, others bring luck with them.
+int SpeculationPolicy::probe_length(SpeculationMode mode) const {
+  return mode == SpeculationMode::off && !options_.lookup ? 5 : 12;
 }
 
 void SpeculationPolicy::begin_probe(SpeculationMode mode) {
@@ -247,13 +271,15 @@ void SpeculationPolicy::begin_probe(SpeculationMode mode) {
 void SpeculationPolicy::end_probe() {
   Arm& probed = arm(load().probed);
   const Arm& present = arm(load().mode);
-  if (rate(probed) > clear_lead * rate(present))
+  const double found = rate(load().probed);
+  const double known = rate(load().mode);
+  if (found > clear_lead * known)
     return follow(load().probed);
   probed.pause_at_least = std::min(2 * probed.pause_at_least, longest_pause);
   probed.pause = probed.pause_at_least;
-  if (rate(present) == 0)
+  if (known == 0)
     return;
-  const double loss = 1 - rate(probed) / rate(present);
+  const double loss = 1 - found / known;
   const double rounds = probe_length(load().probed) * probed.seconds.value / present.seconds.value;
   const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
   probed.pause = std::max(probed.pause, int(pause));
@@ -265,20 +291,19 @@ void SpeculationPolicy::follow(SpeculationMode mode) {
     arm.pause = arm.pause_at_least = first_pause;
 }
 
-void SequenceThrottle::observe(int judged, int accepted) {
+void SequenceThrottle::observe(int judged, int accepted, double hopeless) {
   constexpr double memory = 16; // judged positions
-  constexpr double hopeless = 0.15;
   if (judged == 0)
     return;
   const double weight = judged / (judged + memory);
   score_ += weight * (double(accepted) / judged - score_);
-  if (score_ > 0.5)
+  if (score_ > std::max(0.5, 1.5 * hopeless))
     next_pause_ = first_pause;
   if (score_ >= hopeless)
     return;
   pause_ = next_pause_;
   next_pause_ = std::min(2 * next_pause_, longest_pause);
-  score_ = 2 * hopeless; // a few failures more will do next time
+  score_ = std::min(2 * hopeless, 1.0); // a few failures more will do next time
 }
 
 void SequenceThrottle::observe_plain() {

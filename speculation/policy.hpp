@@ -16,6 +16,7 @@ struct Plan {
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
   bool probes = false;                         ///< To learn what the mode is worth.
+  bool model = true; ///< False: a look-up beside the model is all that drafts.
 };
 
 struct PolicyOptions {
@@ -26,6 +27,7 @@ struct PolicyOptions {
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
+  bool lookup = false;           ///< One drafts beside the model, at no cost.
 };
 
 /// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock).
@@ -36,8 +38,9 @@ struct PolicyOptions {
 /// which is steadier than counting a few rounds' tokens. Modes not in use are probed for a few
 /// rounds, after pauses that grow and are long enough to keep the loss below about 1 % each: so
 /// speculation that loses (a large batch, a text the draft does not know) ends by itself, and
-/// comes back. Times of small and large batches are kept apart. Rounds with prefill are neither
-/// timed nor used for probes.
+/// comes back. Where a look-up drafts beside the model, `off` is what it brings alone. Times of
+/// small and large batches are kept apart. Rounds with prefill are neither timed nor used for
+/// probes.
 class SpeculationPolicy {
 public:
   explicit SpeculationPolicy(PolicyOptions options);
@@ -47,7 +50,13 @@ public:
   /// What forks are weighed with.
   Odds odds() const { return estimates_.odds(); }
 
-  double acceptance() const; ///< Smoothed a.
+  double acceptance() const; ///< Smoothed a, by whoever drafts now.
+  /// Smoothed a of the model's own tokens.
+  double model_acceptance() const { return estimates_.model_acceptance(); }
+  /// K where a look-up drafts without the model.
+  int lookup_window() const { return load().arms[std::size_t(SpeculationMode::off)].choice; }
+  /// The model's acceptance from which on a window of its tokens beats none.
+  double break_even() const;
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
   double v(int rows) const;  ///< Smoothed target time of `rows` rows over one row.
   /// A pass of the draft; 0 before the first one was seen.
@@ -87,7 +96,7 @@ private:
   const Load& load() const { return loads_[load_]; }
   Arm& arm(SpeculationMode mode) { return load().arms[std::size_t(mode)]; }
   bool open_to(SpeculationMode mode) const;
-  double rate(const Arm& arm) const;
+  double rate(SpeculationMode mode) const;
   void enter_load(int sequences);
   void choose_windows();
   void choose_lookahead();
@@ -95,6 +104,7 @@ private:
   double fork_rate(const Odds& odds, int window) const;
   void time(const RoundObservation& round);
   void steer();
+  int probe_length(SpeculationMode mode) const;
   void begin_probe(SpeculationMode mode);
   void end_probe();
   void follow(SpeculationMode mode);
@@ -117,8 +127,10 @@ private:
 /// and it is tried again after a growing pause.
 class SequenceThrottle {
 public:
-  /// After each round with a window. Judged positions only.
-  void observe(int judged, int accepted);
+  static constexpr double hopeless_min = 0.15;
+  static constexpr double hopeless_max = 0.9;
+  /// After each round with a window. Judged positions only. hopeless: an acceptance that ends it.
+  void observe(int judged, int accepted, double hopeless = hopeless_min);
   /// After each plain round while paused.
   void observe_plain();
   /// False while paused.

@@ -68,7 +68,9 @@ struct SequenceSpec {
   LogprobsMode logprobs_mode = LogprobsMode::raw;
   bool prompt_logprobs = false;
   SpeculationMode speculation = SpeculationMode::automatic;
-  int window = 0;          ///< Fixed K; 0: the policy's.
+  int window = 0;           ///< Fixed K; 0: the policy's.
+  bool model_drafts = true; ///< Where a look-up drafts beside a model: the request takes either.
+  bool lookup_drafts = true;
   std::string draft_scope; ///< As Request has it.
 
   int priority = 0;                    ///< The lesser goes first, where priorities count.

@@ -114,6 +114,16 @@ void add_speculation(Page& page, const Metrics& m) {
   page.counter("paceline_drafted_tokens_total", "Tokens drafted.", double(m.drafted));
   page.counter("paceline_judged_tokens_total",
                "Drafted tokens judged: accepted ones and first rejections.", double(m.judged));
+  std::vector<std::pair<std::string, double>> judged;
+  std::vector<std::pair<std::string, double>> accepted;
+  for (const DrafterCounts& of : m.drafters) {
+    judged.emplace_back(of.name, double(of.judged));
+    accepted.emplace_back(of.name, double(of.accepted));
+  }
+  page.counters("paceline_drafter_judged_tokens_total", "Drafted tokens judged, by who drafted.",
+                "draft", judged);
+  page.counters("paceline_drafter_accepted_tokens_total",
+                "Drafted tokens accepted, by who drafted.", "draft", accepted);
   page.counter("paceline_discarded_tokens_total", "Drafted tokens that were never judged.",
                double(m.drafted > m.judged ? m.drafted - m.judged : 0));
   page.counter("paceline_lookahead_rounds_total", "Rounds that had a lookahead to hit.",

@@ -160,17 +160,17 @@ void read_window(Fields& fields, Request& request) {
   take(request.window.emplace(0), fields.integer("window", 1, bounds::window_max));
 }
 
-/// {"mode", "window", "verify"}: ours, so what it does not know is an error.
+/// {"mode", "window", "verify", "draft"}: ours, so what it does not know is an error.
 void read_speculation(Fields& fields, Request& request) {
   const auto* object = fields.nested("speculation");
   if (!object)
     return;
   Fields inner(*object, "speculation");
   for (const auto& [name, value] : *object)
-    if (name != "mode" && name != "window" && name != "verify")
+    if (name != "mode" && name != "window" && name != "verify" && name != "draft")
       inner.wrong(problem(inner.path(name), inner.path(name) +
-                                                " is not known: speculation has mode, window and "
-                                                "verify"));
+                                                " is not known: speculation has mode, window, "
+                                                "verify and draft"));
   read_choice(inner, "mode", request.speculation,
               {{"off", SpeculationMode::off},
                {"sync", SpeculationMode::sync},
@@ -183,6 +183,7 @@ void read_speculation(Fields& fields, Request& request) {
                {"coupled", VerifyRule::coupled},
                {"match", VerifyRule::match}});
   take(request.verify, rule);
+  request.draft = inner.text("draft");
   read_window(inner, request);
   fields.wrong(inner.error());
 }

@@ -47,6 +47,9 @@ public:
   virtual std::size_t committed() const = 0;
   /// How many more tokens may be proposed.
   virtual int wanted() const = 0;
+  /// Where a model drafts what is not proposed: the chance from which on a token is worth proposing
+  /// in its place. 0: nobody else drafts.
+  virtual double chance_wanted() const { return 0; }
 
   /// Proposes a token without a distribution: a point mass.
   virtual void propose(TokenId token) = 0;

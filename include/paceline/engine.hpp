@@ -68,6 +68,9 @@ struct EngineOptions {
   /// nothing, and every request runs plain. "auto": the demo pair's draft for the demo target, else
   /// "suffix".
   std::string draft = "auto";
+  /// "suffix": a look-up that drafts beside the model of `draft`, where its matches say more than
+  /// the model would, and alone where the model does not pay. Empty: none.
+  std::string lookup;
   std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
   /// What "suffix" may remember: texts under way, and recent outputs.
   std::size_t draft_memory_bytes = std::size_t(64) << 20;
@@ -176,6 +179,8 @@ struct Metrics {
   std::uint64_t judged = 0;
   /// Drafted tokens that the target accepted.
   std::uint64_t accepted = 0;
+  /// Judged and accepted tokens of each drafter.
+  std::vector<DrafterCounts> drafters;
   /// Accepted tokens by their place in the window; index 0 is a window's first token.
   std::vector<std::uint64_t> accepted_by_position;
   /// Windows that were judged, counted for each sequence.
@@ -274,6 +279,9 @@ public:
   std::optional<ModelInfo> draft() const; ///< None: no model drafts.
   /// Whether anything drafts: a model, a look-up or a Drafter. Without, every request runs plain.
   bool drafts() const;
+  /// What drafts, for Request::draft: "suffix" or "ngram" before "model" (any that has weights), or
+  /// "drafter" (EngineOptions::drafter).
+  const std::vector<std::string>& drafters() const;
   Metrics metrics() const;
 
   /// Time by the engine's clock, since it opened.

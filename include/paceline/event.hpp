@@ -43,6 +43,15 @@ struct PromptLogprobs {
 
 enum class FinishReason { stop, length, cancelled, deadline, error };
 
+/// What became of the tokens of one drafter.
+struct DrafterCounts {
+  std::string name;         ///< As Engine::drafters has it.
+  std::uint64_t judged = 0; ///< Accepted plus first rejections.
+  std::uint64_t accepted = 0;
+
+  double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
+};
+
 /// Counts of one request's speculation. acceptance_rate = accepted / judged is Leviathan's a.
 struct SpeculationStats {
   SpeculationMode mode = SpeculationMode::off; ///< The mode in use at the end.
@@ -65,6 +74,7 @@ struct SpeculationStats {
   bool windows_cut = false;
   /// Calls of a Drafter that failed while the request was open.
   std::uint64_t drafter_failures = 0;
+  std::vector<DrafterCounts> drafters; ///< In the order of Engine::drafters.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }

@@ -77,6 +77,9 @@ struct Request {
 
   std::optional<SpeculationMode> speculation; ///< Default: the engine's.
   std::optional<int> window;                  ///< Fixed window length K; default: the engine's.
+  /// Which of Engine::drafters drafts, or "none". Default: for each token the one from which more
+  /// is expected.
+  std::optional<std::string> draft;
   VerifyRule verify = VerifyRule::automatic;
   /// Drafts may come from what requests of the same scope have said before, and from no other's:
   /// how fast an answer comes may tell what is in there.

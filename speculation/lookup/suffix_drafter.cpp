@@ -99,8 +99,9 @@ void SuffixDrafter::propose(Text& text, DraftTask& task) {
     const int length = match.in->followers(match.place, limits::lookup_followers, followers_);
     if (length == 0)
       return;
-    chance *= text.odds.right(length, followers_.size() == 1);
-    if (chance < limits::lookup_chance_min)
+    const double right = text.odds.right(length, followers_.size() == 1);
+    chance *= right;
+    if (chance < limits::lookup_chance_min || right < task.chance_wanted())
       return;
     warp(followers_, text.temperature);
     match.follow(task.draw(followers_));

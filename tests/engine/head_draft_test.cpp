@@ -1,6 +1,5 @@
 // An EAGLE-3 head as the draft: promises 1, 2 and 4 on the demo target and its head.
-#include "tests/engine/world.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/engine/draft_checks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -36,25 +35,6 @@ std::vector<Request> both_requests() {
   return {repeatable(prompt, 24), repeatable("class Queue:\n    def ", 24, 7)};
 }
 
-std::vector<std::vector<TokenId>> both_answers(const EngineOptions& options,
-                                               SpeculationStats* stats = nullptr) {
-  Engine engine = open_engine(options);
-  std::vector<std::vector<TokenId>> tokens;
-  for (const Answer& answer : ask_all(engine, both_requests())) {
-    tokens.push_back(answer.tokens);
-    if (!stats)
-      continue;
-    stats->judged += answer.end().speculation.judged;
-    stats->accepted += answer.end().speculation.accepted;
-  }
-  return tokens;
-}
-
-std::vector<std::vector<TokenId>> plain_answers(EngineOptions options) {
-  options.draft.clear();
-  return both_answers(options);
-}
-
 /// How many drafted tokens were accepted in each round, of an answer in `sync`: the target says
 /// each round's last token. The first round has no draft.
 std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t>* ends = nullptr) {
@@ -71,31 +51,24 @@ std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t
   return rounds;
 }
 
-void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
-  const auto engine = Engine::open(options);
-  REQUIRE_FALSE(engine);
-  for (const std::string& word : words)
-    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
-}
-
 } // namespace
 
 TEST_CASE("a head on the target changes no token, whatever the mode and the device") {
-  const auto expected = plain_answers({});
+  const auto expected = plain_answers_of({}, both_requests());
   SpeculationStats stats;
   for (const SpeculationMode mode :
        {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
     EngineOptions options = with_head();
     options.speculation = mode;
-    CHECK(both_answers(options, &stats) == expected);
+    CHECK(answers_of(options, both_requests(), &stats) == expected);
   }
   EngineOptions options = with_head();
   options.draft_device = "cpu:0";
   options.weights = WeightFormat::mxfp8;
-  CHECK(both_answers(options) == plain_answers(options));
+  CHECK(answers_of(options, both_requests()) == plain_answers_of(options, both_requests()));
   options = simulated_head();
   options.speculation = SpeculationMode::overlap;
-  CHECK(both_answers(options, &stats) == expected);
+  CHECK(answers_of(options, both_requests(), &stats) == expected);
   MESSAGE("acceptance ", stats.acceptance_rate());
   CHECK(stats.acceptance_rate() > 0.2);
 }
@@ -139,29 +112,7 @@ TEST_CASE("what the prefix cache holds of a prompt serves a head, too") {
 }
 
 TEST_CASE("killed again and again, a head and its target lose no token, and a head is left out") {
-  EngineOptions options = simulated_head();
-  options.speculation = SpeculationMode::overlap;
-  options.faults.restarts_max = 2;
-  options.faults.restarts_forgotten = std::chrono::hours(1);
-  const auto expected = plain_answers({});
-  EngineWorld world(options);
-  const auto requests = both_requests();
-  for (const bool left_out : {false, false, true}) {
-    const auto greedy = world.submit(requests[0]);
-    const auto coupled = world.submit(requests[1]);
-    REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
-    if (!left_out)
-      world.kill(world.handles().stages.at(0));
-    REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 8; }));
-    world.kill(world.handles().drafts.at(0));
-    REQUIRE(world.run_until_ended({greedy, coupled}));
-    CHECK(greedy->answer.tokens == expected[0]);
-    CHECK(coupled->answer.tokens == expected[1]);
-    world.run();
-    CHECK(world.metrics().draft_left_out == left_out);
-  }
-  CHECK(world.metrics().accepted > 10);
-  CHECK(world.metrics().kv_pages_quarantined == 0);
+  check_survives_kills(simulated_head(), both_requests(), true, 10);
 }
 
 TEST_CASE("an engine says what its head is") {

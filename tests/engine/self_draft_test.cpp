@@ -1,6 +1,5 @@
 // A draft out of the target itself, quantized: promises 1, 2 and 4 on the demo target.
-#include "tests/engine/world.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/engine/draft_checks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -29,45 +28,16 @@ EngineOptions simulated_self(const std::string& format) {
   return options;
 }
 
-Request greedy_request() {
-  return repeatable("import os\nimport sys\n\ndef main():\n", 24);
-}
-Request coupled_request() {
-  return repeatable("class Stack:\n    def push(", 24, 7);
-}
-
 /// Greedy, and drawn by coupling.
-std::vector<std::vector<TokenId>> both_answers(const EngineOptions& options,
-                                               SpeculationStats* stats = nullptr) {
-  Engine engine = open_engine(options);
-  std::vector<std::vector<TokenId>> tokens;
-  for (const Answer& answer : ask_all(engine, {greedy_request(), coupled_request()})) {
-    tokens.push_back(answer.tokens);
-    if (!stats)
-      continue;
-    stats->judged += answer.end().speculation.judged;
-    stats->accepted += answer.end().speculation.accepted;
-  }
-  return tokens;
-}
-
-std::vector<std::vector<TokenId>> plain_answers(EngineOptions options) {
-  options.draft.clear();
-  return both_answers(options);
-}
-
-void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
-  const auto engine = Engine::open(options);
-  REQUIRE_FALSE(engine);
-  CHECK(engine.error().code == ErrorCode::invalid_argument);
-  for (const std::string& word : words)
-    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
+std::vector<Request> both_requests() {
+  return {repeatable("import os\nimport sys\n\ndef main():\n", 24),
+          repeatable("class Stack:\n    def push(", 24, 7)};
 }
 
 } // namespace
 
 TEST_CASE("drafts of the target itself change no token, whatever their format and the mode") {
-  const auto expected = plain_answers({});
+  const auto expected = plain_answers_of({}, both_requests());
   for (const char* format : {"mxfp8", "mxfp6", "mxfp4", "mxint8"}) {
     CAPTURE(std::string(format));
     SpeculationStats stats;
@@ -75,7 +45,7 @@ TEST_CASE("drafts of the target itself change no token, whatever their format an
          {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
       EngineOptions options = self_drafting(format);
       options.speculation = mode;
-      CHECK(both_answers(options, &stats) == expected);
+      CHECK(answers_of(options, both_requests(), &stats) == expected);
     }
     CHECK(stats.acceptance_rate() > 0.75); // The built-in draft has about 0.6.
   }
@@ -87,7 +57,7 @@ TEST_CASE("drafts of the target itself serve a target that is quantized, and a h
   options.head_weights = WeightFormat::mxfp6;
   options.speculation = SpeculationMode::sync;
   SpeculationStats stats;
-  CHECK(both_answers(options, &stats) == plain_answers(options));
+  CHECK(answers_of(options, both_requests(), &stats) == plain_answers_of(options, both_requests()));
   CHECK(stats.acceptance_rate() > 0.6);
 }
 
@@ -108,51 +78,33 @@ TEST_CASE("a draft of the target itself says what it is, and has memory for its 
 }
 
 TEST_CASE("a draft of the target itself may have a device of its own") {
-  const auto expected = plain_answers({});
+  const auto expected = plain_answers_of({}, both_requests());
   for (const char* device : {"cpu:0", "sim:1us"}) {
     CAPTURE(std::string(device));
     EngineOptions options = self_drafting("mxfp6");
     options.draft_device = device;
     options.speculation = SpeculationMode::sync;
-    CHECK(both_answers(options) == expected);
+    CHECK(answers_of(options, both_requests()) == expected);
     CHECK(open_engine(options).draft()->device == device);
   }
 }
 
 TEST_CASE("killed again and again, a draft of the target itself loses no token, and is left out") {
-  EngineOptions options = simulated_self("mxfp4");
-  options.speculation = SpeculationMode::overlap;
-  options.faults.restarts_max = 2;
-  options.faults.restarts_forgotten = std::chrono::hours(1); // Silence passes minutes.
-  const auto expected = plain_answers({});
-  EngineWorld world(options);
-  for (const bool left_out : {false, false, true}) {
-    const auto greedy = world.submit(greedy_request());
-    const auto coupled = world.submit(coupled_request());
-    REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
-    world.kill(world.handles().drafts.at(0));
-    REQUIRE(world.run_until_ended({greedy, coupled}));
-    CHECK(greedy->answer.tokens == expected[0]);
-    CHECK(coupled->answer.tokens == expected[1]);
-    world.run();
-    CHECK(world.metrics().draft_left_out == left_out);
-  }
-  CHECK(world.metrics().accepted > 20);
-  CHECK(world.metrics().kv_pages_quarantined == 0);
+  check_survives_kills(simulated_self("mxfp4"), both_requests(), false, 20);
 }
 
 TEST_CASE("a draft of the target itself stays where the target leaves") {
   EngineOptions options = simulated_self("mxfp4");
   options.speculation = SpeculationMode::sync;
   options.reserve_device = "sim:5ms";
-  const auto expected = plain_answers({});
+  const auto expected = plain_answers_of({}, both_requests());
   EngineWorld world(options);
-  const auto coupled = world.submit(coupled_request());
+  const auto coupled = world.submit(both_requests()[1]);
   REQUIRE(world.run_until([&] { return coupled->answer.tokens.size() >= 4; }));
   messages::tell(world.handles().supervisor, scheduling::MoveTarget{});
   REQUIRE(world.run_until_ended({coupled}));
   CHECK(coupled->answer.tokens == expected[1]);
-  const auto greedy = world.submit(greedy_request());
+  const auto greedy = world.submit(both_requests()[0]);
   REQUIRE(world.run_until_ended({greedy}));
   CHECK(greedy->answer.tokens == expected[0]);
   CHECK(greedy->answer.end().speculation.accepted > 0);

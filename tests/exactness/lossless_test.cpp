@@ -165,6 +165,34 @@ TEST_CASE("what is looked up is judged without a bias, whatever it costs and say
       }
 }
 
+TEST_CASE("a look-up and a model that take turns are judged without a bias") {
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    for (Case c : {late_lookaheads(), partial_windows(), adapting_mode(), adapting_windows(),
+                   mixed_modes(), whole_windows(), adapting_forks(), passes_behind(),
+                   in_another_vocabulary(partial_windows())}) {
+      CAPTURE(int(rule));
+      CAPTURE(c.name);
+      c.setting.rule = rule;
+      c.setting.drafter = [] { return std::make_shared<speculation::SuffixDrafter>(1 << 16); };
+      c.setting.beside_model = true;
+      c.setting.prompt = {1, 2, 0, 1, 2, 0, 3, 1, 2, 0, 3, 1, 2}; // something to find
+      c.setting.requests = effort(10'000);
+      const Outcome outcome = run(c.setting);
+      const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+      CHECK(chi_square.p_value > false_alarm);
+      for (const DrafterCounts& of : outcome.metrics.drafters)
+        CHECK(of.accepted > std::uint64_t(c.setting.requests) / 400);
+      CHECK(outcome.seen.repeated == 0);
+      CHECK(!outcome.metrics.draft_left_out); // the model's draws are from the q that was shown
+      CHECK(outcome.metrics.drafter_failures == 0);
+      if (rule == Rule::coupled)
+        CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+      MESSAGE(c.name, ": look-up ", outcome.metrics.drafters[0].accepted, " of ",
+              outcome.metrics.drafters[0].judged, ", model ", outcome.metrics.drafters[1].accepted,
+              " of ", outcome.metrics.drafters[1].judged, ", p = ", chi_square.p_value);
+    }
+}
+
 TEST_CASE("a draft of another vocabulary is judged without a bias, whatever it cannot say") {
   for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
     for (Case c : {late_lookaheads(), partial_windows(), adapting_mode(), adapting_windows(),

@@ -205,23 +205,30 @@ private:
     for (std::size_t i = 1; i < stages.size(); ++i)
       parts.target.behind.push_back(
           {stages[i], devices[i], make_pool(*stages[i], setting_.page_tokens)});
-    parts.sampler = {vocabulary, setting_.drafter ? 0 : 1, telemetry_}; // a Drafter draws nothing
-    if (setting_.drafter) {
+    parts.sampler = {vocabulary, setting_.drafter && !setting_.beside_model ? 0 : 1,
+                     telemetry_}; // a Drafter draws nothing
+    if (setting_.drafter && !setting_.beside_model) {
       parts.draft = drafter_parts(device);
       return parts;
     }
     parts.draft_pools = {make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens)};
     parts.scheduler.draft_pool = 1;
-    const execution::DraftStep::Parts drafting{draft,
-                                               device,
-                                               parts.draft_pools.front(),
-                                               vocabulary,
-                                               setting_.together,
-                                               setting_.policy.fork_rows,
-                                               telemetry_,
-                                               setting_.q_rows,
-                                               nullptr,
-                                               map};
+    execution::DraftStep::Parts drafting{draft,
+                                         device,
+                                         parts.draft_pools.front(),
+                                         vocabulary,
+                                         setting_.together,
+                                         setting_.policy.fork_rows,
+                                         telemetry_,
+                                         setting_.q_rows,
+                                         nullptr,
+                                         map};
+    if (setting_.beside_model) {
+      drafting.lookup = std::make_shared<execution::DrafterHost>(setting_.drafter(), telemetry_);
+      drafting.lookup_device = device;
+      parts.scheduler.policy.lookup = true;
+      parts.scheduler.drafters = telemetry_->drafters = {"suffix", "model"};
+    }
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));

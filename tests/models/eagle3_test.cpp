@@ -212,6 +212,14 @@ TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
                        {"eagle_aux_hidden_state_layer_ids", "[1,2]"});
 }
 
+TEST_CASE("a pickled head is refused, and it is said how to convert it") {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, head_case("original"), gpu::DType::f32);
+  folder.remove("model.safetensors");
+  folder.write("pytorch_model.bin", "PK");
+  check_refused(folder, {"model.safetensors", "pytorch_model.bin", "pickled", "save_file"});
+}
+
 TEST_CASE("a head that lacks a tensor, or whose tables contradict each other, is refused by name") {
   for (const char* name : {"fc.weight", "d2t", "midlayer.hidden_norm.weight", "norm.weight",
                            "lm_head.weight", "midlayer.mlp.up_proj.weight", "embed_tokens.weight"})

@@ -77,6 +77,7 @@ Request full_request() {
   request.sampling.choice = 9;
   request.speculation = SpeculationMode::off;
   request.window = 4;
+  request.draft = "suffix";
   request.verify = VerifyRule::match;
   request.logprobs = true;
   request.top_logprobs = 5;
@@ -109,6 +110,7 @@ void check_same(const Request& a, const Request& b) {
   check_same(a.sampling, b.sampling);
   CHECK((a.speculation == b.speculation));
   CHECK(a.window == b.window);
+  CHECK(a.draft == b.draft);
   CHECK((a.verify == b.verify));
   CHECK(a.logprobs == b.logprobs);
   CHECK(a.top_logprobs == b.top_logprobs);
@@ -164,6 +166,7 @@ TEST_CASE("ends come back as they were") {
   end.usage = {1, 2, 3};
   end.speculation = {
       SpeculationMode::sync, VerifyRule::coupled, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0.5, 13, true};
+  end.speculation.drafters = {{"suffix", 14, 15}, {"model", 16, 17}};
   end.timing = {0.25, 0.5, 0.75, 1.5};
   end.reproducible = false;
   const Finished back = event_again(end);
@@ -186,6 +189,10 @@ TEST_CASE("ends come back as they were") {
         std::vector<std::uint64_t>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13});
   CHECK(stats.overlap_ratio == 0.5);
   CHECK(stats.draft_left_out);
+  REQUIRE(stats.drafters.size() == 2);
+  CHECK(stats.drafters[0].name == "suffix");
+  CHECK(stats.drafters[1].judged == 16);
+  CHECK(stats.drafters[1].accepted == 17);
   CHECK(back.timing.queue_seconds == 0.25);
   CHECK(back.timing.time_to_first_token_seconds == 0.5);
   CHECK(back.timing.decode_seconds == 0.75);

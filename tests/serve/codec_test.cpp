@@ -47,7 +47,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
     "logprobs": 5, "logit_bias": {"7": -100, "8": 1.5}, "stream": true, "ignore_eos": true,
     "allowed_token_ids": [5, 6], "min_tokens": 2, "skip_special_tokens": false,
     "stream_options": {"include_usage": true}, "user": "somebody", "priority": -3, "no such field": [1, {}],
-    "speculation": {"mode": "overlap", "window": 4, "verify": "coupled"})");
+    "speculation": {"mode": "overlap", "window": 4, "verify": "coupled", "draft": "suffix"})");
   INFO((asked ? "" : asked.error().message));
   REQUIRE(asked);
   const Request& r = asked->request;
@@ -78,6 +78,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
   CHECK(r.sampling.seed == 18446744073709551615u);
   CHECK(r.sampling.logit_bias == std::vector<std::pair<TokenId, float>>{{7, -100.0f}, {8, 1.5f}});
   CHECK(r.speculation == SpeculationMode::overlap);
+  CHECK(r.draft == "suffix");
   CHECK(r.window == 4);
   CHECK(r.verify == VerifyRule::coupled);
 }
@@ -166,6 +167,7 @@ TEST_CASE("values of another type or out of range are refused by name") {
       {"speculation.window", R"({"window": 0})"},
       {"speculation.window", R"({"window": 33})"},
       {"speculation.verify", R"({"verify": "no"})"},
+      {"speculation.draft", R"({"draft": 3})"},
       {"speculation.depth", R"({"depth": 3})"},
   };
   for (const auto& [name, given] : cases) {

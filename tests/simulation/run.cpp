@@ -6,6 +6,7 @@
 #include "actors/system/virtual_time.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/message_kinds.hpp"
 #include "tests/simulation/witness.hpp"
@@ -259,16 +260,23 @@ actors::EngineParts SimulatedRun::make_parts() {
     parts.draft = drafter_parts(draft_device);
     return parts;
   }
-  const execution::DraftStep::Parts drafting{draft,
-                                             draft_device,
-                                             parts.draft_pools.front(),
-                                             w.target.vocabulary,
-                                             w.max_num_seqs,
-                                             policy.fork_rows,
-                                             telemetry_,
-                                             w.q_rows,
-                                             nullptr,
-                                             map};
+  execution::DraftStep::Parts drafting{draft,
+                                       draft_device,
+                                       parts.draft_pools.front(),
+                                       w.target.vocabulary,
+                                       w.max_num_seqs,
+                                       policy.fork_rows,
+                                       telemetry_,
+                                       w.q_rows,
+                                       nullptr,
+                                       map};
+  if (w.looks_up) {
+    drafting.lookup = std::make_shared<execution::DrafterHost>(
+        std::make_shared<speculation::SuffixDrafter>(4096), telemetry_); // outputs soon go again
+    drafting.lookup_device = draft_device;
+    parts.scheduler.policy.lookup = true;
+    parts.scheduler.drafters = telemetry_->drafters = {"suffix", "model"};
+  }
   const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                     const std::shared_ptr<gpu::Device>&) {
     return std::make_shared<execution::DraftStep>(drafting, std::move(queue));

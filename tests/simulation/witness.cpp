@@ -31,6 +31,7 @@ enum Witness::Probe : std::size_t {
   verdicts_overtaken,
   died_in_armed_step,
   drafted_behind,
+  judged_both,
   target_moved,
   probes,
 };
@@ -58,6 +59,7 @@ constexpr std::array names{
     "verdicts that overtook those of the step before",
     "death of an actor while an armed step runs",
     "verdict after a pass of the draft that stood ready",
+    "window that a look-up and the model wrote together",
     "target moved to its standby",
 };
 
@@ -170,6 +172,8 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
+    if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
+      reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
       rebuilding_.erase(verdict.sequence);
   }

@@ -155,6 +155,12 @@ Workload draw_workload(std::uint64_t seed) {
   }
   if (!w.reserve && draw.chance(0.5))
     w.stages = draw.between(2, 4);
+  w.looks_up = draw.chance(0.3);
+  for (Job& job : w.jobs)
+    if (w.looks_up) {
+      job.spec.lookup_drafts = draw.chance(0.8);
+      job.spec.model_drafts = !job.spec.lookup_drafts || draw.chance(0.8);
+    }
   return w;
 }
 

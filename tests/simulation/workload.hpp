@@ -50,8 +50,9 @@ struct Workload {
   /// Words of target and draft model; empty: they are the same.
   std::vector<std::string> words;
   std::vector<std::string> draft_words;
-  bool reserve = false; ///< The target's device may be lost for good; it has another.
-  int stages = 1;       ///< Of the target, each on a device of its own.
+  bool looks_up = false; ///< A look-up drafts beside the model.
+  bool reserve = false;  ///< The target's device may be lost for good; it has another.
+  int stages = 1;        ///< Of the target, each on a device of its own.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;

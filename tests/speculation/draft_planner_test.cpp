@@ -429,3 +429,41 @@ TEST_CASE("a head drafts no forks") {
   }
   CHECK(world.planner.plan().parts.empty());
 }
+
+TEST_CASE("a model goes on behind what a look-up wrote, all of which it reads in one pass") {
+  PlannerWorld world;
+  Frontier at = world.frontier(1, {1, 2, 3}, 4);
+  at.drafters = {.model = true, .lookup = true, .chance = 0.5};
+  world.planner.take({at});
+  at.chain->bind(5);
+  at.chain->put(3, 7, nullptr, {}, true);
+  at.chain->put(4, 8, nullptr, {}, true);
+  const DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens == Tokens{1, 2, 3, 7, 8});
+  CHECK(pass.parts[0].draws == 5);
+}
+
+TEST_CASE("a model that is not to draft reads now and then what it is behind with") {
+  PlannerWorld world;
+  const auto at_length = [&](int length, const Frontier* before) {
+    Frontier at = world.frontier(1, Tokens(std::size_t(length), 4));
+    at.drafters = {.model = false, .lookup = true};
+    if (before)
+      at.residency = before->residency;
+    return at;
+  };
+  const Frontier first = at_length(40, nullptr);
+  world.planner.take({first});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens.size() == 40);
+  CHECK(pass.parts[0].draws == -1);
+  PlannerWorld::compute(pass);
+  world.planner.take({at_length(40 + limits::reading_lag, &first)});
+  CHECK(world.planner.plan().parts.empty());
+  world.planner.take({at_length(41 + limits::reading_lag, &first)});
+  pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(int(pass.parts[0].tokens.size()) == limits::reading_lag + 1);
+}

@@ -61,6 +61,7 @@ public:
   std::span<const TokenId> context() const override { return context_; }
   std::size_t committed() const override { return committed_; }
   int wanted() const override { return wanted_; }
+  double chance_wanted() const override { return chance; }
   void propose(TokenId token) override {
     REQUIRE(wanted_-- > 0);
     context_.push_back(token);
@@ -74,6 +75,7 @@ public:
   Tokens proposed() const { return {context_.begin() + std::ptrdiff_t(given_), context_.end()}; }
 
   std::vector<std::vector<TokenWeight>> q;
+  double chance = 0;
 
 private:
   std::uint64_t sequence_;
@@ -219,6 +221,18 @@ TEST_CASE(
     text.push_back(again[i]);
   }
   CHECK(right > 150);
+}
+
+TEST_CASE("suffix leaves to others what is less likely to come true than they are wanted to be") {
+  SuffixDrafter drafter(1 << 20);
+  const Tokens text = thrice(random_text(5, 20, 100));
+  drafter.begin(named(1), {});
+  Task task(1, text, 8);
+  CHECK(ask(drafter, task).size() == 8);
+  task.chance = 0.6;
+  CHECK(ask(drafter, task).size() == 8); // forty tokens were right
+  task.chance = 1;
+  CHECK(ask(drafter, task).empty());
 }
 
 TEST_CASE("what suffix proposes does not know the token that is predicted") {

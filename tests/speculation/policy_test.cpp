@@ -311,6 +311,65 @@ TEST_CASE("Without lookahead there is no overlap to probe") {
   CHECK(SpeculationPolicy(options).plan().lookahead == 0);
 }
 
+namespace {
+
+/// Rounds of a model beside a look-up. By itself the look-up has a window now and then.
+Run run_mixed(const Machine& model, double found, int rounds, int counted) {
+  PolicyOptions options = chained();
+  options.lookup = true;
+  SpeculationPolicy policy(options);
+  Simulator simulator(5);
+  std::mt19937_64 random(3);
+  const Machine lookup{.a = 0.9, .c = 0};
+  Run out;
+  for (int i = 0; i < rounds; ++i) {
+    Plan plan = policy.plan();
+    const bool without = !plan.model;
+    if (without && !std::bernoulli_distribution(found)(random))
+      plan.window = 0;
+    RoundObservation r = simulator.round(without ? lookup : model, plan);
+    r.model = !without;
+    r.looked_up = without ? r.judged : 0;
+    r.looked_up_accepted = without ? r.accepted : 0;
+    policy.observe(r);
+    if (i >= rounds - counted)
+      out.share[std::size_t(without ? SpeculationMode::off : r.mode)] += 1.0 / counted;
+  }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("Where a look-up drafts beside a model, the model has to bring more than it takes") {
+  const auto without = std::size_t(SpeculationMode::off);
+  CHECK(run_mixed({.a = 0.5, .c = 0.9}, 0.5, 2000, 1000).share[without] > 0.9);
+  CHECK(run_mixed({.a = 0.8, .c = 0.02}, 0.02, 2000, 1000).share[without] < 0.1);
+}
+
+TEST_CASE("What a look-up writes teaches nothing of the model, and costs no window anything") {
+  PolicyOptions options = chained();
+  options.lookup = true;
+  options.mode = SpeculationMode::sync;
+  SpeculationPolicy policy(options);
+  const int before = policy.plan().window;
+  RoundObservation round;
+  round.mode = SpeculationMode::sync;
+  round.sequences = 1;
+  round.window = 4;
+  round.rows = 5;
+  round.judged = round.looked_up = round.accepted = round.looked_up_accepted = 4;
+  round.tokens = 5;
+  round.round_seconds = round.target_seconds = 1;
+  round.draft_step_seconds = 0.1;
+  const double model = policy.model_acceptance();
+  for (int i = 0; i < 200; ++i)
+    policy.observe(round);
+  CHECK(policy.model_acceptance() == model);
+  CHECK(policy.acceptance() > 0.95);
+  CHECK(policy.plan().window > before);
+  CHECK(policy.break_even() == doctest::Approx(policy.cost_ratio()));
+}
+
 TEST_CASE("The same rounds lead to the same plans") {
   SpeculationPolicy one({});
   SpeculationPolicy other({});

@@ -1,0 +1,75 @@
+// What holds for every draft of the demo target.
+#pragma once
+
+#include "tests/engine/world.hpp"
+#include "tests/support/requests.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace paceline::testing {
+
+using Answers = std::vector<std::vector<TokenId>>;
+
+/// Of requests that decode as one batch. stats: what was judged and accepted is added.
+inline Answers answers_of(const EngineOptions& options, const std::vector<Request>& requests,
+                          SpeculationStats* stats = nullptr) {
+  Engine engine = open_engine(options);
+  Answers tokens;
+  for (const Answer& answer : ask_all(engine, requests)) {
+    tokens.push_back(answer.tokens);
+    if (!stats)
+      continue;
+    stats->judged += answer.end().speculation.judged;
+    stats->accepted += answer.end().speculation.accepted;
+  }
+  return tokens;
+}
+
+/// The same by the target alone.
+inline Answers plain_answers_of(EngineOptions options, const std::vector<Request>& requests) {
+  options.draft.clear();
+  options.lookup.clear();
+  return answers_of(options, requests);
+}
+
+inline void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
+  const auto engine = Engine::open(options);
+  REQUIRE_FALSE(engine);
+  for (const std::string& word : words)
+    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
+}
+
+/// Kills the draft in the middle of two answers, three times: no token is lost, and the last time
+/// it is left out. options: of simulated devices. target, too: it dies a moment before, but for the
+/// last time.
+inline void check_survives_kills(EngineOptions options, const std::vector<Request>& requests,
+                                 bool target_too, std::uint64_t accepted_at_least) {
+  REQUIRE(requests.size() == 2);
+  options.speculation = SpeculationMode::overlap;
+  options.faults.restarts_max = 2;
+  options.faults.restarts_forgotten = std::chrono::hours(1); // Silence passes minutes.
+  const Answers expected = plain_answers_of({}, requests);
+  EngineWorld world(options);
+  for (const bool left_out : {false, false, true}) {
+    const auto first = world.submit(requests[0]);
+    const auto second = world.submit(requests[1]);
+    REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= 4; }));
+    if (target_too && !left_out)
+      world.kill(world.handles().stages.at(0));
+    REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= 8; }));
+    world.kill(world.handles().drafts.at(0));
+    REQUIRE(world.run_until_ended({first, second}));
+    CHECK(first->answer.tokens == expected[0]);
+    CHECK(second->answer.tokens == expected[1]);
+    world.run();
+    CHECK(world.metrics().draft_left_out == left_out);
+  }
+  CHECK(world.metrics().accepted > accepted_at_least);
+  CHECK(world.metrics().kv_pages_quarantined == 0);
+}
+
+} // namespace paceline::testing

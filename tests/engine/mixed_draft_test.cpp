@@ -1,0 +1,125 @@
+// A look-up that drafts beside a model: promises 1, 2 and 4 on the demo pair.
+#include "tests/engine/draft_checks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+EngineOptions mixed(const std::string& model = "demo") {
+  EngineOptions options;
+  options.draft = model;
+  options.lookup = "suffix";
+  options.threads = 1;
+  return options;
+}
+
+/// On simulated devices, whose time a test holds in its hand.
+EngineOptions simulated_mixed(const std::string& model = "demo") {
+  EngineOptions options = mixed(model);
+  options.device = "sim:10ms+0.1ms/row";
+  options.draft_device = "sim:1ms+0.1ms/row";
+  options.virtual_time = true;
+  options.kv_memory_bytes = std::size_t(48) << 20;
+  return options;
+}
+
+const char* const function = "def total_length(items):\n    total = 0\n    for item in items:\n"
+                             "        total += len(item)\n    return total\n\n\n";
+
+/// Greedy, of a text that repeats itself, and drawn by coupling.
+std::vector<Request> both_requests() {
+  return {repeatable(std::string(function) + function + "def total_length(", 32),
+          repeatable("class Queue:\n    def ", 24, 7)};
+}
+
+const DrafterCounts& counts_of(const std::vector<DrafterCounts>& drafters,
+                               const std::string& name) {
+  for (const DrafterCounts& of : drafters)
+    if (of.name == name)
+      return of;
+  FAIL("nobody is called " << name);
+  return drafters.front();
+}
+
+} // namespace
+
+TEST_CASE(
+    "a look-up beside a model changes no token, whatever the mode, the model and the device") {
+  const Answers expected = plain_answers_of({}, both_requests());
+  for (const char* model : {"demo", "self:mxfp8", "eagle3:demo"})
+    for (const SpeculationMode mode :
+         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+      CAPTURE(std::string(model));
+      EngineOptions options = mixed(model);
+      options.speculation = mode;
+      CHECK(answers_of(options, both_requests()) == expected);
+    }
+  for (const char* model : {"demo", "self:mxfp8", "eagle3:demo"}) {
+    CAPTURE(std::string(model));
+    EngineOptions options = simulated_mixed(model);
+    options.speculation = SpeculationMode::overlap;
+    SpeculationStats stats;
+    CHECK(answers_of(options, both_requests(), &stats) == expected);
+    CHECK(stats.accepted > 10);
+  }
+}
+
+TEST_CASE("of a look-up and a model both draft, and each has its figures") {
+  EngineOptions options = simulated_mixed();
+  options.speculation = SpeculationMode::sync;
+  Engine engine = open_engine(options);
+  CHECK(engine.drafters() == std::vector<std::string>{"suffix", "model"});
+  const auto answers = ask_all(engine, both_requests());
+  const SpeculationStats& copied = answers[0].end().speculation;
+  CHECK(counts_of(copied.drafters, "suffix").accepted > 4);
+  const SpeculationStats& drawn = answers[1].end().speculation;
+  CHECK(counts_of(drawn.drafters, "model").accepted > 0);
+  for (const SpeculationStats* stats : {&copied, &drawn}) {
+    CHECK(stats->drafters[0].judged + stats->drafters[1].judged == stats->judged);
+    CHECK(stats->drafters[0].accepted + stats->drafters[1].accepted == stats->accepted);
+  }
+  const Metrics metrics = engine.metrics();
+  CHECK(counts_of(metrics.drafters, "suffix").judged ==
+        copied.drafters[0].judged + drawn.drafters[0].judged);
+  CHECK(counts_of(metrics.drafters, "model").accepted ==
+        copied.drafters[1].accepted + drawn.drafters[1].accepted);
+}
+
+TEST_CASE("a request may say who drafts") {
+  Engine engine = open_engine(simulated_mixed());
+  const Answers expected = plain_answers_of({}, both_requests());
+  for (const char* choice : {"suffix", "model", "none"}) {
+    CAPTURE(std::string(choice));
+    Request request = both_requests()[0];
+    request.draft = choice;
+    const Answer answer = ask(engine, request);
+    CHECK(answer.tokens == expected[0]);
+    for (const DrafterCounts& of : answer.end().speculation.drafters)
+      CHECK((of.judged > 0) == (of.name == choice));
+  }
+  Request request = both_requests()[0];
+  request.draft = "demo";
+  const auto refused = engine.submit(request);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text() == "Request::draft is 'demo', which does not draft here: give none "
+                                  "or suffix or model, or leave it out");
+}
+
+TEST_CASE("killed again and again, a look-up and a model lose no token, and are left out") {
+  check_survives_kills(simulated_mixed(), both_requests(), false, 20);
+  check_survives_kills(simulated_mixed("eagle3:demo"), both_requests(), true, 10);
+}
+
+TEST_CASE("drafts that cannot draft beside each other are refused, and what to do is said") {
+  check_refused(mixed("ngram"),
+                {"EngineOptions::lookup is suffix", "EngineOptions::draft = ngram"});
+  check_refused(mixed("none"), {"EngineOptions::draft = none"});
+  EngineOptions ngram = mixed();
+  ngram.lookup = "ngram";
+  check_refused(ngram, {"EngineOptions::lookup is ngram", "give suffix"});
+}
