@@ -58,18 +58,29 @@ void Estimates::observe_drafters(const RoundObservation& round) {
     model_share_.add(double(judged) / round.judged, round.judged, acceptance_memory);
 }
 
+double Estimates::expected_tokens(const RoundObservation& round) const {
+  const double a = std::clamp(acceptance(round.model), 1e-3, 1 - 1e-6);
+  if (round.windows.empty())
+    return geometric_tokens(a, double(round.rows) / round.sequences - 1);
+  double tokens = 0;
+  for (const int window : round.windows)
+    tokens += geometric_tokens(a, window);
+  return tokens / double(round.windows.size());
+}
+
 double Estimates::mean_window(const RoundObservation& round) const {
   if (round.windows.empty())
     return double(round.rows) / round.sequences - 1;
   const double a = std::clamp(acceptance(round.model), 1e-3, 1 - 1e-6);
-  double tokens = 0;
-  for (const int window : round.windows)
-    tokens += geometric_tokens(a, window);
-  return std::log1p((a - 1) * tokens / double(round.windows.size())) / std::log(a) - 1;
+  return std::log1p((a - 1) * expected_tokens(round)) / std::log(a) - 1;
 }
 
-double Estimates::tokens(double window, bool model) const {
-  return 1 + yield(model).gain.value * (geometric_tokens(acceptance(model), window) - 1);
+double Estimates::tokens(double window) const {
+  return 1 + with_model_.gain.value * (geometric_tokens(acceptance(), window) - 1);
+}
+
+double Estimates::tokens_without(double expected) const {
+  return 1 + without_.gain.value * (expected - 1);
 }
 
 /// Of the line of least squares; between a constant and a line through the origin. Covariance and

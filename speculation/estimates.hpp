@@ -79,7 +79,11 @@ public:
   /// Expected tokens per sequence of a round with windows of (on average) `window` tokens:
   /// theory.hpp's E, corrected by what rounds have really brought (acceptance is not the same at
   /// every position of a text).
-  double tokens(double window, bool model = true) const;
+  double tokens(double window) const;
+  /// The same of rounds without the model, whose windows differ widely. expected: E, on average.
+  double tokens_without(double expected) const;
+  /// E, for the windows of this round.
+  double expected_tokens(const RoundObservation& round) const;
   /// The window with which, if all had it, a round should bring as much as with those that it has.
   double mean_window(const RoundObservation& round) const;
   /// Target lane time of a step; 0 before the first one was seen.

@@ -132,9 +132,12 @@ bool SpeculationPolicy::open_to(SpeculationMode mode) const {
 /// Tokens per second and sequence; 0 for a mode that was never timed.
 double SpeculationPolicy::rate(SpeculationMode mode) const {
   const Arm& arm = load().arms[std::size_t(mode)];
-  const bool model = mode != SpeculationMode::off || !options_.lookup;
-  return arm.seconds.weight > 0 ? estimates_.tokens(arm.window.value, model) / arm.seconds.value
-                                : 0;
+  if (arm.seconds.weight == 0)
+    return 0;
+  const bool looks_up = mode == SpeculationMode::off && options_.lookup;
+  return (looks_up ? estimates_.tokens_without(arm.expected.value)
+                   : estimates_.tokens(arm.window.value)) /
+         arm.seconds.value;
 }
 
 /// What a look-up writes costs nothing.
@@ -237,6 +240,7 @@ void SpeculationPolicy::time(const RoundObservation& round) {
   Arm& used = arm(arm_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
+  used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
 }
 
 void SpeculationPolicy::steer() {
@@ -264,6 +268,7 @@ void SpeculationPolicy::begin_probe(SpeculationMode mode) {
   load().probe_rounds = probe_length(mode);
   arm(mode).seconds.limit(1);
   arm(mode).window.limit(1);
+  arm(mode).expected.limit(1);
   if (load().mode == SpeculationMode::off)
     estimates_.doubt_acceptance();
 }

@@ -80,6 +80,7 @@ private:
   struct Arm {
     FadingMean seconds;     ///< Of a round.
     FadingMean window;      ///< Rows per sequence, less one.
+    FadingMean expected;    ///< Tokens per sequence, by the windows that rounds had.
     int choice = 0;         ///< Window to use.
     int pause = 0;          ///< Rounds before it is probed.
     int pause_at_least = 0; ///< Next time.
