@@ -1,5 +1,7 @@
 #include "actors/draft_source.hpp"
 
+#include "actors/node/network.hpp"
+#include "actors/node/node_draft.hpp"
 #include "actors/option_check.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
@@ -261,8 +263,11 @@ int fork_rows_of(const EngineOptions& o) {
 }
 
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         LoadedModel& target) {
+                                                         LoadedModel& target, int max_model_len,
+                                                         caf::actor_system* system) {
   const EngineOptions& o = loader.options();
+  if (is_node_device(o.draft_device) && o.speculation != SpeculationMode::off)
+    return node_draft(loader, target, max_model_len, system);
   if (o.drafter)
     return host_draft(loader, target, o.drafter);
   const std::string name = draft_name(o);

@@ -34,8 +34,10 @@ public:
 /// What the options ask for. loader: outlives the source. target: leaves what a head on it reads,
 /// from then on. Errors: a draft that cannot be loaded, or
 /// has hardly a token in common with the target; a device that a Drafter cannot run on.
+/// max_model_len: the engine's. system: its actors', where it may talk to nodes; else null.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         LoadedModel& target);
+                                                         LoadedModel& target, int max_model_len,
+                                                         caf::actor_system* system);
 
 /// Rows that a pass of a draft model may have for forks.
 int fork_rows_of(const EngineOptions& options);

@@ -1,5 +1,7 @@
 #include "actors/supervisor.hpp"
 
+#include "actors/node/remote_draft.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -20,6 +22,14 @@ std::vector<Role> children_of(const EngineParts& parts) {
   return roles;
 }
 
+template <class Host>
+DraftActor start_draft(Host& host, const DraftModelParts& parts,
+                       const std::shared_ptr<gpu::Device>& target) {
+  if (parts.remote)
+    return spawn<RemoteDraft>(host, *parts.remote, target);
+  return spawn<DraftModel>(host, parts, target);
+}
+
 } // namespace
 
 PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
@@ -31,7 +41,8 @@ PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
 
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)),
-      supervision_({children_of(parts_), parts_.faults, parts_.standby.has_value()}),
+      supervision_({children_of(parts_), parts_.faults, parts_.standby.has_value(),
+                    parts_.draft && parts_.draft->remote}),
       running_(supervision_.roles().size()) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
   handles_.drafts.resize(parts_.draft ? 1 : 0);
@@ -107,7 +118,7 @@ void Supervisor::act(StartChild& start) {
     break;
   case Role::draft:
     handles_.drafts.front() =
-        watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.device));
+        watch(child, start_draft(*self_, *parts_.draft, parts_.target.device));
     break;
   case Role::target:
     handles_.stages.front() = watch(child, spawn<TargetModel>(*self_, parts_.target));
