@@ -12,6 +12,8 @@
 
 namespace paceline::actors {
 
+struct RemoteDraftParts;
+
 struct DraftModelParts {
   std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
   /// What drafts: a DraftStep (a model) or a DrafterStep (a Drafter), which takes its work from
@@ -22,6 +24,8 @@ struct DraftModelParts {
       make_step;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
+  /// It is on a node, by these parts, and all others but `telemetry` count for nothing.
+  std::shared_ptr<const RemoteDraftParts> remote{};
   /// Whether it is not worth starting again when it is down; null: it always is.
   std::function<bool()> hopeless{};
 };

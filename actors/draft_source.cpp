@@ -1,5 +1,7 @@
 #include "actors/draft_source.hpp"
 
+#include "actors/node/network.hpp"
+#include "actors/node/node_draft.hpp"
 #include "actors/option_check.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
@@ -15,8 +17,7 @@
 namespace paceline::actors {
 namespace {
 
-// As Request::draft has them; a look-up has its own.
-constexpr const char* model_name = "model";
+// As Request::draft has it; a look-up has its own.
 constexpr const char* drafter_name = "drafter"; ///< The caller's.
 
 /// Null: `name` is no look-up.
@@ -99,7 +100,7 @@ public:
   std::size_t page_bytes(int page_tokens) const override {
     return draft_.model->kv_shape(slots(page_tokens)).bytes();
   }
-  std::vector<std::string> names() const override { return {model_name}; }
+  std::vector<std::string> names() const override { return {model_draft_name}; }
   std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
   Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
@@ -192,7 +193,7 @@ public:
     policy.lookup = true;
   }
   bool repeats() const override { return false; }
-  std::vector<std::string> names() const override { return {lookup_name_, model_name}; }
+  std::vector<std::string> names() const override { return {lookup_name_, model_draft_name}; }
   std::size_t page_bytes(int page_tokens) const override { return model_->page_bytes(page_tokens); }
   std::optional<ModelInfo> info() const override { return model_->info(); }
 
@@ -342,8 +343,11 @@ int fork_rows_of(const EngineOptions& o) {
 }
 
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         LoadedModel& target) {
+                                                         LoadedModel& target, int max_model_len,
+                                                         caf::actor_system* system) {
   const EngineOptions& o = loader.options();
+  if (is_node_device(o.draft_device) && o.speculation != SpeculationMode::off)
+    return node_draft(loader, target, max_model_len, system);
   const std::string name = draft_name(o);
   if (!o.lookup.empty() && o.speculation != SpeculationMode::off)
     return mixed_draft(loader, target, name);

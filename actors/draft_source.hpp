@@ -14,6 +14,9 @@
 
 namespace paceline::actors {
 
+/// What Request::draft calls a draft model, whatever it is and wherever.
+inline constexpr const char* model_draft_name = "model";
+
 /// Chosen once, when an engine is opened; who opens it asks this instead of options.
 class DraftSource {
 public:
@@ -36,10 +39,12 @@ public:
 };
 
 /// What the options ask for. loader: outlives the source. target: leaves what a head on it reads,
-/// from then on. Errors: a draft that cannot be loaded, or
-/// has hardly a token in common with the target; a device that a Drafter cannot run on.
+/// from then on. max_model_len: the engine's. system: its actors', where it may talk to nodes; else
+/// null. Errors: a draft that cannot be loaded, or has hardly a token in common with the target; a
+/// device that a Drafter cannot run on; a node that is not there, or has another model.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
-                                                         LoadedModel& target);
+                                                         LoadedModel& target, int max_model_len,
+                                                         caf::actor_system* system);
 
 /// Rows that a pass of a draft model may have for forks.
 int fork_rows_of(const EngineOptions& options);

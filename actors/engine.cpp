@@ -1,6 +1,7 @@
 // The public Engine over the actors.
 #include "actors/admission.hpp"
 #include "actors/limits.hpp"
+#include "actors/node/network.hpp"
 #include "actors/opening.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
@@ -67,11 +68,23 @@ private:
   std::atomic<std::uint64_t> requests_{0};
 };
 
+namespace {
+
+/// Whether the engine talks to other machines, and how.
+std::optional<NodeTls> network_of(const EngineOptions& options) {
+  const bool networked = is_node_device(options.draft_device) && !options.virtual_time &&
+                         options.speculation != SpeculationMode::off;
+  return networked ? std::optional(options.node_tls) : std::nullopt;
+}
+
+} // namespace
+
 Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
   if (!options_.trace_file.empty())
     trace_ = std::make_shared<base::Trace>();
   runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
-                                                             : std::nullopt);
+                                                             : std::nullopt,
+                                       network_of(options_));
   callbacks_ = std::make_shared<base::Callbacks>(
       options_.virtual_time ? base::Callbacks::Mode::on_request : base::Callbacks::Mode::threads);
   time_ = runtime_->time();
@@ -79,7 +92,8 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
 
 Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
   std::unique_ptr<Impl> impl(new Impl(std::move(options)));
-  auto opened = open_context(impl->options_, impl->runtime_->time(), impl->trace_);
+  auto opened =
+      open_context(impl->options_, impl->runtime_->time(), impl->trace_, &impl->runtime_->system());
   if (!opened)
     return tl::unexpected(opened.error());
   impl->context = std::move(*opened);

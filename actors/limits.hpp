@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace paceline::actors::limits {
 
@@ -32,5 +33,34 @@ inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 
 /// Devices that a target is divided among; more are refused.
 inline constexpr std::size_t stages_max = 64;
+/// Least FaultOptions::heartbeat.
+inline constexpr std::chrono::milliseconds heartbeat_min = 20ms;
+/// Bytes of a frame that a node reads, and of one that an engine does (rows of q among them); a
+/// peer that announces more is cut off before anything is allocated.
+inline constexpr std::uint32_t guest_frame_bytes_max = 8u << 20;
+inline constexpr std::uint32_t engine_frame_bytes_max = 64u << 20;
+/// Tokens, or numbers of q, after which what is to be sent goes on in another frame.
+inline constexpr std::size_t frame_numbers_max = 256u << 10;
+/// The same before the peer has said what it wants: it may be anybody.
+inline constexpr std::uint32_t first_frame_bytes_max = 16u << 10;
+/// Bytes that wait to be sent; a peer that takes no more is cut off.
+inline constexpr std::size_t unsent_bytes_max = 128u << 20;
+/// Engines that a node drafts for at a time, those that are just connecting included; more are cut
+/// off.
+inline constexpr int guests_max = 32;
+/// Of one engine: sequences that a node knows, in terms of EngineOptions::max_num_seqs. Those that
+/// are over may be named a moment later than those in their place.
+inline constexpr int guest_sequences_per_seat = 2;
+/// And tokens of all of them together, at their longest.
+inline constexpr std::int64_t guest_tokens_max = 64 << 20;
+/// To connect, and then for the first answer of a node.
+inline constexpr std::chrono::milliseconds connect_timeout = 2s;
+/// How long a node waits for the first frame.
+inline constexpr std::chrono::milliseconds hello_timeout = 5s;
+/// Silence after which a node lets go of an engine, in heartbeats of FaultOptions' default.
+inline constexpr std::chrono::milliseconds guest_patience = 10s;
+/// Tokens that a sequence's draft may have to read in the pass that draws; with more it reads
+/// first, and its positions are bound when it has.
+inline constexpr int read_while_drafting_max = 32;
 
 } // namespace paceline::actors::limits

@@ -49,8 +49,8 @@ constexpr scheduling::Pool draft_pool = 1; // behind the target's, for a source 
 class ContextBuilder {
 public:
   ContextBuilder(const EngineOptions& options, const std::shared_ptr<base::Timekeeper>& time,
-                 const std::shared_ptr<base::Trace>& trace)
-      : options_(options), loader_(options, time, trace) {}
+                 const std::shared_ptr<base::Trace>& trace, caf::actor_system* system)
+      : options_(options), loader_(options, time, trace), system_(system) {}
 
   Result<EngineContext> build() {
     return check_options(options_)
@@ -79,6 +79,7 @@ private:
 
   const EngineOptions& options_;
   ModelLoader loader_;
+  caf::actor_system* system_;
   LoadedModel target_;
   std::unique_ptr<DraftSource> draft_;
   scheduling::KvBudget budget_;
@@ -108,12 +109,12 @@ ModelInfo ContextBuilder::target_info(const LoadedModel& target) const {
 }
 
 Result<void> ContextBuilder::choose_draft() {
-  return choose_draft_source(loader_, target_).map([this](std::unique_ptr<DraftSource>&& source) {
-    draft_ = std::move(source);
-    context_.draft = draft_->info();
-    context_.draft_repeats = draft_->repeats();
-    context_.drafters = draft_->names();
-  });
+  return choose_draft_source(loader_, target_, context_.max_model_len, system_)
+      .map([this](std::unique_ptr<DraftSource>&& source) {
+        draft_ = std::move(source);
+        context_.draft = draft_->info();
+        context_.draft_repeats = draft_->repeats();
+      });
 }
 
 /// What the checkpoint says of how it is used.
@@ -293,8 +294,9 @@ Result<void> ContextBuilder::prepare_standby() {
 
 Result<EngineContext> open_context(const EngineOptions& options,
                                    const std::shared_ptr<base::Timekeeper>& time,
-                                   const std::shared_ptr<base::Trace>& trace) {
-  return ContextBuilder(options, time, trace).build();
+                                   const std::shared_ptr<base::Trace>& trace,
+                                   caf::actor_system* system) {
+  return ContextBuilder(options, time, trace, system).build();
 }
 
 } // namespace paceline::actors

@@ -32,8 +32,10 @@ struct EngineContext {
 };
 
 /// Checks every option, opens devices, loads both models and divides the KV memory.
+/// system: the engine's, with a network; null: it has none, and devices of nodes are refused.
 Result<EngineContext> open_context(const EngineOptions& options,
                                    const std::shared_ptr<base::Timekeeper>& time,
-                                   const std::shared_ptr<base::Trace>& trace);
+                                   const std::shared_ptr<base::Trace>& trace,
+                                   caf::actor_system* system = nullptr);
 
 } // namespace paceline::actors

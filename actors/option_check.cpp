@@ -5,6 +5,7 @@
 #include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
+#include "models/limits.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
@@ -38,9 +39,14 @@ Result<void> check(const FaultOptions& o) {
         check_time("EngineOptions::faults.restart_pause", o.restart_pause),
         check_time("EngineOptions::faults.restart_pause_max", o.restart_pause_max),
         check_time("EngineOptions::faults.restarts_forgotten", o.restarts_forgotten),
-        check_time("EngineOptions::faults.stall_patience", o.stall_patience)})
+        check_time("EngineOptions::faults.stall_patience", o.stall_patience),
+        check_time("EngineOptions::faults.heartbeat", o.heartbeat)})
     if (!result)
       return result;
+  if (o.heartbeat < limits::heartbeat_min)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::faults.heartbeat is {} ms", o.heartbeat.count()),
+                fmt::format("give at least {} ms", limits::heartbeat_min.count()));
   if (o.restart_pause > o.restart_pause_max)
     return fail(
         ErrorCode::invalid_argument,
@@ -126,6 +132,7 @@ Result<void> check_options(const EngineOptions& o) {
         check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
         check_range("EngineOptions::row_budget", o.row_budget, 0, limits::prefill_chunk_max),
         check_time("EngineOptions::time_between_tokens", o.time_between_tokens),
+        check_range("EngineOptions::draft_top_k", o.draft_top_k, 0, models::limits::context_max),
         check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
         check_range("EngineOptions::window", o.window.value_or(1), 1, window_max),
         check_format("EngineOptions::weights", o.weights),

@@ -1,5 +1,7 @@
 #include "actors/supervisor.hpp"
 
+#include "actors/node/remote_draft.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -21,6 +23,14 @@ std::vector<Role> children_of(const EngineParts& parts) {
   return roles;
 }
 
+template <class Host>
+DraftActor start_draft(Host& host, const DraftModelParts& parts,
+                       const std::shared_ptr<gpu::Device>& target) {
+  if (parts.remote)
+    return spawn<RemoteDraft>(host, *parts.remote, target);
+  return spawn<DraftModel>(host, parts, target);
+}
+
 } // namespace
 
 PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
@@ -32,7 +42,8 @@ PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
 
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)),
-      supervision_({children_of(parts_), parts_.faults, parts_.standby.has_value()}),
+      supervision_({children_of(parts_), parts_.faults, parts_.standby.has_value(),
+                    parts_.draft && parts_.draft->remote}),
       running_(supervision_.roles().size()) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
   handles_.drafts.resize(parts_.draft ? 1 : 0);
@@ -117,7 +128,7 @@ void Supervisor::act(StartChild& start) {
     break;
   case Role::draft:
     handles_.drafts.front() =
-        watch(child, spawn<DraftModel>(*self_, *parts_.draft, parts_.target.last_stage().device));
+        watch(child, start_draft(*self_, *parts_.draft, parts_.target.last_stage().device));
     break;
   case Role::target: {
     const std::size_t stage = stage_of(child);

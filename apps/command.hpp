@@ -28,6 +28,7 @@ Command add_inspect(CLI::App& program);
 Command add_quantize(CLI::App& program);
 Command add_plan(CLI::App& program);
 Command add_serve(CLI::App& program);
+Command add_node(CLI::App& program);
 
 /// Exit statuses (docs/program.md and `paceline --help`).
 inline constexpr int status_ok = 0;

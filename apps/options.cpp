@@ -168,6 +168,21 @@ CLI::Validator weight_format() {
   return CLI::Validator(check, "");
 }
 
+/// For a draft on a node.
+void add_node_options(CLI::App& app, EngineOptions& engine) {
+  app.add_option("--draft-top-k", engine.draft_top_k,
+                 "Likeliest tokens that a node draws from where its distribution crosses; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0, int_max))
+      ->type_name("K");
+  app.add_option("--node-cert", engine.node_tls.certificate,
+                 "What this machine shows to nodes (PEM)")
+      ->type_name("FILE");
+  app.add_option("--node-key", engine.node_tls.key, "And its key")->type_name("FILE");
+  app.add_option("--node-ca", engine.node_tls.authority, "Who signs the certificates of both")
+      ->type_name("FILE");
+}
+
 } // namespace
 
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
@@ -273,8 +288,10 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
                  "What suffix may remember of texts and recent outputs; default: 64M")
       ->transform(memory_size())
       ->type_name("SIZE");
-  app.add_option("--draft-device", engine.draft_device, "Default: chosen for --device")
+  app.add_option("--draft-device", engine.draft_device,
+                 "Default: chosen for --device; node://HOST:PORT: one of a node's")
       ->type_name("DEVICE");
+  add_node_options(app, engine);
   add_weight_format(app, "--draft-weights", engine.draft_weights,
                     "Quantize the draft's blocks while loading, as --weights does the target's");
   app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")

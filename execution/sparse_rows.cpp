@@ -25,6 +25,16 @@ speculation::QRow SparseRows::take() {
 }
 
 speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
+  double sum = 0;
+  for (const TokenWeight& token : q)
+    sum += double(token.weight);
+  std::vector<TokenWeight> shares(q.begin(), q.end());
+  for (TokenWeight& token : shares)
+    token.weight = float(double(token.weight) / sum);
+  return take_normalised(shares);
+}
+
+speculation::QRow SparseRows::take_normalised(std::span<const TokenWeight> q) {
   speculation::QRow row = kept();
   if (!row) {
     row = pool_->take();
@@ -32,11 +42,8 @@ speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
       return nullptr;
     std::fill_n(row.get(), pool_->row_length(), 0.0f);
   }
-  double sum = 0;
   for (const TokenWeight& token : q)
-    sum += double(token.weight);
-  for (const TokenWeight& token : q)
-    row.get()[token.token] += float(double(token.weight) / sum);
+    row.get()[token.token] += token.weight;
   std::vector<TokenId> written;
   for (const TokenWeight& token : q)
     written.push_back(token.token);

@@ -20,6 +20,8 @@ public:
 
   /// q, normalised; null when there is no memory for it. q: as sampling::propose wants it.
   speculation::QRow take(std::span<const TokenWeight> q);
+  /// The same with the numbers as they are: a row that was drawn from elsewhere.
+  speculation::QRow take_normalised(std::span<const TokenWeight> q);
   /// A row of unspecified contents, to be written whole; null when there is no memory for it.
   speculation::QRow take();
 

@@ -60,6 +60,41 @@ using DraftActor = Interface<
     /// The way to the lane, for as long as this actor lives.
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
+/// One end of a connection: what it is told crosses, and what comes goes to its owner.
+using LinkActor =
+    Interface<caf::result<void>(OpenDraft), caf::result<void>(DraftOpened),
+              caf::result<void>(DraftRefused), caf::result<void>(DraftWork),
+              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong)>;
+
+/// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
+using RemoteDraftActor = Interface<
+    // As DraftActor.
+    caf::result<void>(speculation::Frontiers), caf::result<void>(scheduling::Forget),
+    caf::result<Lent>(Borrow), caf::result<Pong>(Ping),
+    /// There is a connection, or why not.
+    caf::result<void>(Connected),
+    /// The node has what drafts, or has not.
+    caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    /// Windows.
+    caf::result<void>(Drafted),
+    /// The node is alive.
+    caf::result<void>(Pong),
+    /// Time to ask whether it is.
+    caf::result<void>(Wake)>;
+
+/// On a node: drafts for one engine, which is at the other end of a connection.
+using GuestActor = Interface<
+    /// What is to draft; answered with DraftOpened or DraftRefused.
+    caf::result<void>(OpenDraft),
+    /// Where sequences stand.
+    caf::result<void>(DraftWork),
+    /// Windows are there (from the draft's lane).
+    caf::result<void>(WindowsReady),
+    /// The engine asks whether the node is alive; answered with Pong.
+    caf::result<void>(Ping),
+    /// Time to look whether the engine is.
+    caf::result<void>(Wake)>;
+
 /// Runs the target's forward passes, or a stage of them: owns a lane of the target's.
 using TargetActor = Interface<
     /// The first stage: enqueues a forward pass and tells the next stage or, behind the last,

@@ -8,6 +8,7 @@
 
 #include "messages/caf.hpp"
 #include "messages/draft.hpp"
+#include "messages/node.hpp"
 #include "messages/request.hpp"
 #include "messages/step.hpp"
 #include "messages/supervision.hpp"
@@ -28,6 +29,11 @@ struct ActorHandles;
   X(paceline::messages, Wake)                                                                      \
   X(paceline::messages, Ping)                                                                      \
   X(paceline::messages, Pong)                                                                      \
+  X(paceline::messages, OpenDraft)                                                                 \
+  X(paceline::messages, DraftOpened)                                                               \
+  X(paceline::messages, DraftRefused)                                                              \
+  X(paceline::messages, DraftWork)                                                                 \
+  X(paceline::messages, Drafted)                                                                   \
   X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
@@ -43,8 +49,12 @@ struct ActorHandles;
 #define PACELINE_VALUE_PARTS(X)                                                                    \
   X(paceline, DrafterCounts)                                                                       \
   X(paceline, Error)                                                                               \
+  X(paceline, ModelInfo)                                                                           \
   X(paceline, SpeculationStats)                                                                    \
   X(paceline, TokenLogprob)                                                                        \
+  X(paceline::messages, DraftFrom)                                                                 \
+  X(paceline::messages, DraftedTokens)                                                             \
+  X(paceline::messages, TokenProbability)                                                          \
   X(paceline::sampling, JudgedByMargin)                                                            \
   X(paceline::sampling, Noise)                                                                     \
   X(paceline::sampling, Warping)                                                                   \
@@ -56,6 +66,7 @@ struct ActorHandles;
 /// The messages that are local, and what holds them here.
 #define PACELINE_LOCALS(X)                                                                         \
   X(paceline::messages, ActorHandles) /* the actors themselves */                                  \
+  X(paceline::messages, Connected)    /* an actor */                                               \
   X(paceline::messages, Lent)         /* the draft's inbox */                                      \
   X(paceline::messages, Logits)       /* lane, pass and step */                                    \
   X(paceline::messages, StagePass)    /* a pass */                                                 \

@@ -36,7 +36,7 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
     return {EndEngine{}};
   if (role == Role::draft) {
     turn.act(Announce{}); // nobody waits for it meanwhile
-    if (failing)
+    if (failing && !config_.draft_returns)
       disable(turn, child);
     if (care.disabled) {
       start_due(turn); // those who had to wait for it

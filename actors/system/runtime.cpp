@@ -1,5 +1,6 @@
 #include "actors/system/runtime.hpp"
 
+#include "actors/node/network.hpp"
 #include "base/short_turns.hpp"
 
 namespace paceline::actors {
@@ -11,12 +12,14 @@ constexpr std::size_t actor_threads = 1;
 
 } // namespace
 
-Runtime::Runtime(std::optional<std::uint64_t> virtual_seed) {
+Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network) {
   if (virtual_seed) {
     virtual_ = std::make_unique<VirtualSystem>(*virtual_seed);
   } else {
     config_.set("scheduler.policy", caf::atom("sharing"));
     config_.set("scheduler.max-threads", actor_threads);
+    if (network)
+      add_network(config_, *network);
     apart_from_caller([this] {
       base::take_short_turns(); // The system's threads inherit them.
       real_ = std::make_unique<caf::actor_system>(config_);

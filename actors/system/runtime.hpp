@@ -3,6 +3,7 @@
 
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
+#include "paceline/engine.hpp"
 
 #include <chrono>
 #include <functional>
@@ -23,8 +24,10 @@ void apart_from_caller(const Work& work) {
 
 class Runtime {
 public:
-  /// virtual_seed: none for real time.
-  explicit Runtime(std::optional<std::uint64_t> virtual_seed);
+  /// virtual_seed: none for real time. network: how it talks to other machines; none: it opens no
+  /// socket, and has no thread for them. Real time only.
+  explicit Runtime(std::optional<std::uint64_t> virtual_seed,
+                   const std::optional<NodeTls>& network = std::nullopt);
   ~Runtime();
   /// Stops the clock's callbacks and waits until all actors, which must have been told to go, are
   /// gone.

@@ -1,5 +1,6 @@
 #include "apps/bench/steps.hpp"
 
+#include "actors/node/network.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
 #include "apps/timed_step.hpp"
@@ -96,6 +97,14 @@ LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self
       .and_then([&](const auto& source) { return source->load(device, how); });
 }
 
+/// A node's device is measured on this machine, where it has one of that name.
+std::string device_here(const std::string& device) {
+  if (!actors::is_node_device(device))
+    return device;
+  const auto address = actors::parse_node_address("--draft-device", device);
+  return address && !address->device.empty() ? address->device : "cpu";
+}
+
 Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const EngineOptions& o) {
   const auto self = self_format(info, role);
   if (!self)
@@ -106,7 +115,8 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
     how.blocks = gpu::Quantization{**self, o.weight_scales};
   const int slots = std::max(prefill_rows, context + rows_measured.back());
   Solo solo;
-  return gpu::open_device(info.device, {threads, std::make_shared<SteadyTime>(), nullptr})
+  return gpu::open_device(device_here(info.device),
+                          {threads, std::make_shared<SteadyTime>(), nullptr})
       .and_then([&](auto device) {
         solo.device = device;
         return load_alone(info, role, self->has_value(), o, solo.device, how);

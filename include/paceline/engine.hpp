@@ -57,6 +57,15 @@ struct FaultOptions {
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
   /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
   std::chrono::milliseconds stall_patience{10'000};
+  /// Silence after which a node (EngineOptions::draft_device) counts as gone.
+  std::chrono::milliseconds heartbeat{1000};
+};
+
+/// PEM files with which two machines know each other (docs/machines.md).
+struct NodeTls {
+  std::string certificate; ///< Of this machine, with its chain.
+  std::string key;         ///< The certificate's.
+  std::string authority;   ///< Who signs the certificates of both.
 };
 
 struct EngineOptions {
@@ -82,7 +91,11 @@ struct EngineOptions {
   int pipeline_parallel_size = 0; ///< Stages; 0: as many as there are devices.
   /// Layers of each stage; empty: so that the stage that reads the most weights reads the least.
   std::vector<int> stage_layers;
-  std::string draft_device; ///< Empty: chosen for `device`.
+  std::string draft_device; ///< Empty: chosen for `device`. "node://HOST:PORT/cpu:0": a node's.
+  NodeTls node_tls;         ///< For nodes on other machines; empty: there are none.
+  /// Tokens of a draft's distribution that cross from a node, with verification by `rejection`:
+  /// it draws from these alone; 0: all.
+  int draft_top_k = 64;
   /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
   /// are there from the start. Empty: nowhere, and requests end with an error.
   std::string reserve_device;

@@ -40,6 +40,7 @@ public:
   /// Blocks until the pipe of standard output is full (or the program has ended).
   void await_full_output();
   void send(int signal);
+  pid_t id() const { return child_; }
   /// Blocks until no `signal` waits to be taken by the program (or it has ended).
   void await_taken(int signal);
   /// Blocks until the program's first thread blocks `signal` (or it has ended).

@@ -1,0 +1,96 @@
+// On a node: drafts for one engine.
+#pragma once
+
+#include "actors/draft_model.hpp"
+#include "actors/limits.hpp"
+#include "actors/model_loader.hpp"
+#include "messages/interfaces.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace paceline::actors {
+
+/// What a node offers, and its guests, who all share it.
+class NodeParts {
+public:
+  struct Offer {
+    LoadedModel model;
+    ModelInfo info;
+    std::string identity; ///< models::checkpoint_identity
+  };
+  std::vector<Offer> offers;
+  std::shared_ptr<gpu::Device> host; ///< Where rows of q are read.
+  std::shared_ptr<execution::LaneCloser> closer;
+  std::shared_ptr<base::Telemetry> telemetry;
+  std::size_t kv_memory_bytes = 0; ///< Of each guest.
+  int page_tokens = 16;
+
+  /// Those that are there now. Null: one more would be too many, or the node is being closed.
+  caf::actor welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self);
+  void close();
+
+private:
+  std::mutex mutex_;
+  bool closed_ = false;
+  std::vector<caf::actor_addr> guests_;
+};
+
+/// Stands where a scheduler stands for a draft model that is the very one of an engine: keeps
+/// copies of the sequences' logs and of their chains, gives them pages of a pool of its own, and
+/// sends what the chains have got: a window when it is whole, then the lookahead behind it.
+/// Whatever a peer says that cannot be ends the guest, and with it the connection.
+class Guest {
+public:
+  using Handle = messages::GuestActor;
+  static constexpr const char* name = "guest";
+
+  Guest(Handle::pointer self, std::shared_ptr<NodeParts> node);
+  ~Guest();
+  Handle::behavior_type make_behavior();
+
+private:
+  struct Sequence {
+    speculation::SequenceSpecRef spec;
+    speculation::TokenLogRef log;
+    speculation::CacheResidencyRef residency;
+    gpu::PageTableRef pages;
+    speculation::ChainRef chain;
+    std::uint32_t number = 0; ///< The chain's, as the engine has it.
+    bool reads = false;       ///< The chain is only there to show that all has been read.
+    int sent = 0;             ///< One past the last position that has been sent.
+    int awaited = 0;          ///< What is there up to here is sent when all of it is; 0: nothing.
+  };
+
+  void open(const messages::OpenDraft& wanted);
+  Result<const NodeParts::Offer*> find(const messages::OpenDraft& wanted) const;
+  Result<void> start(const NodeParts::Offer& offer, const messages::OpenDraft& wanted);
+  void take(const messages::DraftWork& work);
+  speculation::Frontier take(const messages::DraftFrom& from);
+  void begin(Sequence& s, const messages::DraftFrom& from);
+  void go_on(Sequence& s, const messages::DraftFrom& from);
+  void extend_pages(Sequence& s, int end) const;
+  void await(Sequence& s, int position);
+  void collect();
+  messages::DraftedTokens news_of(Sequence& s, speculation::SequenceId id);
+  void look_after();
+
+  Handle::pointer self_;
+  std::shared_ptr<NodeParts> node_;
+  messages::LinkActor link_; ///< Null until the engine has said what it wants.
+  messages::OpenDraft wanted_;
+  messages::DraftActor draft_;
+  std::shared_ptr<speculation::DraftInbox> inbox_;
+  std::shared_ptr<gpu::KvPool> pool_;
+  int context_ = 0;
+  std::map<speculation::SequenceId, Sequence> sequences_;
+  /// A word that windows are there is under way; lanes set it.
+  std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
+  base::TimePoint heard_;
+};
+
+} // namespace paceline::actors

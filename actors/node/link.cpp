@@ -1,0 +1,159 @@
+// The broker at one end of a connection: values to frames, frames to values.
+#include "actors/limits.hpp"
+#include "actors/node/frames.hpp"
+#include "actors/node/network.hpp"
+#include "actors/node/tls.hpp"
+
+#include <caf/io/broker.hpp>
+#include <caf/io/middleman.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace paceline::actors {
+namespace {
+
+using caf::io::broker;
+using caf::io::connection_handle;
+using caf::io::receive_policy;
+
+class Link {
+public:
+  enum class End { engine, node };
+  Link(broker* self, connection_handle connection, caf::actor owner, End end)
+      : self_(self), connection_(connection), owner_(std::move(owner)), end_(end) {
+    self_->link_to(owner_);
+    self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
+  }
+
+  void received(const std::vector<char>& bytes) {
+    if (header_)
+      take(std::exchange(header_, std::nullopt).value(), bytes);
+    else
+      begin(read_header(bytes));
+  }
+  void lost() { self_->quit(caf::exit_reason::remote_link_unreachable); }
+
+  template <class Value>
+  void write(const Value& value) {
+    auto& unsent = self_->wr_buf(connection_);
+    append_frame(unsent, value);
+    if (unsent.size() > limits::unsent_bytes_max)
+      return lost();
+    self_->flush(connection_);
+  }
+
+private:
+  /// A header: of a frame of this protocol, or of what its peer says in any.
+  void begin(const std::optional<FrameHeader>& header) {
+    if (!header || header->size > most())
+      return lost();
+    if (header->kind != FrameKind::refusal && header->protocol != node_protocol)
+      return refuse_protocol(header->protocol);
+    if (header->size == 0)
+      return take(*header, {});
+    header_ = header;
+    self_->configure_read(connection_, receive_policy::exactly(header->size));
+  }
+
+  std::uint32_t most() const {
+    if (!introduced_)
+      return limits::first_frame_bytes_max;
+    return end_ == End::node ? limits::guest_frame_bytes_max : limits::engine_frame_bytes_max;
+  }
+
+  void refuse_protocol(int theirs) {
+    append_refusal(self_->wr_buf(connection_),
+                   fmt::format("one end speaks protocol {} of nodes and the other {}: install the "
+                               "same version of paceline on both machines",
+                               node_protocol, theirs));
+    self_->flush(connection_);
+    lost();
+  }
+
+  void take(const FrameHeader& header, std::span<const char> content) {
+    self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
+    introduced_ = true;
+    if (header.kind == FrameKind::refusal) {
+      self_->send(owner_,
+                  messages::DraftRefused{
+                      {ErrorCode::unsupported, std::string(content.begin(), content.end()), ""}});
+      return;
+    }
+    const auto pass_on = [this](auto value) { self_->send(owner_, std::move(value)); };
+    if (is_for_node(header.kind) != (end_ == End::node) ||
+        !read_frame(header.kind, content, pass_on))
+      lost();
+  }
+
+  broker* self_;
+  connection_handle connection_;
+  caf::actor owner_;
+  End end_;                           ///< At which this one is.
+  std::optional<FrameHeader> header_; ///< Of the frame whose content comes next.
+  bool introduced_ = false;           ///< A first frame was what it should be.
+};
+
+caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
+  return {
+      [link](const caf::io::new_data_msg& data) { link->received(data.buf); },
+      [link](const caf::io::connection_closed_msg&) { link->lost(); },
+      [link](const messages::OpenDraft& value) { link->write(value); },
+      [link](const messages::DraftOpened& value) { link->write(value); },
+      [link](const messages::DraftRefused& value) { link->write(value); },
+      [link](const messages::DraftWork& value) { link->write(value); },
+      [link](const messages::Drafted& value) { link->write(value); },
+      [link](const messages::Ping& value) { link->write(value); },
+      [link](const messages::Pong& value) { link->write(value); },
+  };
+}
+
+caf::behavior connected(broker* self, int socket, bool tls, const caf::actor& owner) {
+  connection_handle connection;
+  if (tls) {
+    auto scribe = connected_with_tls(self->system(), socket);
+    if (!scribe) {
+      caf::anon_send_exit(owner, caf::exit_reason::remote_link_unreachable);
+      self->quit();
+      return {};
+    }
+    connection = scribe->hdl();
+    self->add_scribe(std::move(scribe));
+  } else {
+    connection = self->add_scribe(socket);
+  }
+  return behavior_of(std::make_shared<Link>(self, connection, owner, Link::End::engine));
+}
+
+caf::behavior accepted(broker* self, connection_handle connection, const caf::actor& guest) {
+  return behavior_of(std::make_shared<Link>(self, connection, guest, Link::End::node));
+}
+
+caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::actor()>& welcome) {
+  if (tls)
+    self->add_doorman(listening_with_tls(self->system(), socket));
+  else
+    self->add_doorman(socket);
+  return {[self, welcome](const caf::io::new_connection_msg& news) {
+            if (const caf::actor guest = welcome())
+              self->fork(accepted, news.handle, guest);
+            else
+              self->close(news.handle);
+          },
+          [](const caf::io::connection_closed_msg&) {}};
+}
+
+} // namespace
+
+caf::actor open_link(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
+                     const caf::actor& owner) {
+  return system.middleman().spawn_broker(connected, socket, !tls.certificate.empty(), owner);
+}
+
+caf::actor open_door(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
+                     std::function<caf::actor()> welcome) {
+  return system.middleman().spawn_broker(door, socket, !tls.certificate.empty(),
+                                         std::move(welcome));
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,45 @@
+// A machine that offers its devices to engines on others.
+#pragma once
+
+#include "actors/node/guest.hpp"
+#include "actors/node/network.hpp"
+#include "actors/system/runtime.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::actors {
+
+struct NodeOptions {
+  Endpoint listen{"127.0.0.1", 0}; ///< Port 0: one that is free.
+  NodeTls tls;                     ///< Needed for all but loopback.
+  std::vector<std::string> devices{"cpu"};
+  std::vector<std::string> models{"demo"};              ///< Drafts, each on each device.
+  EngineOptions loading;                                ///< Formats and what is said while loading.
+  std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine that it drafts for.
+};
+
+/// Drafts for engines that connect, as long as it lives. Threads: any.
+class Node {
+public:
+  /// Loads every model, then listens.
+  static Result<std::unique_ptr<Node>> open(const NodeOptions& options);
+  ~Node();
+
+  std::uint16_t port() const { return port_; }
+  std::vector<std::string> devices() const;
+
+private:
+  explicit Node(const NodeOptions& options);
+  Result<void> load(const NodeOptions& options);
+  Result<void> listen(const NodeOptions& options);
+
+  std::unique_ptr<Runtime> runtime_;
+  std::shared_ptr<execution::LaneCloser> closer_;
+  std::shared_ptr<NodeParts> parts_;
+  caf::actor door_;
+  std::uint16_t port_ = 0;
+};
+
+} // namespace paceline::actors

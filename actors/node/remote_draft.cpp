@@ -1,0 +1,266 @@
+#include "actors/node/remote_draft.hpp"
+
+#include "actors/limits.hpp"
+#include "actors/node/peer.hpp"
+#include "scheduling/contracts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace paceline::actors {
+
+using namespace messages;
+using speculation::Chain;
+using speculation::Frontier;
+using speculation::Frontiers;
+
+namespace {
+
+/// As the draft is to warp: q is whatever it really draws from, so it may be cut before it draws.
+speculation::SequenceSpec spec_for_node(const speculation::SequenceSpec& spec, int top_k) {
+  speculation::SequenceSpec cut = spec;
+  if (spec.needs_q() && top_k > 0)
+    cut.warping.top_k = spec.warping.top_k > 0 ? std::min(spec.warping.top_k, top_k) : top_k;
+  return cut;
+}
+
+} // namespace
+
+/// Lent, it outlives the actor: posts then go nowhere.
+class RemoteDraft::Inbox final : public speculation::DraftInbox {
+public:
+  explicit Inbox(caf::actor_addr draft) : draft_(std::move(draft)) {}
+  void post(const Frontiers& frontiers) override {
+    if (const auto draft = caf::actor_cast<caf::actor>(draft_))
+      messages::tell(draft, frontiers);
+  }
+
+private:
+  caf::actor_addr draft_;
+};
+
+RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
+                         std::shared_ptr<gpu::Device> target)
+    : self_(self), parts_(std::move(parts)),
+      rows_(std::make_shared<execution::SparseRows>(
+          std::make_shared<execution::RowPool>(execution::RowPool::Config{
+              parts_.host, std::move(target), parts_.hello.vocabulary, parts_.q_rows}))),
+      inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))) {
+  self_->set_default_handler(caf::drop); // a node may send any value
+  self_->set_exit_handler([this](const caf::exit_msg& ended) {
+    if (ended.reason == caf::exit_reason::remote_link_unreachable)
+      return gone("the connection was lost");
+    self_->quit(ended.reason);
+  });
+  parts_.connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+}
+
+RemoteDraft::~RemoteDraft() {
+  for (auto& [id, s] : sequences_)
+    s.at.chain->end_at(s.at.chain->drawn());
+}
+
+RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
+  return {
+      [this](const Frontiers& news) {
+        const base::Handling span(*parts_.telemetry, name, "frontiers");
+        take(news);
+      },
+      [this](const scheduling::Forget&) {
+        const base::Handling span(*parts_.telemetry, name, "forget");
+        forget();
+        send();
+      },
+      [this](const Borrow&) { return Lent{inbox_}; },
+      [](const Ping&) { return Pong{}; },
+      [this](const Connected& how) {
+        if (!how.link)
+          return gone(how.why.message);
+        link_ = caf::actor_cast<LinkActor>(how.link);
+        heard_ = now();
+        tell(self_, link_, parts_.hello);
+        tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
+      },
+      [this](const DraftOpened&) {
+        open_ = true;
+        heard_ = now();
+        if (parts_.gone->exchange(false))
+          std::fprintf(stderr, "paceline: %s drafts again\n", parts_.name.c_str());
+      },
+      [this](const DraftRefused& refused) { gone(refused.why.message); },
+      [this](const Drafted& news) {
+        const base::Handling span(*parts_.telemetry, name, "drafted");
+        take(news);
+      },
+      [this](const Pong&) { heard_ = now(); },
+      [this](const Wake&) { look_after(); },
+  };
+}
+
+/// Ends; the supervisor tries again.
+void RemoteDraft::gone(std::string why) {
+  why.resize(std::min<std::size_t>(why.size(), 300)); // it may be a stranger who says so
+  std::ranges::replace_if(
+      why, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  if (!parts_.gone->exchange(true))
+    std::fprintf(stderr,
+                 "paceline: no drafts from %s: %s: decoding goes on without them, and it is asked "
+                 "again and again\n",
+                 parts_.name.c_str(), why.c_str());
+  self_->quit(caf::exit_reason::remote_link_unreachable);
+}
+
+/// Silence is found within a heartbeat, by quarters.
+void RemoteDraft::look_after() {
+  if (now() - heard_ > parts_.heartbeat * 3 / 4)
+    return gone("it does not answer");
+  tell(self_, link_, Ping{});
+  tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
+}
+
+// ---- frontiers ----
+
+void RemoteDraft::take(const Frontiers& news) {
+  scheduling::check_contract(news.sequences);
+  for (const Frontier& frontier : news.sequences)
+    if (!frontier.residency->over.load(std::memory_order_acquire))
+      take(frontier);
+  forget();
+  send();
+}
+
+void RemoteDraft::take(const Frontier& news) {
+  if (!open_) {
+    news.chain->end_at(news.chain->drawn());
+    return;
+  }
+  Sequence& s = sequences_[news.spec->id];
+  if (s.at.chain && (news.residency->epoch < s.at.residency->epoch || news.epoch < s.at.epoch))
+    return; // older news than what is known
+  if (s.at.residency != news.residency)
+    s.sent = s.read = 0;
+  if (s.at.chain != news.chain) {
+    if (s.at.chain)
+      s.at.chain->end_at(s.at.chain->drawn());
+    s.chain = ++chains_;
+  }
+  s.at = news;
+  s.at.chain->release_q(s.at.length());
+  ask(s);
+}
+
+/// What has to be read first is read first: a bound position is waited for.
+void RemoteDraft::ask(Sequence& s) {
+  Chain& chain = *s.at.chain;
+  const int length = s.at.length();
+  const bool draws = chain.next() >= 0;
+  const bool reads = draws && length - s.read > limits::read_while_drafting_max;
+  if (chain.closed() || (!draws && s.sent == length))
+    return;
+  DraftFrom from;
+  from.sequence = s.at.spec->id;
+  from.epoch = s.at.epoch;
+  if (s.sent == 0)
+    from.begins = spec_for_node(*s.at.spec, parts_.top_k);
+  from.known = s.sent;
+  for (int i = s.sent; i < length; ++i)
+    from.tokens.push_back(s.at.token_at(i));
+  from.chain = s.chain;
+  from.start = chain.start();
+  from.window_end = chain.window_end();
+  // What is bound stays so; and whoever turns the chain over may be at it.
+  from.limit = std::max({chain.limit(), chain.bound(), from.window_end});
+  from.reads = reads;
+  s.sent = length;
+  s.since = now();
+  if (draws && !reads) {
+    s.read = length;
+    chain.bind(from.limit);
+  }
+  work_tokens_ += from.tokens.size();
+  work_.sequences.push_back(std::move(from));
+  if (work_tokens_ > limits::frame_numbers_max)
+    send();
+}
+
+void RemoteDraft::forget() {
+  std::erase_if(sequences_, [this](const auto& entry) {
+    const auto& [id, s] = entry;
+    if (!s.at.residency->over.load(std::memory_order_acquire))
+      return false;
+    s.at.chain->end_at(s.at.chain->drawn());
+    if (s.sent > 0)
+      work_.over.push_back(id);
+    return true;
+  });
+}
+
+void RemoteDraft::send() {
+  if (link_ && !(work_.over.empty() && work_.sequences.empty()))
+    tell(self_, link_, std::exchange(work_, {}));
+  work_tokens_ = 0;
+}
+
+// ---- windows ----
+
+void RemoteDraft::take(const Drafted& news) {
+  heard_ = now();
+  for (const DraftedTokens& drafted : news.chains)
+    take(drafted, news.step);
+  send();
+}
+
+void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
+  const auto found = sequences_.find(drafted.sequence);
+  if (found == sequences_.end() || found->second.chain != drafted.chain)
+    return; // nobody goes on with it
+  Sequence& s = found->second;
+  if (drafted.read) {
+    s.read = s.at.length();
+    return ask(s);
+  }
+  Chain& chain = *s.at.chain;
+  const int count = int(drafted.tokens.size());
+  check_peer(drafted.first == chain.drawn() && count <= chain.bound() - drafted.first,
+             "the node drafts what nobody has asked for");
+  check_peer(!s.at.spec->needs_q() || int(drafted.q.size()) == count,
+             "the node sends too few rows");
+  const base::TimePoint at = now();
+  if (count > 0) {
+    pace_.observe((at - s.since) / count, false);
+    chain.spent(std::min<base::Duration>(at - s.since, step * count), pace_);
+    parts_.telemetry->overlap.drafted(std::max(s.since, at - step * count), at);
+  }
+  s.since = at;
+  bool ends = drafted.ends;
+  for (std::size_t i = 0; i < drafted.tokens.size(); ++i) {
+    const TokenId token = drafted.tokens[i];
+    check_peer(token >= 0 && token < parts_.hello.vocabulary,
+               "the node drafts a token that is none");
+    speculation::QRow row = row_of(s, drafted, i);
+    if ((ends |= s.at.spec->needs_q() && !row))
+      break; // no memory for it
+    chain.put(drafted.first + int(i), token, std::move(row));
+    base::add(parts_.telemetry->drafted, 1);
+  }
+  if (ends)
+    chain.end_at(chain.drawn());
+}
+
+/// Number by number as the node had it, so that its draw can be repeated.
+speculation::QRow RemoteDraft::row_of(const Sequence& s, const DraftedTokens& drafted,
+                                      std::size_t index) const {
+  if (!s.at.spec->needs_q())
+    return nullptr;
+  std::vector<TokenWeight> weights;
+  for (const TokenProbability& of : drafted.q[index]) {
+    check_peer(of.token >= 0 && of.token < parts_.hello.vocabulary && of.probability >= 0 &&
+                   std::isfinite(of.probability),
+               "the node sends a row that is no distribution");
+    weights.push_back({of.token, of.probability});
+  }
+  return rows_->take_normalised(weights);
+}
+
+} // namespace paceline::actors

@@ -1,0 +1,107 @@
+// paceline node: offers this machine's devices to engines on others.
+#include "actors/node/node.hpp"
+#include "apps/command.hpp"
+#include "apps/node/certificates.hpp"
+#include "apps/options.hpp"
+#include "apps/output.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <future>
+#include <memory>
+#include <optional>
+
+namespace paceline::apps {
+namespace {
+
+struct Options {
+  std::string listen;
+  std::string certificates; ///< A folder to make them in, instead of anything else.
+  actors::NodeOptions node;
+};
+
+Result<int> make(const std::string& folder) {
+  return make_certificates(folder).and_then([&] {
+    return print_text(fmt::format("Copy {0} to each machine, and give there\n"
+                                  "  node:     --tls-cert {0}/certificate.pem --tls-key "
+                                  "{0}/key.pem --tls-ca {0}/authority.pem\n"
+                                  "  generate: --node-cert {0}/certificate.pem --node-key "
+                                  "{0}/key.pem --node-ca {0}/authority.pem\n",
+                                  folder));
+  });
+}
+
+Result<int> run(Options& options, Interrupt& interrupt) {
+  if (!options.certificates.empty())
+    return make(options.certificates);
+  if (options.listen.empty())
+    return fail(ErrorCode::invalid_argument, "the node is not told where to listen",
+                "give --listen, such as 127.0.0.1:7000");
+  const auto endpoint = actors::parse_endpoint("--listen", options.listen);
+  if (!endpoint)
+    return tl::unexpected(endpoint.error());
+  options.node.listen = *endpoint;
+  auto node = actors::Node::open(options.node);
+  if (!node)
+    return tl::unexpected(node.error());
+  std::promise<void> ended;
+  const auto scope = interrupt.on_first([&] { ended.set_value(); });
+  const actors::Endpoint reached{endpoint->host, (*node)->port()};
+  const auto printed =
+      print_text(fmt::format("node://{} {}\n", reached.text(), fmt::join((*node)->devices(), " ")));
+  if (!printed)
+    return printed;
+  ended.get_future().wait();
+  return status_interrupted;
+}
+
+constexpr const char* footer = R"(Examples:
+  paceline node --listen 127.0.0.1:7000 --device cpu:1
+  paceline generate "def fib(n):" --device cpu:0 --draft-device node://127.0.0.1:7000/cpu:1
+  paceline node --make-certificates ~/paceline-tls
+  paceline node --listen 0.0.0.0:7000 -m ~/models/small --tls-cert ~/paceline-tls/certificate.pem \
+    --tls-key ~/paceline-tls/key.pem --tls-ca ~/paceline-tls/authority.pem
+
+One line with its address and devices goes to standard output once it is ready. Anything but this
+machine's own loopback needs certificates. See docs/machines.md.
+Exit status: 130 after Ctrl-C, 2 where it could not start.)";
+
+void add_tls_options(CLI::App& app, NodeTls& tls) {
+  app.option_defaults()->group("Certificates");
+  app.add_option("--tls-cert", tls.certificate, "What this machine shows to others (PEM)")
+      ->type_name("FILE");
+  app.add_option("--tls-key", tls.key, "And its key")->type_name("FILE");
+  app.add_option("--tls-ca", tls.authority, "Who signs the certificates of both ends")
+      ->type_name("FILE");
+}
+
+} // namespace
+
+Command add_node(CLI::App& program) {
+  auto* app = program.add_subcommand("node", "Draft for engines on other machines");
+  auto options = std::make_shared<Options>();
+  app->add_option("--listen", options->listen, "Where engines connect; port 0: one that is free")
+      ->type_name("HOST:PORT");
+  app->add_option("--device", options->node.devices,
+                  "cpu, cpu:0-3 or cuda:0; several: one after the other")
+      ->capture_default_str()
+      ->type_name("DEVICE");
+  app->add_option(
+         "-m,--model", options->node.models,
+         "Drafts: folders, hub ids in the local Hugging Face cache, or demo; each is loaded "
+         "on each device")
+      ->capture_default_str()
+      ->type_name("MODEL");
+  app->add_option("--kv-memory", options->node.kv_memory_bytes,
+                  "For the KV cache of each engine that it drafts for; default: 256M")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  add_tls_options(*app, options->node.tls);
+  app->add_option("--make-certificates", options->certificates,
+                  "Make certificates for all machines, in a new folder, and end")
+      ->type_name("DIR");
+  app->footer(footer);
+  return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,91 @@
+// Between an engine and a node that drafts for it: what crosses machines (docs/machines.md).
+#pragma once
+
+#include "base/clock.hpp"
+#include "paceline/engine.hpp"
+#include "speculation/sequence.hpp"
+
+#include <caf/actor.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::messages {
+
+/// Engine to node, before anything else: what is to draft, and for how much.
+struct OpenDraft {
+  std::string device;   ///< As the node offers it; empty: its first.
+  std::string model;    ///< As the engine calls it, for messages.
+  std::string identity; ///< models::checkpoint_identity
+  int vocabulary = 0;   ///< The target's ids, without padding.
+  int max_model_len = 0;
+  int max_num_seqs = 0;
+  bool only_asks = false; ///< Whether it could be; nothing is drafted.
+};
+
+/// Node to engine: what drafts from now on.
+struct DraftOpened {
+  ModelInfo info;
+};
+
+/// Node to engine: why nothing will.
+struct DraftRefused {
+  Error why;
+};
+
+/// Where one sequence stands, as far as the node does not know it yet.
+struct DraftFrom {
+  speculation::SequenceId sequence = 0;
+  speculation::Epoch epoch;
+  /// The sequence is new there, or begins anew: nothing of it is known.
+  std::optional<speculation::SequenceSpec> begins;
+  int known = 0;               ///< Committed tokens that the node has, and those behind them.
+  std::vector<TokenId> tokens; ///< [length - known]
+  std::uint32_t chain = 0;     ///< Counts up with each chain of the connection.
+  int start = 0;               ///< As in speculation::Chain::begin.
+  int window_end = 0;
+  int limit = 0;
+  /// Nothing is drawn yet: the node says when it has read what is committed.
+  bool reads = false;
+};
+
+/// Engine to node: sequences that are over, then where others stand.
+struct DraftWork {
+  std::vector<speculation::SequenceId> over;
+  std::vector<DraftFrom> sequences;
+};
+
+struct TokenProbability {
+  TokenId token = 0;
+  float probability = 0;
+};
+
+/// What a chain has got: a window, or the lookahead behind it.
+struct DraftedTokens {
+  speculation::SequenceId sequence = 0;
+  std::uint32_t chain = 0;
+  int first = 0; ///< Position of the first token.
+  std::vector<TokenId> tokens;
+  /// Of each token, the row of q that it was drawn from, without its zeros; none where the rule
+  /// needs no q.
+  std::vector<std::vector<TokenProbability>> q;
+  bool ends = false; ///< Nothing more will be drawn.
+  bool read = false; ///< What is committed has been read; no tokens.
+};
+
+/// Node to engine: windows.
+struct Drafted {
+  std::vector<DraftedTokens> chains;
+  base::Duration step{}; ///< How long a pass of the draft takes there; 0: not known yet.
+};
+
+/// To the actor that asked for a connection: who sends what it is told over it, or why there is
+/// none.
+struct Connected {
+  caf::actor link;
+  Error why;
+};
+
+} // namespace paceline::messages

@@ -1,0 +1,214 @@
+// What a stranger can make a node do.
+#include "actors/node/frames.hpp"
+#include "tests/apps/running_node.hpp"
+#include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <random>
+
+using namespace paceline;
+using namespace paceline::actors;
+using namespace paceline::testing;
+using doctest::Contains;
+
+namespace {
+
+/// A connection of nobody that a node knows.
+class Stranger {
+public:
+  explicit Stranger(const RunningNode& node) : socket_(io_) {
+    boost::asio::connect(socket_,
+                         boost::asio::ip::tcp::resolver(io_).resolve("127.0.0.1", node.port()));
+  }
+  void send(const std::vector<char>& bytes) {
+    boost::system::error_code ignored; // it may have been cut off already
+    boost::asio::write(socket_, boost::asio::buffer(bytes), ignored);
+  }
+  /// All that comes until the node closes the connection.
+  std::string read_to_end() {
+    std::string all;
+    boost::system::error_code ended;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(all), ended);
+    return all;
+  }
+
+private:
+  boost::asio::io_context io_;
+  boost::asio::ip::tcp::socket socket_;
+};
+
+std::vector<char> header_bytes(const FrameHeader& header) {
+  const auto bytes = write_header(header);
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class Value>
+std::vector<char> frame(const Value& value) {
+  std::vector<char> bytes;
+  append_frame(bytes, value);
+  return bytes;
+}
+
+/// The most memory that a process ever had, in KiB.
+long peak_memory(Process& process) {
+  std::ifstream status("/proc/" + std::to_string(process.id()) + "/status");
+  long size = 0;
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:")
+      status >> size;
+  return size;
+}
+
+/// An engine is still served as ever.
+void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
+  EngineOptions options;
+  options.threads = 1;
+  options.draft_device = node.address();
+  options.node_tls = tls;
+  Engine engine = open_engine(options);
+  while (ask(engine, repeatable("def", 24)).end().speculation.accepted == 0) {
+  }
+}
+
+struct Certificates {
+  TemporaryFolder folder;
+  std::string path = folder.file("tls");
+  Certificates() {
+    const auto made = run_paceline({"node", "--make-certificates", path});
+    REQUIRE_MESSAGE(made.status == 0, made.errors);
+  }
+  NodeTls files() const {
+    return {path + "/certificate.pem", path + "/key.pem", path + "/authority.pem"};
+  }
+  std::vector<std::string> arguments() const {
+    const NodeTls tls = files();
+    return {"--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.authority};
+  }
+};
+
+} // namespace
+
+TEST_CASE("4 GiB announced to a node: cut off, and nothing allocated") {
+  RunningNode node;
+  check_drafts(node);
+  const long before = peak_memory(node.process());
+  REQUIRE(before > 0);
+  for (const auto kind : {FrameKind::OpenDraft, FrameKind::refusal, FrameKind::DraftWork}) {
+    Stranger stranger(node);
+    stranger.send(header_bytes({node_protocol, kind, 0xffffffff}));
+    CHECK(stranger.read_to_end().empty());
+  }
+  // One that has introduced itself may say more, and not this much either.
+  Stranger stranger(node);
+  stranger.send(frame(messages::OpenDraft{
+      .device = "none", .vocabulary = 1, .max_model_len = 1, .max_num_seqs = 1}));
+  stranger.send(header_bytes({node_protocol, FrameKind::DraftWork, 0xffffffff}));
+  stranger.read_to_end();
+  check_drafts(node);
+  CHECK(peak_memory(node.process()) - before < 256 << 10);
+}
+
+TEST_CASE("another protocol is refused by name") {
+  RunningNode node;
+  Stranger stranger(node);
+  stranger.send(header_bytes({node_protocol + 1, FrameKind::OpenDraft, 100}));
+  const std::string answer = stranger.read_to_end();
+  const auto header = read_header(answer);
+  REQUIRE(header);
+  CHECK(header->kind == FrameKind::refusal);
+  CHECK(answer == Contains("install the same version of paceline on both machines"));
+}
+
+TEST_CASE("whatever strangers say, a node goes on drafting") {
+  RunningNode node;
+  std::mt19937 random(5);
+  const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
+  const messages::OpenDraft hello{.vocabulary = 100, .max_model_len = 100, .max_num_seqs = 2};
+  for (int round = 0; round < 200; ++round) {
+    std::vector<char> bytes = any(4) == 0 ? std::vector<char>() : frame(hello);
+    if (any(2) == 0) {
+      std::vector<char> content(std::size_t(any(200)));
+      for (char& byte : content)
+        byte = char(any(256));
+      const auto header =
+          header_bytes({node_protocol, FrameKind(any(9)),
+                        std::uint32_t(any(3) == 0 ? any(1 << 30) : int(content.size()))});
+      bytes.insert(bytes.end(), header.begin(), header.end());
+      bytes.insert(bytes.end(), content.begin(), content.end());
+    } else {
+      messages::DraftWork work;
+      work.sequences.resize(std::size_t(1 + any(3)));
+      for (auto& from : work.sequences) {
+        from.sequence = std::uint64_t(any(4));
+        from.begins.emplace().prompt_tokens = any(300) - 100;
+        from.tokens.assign(std::size_t(any(8)), TokenId(any(400) - 200));
+        from.start = any(30) - 10;
+        from.window_end = any(30);
+        from.limit = any(1 << 20);
+      }
+      const auto more = frame(work);
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    }
+    if (!bytes.empty() && any(3) == 0)
+      bytes[std::size_t(any(int(bytes.size())))] = char(any(256));
+    Stranger(node).send(bytes);
+  }
+  check_drafts(node);
+}
+
+TEST_CASE("a frame that is no value is refused") {
+  messages::DraftWork work;
+  work.sequences.resize(2);
+  work.sequences[0].tokens = {1, 2, 3};
+  const std::vector<char> bytes = frame(work);
+  const std::span<const char> content = std::span(bytes).subspan(frame_header_bytes);
+  int taken = 0;
+  const auto take = [&](const auto&) { ++taken; };
+  CHECK(read_frame(FrameKind::DraftWork, content, take));
+  CHECK(taken == 1);
+  for (std::size_t length = 0; length < content.size(); ++length)
+    CHECK_FALSE(read_frame(FrameKind::DraftWork, content.first(length), take));
+  std::vector<char> longer(content.begin(), content.end());
+  longer.push_back(0);
+  CHECK_FALSE(read_frame(FrameKind::DraftWork, longer, take));
+  CHECK_FALSE(read_frame(FrameKind::count, content, take));
+  CHECK(taken == 1);
+}
+
+TEST_CASE("beyond this machine's loopback a node wants certificates") {
+  for (const char* host : {"0.0.0.0:0", "[::]:0"})
+    check_complaint(run_paceline({"node", "--listen", host}), 2,
+                    {"without certificates", "--make-certificates"});
+  check_complaint(run_paceline({"node"}), 2, {"--listen"});
+  check_complaint(run_paceline({"node", "--listen", "127.0.0.1:0", "--tls-cert", "a"}), 2,
+                  {"all three"});
+}
+
+TEST_CASE("with certificates both ends show one, and nobody else is heard") {
+  const Certificates certificates;
+  const Certificates others;
+  RunningNode node(certificates.arguments());
+  check_drafts(node, certificates.files());
+  EngineOptions options;
+  options.draft_device = node.address();
+  for (const NodeTls& tls : {NodeTls{}, others.files()}) {
+    options.node_tls = tls;
+    const auto engine = Engine::open(options);
+    REQUIRE_FALSE(engine);
+    CHECK(engine.error().text() == Contains("certificates"));
+  }
+  const long before = peak_memory(node.process());
+  Stranger stranger(node);
+  stranger.send(header_bytes({node_protocol, FrameKind::OpenDraft, 0xffffffff}));
+  stranger.read_to_end();
+  CHECK(peak_memory(node.process()) - before < 64 << 10);
+  check_drafts(node, certificates.files());
+}
