@@ -51,6 +51,7 @@ struct ActorHandles;
   X(paceline, Error)                                                                               \
   X(paceline, ModelInfo)                                                                           \
   X(paceline, SpeculationStats)                                                                    \
+  X(paceline, StageInfo)                                                                           \
   X(paceline, TokenLogprob)                                                                        \
   X(paceline::messages, DraftFrom)                                                                 \
   X(paceline::messages, DraftedTokens)                                                             \

@@ -147,8 +147,8 @@ struct StageInfo {
   std::string device;
   std::string kernel;
   int layers = 0;
-  std::size_t weight_bytes =
-      0; ///< The embedding's included in the first stage, the head's in the last.
+  /// With the embedding in the first stage, and the head in the last.
+  std::size_t weight_bytes = 0;
 };
 
 /// What an engine runs, for `inspect`, logs and JSON.
