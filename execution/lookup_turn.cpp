@@ -1,8 +1,31 @@
 #include "execution/lookup_turn.hpp"
 
+#include "speculation/limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+
 namespace paceline::execution {
 
 using speculation::Frontier;
+
+namespace {
+
+/// In a window that is waited for: the model's tokens are hardly to come true as a whole any more,
+/// and those of a look-up that wrote others of the window would have ended it, too. Looks at who
+/// wrote them, not at what they are.
+bool is_hopeless(const Frontier& at) {
+  const speculation::Chain& chain = *at.chain;
+  if (!at.drafters.model || chain.limit() > chain.window_end())
+    return false;
+  int written = 0;
+  for (int i = at.length(); i < chain.drawn(); ++i)
+    written += !chain.looked_up(i);
+  return std::pow(std::max(at.drafters.chance, 0.0), written) <
+         speculation::limits::lookup_chance_min;
+}
+
+} // namespace
 
 LookupTurn::LookupTurn(Parts parts) : parts_(std::move(parts)) {
   rows_.vocabulary = parts_.vocabulary;
@@ -32,6 +55,9 @@ void LookupTurn::propose() {
     task.complete();
     base::add(parts_.telemetry->drafted, task.proposed());
   }
+  for (auto& [id, text] : sequences_.texts)
+    if (text.at.chain->next() >= 0 && is_hopeless(text.at))
+      text.at.chain->end_at(text.at.chain->drawn());
 }
 
 } // namespace paceline::execution
