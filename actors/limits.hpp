@@ -31,8 +31,8 @@ inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 
 /// Least FaultOptions::heartbeat.
 inline constexpr std::chrono::milliseconds heartbeat_min = 20ms;
-/// Bytes of a frame that a node reads, and of one that an engine does (rows of q among them); a peer
-/// that announces more is cut off before anything is allocated.
+/// Bytes of a frame that a node reads, and of one that an engine does (rows of q among them); a
+/// peer that announces more is cut off before anything is allocated.
 inline constexpr std::uint32_t guest_frame_bytes_max = 8u << 20;
 inline constexpr std::uint32_t engine_frame_bytes_max = 64u << 20;
 /// Tokens, or numbers of q, after which what is to be sent goes on in another frame.

@@ -45,7 +45,8 @@ public:
     std::vector<Role> children; ///< In the order in which they are started.
     FaultOptions faults;
     bool has_standby = false; ///< Another device for the target, once.
-    /// The draft is on another machine, which comes back some day: it is never left out for failing.
+    /// The draft is on another machine, which comes back some day: it is never left out for
+    /// failing.
     bool draft_returns = false;
   };
   /// MoveTarget: the target is made for its standby from now on.

@@ -12,8 +12,7 @@ constexpr std::size_t actor_threads = 1;
 
 } // namespace
 
-Runtime::Runtime(std::optional<std::uint64_t> virtual_seed,
-                 const std::optional<NodeTls>& network) {
+Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network) {
   if (virtual_seed) {
     virtual_ = std::make_unique<VirtualSystem>(*virtual_seed);
   } else {
