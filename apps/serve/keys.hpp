@@ -16,8 +16,8 @@ public:
   Keys() = default;
 
   /// file: one key a line; empty lines and those that begin with # do not count. Without a file,
-  /// the environment's PACELINE_API_KEY, which may hold several, separated by commas.
-  static Result<Keys> load(const std::string& file);
+  /// the environment's `variable`, which may hold several, separated by commas.
+  static Result<Keys> load(const std::string& file, const char* variable = "PACELINE_API_KEY");
 
   void add(std::string_view key);
   bool required() const { return !digests_.empty(); }
