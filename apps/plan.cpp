@@ -39,43 +39,62 @@ struct Options {
   bool json = false;
 };
 
+/// Of the time limit, what baselines and search may have taken: the comparison wants the rest.
+constexpr double baseline_share = 0.25;
+constexpr double search_share = 0.85;
+
 /// What ends a search early, and which of it did.
 class Bounds {
 public:
   Bounds(double seconds, const std::atomic<bool>& interrupted)
-      : end_(begin_ +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        interrupted_(interrupted) {}
+      : limit_(seconds), interrupted_(interrupted) {}
 
-  bool reached() {
-    const bool now = interrupted_ || Clock::now() >= end_;
+  /// Whether work that ends at this share of the time must end.
+  bool reached(double share) const { return interrupted_ || seconds() >= share * limit_; }
+  bool cut_search() {
+    const bool now = reached(search_share);
     if (now)
-      reached_ = true;
+      cut_ = true;
     return now;
   }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   const char* ended() const {
-    return interrupted_ ? "interrupted" : reached_ ? "time limit" : "complete";
+    return interrupted_ ? "interrupted" : cut_ ? "time limit" : "complete";
   }
 
 private:
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin_ = Clock::now();
-  const Clock::time_point end_;
+  const double limit_;
   const std::atomic<bool>& interrupted_;
-  std::atomic<bool> reached_ = false;
+  std::atomic<bool> cut_ = false;
 };
 
+/// What a plan is compared with, and may be no worse than.
+struct Baselines {
+  placement::Placement replicated;
+  placement::Placement one_per_device;
+  placement::Placement round_robin;
+};
+
+Baselines baselines(const Options& options, const placement::Problem& problem,
+                    const placement::Workload& workload, const Bounds& bounds) {
+  const auto stop = [&] { return bounds.reached(baseline_share); };
+  return {placement::replicate_selectively(problem, workload, options.beam, stop).placement,
+          placement::one_per_device(problem, workload), placement::round_robin(problem)};
+}
+
 plan::Report search(const Options& options, const plan::Input& input,
-                    const placement::Workload& workload, const std::atomic<bool>& interrupted) {
-  Bounds bounds(options.time_limit, interrupted);
+                    const placement::Workload& workload, const Baselines& others, Bounds& bounds) {
   ProgressLine line;
   placement::PlanOptions how;
+  how.seeds = {others.replicated, others.one_per_device, others.round_robin};
+  how.validation = input.validation(runs);
   how.seed = input.seed;
   how.beam = options.beam;
   how.bounds = {options.max_pipeline, options.max_tensor};
   how.threads = options.threads;
-  how.stop = [&] { return bounds.reached(); };
+  how.stop = [&] { return bounds.cut_search(); };
   how.progress = [&](const std::string& part, double done) { line.show("planning " + part, done); };
   plan::Report report;
   report.selection = placement::plan(input.problem, workload, how);
@@ -85,26 +104,26 @@ plan::Report search(const Options& options, const plan::Input& input,
 }
 
 /// Other traffic than what the plan was made for, so that nobody has been fitted to it.
-void compare(const Options& options, const plan::Input& input, const placement::Workload& workload,
-             const std::atomic<bool>& interrupted, plan::Report& report) {
+void compare(const Options& options, const plan::Input& input, const Baselines& others,
+             const Bounds& bounds, plan::Report& report) {
   using namespace placement;
   const auto fresh = input.runs(runs);
   const Problem& problem = input.problem;
-  const Placement replicated = replicate_selectively(problem, workload, options.beam, [&] {
-                                 return interrupted.load();
-                               }).placement;
   const auto add = [&](const char* name, const Placement& placement) {
     report.lines.push_back({name, measure(problem, placement, fresh)});
   };
   report.runs = runs;
   add("plan", report.selection.placement);
-  add("selective replication", replicated);
-  add("one model per device", one_per_device(problem, workload));
-  add("round robin", round_robin(problem));
-  if (!interrupted)
-    report.lines.push_back({"replacement in windows", measure(fresh, [&](const Workload& run) {
-                              return replace_in_windows(problem, replicated, run, options.window);
-                            })});
+  add("selective replication", others.replicated);
+  add("one model per device", others.one_per_device);
+  add("round robin", others.round_robin);
+  const plan::Line replacement{"replacement in windows", measure(fresh, [&](const Workload& run) {
+                                 return replace_in_windows(problem, others.replicated, run,
+                                                           options.window,
+                                                           [&] { return bounds.reached(1); });
+                               })};
+  if (!bounds.reached(1))
+    report.lines.push_back(replacement);
 }
 
 Result<void> write_text(const std::string& path, const std::string& text) {
@@ -122,9 +141,11 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   std::atomic<bool> interrupted = false;
   const auto scope = interrupt.on_first([&] { interrupted = true; });
   const placement::Workload workload = input->workload();
-  plan::Report report = search(options, *input, workload, interrupted);
+  Bounds bounds(options.time_limit, interrupted);
+  const Baselines others = baselines(options, input->problem, workload, bounds);
+  plan::Report report = search(options, *input, workload, others, bounds);
   const placement::Placement& placement = report.selection.placement;
-  compare(options, *input, workload, interrupted, report);
+  compare(options, *input, others, bounds, report);
   auto written = write_text(options.output, plan::to_text(plan::placement_file(*input, placement)));
   if (written && !options.svg_file.empty())
     written = write_text(options.svg_file, plan::placement_svg(*input, placement, workload));
@@ -162,7 +183,7 @@ void add_search_options(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "Of traffic and search; default: the file's")
       ->check(whole_number(0, INT64_MAX))
       ->type_name("N");
-  app.add_option("--time-limit", options.time_limit, "Seconds that the search may take")
+  app.add_option("--time-limit", options.time_limit, "Seconds that search and comparison may take")
       ->check(number_above(0, 1e6))
       ->capture_default_str()
       ->type_name("S");

@@ -6,6 +6,7 @@
 #include "apps/serve/notify.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/settings.hpp"
+#include "apps/serve_placement.hpp"
 #include "apps/session.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
@@ -30,6 +31,8 @@ struct Options {
   EngineOptions engine;
   Settings settings;
   int warmup_tokens = 16;
+  std::string placement; ///< A file; empty: one model.
+  std::optional<std::uint64_t> device_memory;
 };
 
 /// Every connection is a file: as many as the system lets us have.
@@ -51,18 +54,17 @@ std::string served_name(const std::string& model) {
   return whole.filename().string();
 }
 
-Result<Engine> open_warm(const Options& options) {
+Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens) {
   ProgressLine line;
-  EngineOptions engine_options = options.engine;
   engine_options.progress = [&line](const std::string& what, double done) {
     line.show(what, done);
   };
   auto engine = Engine::open(std::move(engine_options));
-  if (!engine || options.warmup_tokens == 0)
+  if (!engine || warmup_tokens == 0)
     return engine;
   Request request;             // the first request pays for pages, caches and clocks that rise
   request.prompt_tokens = {0}; // every vocabulary has it
-  request.max_tokens = options.warmup_tokens;
+  request.max_tokens = warmup_tokens;
   request.ignore_eos = true;
   if (auto warm = engine->complete(request); !warm)
     return tl::unexpected(std::move(warm.error()));
@@ -72,8 +74,10 @@ Result<Engine> open_warm(const Options& options) {
 /// The service from its first connection to its last.
 class Life {
 public:
-  Life(const Options& options, serve::Server& server, asio::io_context& io)
-      : options_(options), server_(server), io_(io), signals_(io, SIGTERM), reloads_(io, SIGHUP) {
+  Life(const Options& options, serve::Server& server, asio::io_context& io,
+       std::optional<serve::FleetPlan> plan)
+      : options_(options), server_(server), io_(io), signals_(io, SIGTERM), reloads_(io, SIGHUP),
+        plan_(std::move(plan)) {
     reloads_.async_wait([this](auto... what) { on_reload(what...); });
     signals_.async_wait([this](auto... what) { on_signal(what...); });
   }
@@ -91,6 +95,8 @@ private:
       return;
     reloads_.async_wait([this](auto... what) { on_reload(what...); });
     server_.reload();
+    if (plan_)
+      reload_placement();
   }
   void end_signals() {
     signals_.cancel();
@@ -99,52 +105,96 @@ private:
   void drain();
   void load();
   void loaded(Result<Engine> engine);
+  void placed(std::size_t engines);
+  void reload_placement();
+  void fail_start(Error error);
+  void tell_ready();
 
   const Options& options_;
   serve::Server& server_;
   asio::io_context& io_;
   asio::signal_set signals_;
   asio::signal_set reloads_;
-  std::optional<Engine> engine_;
+  std::optional<serve::FleetPlan> plan_; ///< Of several models.
+  std::optional<Engine> engine_;         ///< The only one.
+  bool ready_ = false;
   std::optional<Error> failed_;
 };
 
 Result<int> Life::run(Interrupt& interrupt) {
   auto& log = server_.service().log();
-  log.info("listening", {{"address", server_.address()},
-                         {"tcp", server_.tcp_address()},
-                         {"model", options_.settings.model_names.front()},
-                         {"keys", server_.service().keys().required()}});
+  log.info("listening",
+           {{"address", server_.address()},
+            {"tcp", server_.tcp_address()},
+            {"model", plan_ ? options_.placement : options_.settings.model_names.front()},
+            {"keys", server_.service().keys().required()}});
   if (!server_.service().keys().required() && options_.settings.host != "127.0.0.1" &&
       options_.settings.host != "localhost")
     log.write(serve::Log::Level::warning, "open",
               {{"what", "whoever reaches this address may use it: give --api-key-file"}});
   server_.start();
   const auto scope = interrupt.on_first([this] { asio::post(io_, [this] { drain(); }); });
-  std::thread loader([this] { load(); });
+  std::thread loader;
+  if (plan_)
+    server_.open(*plan_,
+                 engine_opener(options_.engine,
+                               [this](EngineOptions own) {
+                                 return open_warm(std::move(own), options_.warmup_tokens);
+                               }),
+                 [this](std::size_t engines) { placed(engines); });
+  else
+    loader = std::thread([this] { load(); });
   io_.run();
-  loader.join();
+  if (loader.joinable())
+    loader.join();
   log.info("stopped");
   if (failed_)
     return tl::unexpected(std::move(*failed_));
-  if (const auto closed = close_engine(*engine_); !closed)
+  if (const auto closed = engine_ ? close_engine(*engine_) : Result<void>(); !closed)
     return tl::unexpected(closed.error());
   return interrupt.seen() ? status_interrupted : status_ok;
 }
 
 void Life::load() {
-  auto engine = std::make_shared<Result<Engine>>(open_warm(options_));
+  auto engine =
+      std::make_shared<Result<Engine>>(open_warm(options_.engine, options_.warmup_tokens));
   asio::post(io_, [this, engine] { loaded(std::move(*engine)); });
 }
 
 void Life::loaded(Result<Engine> engine) {
-  if (!engine) {
-    failed_ = std::move(engine.error());
-    end_signals();
-    return server_.stop();
-  }
+  if (!engine)
+    return fail_start(std::move(engine.error()));
   engine_ = std::move(*engine);
   server_.open(*engine_);
+  tell_ready();
+}
+
+/// Each model of the placement is there, or the log says why not.
+void Life::placed(std::size_t engines) {
+  if (engines == 0)
+    return fail_start({ErrorCode::invalid_argument,
+                       "no model of " + options_.placement + " could be loaded",
+                       "the log above says why, for each of them"});
+  tell_ready();
+}
+
+void Life::fail_start(Error error) {
+  failed_ = std::move(error);
+  end_signals();
+  server_.stop();
+}
+
+void Life::reload_placement() {
+  auto plan = read_placement(options_.placement, options_.device_memory);
+  if (plan)
+    server_.service().fleet().change(*plan);
+  else
+    server_.service().log().write(serve::Log::Level::error, "reload",
+                                  {{"error", plan.error().text()}});
+}
+
+void Life::tell_ready() {
+  ready_ = true;
   server_.service().log().info("ready", {{"address", server_.address()}});
   serve::notify_manager("READY=1");
   std::string addresses = server_.address() + "\n"; // for scripts; whether somebody reads it or not
@@ -154,23 +204,49 @@ void Life::loaded(Result<Engine> engine) {
 }
 
 void Life::drain() {
-  if (!engine_)
+  if (!ready_)
     _exit(status_ok); // nothing was accepted, and loading cannot be stopped half-way
   server_.service().log().info("draining");
   serve::notify_manager("STOPPING=1");
   server_.drain([this] { end_signals(); });
 }
 
+/// What is said of one model, beside a file that says it of several.
+Result<void> check_placement(const Options& options) {
+  const EngineOptions standard;
+  const char* beside = options.engine.target != standard.target   ? "--model"
+                       : options.engine.device != standard.device ? "--device"
+                       : !options.engine.reserve_device.empty()   ? "--reserve-device"
+                       : !options.engine.trace_file.empty()       ? "--trace"
+                       : !options.settings.model_names.empty()    ? "--served-model-name"
+                       : options.settings.tcp_port                ? "--tcp-port"
+                                                                  : nullptr;
+  if (!beside)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} is for one model, and --placement names several", beside),
+              "leave one of them out");
+}
+
 Result<int> run(Options options, Interrupt& interrupt) {
   raise_file_limit();
-  if (options.settings.model_names.empty())
-    options.settings.model_names = {served_name(options.engine.target)};
   options.settings.max_open = options.engine.max_waiting + options.engine.max_num_seqs;
+  std::optional<serve::FleetPlan> plan;
+  if (!options.placement.empty()) {
+    auto read = check_placement(options).and_then(
+        [&] { return read_placement(options.placement, options.device_memory); });
+    if (!read)
+      return tl::unexpected(std::move(read.error()));
+    plan = std::move(*read);
+    options.settings.max_open *= int(plan->placement.groups.size());
+  } else if (options.settings.model_names.empty()) {
+    options.settings.model_names = {served_name(options.engine.target)};
+  }
   asio::io_context io(1);
   serve::Server server(io);
   if (auto bound = server.bind(options.settings); !bound)
     return tl::unexpected(std::move(bound.error()));
-  Life life(options, server, io);
+  Life life(options, server, io, std::move(plan));
   return life.run(interrupt);
 }
 
@@ -272,17 +348,38 @@ void add_running_options(CLI::App& app, Options& options) {
                "Requests' bodies into the log: prompts are private, so only where that is wanted");
 }
 
+void add_placement_options(CLI::App& app, Options& options) {
+  app.option_defaults()->group("Several models");
+  app.add_option("--placement", options.placement,
+                 "Serve the models of this file, which paceline plan -o writes, where it has them")
+      ->type_name("FILE");
+  app.add_option("--device-memory", options.device_memory,
+                 "What engines may take of each device; default: as planned")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  auto& late = options.settings.fleet.refuse_late;
+  add_choice<bool>(app, "--late-requests", late, {{"refuse", true}, {"serve", false}},
+                   "What to do with requests that would miss their objective; default: refuse");
+  add_seconds(app, "--replan", options.settings.fleet.replan,
+              "Plan anew from what came, and move models; 0: never");
+  app.add_option("--admin-key-file", options.settings.admin_key_file,
+                 "Keys of who may load and unload models; default: $PACELINE_ADMIN_KEY, if any")
+      ->type_name("FILE");
+}
+
 constexpr const char* footer = R"(Examples:
   paceline serve
   curl localhost:8000/v1/completions -d '{"prompt": "def fibonacci(n):", "max_tokens": 32}'
   curl -N localhost:8000/v1/chat/completions \
     -d '{"messages": [{"role": "user", "content": "Hello"}], "stream": true}'
   paceline serve -m ~/models/llama -d ~/models/small --host 0.0.0.0 --api-key-file keys
+  paceline plan models.toml -o placed.toml && paceline serve --placement placed.toml
   paceline serve --config serve.toml      # port = 9000, one option a line, names as above
 
-OpenAI's API under /v1 (completions, chat/completions, models), and /tokenize, /detokenize,
+OpenAI's API under /v1 (completions, chat/completions, models), /v1/load and /v1/unload for
+whoever has an admin's key (docs/placement.md), and /tokenize, /detokenize,
 /version, /metrics, /health, /ready. SIGTERM and Ctrl-C let running answers finish; new requests
-are told 503. SIGHUP reads keys and certificate again. The address goes to standard output once it is ready, the log to standard error.
+are told 503. SIGHUP reads keys, certificate and placement again. The address goes to standard output once it is ready, the log to standard error.
 Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start.)";
 
 } // namespace
@@ -292,6 +389,7 @@ Command add_serve(CLI::App& program) {
   auto options = std::make_shared<Options>();
   add_configuration_option(*app);
   add_address_options(*app, options->settings);
+  add_placement_options(*app, *options);
   add_model_options(*app, options->engine);
   add_speculation_options(*app, options->engine, options->settings.defaults);
   add_batching_options(*app, options->engine);

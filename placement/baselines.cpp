@@ -79,7 +79,7 @@ Placement round_robin(const Problem& problem) {
 }
 
 Outcome replace_in_windows(const Problem& problem, const Placement& first, const Workload& workload,
-                           double window_seconds) {
+                           double window_seconds, const Stop& stop) {
   Outcome all;
   Placement placement = first;
   std::vector<double> busy(placement.groups.size(), 0.0);
@@ -91,7 +91,8 @@ Outcome replace_in_windows(const Problem& problem, const Placement& first, const
     all.append(simulate(dispatcher, problem, window));
     for (std::size_t g = 0; g < busy.size(); ++g)
       busy[g] = dispatcher.busy_until(int(g)).back();
-    placement = replicate_selectively(problem, window, 1, [] { return false; }).placement;
+    if (!stop())
+      placement = replicate_selectively(problem, window, 1, stop).placement;
   }
   return all;
 }

@@ -20,8 +20,10 @@ Placement round_robin(const Problem& problem);
 
 /// Selective replication anew in each window, from the requests of the window before, as Clockwork
 /// would be at its best: loading a model takes no time (Li et al. 2023, section 6.2). first: the
-/// placement of the first window. window_seconds: above 0.
-Outcome replace_in_windows(const Problem& problem, const Placement& first, const Workload& workload,
-                           double window_seconds);
+/// placement of the first window. window_seconds: above 0. stop: the rest is served as it is placed
+/// then.
+Outcome replace_in_windows(
+    const Problem& problem, const Placement& first, const Workload& workload, double window_seconds,
+    const Stop& stop = [] { return false; });
 
 } // namespace paceline::placement

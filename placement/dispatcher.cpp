@@ -71,10 +71,24 @@ std::span<const double> Dispatcher::stages(int model, int group) const {
   return {};
 }
 
+std::span<double> Dispatcher::stages_of(int group) {
+  const std::size_t begin = begin_[std::size_t(group)];
+  return {&busy_until_[begin], begin_[std::size_t(group) + 1] - begin};
+}
+
 void Dispatcher::occupy(int group, double until) {
-  for (std::size_t stage = begin_[std::size_t(group)]; stage < begin_[std::size_t(group) + 1];
-       ++stage)
-    busy_until_[stage] = std::max(busy_until_[stage], until);
+  for (double& busy : stages_of(group))
+    busy = std::max(busy, until);
+}
+
+void Dispatcher::release(int group, double now) {
+  for (double& busy : stages_of(group))
+    busy = std::min(busy, now);
+}
+
+void Dispatcher::shift(int group, double seconds) {
+  for (double& busy : stages_of(group))
+    busy += seconds;
 }
 
 } // namespace paceline::placement

@@ -38,6 +38,10 @@ public:
   std::span<const double> stages(int model, int group) const;
   /// As if the group had work until then.
   void occupy(int group, double until);
+  /// The group has nothing left to do.
+  void release(int group, double now);
+  /// What was sent to the group takes so much longer than expected; below 0: less.
+  void shift(int group, double seconds);
 
 private:
   struct Host {
@@ -47,6 +51,7 @@ private:
     std::size_t costs; ///< and of the model's seconds in seconds_.
     double slowest;
   };
+  std::span<double> stages_of(int group);
   double finish(const Host& host, double now) const;
   void send(const Host& host, double now);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/random/uniform_int_distribution.hpp>
+#include <cmath>
 #include <optional>
 
 namespace paceline::placement {
@@ -77,11 +78,13 @@ Selection improve(const Problem& problem, Selection from, const Workload& worklo
   if (from.placement.groups.empty() || problem.models.empty())
     return from;
   Changes changes(problem, seed);
+  const auto requests = double(workload.arrivals.size());
   for (int trial = 0; trial < trials && !stop(); ++trial) {
     auto next = changes.draw(from.placement);
     if (!next)
       continue;
-    const Score of = score(simulate(problem, *next, workload));
+    const auto unserved = std::size_t(std::lround((1 - from.score.attainment) * requests));
+    const Score of = score(simulate(problem, *next, workload, unserved)); // more is no better
     ++from.simulations;
     if (of.better_than(from.score)) {
       from.placement = std::move(*next);

@@ -14,6 +14,8 @@ inline constexpr std::size_t arrivals_max = 20'000'000;
 /// Up to so many devices of a bucket groups of different shapes are tried beside each other; beyond
 /// it all groups of a bucket have one shape.
 inline constexpr int mixed_devices_max = 8;
+/// Requests that a controller remembers, to plan anew by; older ones are forgotten.
+inline constexpr std::size_t observed_max = 100'000;
 /// Buckets of models by latency, at most.
 inline constexpr int buckets_max = 3;
 

@@ -1,6 +1,5 @@
 #include "placement/planner.hpp"
 
-#include "placement/baselines.hpp"
 #include "placement/limits.hpp"
 #include "placement/parallel.hpp"
 
@@ -70,7 +69,8 @@ public:
       : problem_(problem), workload_(workload), options_(options),
         breadth_(breadth(problem.devices.count)) {}
 
-  Selection run() {
+  /// The best first.
+  std::vector<Selection> run() {
     divide();
     fill_layouts();
     std::vector<Selection> best = follow(best_ways());
@@ -143,16 +143,10 @@ private:
     return ways;
   }
 
-  /// The better of what was found on each way and of what a beam finds there; and single devices.
+  /// The better of what was found on each way and of what a beam finds there; and the seeds.
   std::vector<Selection> follow(const std::vector<Way>& ways) {
-    std::vector<Selection> all(ways.size() + 1);
+    std::vector<Selection> all(ways.size());
     in_parallel("models", all.size(), [&](std::size_t i) {
-      if (i == ways.size()) {
-        all[i] = options_.stop()
-                     ? Selection{}
-                     : replicate_selectively(problem_, workload_, options_.beam, options_.stop);
-        return;
-      }
       all[i] = whole(ways[i], 1);
       if (options_.stop())
         return;
@@ -163,9 +157,8 @@ private:
       else
         all[i].simulations = other.simulations;
     });
-    for (Placement& placement :
-         std::vector{round_robin(problem_), one_per_device(problem_, workload_)})
-      all.push_back(scored(std::move(placement)));
+    for (const Placement& seed : options_.seeds)
+      all.push_back(scored(seed));
     return all;
   }
 
@@ -202,7 +195,7 @@ private:
     }
   }
 
-  Selection improve_best(std::vector<Selection> all) {
+  std::vector<Selection> improve_best(std::vector<Selection> all) {
     std::size_t simulations = 0;
     for (const Part& part : parts_)
       for (const Selection& selection : part.selections)
@@ -219,7 +212,7 @@ private:
       simulations += selection.simulations;
     sort(all);
     all.front().simulations = simulations;
-    return std::move(all.front());
+    return all;
   }
 
   static void sort(std::vector<Selection>& all) {
@@ -248,27 +241,58 @@ private:
   std::mutex telling_;
 };
 
+/// By the factor `harder`.
+void hasten(Workload& workload) {
+  for (Arrival& arrival : workload.arrivals)
+    arrival.seconds /= harder;
+  workload.seconds /= harder;
+}
+
+/// The one that serves most of the validation's traffic; of equals the first.
+Selection best_of(const Problem& problem, const Workload& workload, const PlanOptions& options,
+                  std::vector<Selection> all) {
+  std::vector<double> served(all.size());
+  for_each_index(all.size(), options.threads, [&](std::size_t i) {
+    served[i] = double(simulate(problem, all[i].placement, workload).latencies.size());
+    for (const Workload& other : options.validation)
+      served[i] += double(simulate(problem, all[i].placement, other).latencies.size());
+  });
+  const auto best = std::max_element(served.begin(), served.end()) - served.begin();
+  return std::move(all[std::size_t(best)]);
+}
+
 } // namespace
 
 Selection plan(const Problem& problem, const Workload& workload, const PlanOptions& options) {
-  Selection best = Planner(problem, workload, options).run();
+  std::vector<Selection> best = Planner(problem, workload, options).run();
+  std::size_t simulations = best.front().simulations;
   Workload faster = workload;
-  for (int i = 0; i < harder_times && best.score.attainment == 1 && !options.stop(); ++i) {
-    for (Arrival& arrival : faster.arrivals)
-      arrival.seconds /= harder;
-    faster.seconds /= harder;
-    Selection next = Planner(problem, faster, options).run();
+  int times = 0;
+  while (best.front().score.attainment == 1 && !options.stop()) {
+    do { // until there is something to gain
+      hasten(faster);
+      ++simulations;
+    } while (++times < harder_times &&
+             simulate(problem, best.front().placement, faster, 0).attainment() == 1);
+    PlanOptions with_best = options;
+    with_best.seeds.push_back(best.front().placement);
+    Selection next = std::move(Planner(problem, faster, with_best).run().front());
     const bool all_served = next.score.attainment == 1;
-    next.simulations += best.simulations + 1;
+    simulations += next.simulations + 1;
     next.score = score(simulate(problem, next.placement, workload));
-    if (next.score.attainment < 1)
-      best.simulations = next.simulations;
-    else
-      best = std::move(next);
-    if (!all_served)
+    if (next.score.attainment == 1)
+      best.insert(best.begin(), std::move(next));
+    if (!all_served || times >= harder_times)
       break;
   }
-  return best;
+  if (!options.validation.empty()) {
+    for (const Placement& seed : options.seeds)
+      best.push_back({seed, score(simulate(problem, seed, workload)), 0});
+    simulations += best.size() * (options.validation.size() + 1);
+    best = {best_of(problem, workload, options, std::move(best))};
+  }
+  best.front().simulations = simulations;
+  return std::move(best.front());
 }
 
 } // namespace paceline::placement

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace paceline::placement {
 
@@ -17,6 +18,11 @@ struct PlanOptions {
   int trials = 600;       ///< Random changes at the end, of each of the best; more for few devices.
   ShapeBounds bounds;
   int threads = 1;
+  /// What competes with all that is found, and is improved like it: the baselines, for example.
+  std::vector<Placement> seeds;
+  /// Other draws of the same traffic: the best few are compared on them at last, so that the result
+  /// is not the one that happens to fit `workload`. Empty: there are none.
+  std::vector<Workload> validation;
   Stop stop = [] { return false; };
   /// Told from any thread, one at a time. done: 0 to 1, of this part of the search.
   std::function<void(const std::string& part, double done)> progress;
@@ -26,9 +32,9 @@ struct PlanOptions {
 /// bucket with a greedy selection, follows the best of all with beams, and improves those by random
 /// changes (Li et al. 2023, section 4.2). Where all is served there is nothing to choose by, so the
 /// same is done for traffic that comes faster, as long as the result serves all of `workload`, too;
-/// its score is of `workload`. The result depends on nothing but the arguments, unless
-/// `stop` cuts it short: then it is the best until then. `problem` has a model and a device, and
-/// `workload` is of its models.
+/// its score is of `workload`. On the validation's traffic none of the seeds is better. The result
+/// depends on nothing but the arguments, unless `stop` cuts it short: then it is the best until
+/// then. `problem` has a model and a device, and `workload` is of its models.
 Selection plan(const Problem& problem, const Workload& workload, const PlanOptions& options);
 
 } // namespace paceline::placement

@@ -36,18 +36,21 @@ void Outcome::append(const Outcome& other) {
 }
 
 Outcome simulate(Dispatcher& dispatcher, const Problem& problem, const Workload& workload,
-                 const Observer& observer) {
+                 const Observer& observer, std::size_t unserved_max) {
   Outcome outcome;
   outcome.unserved.resize(problem.models.size());
   outcome.busy_seconds.resize(dispatcher.groups());
   outcome.latencies.reserve(workload.arrivals.size());
   outcome.requests = workload.arrivals.size();
+  std::size_t unserved = 0;
   for (const Arrival& arrival : workload.arrivals) {
     const auto model = std::size_t(arrival.model);
     const Dispatch sent = dispatcher.dispatch(
         arrival.model, arrival.seconds, arrival.seconds + problem.models[model].objective_seconds);
     if (sent.outcome != Dispatch::Outcome::accepted) {
       ++outcome.unserved[model];
+      if (++unserved > unserved_max)
+        break;
       continue;
     }
     outcome.latencies.push_back(sent.finish - arrival.seconds);
@@ -58,9 +61,10 @@ Outcome simulate(Dispatcher& dispatcher, const Problem& problem, const Workload&
   return outcome;
 }
 
-Outcome simulate(const Problem& problem, const Placement& placement, const Workload& workload) {
+Outcome simulate(const Problem& problem, const Placement& placement, const Workload& workload,
+                 std::size_t unserved_max) {
   Dispatcher dispatcher(problem, placement);
-  return simulate(dispatcher, problem, workload);
+  return simulate(dispatcher, problem, workload, nullptr, unserved_max);
 }
 
 } // namespace paceline::placement

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <vector>
 
 namespace paceline::placement {
@@ -30,10 +31,13 @@ struct Outcome {
 /// Sees each accepted request as it is sent; `dispatcher` says where it is when.
 using Observer = std::function<void(const Arrival&, const Dispatch&, const Dispatcher&)>;
 
-/// Sends all requests. `dispatcher`: for as many models as `problem` has.
+/// Sends all requests, or until more than `unserved_max` were refused; what was not sent was not
+/// served. `dispatcher`: for as many models as `problem` has.
 Outcome simulate(Dispatcher& dispatcher, const Problem& problem, const Workload& workload,
-                 const Observer& observer = nullptr);
+                 const Observer& observer = nullptr,
+                 std::size_t unserved_max = std::numeric_limits<std::size_t>::max());
 /// Over a placement whose devices are idle at first.
-Outcome simulate(const Problem& problem, const Placement& placement, const Workload& workload);
+Outcome simulate(const Problem& problem, const Placement& placement, const Workload& workload,
+                 std::size_t unserved_max = std::numeric_limits<std::size_t>::max());
 
 } // namespace paceline::placement

@@ -28,6 +28,10 @@ toml::table to_table(const PlacementFile::Model& model) {
   toml::table table{{"name", model.name}};
   if (!model.checkpoint.empty())
     table.insert("checkpoint", model.checkpoint);
+  if (!model.draft.empty())
+    table.insert("draft", model.draft);
+  table.insert("latency_seconds", model.latency_seconds);
+  table.insert("memory_bytes", std::int64_t(model.memory_bytes));
   if (model.objective_seconds)
     table.insert("objective_seconds", *model.objective_seconds);
   return table;
@@ -52,6 +56,10 @@ public:
   PlacementFile read(const toml::table& table) {
     Fields top(table, "the file");
     top.required("version", top.whole("version", version, version), "write version = 1");
+    const toml::table* devices = top.table("devices");
+    top.required("[devices]", devices ? std::optional(true) : std::nullopt,
+                 "write names and memory_bytes");
+    read_devices(*devices);
     for (const toml::table* model : top.tables("models"))
       read_model(*model);
     for (const toml::table* group : top.tables("groups"))
@@ -61,11 +69,31 @@ public:
   }
 
 private:
+  void read_devices(const toml::table& table) {
+    Fields fields(table, "[devices]");
+    file_.devices = fields.texts("names");
+    file_.device_memory_bytes = fields.required("memory_bytes", fields.memory("memory_bytes"),
+                                                "say how much an engine may take of each");
+    fields.end();
+    for (const std::string& device : file_.devices)
+      if (!known_devices_.insert(device).second)
+        fields.wrong("names", "has " + device + " twice", "name each device once");
+    if (file_.devices.empty() || file_.devices.size() > std::size_t(limits::devices_max))
+      fields.wrong("names", fmt::format("has {} devices", file_.devices.size()),
+                   fmt::format("name 1 to {}", limits::devices_max));
+  }
+
   void read_model(const toml::table& table) {
     Fields fields(table, "[[models]]");
     PlacementFile::Model model;
     model.name = fields.required("name", fields.text("name"), "give each model one");
     model.checkpoint = fields.text("checkpoint").value_or("");
+    model.draft = fields.text("draft").value_or("");
+    model.latency_seconds =
+        fields.required("latency_seconds", fields.number("latency_seconds", 0, HUGE_VAL),
+                        "say how long a request takes on one device");
+    model.memory_bytes = fields.required("memory_bytes", fields.memory("memory_bytes"),
+                                         "say what its engine may take");
     model.objective_seconds = fields.number("objective_seconds", 0, HUGE_VAL);
     fields.end();
     if (!names_.insert(model.name).second)
@@ -83,7 +111,10 @@ private:
       fields.wrong("devices", fmt::format("has {} devices", group.devices.size()),
                    fmt::format("name pipeline times tensor, which is {}", group.shape.devices()));
     for (const std::string& device : group.devices)
-      if (!devices_.insert(device).second)
+      if (!known_devices_.contains(device))
+        fields.wrong("devices", "has " + device + ", which [devices] does not name",
+                     "add it there");
+      else if (!devices_.insert(device).second)
         fields.wrong("devices", "has " + device + " which is named before",
                      "give each device to one group");
     for (const toml::table* model : fields.tables("models"))
@@ -112,7 +143,8 @@ private:
 
   PlacementFile file_;
   std::set<std::string> names_;
-  std::set<std::string> devices_;
+  std::set<std::string> known_devices_;
+  std::set<std::string> devices_; ///< That are in a group.
 };
 
 } // namespace
@@ -120,9 +152,12 @@ private:
 PlacementFile placement_file(const Input& input, const placement::Placement& placement) {
   PlacementFile file;
   const placement::Problem& problem = input.problem;
+  file.devices = input.device_names;
+  file.device_memory_bytes = problem.devices.memory_bytes;
   for (std::size_t m = 0; m < problem.models.size(); ++m) {
     const double objective = problem.models[m].objective_seconds;
-    file.models.push_back({problem.models[m].name, input.checkpoints[m],
+    file.models.push_back({problem.models[m].name, input.checkpoints[m], input.drafts[m],
+                           problem.models[m].latency_seconds, problem.models[m].memory_bytes,
                            std::isfinite(objective) ? std::optional(objective) : std::nullopt});
   }
   for (const placement::Group& from : placement.groups) {
@@ -150,7 +185,11 @@ std::string to_text(const PlacementFile& file) {
     groups.push_back(to_table(group));
   std::ostringstream text;
   text << toml::table{
-      {"version", version}, {"models", std::move(models)}, {"groups", std::move(groups)}};
+      {"version", version},
+      {"devices", toml::table{{"names", texts(file.devices)},
+                              {"memory_bytes", std::int64_t(file.device_memory_bytes)}}},
+      {"models", std::move(models)},
+      {"groups", std::move(groups)}};
   return heading + text.str() + "\n";
 }
 

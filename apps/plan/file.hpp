@@ -4,6 +4,7 @@
 #include "apps/plan/input.hpp"
 #include "placement/placement.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ struct PlacementFile {
   struct Model {
     std::string name;
     std::string checkpoint;                  ///< Empty: none was named.
+    std::string draft;                       ///< Likewise.
+    double latency_seconds = 0;              ///< Of a request on one device.
+    std::uint64_t memory_bytes = 0;          ///< Of a device, where it has one for itself.
     std::optional<double> objective_seconds; ///< None: a request may take any time.
     bool operator==(const Model&) const = default;
   };
@@ -30,6 +34,8 @@ struct PlacementFile {
     bool operator==(const Group&) const = default;
   };
 
+  std::vector<std::string> devices;      ///< All of them, of one kind.
+  std::uint64_t device_memory_bytes = 0; ///< Of each.
   std::vector<Model> models;
   std::vector<Group> groups; ///< Those that host a model.
   bool operator==(const PlacementFile&) const = default;
@@ -39,7 +45,8 @@ PlacementFile placement_file(const Input& input, const placement::Placement& pla
 
 std::string to_text(const PlacementFile& file);
 /// name: of the file, for errors, which name the line: of fields that are missing or unknown, of
-/// devices in two groups or in none of the right number, of models that are not listed.
+/// devices in two groups, of too few or too many for a shape, or not listed, of models that are not
+/// listed.
 Result<PlacementFile> parse_placement(const std::string& text, const std::string& name);
 
 } // namespace paceline::apps::plan

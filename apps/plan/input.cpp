@@ -124,6 +124,7 @@ private:
     model.memory_bytes =
         fields.required("memory", fields.memory("memory"), "give its weights', such as \"13.4G\"");
     const auto checkpoint = fields.text("checkpoint").value_or("");
+    const auto draft = fields.text("draft").value_or("");
     read_own_objective(fields, model);
     if (const toml::table* stages = fields.table("stages_ms"))
       read_stages(*stages, model);
@@ -140,6 +141,7 @@ private:
                      "give each one a name of its own");
       input_.problem.models.push_back(std::move(one));
       input_.checkpoints.push_back(checkpoint);
+      input_.drafts.push_back(draft);
       input_.traffic.push_back(traffic);
       own_rates_.push_back(rate);
     }
@@ -249,11 +251,18 @@ placement::Workload Input::workload() const {
 }
 
 std::vector<placement::Workload> Input::runs(int count) const {
-  if (trace)
-    return placement::split(*trace, count);
+  return trace ? placement::split(*trace, count) : draws(count, 1);
+}
+
+std::vector<placement::Workload> Input::validation(int count) const {
+  constexpr std::uint64_t apart = 1'000'000; // from the seeds of runs
+  return trace ? std::vector<placement::Workload>() : draws(count, apart);
+}
+
+std::vector<placement::Workload> Input::draws(int count, std::uint64_t first) const {
   std::vector<placement::Workload> all;
-  for (int run = 1; run <= count; ++run)
-    all.push_back(placement::draw_workload(traffic, seconds, seed + std::uint64_t(run)));
+  for (int run = 0; run < count; ++run)
+    all.push_back(placement::draw_workload(traffic, seconds, seed + first + std::uint64_t(run)));
   return all;
 }
 

@@ -15,6 +15,7 @@ struct Input {
   placement::Problem problem;
   std::vector<std::string> device_names;
   std::vector<std::string> checkpoints;     ///< By model; empty: none was named.
+  std::vector<std::string> drafts;          ///< Likewise: what drafts for it.
   std::vector<placement::Traffic> traffic;  ///< By model; with a trace, none.
   std::optional<placement::Workload> trace; ///< In the place of traffic.
   double seconds = 120;                     ///< Of each simulated run.
@@ -24,6 +25,11 @@ struct Input {
   placement::Workload workload() const;
   /// Other draws of the same traffic; of a trace, pieces.
   std::vector<placement::Workload> runs(int count) const;
+  /// And others, to choose between plans by; of a trace there are none.
+  std::vector<placement::Workload> validation(int count) const;
+
+private:
+  std::vector<placement::Workload> draws(int count, std::uint64_t first) const;
 };
 
 /// docs/placement.md says what stands in such a file. Errors name file, line and field.

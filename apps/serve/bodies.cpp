@@ -2,6 +2,8 @@
 
 #include "apps/serve/fields.hpp"
 
+#include <climits>
+
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 
@@ -14,6 +16,13 @@ asio::awaitable<std::optional<ApiError>> read_body(Service& service, Exchange& e
     wrong = object ? read(*object) : object.error();
   });
   co_return wrong;
+}
+
+int vocabulary_of(const Vocabularies& vocabularies, const boost::json::object& body) {
+  const auto* name = body.if_contains("model");
+  const auto* text = name ? name->if_string() : nullptr;
+  const auto known = vocabularies.find(text ? std::string_view(*text) : std::string_view());
+  return known == vocabularies.end() ? INT_MAX : known->second;
 }
 
 } // namespace paceline::apps::serve

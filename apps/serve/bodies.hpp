@@ -19,4 +19,8 @@ using BodyReader = std::function<std::optional<ApiError>(const boost::json::obje
 boost::asio::awaitable<std::optional<ApiError>> read_body(Service& service, Exchange& exchange,
                                                           const BodyReader& read);
 
+/// Of the model that a body asks for; of one that has no engine nothing is known, and any id may be
+/// one of its tokens.
+int vocabulary_of(const Vocabularies& vocabularies, const boost::json::object& body);
+
 } // namespace paceline::apps::serve

@@ -213,10 +213,10 @@ asio::awaitable<void> Connection::serve_request() {
   if (!route) {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(route.error(), allowed.empty() ? "" : "Allow", allowed));
-  } else if (!(*route)->for_everybody &&
-             !service_->keys().accept(view(parser.get()[http::field::authorization]))) {
+  } else if (const auto closed =
+                 key_error(**route, view(parser.get()[http::field::authorization]))) {
     keep_alive_ = keep_alive_ && parser.is_done();
-    co_await send(refusal(no_such_key(), "WWW-Authenticate", "Bearer"));
+    co_await send(refusal(*closed, closed->status == 401 ? "WWW-Authenticate" : "", "Bearer"));
   } else if (co_await read_body(parser)) {
     const auto authorization = view(parser.get()[http::field::authorization]);
     request_.client = service_->keys().holder(authorization);
@@ -224,6 +224,22 @@ asio::awaitable<void> Connection::serve_request() {
     co_await answer(**route);
   }
   log_request();
+}
+
+/// Why this key does not open that door; nothing: it does.
+std::optional<ApiError> Connection::key_error(const Route& route,
+                                              std::string_view authorization) const {
+  if (route.for_everybody)
+    return std::nullopt;
+  const Keys& keys = route.for_admin ? service_->admin_keys() : service_->keys();
+  if (route.for_admin && !keys.required())
+    return ApiError{.status = 403,
+                    .message = "models are not loaded or unloaded here, since there is no admin "
+                               "key: ask the operator for one",
+                    .code = "no_admin"};
+  if (keys.accept(authorization))
+    return std::nullopt;
+  return no_such_key();
 }
 
 /// The request line and the headers. False: nothing can follow.

@@ -54,6 +54,7 @@ private:
   boost::asio::awaitable<bool> write(std::string bytes);
   boost::asio::awaitable<void> linger();
   void take_head(const Parser& parser);
+  std::optional<ApiError> key_error(const Route& route, std::string_view authorization) const;
   void log_request();
 
   Transport transport_;

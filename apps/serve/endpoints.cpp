@@ -21,12 +21,17 @@ asio::awaitable<void> send_json(Exchange& exchange, const json::object& object,
   return exchange.send(HttpResponse{.status = status, .body = json::serialize(object)});
 }
 
-json::object model_entry(const Service& service, const std::string& name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", service.started()},
-          {"owned_by", "paceline"},
-          {"max_model_len", service.engine().target().max_model_len}};
+json::object model_entry(const Service& service, const Fleet::Served& one) {
+  json::object entry{{"id", one.name},
+                     {"object", "model"},
+                     {"created", service.started()},
+                     {"owned_by", "paceline"},
+                     {"max_model_len", nullptr}};
+  if (one.max_model_len)
+    entry["max_model_len"] = *one.max_model_len;
+  if (service.fleet().manages())
+    entry["devices"] = json::array(one.devices.begin(), one.devices.end());
+  return entry;
 }
 
 ApiError no_such_model(const std::string& name) {
@@ -39,7 +44,7 @@ ApiError no_such_model(const std::string& name) {
 const char* state_name(const Service& service) {
   switch (service.state()) {
   case Service::State::loading: return "loading";
-  case Service::State::ready: return service.well() ? "ready" : "failing";
+  case Service::State::ready: return service.fleet().well() ? "ready" : "failing";
   case Service::State::draining: return "draining";
   }
   return "";
@@ -54,6 +59,7 @@ ApiError no_prompt() {
 
 /// What /tokenize is asked.
 struct Tokenizing {
+  std::string model;
   std::optional<std::string> text; ///< Else the messages.
   Asked chat;
   bool special = true;
@@ -62,6 +68,7 @@ struct Tokenizing {
 
 std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& asked) {
   Fields fields(body);
+  asked.model = fields.text("model").value_or("");
   asked.pieces = fields.boolean("return_token_strs").value_or(false);
   asked.special = fields.boolean("add_special_tokens").value_or(true);
   asked.text = fields.text("prompt");
@@ -82,8 +89,8 @@ std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& as
 
 asio::awaitable<void> list_models(Service& service, Exchange& exchange) {
   json::array list;
-  for (const std::string& name : service.settings().model_names)
-    list.push_back(model_entry(service, name));
+  for (const Fleet::Served& one : service.fleet().served())
+    list.push_back(model_entry(service, one));
   json::object reply{{"object", "list"}};
   reply["data"] = std::move(list);
   co_await send_json(exchange, reply);
@@ -91,10 +98,12 @@ asio::awaitable<void> list_models(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> show_model(Service& service, Exchange& exchange) {
   const std::string name = exchange.request().path.substr(std::string("/v1/models/").size());
-  const auto& names = service.settings().model_names;
-  if (std::find(names.begin(), names.end(), name) == names.end())
+  const auto served = service.fleet().served();
+  const auto found = std::find_if(served.begin(), served.end(),
+                                  [&](const Fleet::Served& one) { return one.name == name; });
+  if (found == served.end())
     co_return co_await exchange.send(no_such_model(name));
-  const json::object entry = model_entry(service, name);
+  const json::object entry = model_entry(service, *found);
   co_await send_json(exchange, entry);
 }
 
@@ -104,23 +113,27 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   const auto wrong = co_await read_body(service, exchange, read);
   if (wrong)
     co_return co_await exchange.send(*wrong);
+  const auto replica = service.fleet().any(asked.model);
+  if (!replica)
+    co_return co_await exchange.send(replica.error());
+  const Engine& engine = (*replica)->engine();
   if (!asked.text) {
-    auto rendered = co_await render_chat(service, asked.chat);
+    auto rendered = co_await render_chat(service, **replica, asked.chat);
     if (!rendered)
       co_return co_await exchange.send(rendered.error());
     asked.text = std::move(*rendered);
   }
   std::string reply;
   co_await service.aside(asked.text->size(), [&] {
-    const auto ids = service.engine().tokenize(*asked.text, asked.special);
+    const auto ids = engine.tokenize(*asked.text, asked.special);
     json::object object{{"count", ids.size()},
-                        {"max_model_len", service.engine().target().max_model_len},
+                        {"max_model_len", (*replica)->max_model_len()},
                         {"tokens", json::array(ids.begin(), ids.end())},
                         {"token_strs", nullptr}};
     if (asked.pieces) {
       auto& list = object["token_strs"].emplace_array();
       for (const TokenId id : ids)
-        list.emplace_back(service.engine().detokenize({id}));
+        list.emplace_back(engine.detokenize({id}));
     }
     reply = json::serialize(object);
   });
@@ -129,19 +142,28 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
-  std::string text;
-  const BodyReader read = [&](const json::object& body) -> std::optional<ApiError> {
+  std::string model;
+  std::vector<TokenId> ids;
+  const BodyReader read = [&, vocabularies = service.fleet().vocabularies()](
+                              const json::object& body) -> std::optional<ApiError> {
+    Fields fields(body);
+    model = fields.text("model").value_or("");
+    if (fields.error())
+      return fields.error();
     const auto* list = body.if_contains("tokens");
-    const auto ids = read_ids(list ? *list : json::value(), "tokens", service.vocabulary());
-    if (!ids)
-      return ids.error();
-    text = service.engine().detokenize(*ids);
+    auto all = read_ids(list ? *list : json::value(), "tokens", vocabulary_of(vocabularies, body));
+    if (!all)
+      return all.error();
+    ids = std::move(*all);
     return std::nullopt;
   };
   const auto wrong = co_await read_body(service, exchange, read);
   if (wrong)
     co_return co_await exchange.send(*wrong);
-  const json::object reply{{"prompt", text}};
+  const auto replica = service.fleet().any(model);
+  if (!replica)
+    co_return co_await exchange.send(replica.error());
+  const json::object reply{{"prompt", (*replica)->engine().detokenize(ids)}};
   co_await send_json(exchange, reply);
 }
 
@@ -150,11 +172,11 @@ asio::awaitable<void> version(Service&, Exchange& exchange) {
 }
 
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  return send_json(exchange, {{"status", state_name(service)}}, service.well() ? 200 : 503);
+  return send_json(exchange, {{"status", state_name(service)}}, service.fleet().well() ? 200 : 503);
 }
 
 asio::awaitable<void> ready(Service& service, Exchange& exchange) {
-  const bool is_ready = service.state() == Service::State::ready && service.well();
+  const bool is_ready = service.state() == Service::State::ready && service.fleet().well();
   return send_json(exchange, {{"status", state_name(service)}}, is_ready ? 200 : 503);
 }
 

@@ -45,6 +45,19 @@ ApiError no_request_memory() {
           .retry_after_seconds = 1};
 }
 
+ApiError took_too_long() {
+  return {.status = 504,
+          .message = "the answer took longer than this server allows: ask for fewer tokens",
+          .code = "deadline"};
+}
+
+ApiError shutting_down() {
+  return {.status = 503,
+          .message = "the server is shutting down: ask another one",
+          .code = "shutting_down",
+          .retry_after_seconds = 1};
+}
+
 ApiError api_error(const Error& error) {
   const Error known = with_request_fields(error);
   const bool for_clients = known.hint.find("--") == std::string::npos;

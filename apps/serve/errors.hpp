@@ -26,6 +26,10 @@ inline tl::unexpected<ApiError> refuse(ApiError error) {
 
 /// The bound over all requests is reached.
 ApiError no_request_memory();
+/// An answer takes longer than any may.
+ApiError took_too_long();
+/// An answer, or what waits to be one, is ended with the server.
+ApiError shutting_down();
 
 /// An error of the engine, as HTTP has it; of its hints those that name a program's options are for
 /// the operator.

@@ -16,46 +16,26 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-/// Whom the client asks for is who answers.
-std::optional<ApiError> check_model(const Service& service, const std::string& model) {
-  const auto& names = service.settings().model_names;
-  if (model.empty() || std::find(names.begin(), names.end(), model) != names.end())
-    return std::nullopt;
-  return ApiError{.status = 404,
-                  .message = fmt::format("the model {} is not served here: ask for {}", model,
-                                         fmt::join(names, " or ")),
-                  .param = "model",
-                  .code = "model_not_found"};
-}
-
 /// Why an answer is none, as HTTP says it; nothing: it is one.
 std::optional<ApiError> failure(const Finished& end) {
   switch (end.reason) {
   case FinishReason::stop:
   case FinishReason::length: return std::nullopt;
-  case FinishReason::deadline:
-    return ApiError{.status = 504,
-                    .message = "the answer took longer than this server allows: ask for fewer "
-                               "tokens",
-                    .code = "deadline"};
-  case FinishReason::cancelled:
-    return ApiError{.status = 503,
-                    .message = "the server is shutting down: ask another one",
-                    .code = "shutting_down",
-                    .retry_after_seconds = 1};
+  case FinishReason::deadline: return took_too_long();
+  case FinishReason::cancelled: return shutting_down();
   case FinishReason::error: break;
   }
   return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
 }
 
-/// One HTTP request's way through the engine.
+/// One HTTP request's way through an engine.
 class Generation {
 public:
-  Generation(Service& service, Exchange& exchange, Asked asked)
-      : service_(service), exchange_(exchange), asked_(std::move(asked)),
+  Generation(Service& service, Replica& replica, Exchange& exchange, Asked asked)
+      : service_(service), replica_(replica), exchange_(exchange), asked_(std::move(asked)),
         answers_(service.executor()), admission_(
                                           service, [this] { answers_.cancel(); }, asked_.choices()),
-        reply_(service.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
+        reply_(replica.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
         progress_(choices_.size()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -81,6 +61,7 @@ private:
   void remark() const;
 
   Service& service_;
+  Replica& replica_;
   Exchange& exchange_;
   Asked asked_;
   Answers answers_;
@@ -95,14 +76,14 @@ ReplyHead Generation::head() const {
   const bool chat = asked_.api == Api::chat;
   return {.id = (chat ? "chatcmpl-" : "cmpl-") + exchange_.request().id,
           .created = std::time(nullptr),
-          .model = asked_.model.empty() ? service_.settings().model_names.front() : asked_.model,
-          .fingerprint = service_.fingerprint()};
+          .model = asked_.model.empty() ? replica_.model() : asked_.model,
+          .fingerprint = replica_.fingerprint()};
 }
 
 asio::awaitable<void> Generation::run() {
   if (const auto wrong = keep_out_bad_words())
     co_return co_await exchange_.send(*wrong);
-  auto prompts = co_await encode(service_, asked_);
+  auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
   if (!hold(*prompts))
@@ -121,8 +102,8 @@ asio::awaitable<void> Generation::run() {
 std::optional<ApiError> Generation::keep_out_bad_words() {
   constexpr float none = -1e30F; // e to the power of this is 0
   for (const std::string& word : asked_.bad_words) {
-    const auto alone = service_.engine().tokenize(word, false);
-    const auto inside = service_.engine().tokenize(" " + word, false);
+    const auto alone = replica_.engine().tokenize(word, false);
+    const auto inside = replica_.engine().tokenize(" " + word, false);
     if (alone.size() != 1)
       return ApiError{.status = 400,
                       .message =
@@ -162,7 +143,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     request.prompt_tokens = prompt.tokens;
     request.draft_scope = exchange_.request().draft_scope;
     request.sampling.choice = int(i % std::size_t(asked_.n));
-    auto stream = service_.engine().submit(request);
+    auto stream = replica_.engine().submit(request);
     if (!stream)
       return api_error(stream.error());
     answers_.add(std::move(*stream));
@@ -171,7 +152,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
 }
 
 std::optional<ApiError> Generation::take(Answers::Item& item) {
-  progress_[item.index].note(service_, item.event, exchange_.request().arrived);
+  progress_[item.index].note(replica_, item.event, exchange_.request().arrived);
   Choice& choice = choices_[item.index];
   if (auto* delta = std::get_if<Delta>(&item.event)) {
     if (!delta->tokens.empty())
@@ -196,7 +177,7 @@ void Generation::note_stop_token(Choice& choice, Delta& delta) {
       std::find(stops.begin(), stops.end(), delta.tokens.back()) == stops.end())
     return;
   choice.stop_token = delta.tokens.back();
-  const std::string text = service_.engine().token_bytes(*choice.stop_token);
+  const std::string text = replica_.engine().token_bytes(*choice.stop_token);
   if (!asked_.include_stop && delta.text.ends_with(text))
     delta.text.resize(delta.text.size() - text.size());
 }
@@ -207,7 +188,7 @@ std::string Generation::stop_text(const Choice& choice) const {
   const bool by_token = end.reason == FinishReason::stop && end.stop_match.empty();
   if (!by_token || asked_.request.skip_special_tokens || !choice.last_token)
     return end.stop_match;
-  const Engine& engine = service_.engine();
+  const Engine& engine = replica_.engine();
   return engine.token_bytes(*choice.last_token).empty()
              ? engine.token_bytes(*choice.last_token, false)
              : std::string();
@@ -327,32 +308,63 @@ std::optional<ApiError> check_choices(const Service& service, const Asked& asked
                   .code = "invalid_value"};
 }
 
+asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api api) {
+  ApiResult<Asked> asked;
+  const BodyReader reader = [&, vocabularies = service.fleet().vocabularies()](
+                                const boost::json::object& body) -> std::optional<ApiError> {
+    asked = read_request(api, body, service.settings().defaults, vocabulary_of(vocabularies, body));
+    return asked ? std::nullopt : std::optional(asked.error());
+  };
+  if (auto wrong = co_await read_body(service, exchange, reader))
+    co_return refuse(std::move(*wrong));
+  co_return std::move(asked);
+}
+
+/// When the time that the server gives an answer is over.
+Clock::time_point latest(const Service& service, Clock::time_point arrived) {
+  const auto limit = service.settings().request_timeout;
+  return limit.count() > 0 ? arrived + limit : Clock::time_point::max();
+}
+
+/// Who answers, perhaps after a while, for which the request counts as one of those under way.
+asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchange,
+                                             const Asked& asked) {
+  bool given_up = false;
+  const std::function<void()> give_up = [&] {
+    given_up = true;
+    service.fleet().wake();
+  };
+  const Service::Admission waiting(service, give_up, asked.choices());
+  exchange.on_gone(give_up);
+  const auto arrived = exchange.request().arrived;
+  auto found = co_await service.fleet().turn(asked.model, arrived, latest(service, arrived),
+                                             [&] { return given_up; });
+  exchange.on_gone(nullptr);
+  co_return found;
+}
+
 asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
   if (service.settings().log_prompts)
     exchange.remark("body", exchange.request().body);
-  ApiResult<Asked> asked;
-  const BodyReader read = [&](const boost::json::object& body) {
-    asked = read_request(api, body, service.settings().defaults, service.vocabulary());
-    return asked ? std::nullopt : std::optional(asked.error());
-  };
-  auto wrong = co_await read_body(service, exchange, read);
-  if (!wrong)
-    wrong = check_model(service, asked->model);
-  if (!wrong)
-    wrong = check_choices(service, *asked);
-  if (wrong)
+  auto asked = co_await read(service, exchange, api);
+  if (!asked)
+    co_return co_await exchange.send(asked.error());
+  if (const auto wrong = check_choices(service, *asked))
     co_return co_await exchange.send(*wrong);
   if (!exchange.memory().hold(asked->bytes()))
     co_return co_await exchange.send(no_request_memory());
   if (const auto full = service.check_room(asked->choices()))
     co_return co_await exchange.send(*full);
+  const auto found = co_await turn(service, exchange, *asked);
+  if (!found)
+    co_return co_await exchange.send(found.error());
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)
     asked->request.deadline = limit;
   if (const Holder& holder = exchange.request().client; !holder.name.empty()) {
     asked->request.client = holder.name; // who has a key shares by it, whatever `user` says
     asked->request.client_weight = holder.weight;
   }
-  Generation generation(service, exchange, std::move(*asked));
+  Generation generation(service, found->replica(), exchange, std::move(*asked));
   co_await generation.run();
 }
 

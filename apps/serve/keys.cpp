@@ -68,7 +68,7 @@ Result<Keys> read_file(const std::string& file) {
   }
   if (!keys.required()) // an empty file must not open the door to everybody
     return fail(ErrorCode::invalid_argument, "there is no API key in " + file,
-                "write one key a line, or leave --api-key-file out");
+                "write one key a line, or leave the option out");
   return keys;
 }
 
@@ -81,11 +81,11 @@ std::string_view key_of(std::string_view authorization) {
 
 } // namespace
 
-Result<Keys> Keys::load(const std::string& file) {
+Result<Keys> Keys::load(const std::string& file, const char* variable) {
   if (!file.empty())
     return read_file(file);
   Keys keys;
-  const char* environment = std::getenv("PACELINE_API_KEY");
+  const char* environment = std::getenv(variable);
   std::string_view rest = environment ? environment : "";
   while (!rest.empty()) {
     const auto comma = rest.find(',');

@@ -23,8 +23,8 @@ public:
 
   /// file: one key a line, and behind it, if its share of the engine is another than others',
   /// weight=N; empty lines and those that begin with # do not count. Without a file,
-  /// the environment's PACELINE_API_KEY, which may hold several, separated by commas.
-  static Result<Keys> load(const std::string& file);
+  /// the environment's `variable`, which may hold several, separated by commas.
+  static Result<Keys> load(const std::string& file, const char* variable = "PACELINE_API_KEY");
 
   void add(std::string_view key, int weight = 1);
   bool required() const { return !keys_.empty(); }

@@ -33,29 +33,33 @@ const prometheus::Histogram::BucketBoundaries length_bounds{
 
 using Labels = std::vector<ClientMetric::Label>;
 
-/// Families of one page, all with the same labels besides their own.
+/// Families of one page. Those that several have are one, with labels that differ.
 class Page {
 public:
-  explicit Page(Labels common) : common_(std::move(common)) {}
+  /// Of all that is added from now on, besides its own.
+  void set_labels(Labels common) { common_ = std::move(common); }
 
   void counter(const std::string& name, const std::string& help, double value) {
     counters(name, help, "", {{"", value}});
   }
   void gauge(const std::string& name, const std::string& help, double value) {
-    ClientMetric metric = labelled();
-    metric.gauge.value = value;
-    family(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
+    gauges(name, help, "", {{"", value}});
+  }
+  void gauges(const std::string& name, const std::string& help, const std::string& label,
+              const std::vector<std::pair<std::string, double>>& values) {
+    MetricFamily& all = family(name, help, MetricType::Gauge);
+    for (const auto& [of, value] : values) {
+      all.metric.push_back(labelled(label, of));
+      all.metric.back().gauge.value = value;
+    }
   }
   /// One counter for each value of `label`.
   void counters(const std::string& name, const std::string& help, const std::string& label,
                 const std::vector<std::pair<std::string, double>>& values) {
     MetricFamily& all = family(name, help, MetricType::Counter);
     for (const auto& [of, value] : values) {
-      ClientMetric metric = labelled();
-      if (!label.empty())
-        metric.label.push_back({label, of});
-      metric.counter.value = value;
-      all.metric.push_back(std::move(metric));
+      all.metric.push_back(labelled(label, of));
+      all.metric.back().counter.value = value;
     }
   }
   void histogram(const std::string& name, const std::string& help,
@@ -67,12 +71,17 @@ public:
   std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
 
 private:
-  ClientMetric labelled() const {
+  ClientMetric labelled(const std::string& label, const std::string& of) const {
     ClientMetric metric;
     metric.label = common_;
+    if (!label.empty())
+      metric.label.push_back({label, of});
     return metric;
   }
   MetricFamily& family(const std::string& name, const std::string& help, MetricType type) {
+    const auto [known, is_new] = index_.try_emplace(name, families_.size());
+    if (!is_new)
+      return families_[known->second];
     MetricFamily& added = families_.emplace_back();
     added.name = name;
     added.help = help;
@@ -82,6 +91,7 @@ private:
 
   Labels common_;
   std::vector<MetricFamily> families_;
+  std::map<std::string, std::size_t> index_; ///< By name.
 };
 
 double share(std::size_t part, std::size_t whole) {
@@ -170,7 +180,7 @@ const char* finished_reason(FinishReason reason) {
 
 } // namespace
 
-struct ServerMetrics::Parts {
+struct ModelMetrics::Parts {
   Labels labels;
   prometheus::Histogram first_token{first_token_bounds};
   prometheus::Histogram token_gap{token_bounds};
@@ -184,25 +194,37 @@ struct ServerMetrics::Parts {
   double cache_queries = 0; ///< Tokens of prompts,
   double cache_hits = 0;    ///< and those that were there from before.
   std::map<std::string, double> ended{{"abort", 0}, {"error", 0}, {"length", 0}, {"stop", 0}};
+
+  void add_to(Page& page) const;
+};
+
+struct ServerMetrics::Parts {
+  Labels labels;
   std::map<std::string, double> answered; ///< By status.
   std::map<std::string, double> submitted{{"accepted", 0}};
 };
 
+ModelMetrics::ModelMetrics(std::string model, int number) : parts_(std::make_unique<Parts>()) {
+  parts_->labels = {{"engine", std::to_string(number)}, {"model_name", std::move(model)}};
+}
+ModelMetrics::~ModelMetrics() = default;
+
 ServerMetrics::ServerMetrics(std::string model) : parts_(std::make_unique<Parts>()) {
-  parts_->labels = {{"engine", "0"}, {"model_name", std::move(model)}};
+  if (!model.empty())
+    parts_->labels = {{"engine", "0"}, {"model_name", std::move(model)}};
 }
 ServerMetrics::~ServerMetrics() = default;
 
-void ServerMetrics::first_token(double after) {
+void ModelMetrics::first_token(double after) {
   parts_->first_token.Observe(after);
 }
 
-void ServerMetrics::more_tokens(double after, std::size_t count) {
+void ModelMetrics::more_tokens(double after, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) // tokens of one round come together
     parts_->token_gap.Observe(after / double(count));
 }
 
-void ServerMetrics::finished(const Finished& end, double took) {
+void ModelMetrics::finished(const Finished& end, double took) {
   parts_->ended[finished_reason(end.reason)] += 1;
   parts_->whole.Observe(took);
   const Timing& timing = end.timing;
@@ -227,34 +249,63 @@ void ServerMetrics::submitted(const std::string& outcome) {
   parts_->submitted[outcome] += 1;
 }
 
-std::string ServerMetrics::text(const Metrics& engine, const Open& open) const {
-  Page page(parts_->labels);
+void ModelMetrics::Parts::add_to(Page& page) const {
   page.histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.",
-                 parts_->first_token);
+                 first_token);
   page.histogram("vllm:inter_token_latency_seconds",
-                 "Between two tokens; those of one round share its time.", parts_->token_gap);
+                 "Between two tokens; those of one round share its time.", token_gap);
   page.histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its last token.",
-                 parts_->whole);
-  page.histogram("vllm:request_queue_time_seconds", "Waiting for a place in the batch.",
-                 parts_->queue);
+                 whole);
+  page.histogram("vllm:request_queue_time_seconds", "Waiting for a place in the batch.", queue);
   page.histogram("vllm:request_prefill_time_seconds",
-                 "From a place in the batch to the first token.", parts_->prefill);
-  page.histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
-                 parts_->decode);
+                 "From a place in the batch to the first token.", prefill);
+  page.histogram("vllm:request_decode_time_seconds", "From the first token to the last.", decode);
   page.histogram("vllm:request_inference_time_seconds",
-                 "From a place in the batch to the last token.", parts_->inference);
-  page.histogram("vllm:request_prompt_tokens", "Tokens of a request's prompt.",
-                 parts_->prompt_tokens);
+                 "From a place in the batch to the last token.", inference);
+  page.histogram("vllm:request_prompt_tokens", "Tokens of a request's prompt.", prompt_tokens);
   page.histogram("vllm:request_generation_tokens", "Tokens of a request's answer.",
-                 parts_->generation_tokens);
+                 generation_tokens);
   page.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the prefix cache.",
-               parts_->cache_queries);
-  page.counter("vllm:prefix_cache_hits_total", "Prompt tokens found there.", parts_->cache_hits);
+               cache_queries);
+  page.counter("vllm:prefix_cache_hits_total", "Prompt tokens found there.", cache_hits);
   page.counters("vllm:request_success_total", "Requests that ended, by reason.", "finished_reason",
-                {parts_->ended.begin(), parts_->ended.end()});
-  add_engine(page, engine);
-  add_speculation(page, engine);
-  add_actors(page, engine);
+                {ended.begin(), ended.end()});
+}
+
+namespace {
+
+void add_placed(Page& page, const ServerMetrics::Placed& placed) {
+  std::vector<std::pair<std::string, double>> seconds, running;
+  for (const auto& queue : placed.queues) {
+    seconds.emplace_back(queue.devices, queue.seconds);
+    running.emplace_back(queue.devices, double(queue.running));
+  }
+  page.gauges("paceline_group_queue_seconds", "Until the devices are expected to be done.",
+              "device", seconds);
+  page.gauges("paceline_group_requests_running", "Requests that were sent there.", "device",
+              running);
+  page.counters("paceline_late_requests_total",
+                "Requests refused since they would have missed their objective.", "model_name",
+                placed.late);
+  page.counters("paceline_model_moves_total", "Models loaded and unloaded, and new plans.", "kind",
+                placed.moves);
+}
+
+} // namespace
+
+std::string ServerMetrics::text(const std::vector<Of>& engines, const Open& open,
+                                const Placed* placed) const {
+  Page page;
+  for (const auto& [requests, engine] : engines) {
+    page.set_labels(requests->parts_->labels);
+    requests->parts_->add_to(page);
+    add_engine(page, engine);
+    add_speculation(page, engine);
+    add_actors(page, engine);
+  }
+  page.set_labels(parts_->labels);
+  if (placed)
+    add_placed(page, *placed);
   page.counters("paceline_http_responses_total", "HTTP requests answered, by status.", "status",
                 {parts_->answered.begin(), parts_->answered.end()});
   page.gauge("paceline_http_connections", "Connections open.", open.connections);

@@ -5,23 +5,39 @@
 #include "paceline/engine.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace paceline::apps::serve {
 
-/// Of the requests that went through the server. Durations in seconds.
-class ServerMetrics {
+/// Of the requests that went through one engine. Durations in seconds.
+class ModelMetrics {
 public:
-  /// model: the label model_name.
-  explicit ServerMetrics(std::string model);
-  ~ServerMetrics();
+  /// model: the label model_name. number: the label engine.
+  ModelMetrics(std::string model, int number);
+  ~ModelMetrics();
 
   void first_token(double after);
   /// So many tokens came `after` the ones before.
   void more_tokens(double after, std::size_t count);
   /// reason: vLLM's "stop", "length" or "abort", and "error".
   void finished(const Finished& end, double took);
+
+private:
+  friend class ServerMetrics;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Of all that the server was asked.
+class ServerMetrics {
+public:
+  /// model: the label model_name, where only one is served; else empty.
+  explicit ServerMetrics(std::string model);
+  ~ServerMetrics();
+
   /// An HTTP request was answered with this status.
   void answered(unsigned status);
   /// A request over TCP was "accepted", or it or its connection was refused with an error's code.
@@ -34,8 +50,25 @@ public:
     int tcp_requests = 0;
     std::size_t request_memory = 0; ///< Bytes.
   };
-  /// engine: what it says of itself now.
-  std::string text(const Metrics& engine, const Open& open) const;
+  /// An engine, and what it says of itself now.
+  struct Of {
+    const ModelMetrics* requests;
+    Metrics engine;
+  };
+  /// What a placement adds.
+  struct Placed {
+    struct Queue {
+      std::string devices;
+      double seconds;
+      std::size_t running;
+    };
+    std::vector<Queue> queues;
+    std::vector<std::pair<std::string, double>> late; ///< Requests, by model.
+    std::vector<std::pair<std::string, double>>
+        moves; ///< "load", "unload", "failed_load", "replan"
+  };
+  /// placed: none where one engine serves.
+  std::string text(const std::vector<Of>& engines, const Open& open, const Placed* placed) const;
 
 private:
   struct Parts;

@@ -4,12 +4,12 @@ namespace paceline::apps::serve {
 
 using Clock = std::chrono::steady_clock;
 
-void Progress::note(Service& service, const Event& event, Clock::time_point arrived) {
+void Progress::note(Replica& replica, const Event& event, Clock::time_point arrived) {
   const auto now = Clock::now();
   const auto seconds_since = [now](Clock::time_point then) {
     return std::chrono::duration<double>(now - then).count();
   };
-  ServerMetrics& metrics = service.metrics();
+  ModelMetrics& metrics = replica.metrics();
   if (const auto* delta = std::get_if<Delta>(&event); delta && !delta->tokens.empty()) {
     if (last_ == Clock::time_point()) {
       metrics.first_token(seconds_since(arrived));
@@ -21,7 +21,7 @@ void Progress::note(Service& service, const Event& event, Clock::time_point arri
     last_ = now;
   } else if (const auto* end = std::get_if<Finished>(&event)) {
     metrics.finished(*end, seconds_since(arrived));
-    service.note_health(!end->error || end->error->code != ErrorCode::unavailable);
+    replica.note_health(!end->error || end->error->code != ErrorCode::unavailable);
   }
 }
 

@@ -32,16 +32,16 @@ void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
 }
 
 /// One prompt's encoding: the text, or ids as they are.
-asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Asked& asked,
-                                                     const Prompt& prompt) {
-  const std::size_t most = prompt_tokens_max(service, asked.request.max_tokens);
+asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Replica& replica,
+                                                     const Asked& asked, const Prompt& prompt) {
+  const std::size_t most = prompt_tokens_max(service.settings(), replica, asked.request.max_tokens);
   const std::size_t enough = asked.truncate_prompt ? SIZE_MAX / 4 : most;
   const char* param = asked.api == Api::chat ? "messages" : "prompt";
   EncodedPrompt encoded;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    auto tokens = co_await encode_text(service, *text, asked.add_special, enough);
+    auto tokens = co_await encode_text(service, replica, *text, asked.add_special, enough);
     if (!tokens)
-      co_return refuse(prompt_too_long(service, 0, most, param));
+      co_return refuse(prompt_too_long(replica, 0, most, param));
     encoded.tokens = std::move(*tokens);
   } else {
     encoded.tokens = std::get<std::vector<TokenId>>(prompt);
@@ -50,7 +50,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Ask
     keep_last(encoded.tokens,
               *asked.truncate_prompt < 0 ? most : std::size_t(*asked.truncate_prompt));
   if (encoded.tokens.size() > most)
-    co_return refuse(prompt_too_long(service, encoded.tokens.size(), most, param));
+    co_return refuse(prompt_too_long(replica, encoded.tokens.size(), most, param));
   if (!asked.echo)
     co_return encoded;
   const auto* text = std::get_if<std::string>(&prompt);
@@ -58,21 +58,22 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Ask
     encoded.text = *text;
   else
     co_await service.aside(encoded.tokens.size(),
-                           [&] { encoded.text = service.engine().detokenize(encoded.tokens); });
+                           [&] { encoded.text = replica.engine().detokenize(encoded.tokens); });
   co_return encoded;
 }
 
 } // namespace
 
-std::size_t prompt_tokens_max(const Service& service, std::optional<int> max_tokens) {
-  const int context = service.engine().target().max_model_len - (max_tokens == 0 ? 0 : 1);
-  const int allowed = service.settings().max_prompt_tokens;
+std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
+                              std::optional<int> max_tokens) {
+  const int context = replica.max_model_len() - (max_tokens == 0 ? 0 : 1);
+  const int allowed = settings.max_prompt_tokens;
   return std::size_t(allowed > 0 ? std::min(allowed, context) : context);
 }
 
-ApiError prompt_too_long(const Service& service, std::size_t count, std::size_t most,
+ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t most,
                          std::string param) {
-  const int context = service.engine().target().max_model_len;
+  const int context = replica.max_model_len();
   const std::string tokens =
       count > 0 ? fmt::format("{} tokens", count) : fmt::format("more than {} tokens", most);
   const std::string limit = most + 1 >= std::size_t(context)
@@ -87,8 +88,9 @@ ApiError prompt_too_long(const Service& service, std::size_t count, std::size_t 
 /// Longer and longer pieces first. Where a piece is cut off, ids differ from those of the whole,
 /// but hardly in number: twice as many are enough to be certain.
 asio::awaitable<std::optional<std::vector<TokenId>>>
-encode_text(Service& service, const std::string& text, bool add_special, std::size_t most) {
-  const Engine& engine = service.engine();
+encode_text(Service& service, const Replica& replica, const std::string& text, bool add_special,
+            std::size_t most) {
+  const Engine& engine = replica.engine();
   for (std::size_t bytes = limits::encode_piece_bytes; bytes < text.size(); bytes *= 4) {
     std::size_t count = 0;
     co_await service.aside(
@@ -101,11 +103,12 @@ encode_text(Service& service, const std::string& text, bool add_special, std::si
   co_return tokens;
 }
 
-asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Asked& asked) {
+asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Replica& replica,
+                                                    const Asked& asked) {
   ApiResult<std::string> rendered;
   co_await service.aside(asked.bytes(), [&] {
     auto text =
-        service.engine().render_chat(asked.messages, asked.add_generation_prompt, asked.variables);
+        replica.engine().render_chat(asked.messages, asked.add_generation_prompt, asked.variables);
     if (!text)
       rendered = refuse(api_error(text.error()));
     else if (asked.continue_final)
@@ -116,18 +119,18 @@ asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Aske
   co_return rendered;
 }
 
-asio::awaitable<ApiResult<std::vector<EncodedPrompt>>> encode(Service& service,
-                                                              const Asked& asked) {
+asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
+encode(Service& service, const Replica& replica, const Asked& asked) {
   std::vector<Prompt> rendered;
   if (asked.api == Api::chat) {
-    auto text = co_await render_chat(service, asked);
+    auto text = co_await render_chat(service, replica, asked);
     if (!text)
       co_return refuse(std::move(text.error()));
     rendered.emplace_back(std::move(*text));
   }
   std::vector<EncodedPrompt> encoded;
   for (const Prompt& prompt : asked.api == Api::chat ? rendered : asked.prompts) {
-    auto one = co_await encode_one(service, asked, prompt);
+    auto one = co_await encode_one(service, replica, asked, prompt);
     if (!one)
       co_return refuse(std::move(one.error()));
     encoded.push_back(std::move(*one));

@@ -15,22 +15,27 @@ struct EncodedPrompt {
   std::string text; ///< Of completions: what `echo` shows.
 };
 
+/// replica: who answers.
+
 /// The prompts of a request, or its conversation as the model's template has it. Long ones do not
 /// hold up other requests, and what certainly does not fit is not encoded to its end.
-boost::asio::awaitable<ApiResult<std::vector<EncodedPrompt>>> encode(Service& service,
-                                                                     const Asked& asked);
+boost::asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
+encode(Service& service, const Replica& replica, const Asked& asked);
 
 /// A conversation as text, by the model's chat template.
-boost::asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Asked& asked);
+boost::asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Replica& replica,
+                                                           const Asked& asked);
 
 /// Most tokens of a prompt: what the context leaves, or what the operator allows.
-std::size_t prompt_tokens_max(const Service& service, std::optional<int> max_tokens);
+std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
+                              std::optional<int> max_tokens);
 /// What a longer one is told. count: its tokens; 0: it was not read to its end.
-ApiError prompt_too_long(const Service& service, std::size_t count, std::size_t most,
+ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t most,
                          std::string param);
 
 /// Ids of a text; none: there are certainly more than `most`.
 boost::asio::awaitable<std::optional<std::vector<TokenId>>>
-encode_text(Service& service, const std::string& text, bool add_special, std::size_t most);
+encode_text(Service& service, const Replica& replica, const std::string& text, bool add_special,
+            std::size_t most);
 
 } // namespace paceline::apps::serve

@@ -1,5 +1,6 @@
 #include "apps/serve/router.hpp"
 
+#include "apps/serve/admin.hpp"
 #include "apps/serve/endpoints.hpp"
 
 #include <array>
@@ -17,6 +18,8 @@ const std::array routes{
           .answer = chat_completions},
     Route{.method = "GET", .path = "/v1/models", .answer = list_models},
     Route{.method = "GET", .path = "/v1/models/", .answer = show_model},
+    Route{.method = "POST", .path = "/v1/load", .for_admin = true, .answer = load_model},
+    Route{.method = "POST", .path = "/v1/unload", .for_admin = true, .answer = unload_model},
     Route{.method = "POST", .path = "/tokenize", .answer = tokenize},
     Route{.method = "POST", .path = "/detokenize", .answer = detokenize},
     Route{.method = "GET", .path = "/version", .for_everybody = true, .answer = version},

@@ -14,6 +14,7 @@ struct Route {
   std::string_view method;
   std::string_view path;      ///< One that ends in / stands for all that begin so.
   bool for_everybody = false; ///< Without a key, and while loading and draining.
+  bool for_admin = false;     ///< With an admin's key.
   bool long_running = false;  ///< Worth watching whether the client is still there.
   boost::asio::awaitable<void> (*answer)(Service&, Exchange&) = nullptr;
 };

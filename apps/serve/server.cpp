@@ -17,6 +17,8 @@ using boost::system::error_code;
 
 namespace {
 
+constexpr const char* admin_variable = "PACELINE_ADMIN_KEY";
+
 std::string name_of(const tcp::endpoint& endpoint) {
   const bool six = endpoint.address().is_v6();
   return fmt::format("{}{}{}:{}", six ? "[" : "", endpoint.address().to_string(), six ? "]" : "",
@@ -43,6 +45,9 @@ Result<void> Server::bind(const Settings& settings) {
   auto keys = Keys::load(settings.api_key_file);
   if (!keys)
     return tl::unexpected(std::move(keys.error()));
+  auto admin = Keys::load(settings.admin_key_file, admin_variable);
+  if (!admin)
+    return tl::unexpected(std::move(admin.error()));
   if (!settings.tls_certificate.empty() || !settings.tls_key.empty()) {
     auto tls = open_tls(settings.tls_certificate, settings.tls_key);
     if (!tls)
@@ -54,7 +59,8 @@ Result<void> Server::bind(const Settings& settings) {
   if (settings.tcp_port)
     if (auto bound = listen(settings, Protocol::tcp, *settings.tcp_port); !bound)
       return bound;
-  service_ = std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys));
+  service_ =
+      std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys), std::move(*admin));
   return {};
 }
 
@@ -118,6 +124,21 @@ std::string Server::tcp_address() const {
   return acceptor ? (tls_ ? "tls://" : "tcp://") + name_of(acceptor->local_endpoint()) : "";
 }
 
+void Server::open(Engine& engine) {
+  service_->fleet().open(service_->settings().model_names, engine);
+  service_->open();
+}
+
+void Server::open(const FleetPlan& plan, OpenEngine open_engine,
+                  std::function<void(std::size_t)> opened) {
+  service_->fleet().open(plan, std::move(open_engine),
+                         [this, opened = std::move(opened)](std::size_t engines) {
+                           if (engines > 0)
+                             service_->open();
+                           opened(engines);
+                         });
+}
+
 void Server::start() {
   for (Listener& listener : listeners_)
     asio::co_spawn(io_, accept(listener), asio::detached);
@@ -158,6 +179,10 @@ void Server::reload() {
     service_->set_keys(std::move(*keys));
   else
     failed(keys.error());
+  if (auto admin = Keys::load(settings.admin_key_file, admin_variable))
+    service_->set_admin_keys(std::move(*admin));
+  else
+    failed(admin.error());
   if (tls_) {
     if (auto tls = open_tls(settings.tls_certificate, settings.tls_key))
       tls_ = std::move(*tls); // connections keep what they began with
@@ -217,6 +242,7 @@ void Server::give_up() {
 
 void Server::stop() {
   stopped_ = true;
+  service_->fleet().stop();
   farewell_.cancel();
   for (Listener& listener : listeners_) {
     error_code ignored;

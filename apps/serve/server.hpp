@@ -39,7 +39,10 @@ public:
   /// Accepts connections; requests that need the engine are told 503 until `open`.
   void start();
   /// engine: must outlive the io_context's run.
-  void open(Engine& engine) { service_->open(engine); }
+  void open(Engine& engine);
+  /// Loads the models of a plan, and takes requests as soon as each of them is there or has failed.
+  /// opened: called then with the number of engines; of none, nothing is opened.
+  void open(const FleetPlan& plan, OpenEngine open_engine, std::function<void(std::size_t)> opened);
 
   /// Lets what runs finish, for as long as the settings say; refuses what is new. Then closes
   /// everything, so that the io_context has nothing left to do. Again: does not wait any more.

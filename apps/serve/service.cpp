@@ -1,33 +1,25 @@
 #include "apps/serve/service.hpp"
 
+#include "apps/serve/threads.hpp"
+
 #include <algorithm>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <ctime>
-#include <exception>
 #include <fmt/format.h>
 #include <malloc.h>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 
-Service::Service(asio::any_io_executor executor, const Settings& settings, Keys keys)
+Service::Service(asio::any_io_executor executor, const Settings& settings, Keys keys, Keys admin)
     : executor_(std::move(executor)), settings_(settings), keys_(std::move(keys)),
-      log_(settings.log_level, settings.log_json), metrics_(settings.model_names.front()),
-      started_(std::time(nullptr)), memory_(settings.max_request_memory, [this] {
-        asio::post(aside_long_, [] { malloc_trim(0); });
-      }) {}
+      admin_keys_(std::move(admin)), log_(settings.log_level, settings.log_json),
+      metrics_(settings.model_names.empty() ? "" : settings.model_names.front()),
+      fleet_(executor_, log_, settings.fleet), started_(std::time(nullptr)),
+      memory_(settings.max_request_memory,
+              [this] { asio::post(aside_long_, [] { malloc_trim(0); }); }) {}
 
-void Service::open(Engine& engine) {
-  engine_ = &engine;
-  const ModelInfo target = engine.target();
-  vocabulary_ = target.vocabulary;
-  fingerprint_ =
-      fmt::format("paceline-{}-{}-{}-{}{}{}{}", PACELINE_VERSION, target.device, target.kernel,
-                  target.dtype, target.weights != target.dtype ? "-" + target.weights : "",
-                  target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
-                  target.prefill == Prefill::fast ? "-fast-prefill" : "");
+void Service::open() {
   if (state_ == State::loading)
     state_ = State::ready;
 }
@@ -91,32 +83,23 @@ asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> wo
     work();
     co_return;
   }
-  auto& threads = bytes <= limits::aside_short_bytes ? aside_ : aside_long_;
-  std::exception_ptr thrown;
-  const auto working = [&](auto handler) {
-    asio::post(threads, [&work, &thrown, handler = std::move(handler),
-                         home = asio::make_work_guard(executor_)]() mutable {
-      try {
-        work();
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-      asio::post(home.get_executor(), std::move(handler));
-    });
-  };
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(working,
-                                                                       asio::use_awaitable);
-  if (thrown)
-    std::rethrow_exception(thrown);
+  co_await run_on(bytes <= limits::aside_short_bytes ? aside_ : aside_long_, executor_,
+                  std::move(work));
 }
 
 std::string Service::metrics_text() const {
-  return metrics_.text(engine_ ? engine_->metrics() : Metrics{},
+  const auto replicas = fleet_.replicas();
+  std::vector<ServerMetrics::Of> engines;
+  for (const auto& replica : replicas)
+    engines.push_back({&replica->metrics(), replica->engine().metrics()});
+  const auto placed = fleet_.manages() ? std::optional(fleet_.counts()) : std::nullopt;
+  return metrics_.text(engines,
                        {.connections = connections - tcp_connections,
                         .requests = answering_ - over_tcp_,
                         .tcp_connections = tcp_connections,
                         .tcp_requests = over_tcp_,
-                        .request_memory = memory_.used()});
+                        .request_memory = memory_.used()},
+                       placed ? &*placed : nullptr);
 }
 
 } // namespace paceline::apps::serve

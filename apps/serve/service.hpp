@@ -1,8 +1,9 @@
-// What all connections share: the engine, who may ask, how much, and what is to be told.
+// What all connections share: the engines, who may ask, how much, and what is to be told.
 #pragma once
 
 #include "apps/serve/errors.hpp"
 #include "apps/serve/exchange.hpp"
+#include "apps/serve/fleet.hpp"
 #include "apps/serve/keys.hpp"
 #include "apps/serve/log.hpp"
 #include "apps/serve/metrics.hpp"
@@ -28,11 +29,14 @@ class Service {
 public:
   enum class State { loading, ready, draining };
 
-  Service(boost::asio::any_io_executor executor, const Settings& settings, Keys keys);
+  /// admin: who may load and unload models.
+  Service(boost::asio::any_io_executor executor, const Settings& settings, Keys keys, Keys admin);
 
   const Settings& settings() const { return settings_; }
   const Keys& keys() const { return keys_; }
+  const Keys& admin_keys() const { return admin_keys_; }
   void set_keys(Keys keys) { keys_ = std::move(keys); }
+  void set_admin_keys(Keys keys) { admin_keys_ = std::move(keys); }
   /// Whose outputs a client's drafts may come from: its own alone, unless the operator shares them.
   std::string draft_scope(std::string holder) const {
     return settings_.share_drafts ? std::string() : std::move(holder);
@@ -43,14 +47,11 @@ public:
   boost::asio::any_io_executor executor() const { return executor_; }
   std::int64_t started() const { return started_; } ///< Seconds since 1970.
 
-  /// engine: must outlive the last request.
-  void open(Engine& engine);
+  /// Requests are taken from now on. Before, the fleet has no engine.
+  void open();
   State state() const { return state_; }
-  /// Valid unless the state is `loading`.
-  Engine& engine() const { return *engine_; }
-  int vocabulary() const { return vocabulary_; }
-  /// Identifies what decides on bits: version, device, kernel, number format.
-  const std::string& fingerprint() const { return fingerprint_; }
+  Fleet& fleet() { return fleet_; }
+  const Fleet& fleet() const { return fleet_; }
 
   /// From now on new requests are refused. idle: called once when none is being answered any more.
   void drain(std::function<void()> idle);
@@ -97,10 +98,6 @@ public:
     Protocol protocol_;
   };
 
-  /// The engine said that it cannot go on, or that it can.
-  void note_health(bool well) { well_ = well; }
-  bool well() const { return well_; }
-
   int connections = 0;     ///< Open ones,
   int tcp_connections = 0; ///< and those of them that are not HTTP's.
   std::string metrics_text() const;
@@ -109,14 +106,12 @@ private:
   boost::asio::any_io_executor executor_;
   Settings settings_;
   Keys keys_;
+  Keys admin_keys_;
   Log log_;
   ServerMetrics metrics_;
+  Fleet fleet_;
   std::int64_t started_;
   State state_ = State::loading;
-  bool well_ = true;
-  Engine* engine_ = nullptr;
-  int vocabulary_ = 0;
-  std::string fingerprint_;
   int open_ = 0;      ///< Answers.
   int answering_ = 0; ///< Requests,
   int over_tcp_ = 0;  ///< and those of them that are not HTTP's.

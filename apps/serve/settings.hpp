@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/limits.hpp"
+#include "apps/serve/fleet.hpp"
 #include "paceline/request.hpp"
 
 #include <chrono>
@@ -16,10 +17,12 @@ struct Settings {
   std::string host = "127.0.0.1";        ///< An address or a name; all its addresses are bound.
   std::uint16_t port = 8000;             ///< 0: any that is free.
   std::optional<std::uint16_t> tcp_port; ///< Of the protocol over TCP; 0: any; none: not served.
-  std::vector<std::string> model_names;  ///< Under which clients ask for the model; not empty.
+  std::vector<std::string> model_names;  ///< Under which clients ask for the model; of several
+                                         ///< placed models: none.
 
   std::vector<std::string> allowed_origins; ///< Of web pages that may ask; "*": any.
   std::string api_key_file;    ///< One key a line; empty: those of the environment, if any.
+  std::string admin_key_file;  ///< The same of who may load and unload models.
   bool share_drafts = false;   ///< Drafts may come from what was said to any key's holder.
   std::string tls_certificate; ///< PEM files; both or none.
   std::string tls_key;
@@ -38,6 +41,8 @@ struct Settings {
   std::string log_level = "info"; ///< "debug", "info", "warning", "error", "off"
   bool log_json = false;
   bool log_prompts = false; ///< Bodies of requests into the log.
+
+  FleetOptions fleet;
 
   Request defaults; ///< What a request does not say: the rule of verification.
 };

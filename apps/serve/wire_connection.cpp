@@ -240,7 +240,8 @@ asio::awaitable<bool> WireConnection::take(net::ToServer message) {
     }
     requests_.cancel(cancel->number);
   } else if (const auto* ping = std::get_if<net::Ping>(&message)) {
-    tell(net::Pong{ping->number, service_->state() == Service::State::ready, service_->well()});
+    tell(net::Pong{ping->number, service_->state() == Service::State::ready,
+                   service_->fleet().well()});
   } else {
     refuse(protocol_error("a second Hello"));
     co_return false;

@@ -34,8 +34,8 @@ net::ToClient refusal(Service& service, net::RequestNumber number, Error error) 
   return net::Failure{number, std::move(error)};
 }
 
-tl::unexpected<Error> too_long(const Service& service, std::size_t count, std::size_t most) {
-  return fail(ErrorCode::invalid_argument, prompt_too_long(service, count, most, "").message);
+tl::unexpected<Error> too_long(const Replica& replica, std::size_t count, std::size_t most) {
+  return fail(ErrorCode::invalid_argument, prompt_too_long(replica, count, most, "").message);
 }
 
 /// What the engine itself takes without a bound.
@@ -68,12 +68,14 @@ Finished closed() {
 } // namespace
 
 struct WireRequests::One {
-  One(Service& service, net::RequestNumber its, AsyncStream events, Clock::time_point when,
-      std::unique_ptr<MemoryShare> share)
-      : number(its), arrived(when), memory(std::move(share)), stream(std::move(events)),
-        counted(service, Protocol::tcp), admission(
-                                             service, [this] { stream.cancel(); }, 1) {}
+  One(Service& service, Fleet::Turn its_turn, net::RequestNumber its, AsyncStream events,
+      Clock::time_point when, std::unique_ptr<MemoryShare> share)
+      : turn(std::move(its_turn)), number(its), arrived(when), memory(std::move(share)),
+        stream(std::move(events)), counted(service, Protocol::tcp),
+        admission(
+            service, [this] { stream.cancel(); }, 1) {}
 
+  Fleet::Turn turn;
   net::RequestNumber number;
   Clock::time_point arrived;
   std::unique_ptr<MemoryShare> memory;
@@ -112,7 +114,7 @@ WireRequests::WireRequests(Service& service, std::string peer, std::function<voi
 
 WireRequests::~WireRequests() = default;
 
-Result<void> WireRequests::prepare(Request& request) const {
+Result<void> WireRequests::prepare(const Replica& replica, Request& request) const {
   const Settings& settings = service_.settings();
   if (request.verify == VerifyRule::automatic)
     request.verify = settings.defaults.verify;
@@ -120,14 +122,15 @@ Result<void> WireRequests::prepare(Request& request) const {
     request.deadline = std::min(request.deadline.value_or(limit), limit);
   if (auto wrong = check_bias(request.sampling); !wrong)
     return wrong;
-  const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
+  const std::size_t most = prompt_tokens_max(service_.settings(), replica, request.max_tokens);
   if (request.prompt_tokens.size() > most)
-    return too_long(service_, request.prompt_tokens.size(), most);
+    return too_long(replica, request.prompt_tokens.size(), most);
   return {};
 }
 
 /// The prompt as ids, and what it takes in memory.
-asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare& memory) const {
+asio::awaitable<Result<void>> WireRequests::encode(const Replica& replica, Request& request,
+                                                   MemoryShare& memory) const {
   const auto no_room = [] {
     return fail(ErrorCode::overloaded, no_request_memory().message, "retry with growing pauses");
   };
@@ -136,10 +139,10 @@ asio::awaitable<Result<void>> WireRequests::encode(Request& request, MemoryShare
   if (!memory.hold(besides + text + request.prompt_tokens.size() * sizeof(TokenId)))
     co_return no_room();
   if (request.prompt_tokens.empty()) {
-    const std::size_t most = prompt_tokens_max(service_, request.max_tokens);
-    auto tokens = co_await encode_text(service_, request.prompt, true, most);
+    const std::size_t most = prompt_tokens_max(service_.settings(), replica, request.max_tokens);
+    auto tokens = co_await encode_text(service_, replica, request.prompt, true, most);
     if (!tokens)
-      co_return too_long(service_, 0, most);
+      co_return too_long(replica, 0, most);
     request.prompt_tokens = std::move(*tokens);
     std::string().swap(request.prompt);
   }
@@ -157,18 +160,23 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
     co_return refusal(service_, asked.number,
                       {ErrorCode::overloaded, full->message, "retry with growing pauses"});
   Request& request = asked.request;
+  auto turn =
+      co_await service_.fleet().turn("", arrived, Clock::time_point::max(), [] { return false; });
+  if (!turn)
+    co_return refusal(service_, asked.number, {ErrorCode::unavailable, turn.error().message, ""});
+  const Replica& replica = turn->replica();
   auto memory = std::make_unique<MemoryShare>(service_.memory());
-  if (auto encoded = co_await encode(request, *memory); !encoded)
+  if (auto encoded = co_await encode(replica, request, *memory); !encoded)
     co_return refusal(service_, asked.number, std::move(encoded.error()));
-  if (auto wrong = prepare(request); !wrong)
+  if (auto wrong = prepare(replica, request); !wrong)
     co_return refusal(service_, asked.number, std::move(wrong.error()));
   request.draft_scope = service_.draft_scope(client_.name);
   request.client = client_.name;
   request.client_weight = client_.weight;
-  auto stream = service_.engine().submit(request);
+  auto stream = replica.engine().submit(request);
   if (!stream)
     co_return refusal(service_, asked.number, with_request_fields(stream.error()));
-  auto one = std::make_unique<One>(service_, asked.number,
+  auto one = std::make_unique<One>(service_, std::move(*turn), asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived,
                                    std::move(memory));
   one->stream.on_end([kept = std::weak_ptr(shared_)] {
@@ -244,7 +252,7 @@ void WireRequests::written() {
 /// Counts and logs; and an end that the client did not ask for is told as what it is, in the names
 /// that it knows.
 void WireRequests::note(One& one, Event& event) {
-  one.progress.note(service_, event, one.arrived);
+  one.progress.note(one.turn.replica(), event, one.arrived);
   auto* end = std::get_if<Finished>(&event);
   if (!end)
     return;

@@ -43,8 +43,9 @@ private:
   struct One;
   struct Shared;
   static void listen(const std::shared_ptr<Shared>& shared, One& one);
-  Result<void> prepare(Request& request) const;
-  boost::asio::awaitable<Result<void>> encode(Request& request, MemoryShare& memory) const;
+  Result<void> prepare(const Replica& replica, Request& request) const;
+  boost::asio::awaitable<Result<void>> encode(const Replica& replica, Request& request,
+                                              MemoryShare& memory) const;
   void note(One& one, Event& event);
 
   Service& service_;

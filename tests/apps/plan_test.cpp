@@ -113,10 +113,11 @@ TEST_CASE("what is wrong with a plan's file is named with its line, and how to m
             .find("[devices] has no count: give it, or names") != std::string::npos);
   CHECK(complaint(head + model).find("no model is asked for anything: give rate") !=
         std::string::npos);
-  CHECK(complaint(head + model + "speed = 1\n") ==
-        "plan.toml, line 8: [[models]] has no field speed: there are checkpoint, copies, cv, "
-        "latency_ms, memory, name, objective_ms, objective_scale, off_seconds, on_seconds, rate, "
-        "stages_ms");
+  CHECK(
+      complaint(head + model + "speed = 1\n") ==
+      "plan.toml, line 8: [[models]] has no field speed: there are checkpoint, copies, cv, draft, "
+      "latency_ms, memory, name, objective_ms, objective_scale, off_seconds, on_seconds, rate, "
+      "stages_ms");
   CHECK(complaint(head).find("there is no model: write [[models]]") != std::string::npos);
   CHECK(complaint(head + "[[models]]\nname = \"m\"\nlatency_ms = 4\nmemory = \"lots\"\n")
             .find("line 7: [[models]]: memory is no size: give bytes") != std::string::npos);
@@ -152,6 +153,7 @@ TEST_CASE("a trace stands beside the file that names it") {
 TEST_CASE("a placement is read as it was written") {
   Input input = sound(std::string(devices) + model + "copies = 2\nrate = 1\nobjective_ms = 900\n");
   input.checkpoints[1] = "models/\"quoted\" \\ é";
+  input.drafts[1] = "self:mxfp4";
   const placement::Placement placement{{{{1, 0}, {2, 1}, {0, 1}}}};
   const PlacementFile file = placement_file(input, placement);
   REQUIRE(file.groups.size() == 1);
@@ -159,6 +161,9 @@ TEST_CASE("a placement is read as it was written") {
   CHECK(file.groups[0].models[1].model == "m-1");
   CHECK(file.groups[0].models[1].stage_seconds == std::vector{0.2, 0.2});
   CHECK(file.models[0].objective_seconds == 0.9);
+  CHECK(file.models[1].draft == "self:mxfp4");
+  CHECK(file.devices == input.device_names);
+  CHECK(file.device_memory_bytes == input.problem.devices.memory_bytes);
   const std::string text = to_text(file);
   const auto again = parse_placement(text, "placement.toml");
   REQUIRE_MESSAGE(again, again.error().text());
@@ -167,7 +172,10 @@ TEST_CASE("a placement is read as it was written") {
 }
 
 TEST_CASE("a placement that cannot be is refused with its line") {
-  const std::string head = "version = 1\n[[models]]\nname = \"m\"\n";
+  const std::string devices_of_file =
+      "version = 1\ndevices = { names = [\"a\"], memory_bytes = 9 }\n";
+  const std::string head =
+      devices_of_file + "[[models]]\nname = \"m\"\nlatency_seconds = 1\nmemory_bytes = 9\n";
   const std::string group = "[[groups]]\ndevices = [\"a\"]\n";
   CHECK(wrong_placement(head + group).empty());
   CHECK(wrong_placement("").find("the file has no version: write version = 1") !=
@@ -179,9 +187,14 @@ TEST_CASE("a placement that cannot be is refused with its line") {
   CHECK(wrong_placement(head + group + group).find("has a which is named before") !=
         std::string::npos);
   CHECK(wrong_placement(head + group + "models = [{ name = \"x\", stage_seconds = [1] }]")
-            .find("line 6: models of a group: name is no model of the file") != std::string::npos);
+            .find("line 9: models of a group: name is no model of the file") != std::string::npos);
   CHECK(wrong_placement(head + group + "models = [{ name = \"m\", stage_seconds = [1, 2] }]")
             .find("has 2 stages: give 1 times") != std::string::npos);
+  CHECK(wrong_placement(head + "[[groups]]\ndevices = [\"b\"]\n")
+            .find("has b, which [devices] does not name: add it there") != std::string::npos);
+  CHECK(wrong_placement("version = 1\n").find("the file has no [devices]") != std::string::npos);
+  CHECK(wrong_placement(devices_of_file + "[[models]]\nname = \"m\"\n")
+            .find("[[models]] has no latency_seconds") != std::string::npos);
 }
 
 TEST_CASE("plan prints the plan beside its baselines, and writes it") {

@@ -1,16 +1,22 @@
 // The figures of docs/placement.md, as Markdown:
 //
-//   placement_figures pair|bounds|s1|s2|s3|s4
+//   placement_figures pair|bounds|s1|s2|s3|s4|controller [PICTURE]
+//
+// With PICTURE, s1 to s4 draw their curves into it.
 //
 // All traffic is synthetic: Gamma arrivals, rates by a power law. The same figures everywhere.
-// figures.
 #include "placement/baselines.hpp"
+#include "placement/controller.hpp"
 #include "placement/estimate.hpp"
 #include "placement/planner.hpp"
 #include "placement/queueing.hpp"
+#include "tests/placement/curves.hpp"
 #include "tests/placement/problems.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <deque>
 #include <fmt/format.h>
 #include <functional>
 #include <optional>
@@ -131,23 +137,31 @@ struct Curves {
   double planning_seconds = 0;
 };
 
+std::vector<Workload> draws(const Point& point, std::uint64_t first) {
+  std::vector<Workload> all;
+  for (std::uint64_t seed = first; seed < first + runs; ++seed)
+    all.push_back(draw_workload(point.traffic(), point.seconds, seed));
+  return all;
+}
+
 Curves measure_point(const Point& point) {
   using Clock = std::chrono::steady_clock;
   const Problem problem = point.problem();
   const Workload workload = draw_workload(point.traffic(), 3 * point.seconds, 0);
-  std::vector<Workload> fresh;
-  for (std::uint64_t seed = 1; seed <= runs; ++seed)
-    fresh.push_back(draw_workload(point.traffic(), point.seconds, seed));
+  const auto fresh = draws(point, 1);
   PlanOptions options;
   options.threads = 2;
+  options.validation = draws(point, 1'000'000);
   const auto begin = Clock::now();
+  const Placement replicated =
+      replicate_selectively(problem, workload, options.beam, options.stop).placement;
+  const Placement each = one_per_device(problem, workload);
+  const Placement in_turn = round_robin(problem);
+  options.seeds = {replicated, each, in_turn};
   const Placement planned = plan(problem, workload, options).placement;
   Curves curves;
   curves.planning_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  const Placement replicated =
-      replicate_selectively(problem, workload, options.beam, options.stop).placement;
-  for (const Placement& placement :
-       {planned, replicated, one_per_device(problem, workload), round_robin(problem)})
+  for (const Placement& placement : {planned, replicated, each, in_turn})
     curves.attainment.push_back(measure(problem, placement, fresh).attainment);
   curves.attainment.push_back(measure(fresh, [&](const Workload& run) {
                                 return replace_in_windows(problem, replicated, run, 10);
@@ -177,8 +191,9 @@ void print_crossings(const char* what, const std::vector<std::pair<double, doubl
              text(theirs));
 }
 
-void sweep(const Point& base, const char* what, const std::vector<double>& values,
-           const std::function<void(Point&, double)>& change) {
+Panel sweep(const Point& base, const char* what, const std::vector<double>& values,
+            const std::function<void(Point&, double)>& change) {
+  Panel panel{what, values};
   fmt::print(
       "| {} | plan | selective replication | one model per device | round robin | "
       "replacement in windows | not worse | planned in s |\n|---|---|---|---|---|---|---|---|\n",
@@ -199,8 +214,19 @@ void sweep(const Point& base, const char* what, const std::vector<double>& value
     std::fflush(stdout);
     planned.push_back({value, ours.mean});
     replicated.push_back({value, curves.attainment[1].mean});
+    panel.attainments.push_back(curves.attainment);
   }
   print_crossings(what, planned, replicated);
+  return panel;
+}
+
+void write_picture(const std::string& path, const std::string& text) {
+  if (path.empty())
+    return;
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file || std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
+      std::fclose(file) != 0)
+    fmt::print(stderr, "cannot write {}\n", path);
 }
 
 std::vector<double> multiples(double base, std::initializer_list<double> factors) {
@@ -210,84 +236,131 @@ std::vector<double> multiples(double base, std::initializer_list<double> factors
   return all;
 }
 
-void print_set(const std::string& name) {
+void print_set(const std::string& name, const std::string& picture) {
   const Point base = set(name);
-  fmt::print("{} models; but for what is varied: {} devices of 16 GiB, {:g} requests/s, CV {:g}, "
-             "objective {:g} x latency\n\n",
-             base.models.size(), base.devices, base.rate, base.cv, base.scale);
-  sweep(base, "devices", multiples(base.devices, {0.5, 0.75, 1, 1.25, 1.5}),
-        [](Point& point, double value) { point.devices = int(value); });
-  sweep(base, "requests/s", multiples(base.rate, {0.25, 0.5, 1, 1.5, 2, 3}),
-        [](Point& point, double value) { point.rate = value; });
-  sweep(base, "CV", {1, 2, 4, 6, 8}, [](Point& point, double value) { point.cv = value; });
-  sweep(base, "objective / latency", {1, 2, 3, 5, 8},
-        [](Point& point, double value) { point.scale = value; });
+  const std::string title =
+      fmt::format("{} models; but for what is varied: {} devices of 16 GiB, {:g} requests/s, CV "
+                  "{:g}, objective {:g} x latency",
+                  base.models.size(), base.devices, base.rate, base.cv, base.scale);
+  fmt::print("{}\n\n", title);
+  const std::vector panels{
+      sweep(base, "devices", multiples(base.devices, {0.5, 0.75, 1, 1.25, 1.5}),
+            [](Point& point, double value) { point.devices = int(value); }),
+      sweep(base, "requests/s", multiples(base.rate, {0.25, 0.5, 1, 1.5, 2, 3}),
+            [](Point& point, double value) { point.rate = value; }),
+      sweep(base, "CV", {1, 2, 4, 6, 8}, [](Point& point, double value) { point.cv = value; }),
+      sweep(base, "objective / latency", {1, 2, 3, 5, 8},
+            [](Point& point, double value) { point.scale = value; })};
+  write_picture(picture, draw_curves(title + " (synthetic traffic)",
+                                     {"plan", "selective replication", "one model per device",
+                                      "round robin", "replacement in windows"},
+                                     panels));
 }
 
-void shape_row(const Point& point, double value) {
-  const std::vector<Shape> shapes{{16, 1}, {8, 2}, {4, 4}, {2, 8}};
+const std::vector<Shape> s4_shapes{{16, 1}, {8, 2}, {4, 4}, {2, 8}};
+
+/// Of each shape.
+std::vector<Estimate> shape_row(const Point& point, double value) {
   const Problem problem = point.problem();
-  std::vector<Workload> fresh;
-  for (std::uint64_t seed = 1; seed <= runs; ++seed)
-    fresh.push_back(draw_workload(point.traffic(), point.seconds, seed));
+  const auto fresh = draws(point, 1);
+  std::vector<Estimate> all;
   fmt::print("| {:g}", value);
-  std::string best;
-  double most = -1;
-  for (const Shape shape : shapes) {
+  std::size_t best = 0;
+  for (const Shape shape : s4_shapes) {
     Placement placement = empty_groups(std::vector<Shape>(4, shape));
     for (int model = 0; model < 4; ++model)
       placement.groups[std::size_t(model)].add(model);
-    const Estimate share = measure(problem, placement, fresh).attainment;
-    fmt::print(" | {}", cell(share));
-    if (share.mean > most) {
-      most = share.mean;
-      best = to_string(shape);
-    }
+    all.push_back(measure(problem, placement, fresh).attainment);
+    fmt::print(" | {}", cell(all.back()));
+    if (all.back().mean > all[best].mean)
+      best = all.size() - 1;
   }
-  fmt::print(" | {} |\n", best);
+  fmt::print(" | {} |\n", to_string(s4_shapes[best]));
+  return all;
 }
 
-void print_shapes() {
+Panel shape_rows(const Point& base, const char* what, const std::vector<double>& values,
+                 const std::function<void(Point&, double)>& change) {
+  Panel panel{what, values};
+  fmt::print("\n| {} | 16x1 | 8x2 | 4x4 | 2x8 | best |\n|---|---|---|---|---|---|\n", what);
+  for (const double value : values) {
+    Point point = base;
+    change(point, value);
+    panel.attainments.push_back(shape_row(point, value));
+  }
+  return panel;
+}
+
+void print_shapes(const std::string& picture) {
   Point base;
   add_models(base.models, "bert-104b", 4, 4.6, 208);
   base.devices = 64;
   base.rate = 4;
   base.scale = 2;
   base.seconds = 1000;
-  const auto head = [](const char* what) {
-    fmt::print("\n| {} | 16x1 | 8x2 | 4x4 | 2x8 | best |\n|---|---|---|---|---|---|\n", what);
-  };
-  head("objective / latency");
-  for (const double value : {0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0, 8.0}) {
-    base.scale = value;
-    shape_row(base, value);
+  const std::vector panels{
+      shape_rows(base, "objective / latency", {0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0, 8.0},
+                 [](Point& point, double value) { point.scale = value; }),
+      shape_rows(base, "requests/s", {0.5, 1.0, 2.0, 4.0, 6.0, 8.0},
+                 [](Point& point, double value) { point.rate = value; }),
+      shape_rows(base, "CV", {1, 2, 3, 4}, [](Point& point, double value) { point.cv = value; })};
+  write_picture(picture, draw_curves("Four models of 104B on 64 devices, each on 16 of one shape "
+                                     "(synthetic traffic)",
+                                     {"16x1", "8x2", "4x4", "2x8"}, panels));
+}
+
+/// A request's way through the controller: noted, sent, ended.
+double controller_microseconds(int models, int devices, int on_each) {
+  using Clock = std::chrono::steady_clock;
+  Problem problem = alike(models, 0.1, devices, std::uint64_t(on_each), 1);
+  Placement placement = empty_groups(std::vector<Shape>(std::size_t(devices), Shape{1, 1}));
+  for (int d = 0; d < devices; ++d)
+    for (int i = 0; i < on_each; ++i)
+      placement.groups[std::size_t(d)].add((d + i * devices / on_each) % models);
+  Controller controller(problem, placement);
+  const Workload workload = draw_workload(
+      std::vector<Traffic>(std::size_t(models), {8.0 * devices / models, 3}), 1e4 / devices, 1);
+  std::deque<std::pair<double, Controller::Ticket>> open;
+  const auto begin = Clock::now();
+  for (const auto& [now, model] : workload.arrivals) {
+    while (!open.empty() && open.front().first <= now) {
+      controller.end(open.front().second, now);
+      open.pop_front();
+    }
+    controller.note(model, now);
+    const auto routed = controller.begin(model, now, now + 0.5);
+    if (routed.dispatch.outcome == Dispatch::Outcome::accepted)
+      open.emplace_back(routed.dispatch.finish, routed.ticket);
   }
-  base.scale = 2;
-  head("requests/s");
-  for (const double value : {0.5, 1.0, 2.0, 4.0, 6.0, 8.0}) {
-    base.rate = value;
-    shape_row(base, value);
-  }
-  base.rate = 4;
-  head("CV");
-  for (const double value : {1, 2, 3, 4}) {
-    base.cv = value;
-    shape_row(base, value);
-  }
+  const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+  return took.count() / double(workload.arrivals.size());
+}
+
+void print_controller() {
+  fmt::print("| models | devices | models on each | microseconds a request |\n|---|---|---|---|\n");
+  for (const auto& [models, devices, on_each] :
+       std::vector<std::array<int, 3>>{{1, 1, 1}, {2, 2, 2}, {60, 64, 6}, {60, 64, 60}})
+    fmt::print("| {} | {} | {} | {:.2f} |\n", models, devices, on_each,
+               controller_microseconds(models, devices, on_each));
 }
 
 } // namespace
 
 int main(int count, char** arguments) {
-  const std::string what = count == 2 ? arguments[1] : "";
+  const std::string what = count >= 2 ? arguments[1] : "";
+  const std::string picture = count == 3 ? arguments[2] : "";
   if (what == "pair")
     print_pair();
   else if (what == "bounds")
     print_bounds();
   else if (what == "s1" || what == "s2" || what == "s3")
-    print_set(what);
+    print_set(what, picture);
   else if (what == "s4")
-    print_shapes();
+    print_shapes(picture);
+  else if (what == "controller")
+    print_controller();
   else
-    return fmt::print(stderr, "usage: placement_figures pair|bounds|s1|s2|s3|s4\n"), 2;
+    return fmt::print(stderr,
+                      "usage: placement_figures pair|bounds|s1|s2|s3|s4|controller [PICTURE]\n"),
+           2;
 }

@@ -31,11 +31,13 @@ std::vector<std::string> serve_command(std::vector<std::string> arguments) {
 /// A server of a scripted model, on a port of its own.
 class Served {
 public:
-  /// launcher: a program that starts ours, with its own arguments.
+  /// launcher: a program that starts ours, with its own arguments. model: what is served.
   explicit Served(const std::vector<std::string>& more = {},
                   const std::vector<std::string>& environment = {},
-                  const std::vector<std::string>& launcher = {})
-      : process_(command(more, launcher), environment) {
+                  const std::vector<std::string>& launcher = {},
+                  const std::vector<std::string>& model = {"-m", "scripted:context=65536", "-d",
+                                                           ""})
+      : process_(command(more, launcher, model), environment) {
     process_.close_input();
     const std::string begin = "http://127.0.0.1:";
     process_.read_output(begin.size() + 2);
@@ -56,8 +58,10 @@ public:
 
 private:
   static std::vector<std::string> command(const std::vector<std::string>& more,
-                                          const std::vector<std::string>& launcher) {
-    auto all = serve_command({"-m", "scripted:context=65536", "-d", "", "--port", "0"});
+                                          const std::vector<std::string>& launcher,
+                                          const std::vector<std::string>& model) {
+    auto all = serve_command({"--port", "0"});
+    all.insert(all.end(), model.begin(), model.end());
     all.insert(all.end(), more.begin(), more.end());
     all.insert(all.begin(), launcher.begin(), launcher.end());
     return all;
@@ -96,6 +100,97 @@ TEST_CASE("SIGTERM under load: every accepted request finishes, and the program 
   const ProcessResult result = served.process().wait();
   CHECK(result.status == 0);
   CHECK(result.errors.find("stopped") != std::string::npos);
+}
+
+namespace {
+
+/// A placement of scripted models on simulated devices; on: the models of each.
+std::string placement_of(const std::vector<std::string>& on) {
+  std::string text = "version = 1\n[devices]\nnames = [\"sim:1ms\", \"sim:2ms\"]\n"
+                     "memory_bytes = \"1G\"\n";
+  for (const char* name : {"a", "b"})
+    text += std::string("[[models]]\nname = \"") + name +
+            "\"\ncheckpoint = \"scripted:context=65536\"\ndraft = \"none\"\n"
+            "latency_seconds = 0.1\nmemory_bytes = \"256M\"\n";
+  for (std::size_t i = 0; i < on.size(); ++i) {
+    text += "[[groups]]\ndevices = [\"sim:" + std::to_string(i + 1) + "ms\"]\nmodels = [";
+    for (const char model : on[i])
+      text += std::string("{ name = \"") + model + "\", stage_seconds = [0.1] },";
+    text += "]\n";
+  }
+  return text;
+}
+
+std::string body_for(const std::string& model, int tokens) {
+  return R"({"prompt": [1], "ignore_eos": true, "stream": true, "model": ")" + model +
+         R"(", "max_tokens": )" + std::to_string(tokens) + "}";
+}
+
+} // namespace
+
+TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its models finish") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("placed.toml", placement_of({"a", "b"}));
+  Served served({}, {}, {}, {"--placement", file, "--warmup", "0"});
+  HttpClient client(served.port());
+  const auto models = [&] { return client.ask("GET", "/v1/models").body; };
+  CHECK(models().find(R"("devices":["sim:1ms"])") != std::string::npos);
+  CHECK(client.ask("POST", "/v1/load", R"({"model": "a"})").status == 403); // no admin's key
+  folder.write("placed.toml", placement_of({"ab", ""}));
+  served.process().send(SIGHUP);
+  while (models().find("sim:2ms") != std::string::npos ||
+         models().find("\"b\"") == std::string::npos)
+    std::this_thread::yield();
+  folder.write("placed.toml", "version = 7");
+  served.process().send(SIGHUP); // is told, and changes nothing
+  std::vector<std::unique_ptr<HttpClient>> streams;
+  for (const char* model : {"a", "b", "a"}) {
+    streams.push_back(std::make_unique<HttpClient>(served.port()));
+    streams.back()->send("POST", "/v1/completions", body_for(model, 200));
+    CHECK(streams.back()->read_head().status == 200);
+  }
+  served.process().send(SIGTERM);
+  for (const auto& stream : streams)
+    CHECK(stream->read_events().back().at("choices").at(0).at("finish_reason") == "length");
+  const ProcessResult result = served.process().wait();
+  CHECK(result.status == 0);
+  CHECK(result.errors.find("placed.toml, line 1: the file: version is out of bounds") !=
+        std::string::npos);
+  CHECK(result.errors.find("unloaded") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C ends a placement's engines") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("placed.toml", placement_of({"a", "b"}));
+  Served served({}, {}, {}, {"--placement", file, "--drain-timeout", "0"});
+  HttpClient stream(served.port());
+  stream.send("POST", "/v1/completions", body_for("b", 60'000));
+  CHECK(stream.read_head().status == 200);
+  CHECK(served.end(SIGINT).status == 130);
+}
+
+TEST_CASE("a placement that cannot be served is refused in a line") {
+  const TemporaryFolder folder;
+  const auto check_file = [&](const std::string& text, const std::string& word,
+                              std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--port", "0", "--log-level", "off", "--placement",
+                             folder.write("placed.toml", text)});
+    check_refused(more, word);
+  };
+  const std::string sound = placement_of({"a", "b"});
+  std::string two = sound.substr(0, sound.find("[[groups]]"));
+  two += "[[groups]]\ndevices = [\"sim:1ms\", \"sim:2ms\"]\npipeline = 2\n"
+         "models = [{ name = \"a\", stage_seconds = [0.1, 0.1] }]\n";
+  check_file(two, "plan with --max-pipeline 1 --max-tensor 1");
+  check_file(sound, "--model is for one model", {"--model", "demo"});
+  check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
+  check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});
+  check_file("version = 1", "has no [devices]");
+  std::string small_one = sound;
+  for (auto at = small_one.find("256M"); at != std::string::npos; at = small_one.find("256M"))
+    small_one.replace(at, 4, "1");
+  check_file(small_one, "could be loaded");
+  check_refused({"--placement", "/no/such/file"}, "/no/such/file");
 }
 
 TEST_CASE("both doors are opened by options or a file, and SIGTERM lets both finish") {

@@ -1,0 +1,25 @@
+#include "apps/serve/replica.hpp"
+
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace {
+
+std::string fingerprint_of(const ModelInfo& target) {
+  return fmt::format("paceline-{}-{}-{}-{}{}{}{}", PACELINE_VERSION, target.device, target.kernel,
+                     target.dtype, target.weights != target.dtype ? "-" + target.weights : "",
+                     target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
+                     target.prefill == Prefill::fast ? "-fast-prefill" : "");
+}
+
+} // namespace
+
+Replica::Replica(std::string model, int number, std::shared_ptr<Engine> engine)
+    : model_(std::move(model)), engine_(std::move(engine)), metrics_(model_, number) {
+  const ModelInfo target = engine_->target();
+  vocabulary_ = target.vocabulary;
+  max_model_len_ = target.max_model_len;
+  fingerprint_ = fingerprint_of(target);
+}
+
+} // namespace paceline::apps::serve

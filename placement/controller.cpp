@@ -1,0 +1,80 @@
+#include "placement/controller.hpp"
+
+#include "placement/limits.hpp"
+
+#include <algorithm>
+
+namespace paceline::placement {
+
+Controller::Controller(Problem problem, const Placement& placement)
+    : problem_(std::move(problem)), dispatcher_(problem_, placement),
+      queues_(placement.groups.size()) {}
+
+Controller::Routed Controller::begin(int model, double now, double deadline) {
+  note_overdue(now);
+  Routed routed{dispatcher_.dispatch(model, now, deadline), {}};
+  if (routed.dispatch.outcome != Dispatch::Outcome::accepted)
+    return routed;
+  Queue& queue = queues_[std::size_t(routed.dispatch.group)];
+  queue.open.push_back({++number_, routed.dispatch.finish - queue.moved});
+  routed.ticket = {routed.dispatch.group, number_};
+  return routed;
+}
+
+void Controller::end(const Ticket& ticket, double now) {
+  auto& [open, moved] = queues_[std::size_t(ticket.group)];
+  const auto found = std::find_if(open.begin(), open.end(),
+                                  [&](const Open& one) { return one.number == ticket.number; });
+  const bool oldest = found == open.begin();
+  const double expected = found->finish + moved;
+  open.erase(found);
+  if (open.empty())
+    dispatcher_.release(ticket.group, now);
+  else if (oldest)
+    move(ticket.group, now - expected);
+}
+
+/// What should be done by now and is not will be done now at the earliest, and so what is behind
+/// it.
+void Controller::note_overdue(double now) {
+  for (std::size_t group = 0; group < queues_.size(); ++group) {
+    const auto& [open, moved] = queues_[group];
+    if (!open.empty() && open.front().finish + moved < now)
+      move(int(group), now - open.front().finish - moved);
+  }
+}
+
+void Controller::move(int group, double seconds) {
+  dispatcher_.shift(group, seconds);
+  queues_[std::size_t(group)].moved += seconds;
+}
+
+void Controller::change(Problem problem, const Placement& placement) {
+  problem_ = std::move(problem);
+  Dispatcher next(problem_, placement);
+  for (std::size_t group = 0; group < queues_.size(); ++group)
+    next.occupy(int(group), dispatcher_.busy_until(int(group)).back());
+  dispatcher_ = std::move(next);
+  queues_.resize(placement.groups.size());
+}
+
+double Controller::queue_seconds(int group, double now) const {
+  return std::max(0.0, dispatcher_.busy_until(group).back() - now);
+}
+
+void Controller::note(int model, double now) {
+  if (arrivals_.size() == limits::observed_max)
+    arrivals_.pop_front();
+  arrivals_.push_back({now, model});
+}
+
+Workload Controller::observed(double now, double seconds) const {
+  Workload workload{seconds, {}};
+  const double begin = now - seconds;
+  for (const Arrival& arrival : arrivals_)
+    if (arrival.seconds >= begin)
+      workload.arrivals.push_back({arrival.seconds - begin, arrival.model});
+  return workload;
+}
+
+} // namespace paceline::placement

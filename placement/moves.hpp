@@ -1,0 +1,34 @@
+// From one placement to another while it serves: a model at a time.
+#pragma once
+
+#include "placement/placement.hpp"
+#include "placement/selection.hpp"
+
+#include <optional>
+
+namespace paceline::placement {
+
+struct Move {
+  enum class Kind { load, unload };
+  Kind kind;
+  int group;
+  int model;
+  bool operator==(const Move&) const = default;
+};
+
+/// What to do next so that `now` becomes `wanted`, which has the same groups; nothing: it is. A
+/// model is loaded wherever there is room. Where there is none one is unloaded that is wanted
+/// nowhere, or else has another place: only models that change places on full devices are for a
+/// while on none. `wanted` fits, and so there always is a next move.
+std::optional<Move> next_move(const Problem& problem, const Placement& now,
+                              const Placement& wanted);
+
+/// `wanted` with the contents of groups of one shape exchanged so that few models move from `now`,
+/// which has the same groups.
+Placement nearest(const Placement& now, Placement wanted);
+
+/// Whether so much is gained that models should move for it: a hundredth more is served, or as much
+/// in nine tenths of the time.
+bool worth_moving(const Score& now, const Score& wanted);
+
+} // namespace paceline::placement
