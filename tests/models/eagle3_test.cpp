@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <filesystem>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -215,7 +216,7 @@ TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
 TEST_CASE("a pickled head is refused, and it is said how to convert it") {
   const test::TemporaryFolder folder;
   test::write_checkpoint(folder, head_case("original"), gpu::DType::f32);
-  folder.remove("model.safetensors");
+  std::filesystem::remove(folder.file("model.safetensors"));
   folder.write("pytorch_model.bin", "PK");
   check_refused(folder, {"model.safetensors", "pytorch_model.bin", "pickled", "save_file"});
 }
