@@ -13,6 +13,10 @@
 
 namespace paceline::testing {
 
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
 class RunningNode {
 public:
   /// Waits until it is ready. arguments: besides --listen.

@@ -74,6 +74,7 @@ TEST_CASE("a node in this process: the tokens of plain decoding, in every mode")
 TEST_CASE("a node in this process: rows of q that were cut are those that were drawn from") {
   const auto node = open_node();
   EngineOptions options = with_node(*node);
+  options.speculation = SpeculationMode::sync;
   options.draft_top_k = 3;
   Engine engine = open_engine(options);
   std::uint64_t accepted = 0;
