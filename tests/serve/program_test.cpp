@@ -132,10 +132,10 @@ TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its
   const TemporaryFolder folder;
   const std::string file = folder.write("placed.toml", placement_of({"a", "b"}));
   Served served({}, {}, {}, {"--placement", file, "--warmup", "0"});
-  HttpClient client(served.port());
-  const auto models = [&] { return client.ask("GET", "/v1/models").body; };
+  const auto models = [&] { return HttpClient(served.port()).ask("GET", "/v1/models").body; };
   CHECK(models().find(R"("devices":["sim:1ms"])") != std::string::npos);
-  CHECK(client.ask("POST", "/v1/load", R"({"model": "a"})").status == 403); // no admin's key
+  CHECK(HttpClient(served.port()).ask("POST", "/v1/load", R"({"model": "a"})").status ==
+        403); // there is no admin's key
   folder.write("placed.toml", placement_of({"ab", ""}));
   served.process().send(SIGHUP);
   while (models().find("sim:2ms") != std::string::npos ||
