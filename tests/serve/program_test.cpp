@@ -182,7 +182,7 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
   two += "[[groups]]\ndevices = [\"sim:1ms\", \"sim:2ms\"]\npipeline = 2\n"
          "models = [{ name = \"a\", stage_seconds = [0.1, 0.1] }]\n";
   check_file(two, "plan with --max-pipeline 1 --max-tensor 1");
-  check_file(sound, "--model is for one model", {"--model", "demo"});
+  check_file(sound, "--model is for one model", {"--model", "other"});
   check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
   check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});
   check_file("version = 1", "has no [devices]");
