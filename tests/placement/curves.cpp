@@ -12,6 +12,7 @@ constexpr double height = 170;
 constexpr double left = 44;
 constexpr double top = 46;
 constexpr double between = 34;
+constexpr double label_width = 24;
 constexpr std::array colours{"#0b6e99", "#d9730d", "#6b7280", "#5b8c3e", "#9b51b0"};
 
 double x_of(const Panel& panel, std::size_t i) {
@@ -29,9 +30,13 @@ std::string axes(const Panel& panel) {
     text += fmt::format("<path d=\"M0 {0:.1f}H{1}\" stroke=\"#ddd\"/><text x=\"-6\" y=\"{2:.1f}\" "
                         "text-anchor=\"end\">{3:g} %</text>\n",
                         y_of(share), width, y_of(share) + 4, 100 * share);
+  double last = -label_width;
   for (std::size_t i = 0; i < panel.values.size(); ++i)
-    text += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n",
-                        x_of(panel, i), height + 15, panel.values[i]);
+    if (const double x = x_of(panel, i); x >= last + label_width) {
+      text += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>\n", x,
+                          height + 15, panel.values[i]);
+      last = x;
+    }
   return text + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", width / 2,
                             height + 32, panel.what);
 }

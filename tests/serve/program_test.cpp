@@ -132,10 +132,10 @@ TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its
   const TemporaryFolder folder;
   const std::string file = folder.write("placed.toml", placement_of({"a", "b"}));
   Served served({}, {}, {}, {"--placement", file, "--warmup", "0"});
-  HttpClient client(served.port());
-  const auto models = [&] { return client.ask("GET", "/v1/models").body; };
+  const auto models = [&] { return HttpClient(served.port()).ask("GET", "/v1/models").body; };
   CHECK(models().find(R"("devices":["sim:1ms"])") != std::string::npos);
-  CHECK(client.ask("POST", "/v1/load", R"({"model": "a"})").status == 403); // no admin's key
+  CHECK(HttpClient(served.port()).ask("POST", "/v1/load", R"({"model": "a"})").status ==
+        403); // there is no admin's key
   folder.write("placed.toml", placement_of({"ab", ""}));
   served.process().send(SIGHUP);
   while (models().find("sim:2ms") != std::string::npos ||
@@ -182,7 +182,7 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
   two += "[[groups]]\ndevices = [\"sim:1ms\", \"sim:2ms\"]\npipeline = 2\n"
          "models = [{ name = \"a\", stage_seconds = [0.1, 0.1] }]\n";
   check_file(two, "plan with --max-pipeline 1 --max-tensor 1");
-  check_file(sound, "--model is for one model", {"--model", "demo"});
+  check_file(sound, "--model is for one model", {"--model", "other"});
   check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
   check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});
   check_file("version = 1", "has no [devices]");
