@@ -74,7 +74,9 @@ void add_endings(CLI::App& app, Request& request) {
 
 /// One, or a look-up and a model in any order.
 void set_drafts(EngineOptions& engine, std::vector<std::string> given) {
-  if (given.size() > 2 || (given.size() == 2 && std::ranges::count(given, "suffix") != 1))
+  const bool both =
+      std::ranges::count(given, "suffix") == 1 && std::ranges::count(given, "none") == 0;
+  if (given.size() > 2 || (given.size() == 2 && !both))
     throw CLI::ValidationError("--draft-model",
                                "is given " + std::to_string(given.size()) +
                                    " times: give one draft, or suffix and a model");

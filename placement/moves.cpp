@@ -62,6 +62,21 @@ Placement nearest(const Placement& now, Placement wanted) {
   return wanted;
 }
 
+Placement with_all_models(const Problem& problem, Placement placement) {
+  for (int model = 0; model < int(problem.models.size()); ++model)
+    for (std::size_t g = 0; g < placement.groups.size() && places(placement, model) == 0; ++g) {
+      Group next = placement.groups[g];
+      for (const int other : placement.groups[g].models)
+        if (!has_room(next, model, problem) && places(placement, other) > 1)
+          next.remove(other);
+      if (has_room(next, model, problem)) {
+        next.add(model);
+        placement.groups[g] = std::move(next);
+      }
+    }
+  return placement;
+}
+
 bool worth_moving(const Score& now, const Score& wanted) {
   constexpr double served_more = 0.01;
   constexpr double faster = 0.9;

@@ -27,6 +27,10 @@ std::optional<Move> next_move(const Problem& problem, const Placement& now,
 /// which has the same groups.
 Placement nearest(const Placement& now, Placement wanted);
 
+/// With a place for each model that fits at all: where there is no room, models that have several
+/// places give one up.
+Placement with_all_models(const Problem& problem, Placement placement);
+
 /// Whether so much is gained that models should move for it: a hundredth more is served, or as much
 /// in nine tenths of the time.
 bool worth_moving(const Score& now, const Score& wanted);

@@ -365,6 +365,8 @@ asio::awaitable<void> Fleet::replan() {
   co_await run_on(planner_, executor_, [&] {
     now = score(simulate(problem, renumbered(before, numbers), workload));
     found = placement::plan(problem, workload, how);
+    found.placement = placement::with_all_models(problem, std::move(found.placement));
+    found.score = score(simulate(problem, found.placement, workload));
   });
   if (stopping_ || moving_ || wanted_ != before || !placement::worth_moving(now, found.score) ||
       !adopt(models, renumbered(found.placement, models)))

@@ -329,3 +329,30 @@ TEST_CASE("a request waits for a model no longer than an answer may take") {
   CHECK(told.status == 504);
   CHECK(code_of(told) == "deadline");
 }
+
+TEST_CASE("a new plan follows what is asked for") {
+  FleetPlan plan = fleet_plan(2, 1, {{0}, {1}, {1}});
+  for (placement::Model& model : plan.problem.models)
+    model.objective_seconds = 0.15; // one at a time on each device
+  Settings settings;
+  settings.fleet.replan = 300ms;
+  settings.fleet.refuse_late = false;
+  const LiveFleet fleet(plan, settings);
+  std::atomic<bool> over = false;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) // all of them want the model that has one device
+    clients.emplace_back([&] {
+      while (!over)
+        CHECK(complete(fleet, "a", 20).status == 200);
+    });
+  const auto of_a = [&] {
+    return fleet.ask("GET", "/v1/models/a").json().at("devices").as_array().size();
+  };
+  while (of_a() < 2)
+    std::this_thread::yield();
+  over = true;
+  for (std::thread& client : clients)
+    client.join();
+  CHECK(fleet.metric(R"(paceline_model_moves_total{kind="replan"})") > 0);
+  CHECK(complete(fleet, "b").status == 200); // which keeps a place
+}
