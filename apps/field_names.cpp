@@ -21,6 +21,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::lookup", "--draft-model"},
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
+    {"EngineOptions::draft_top_k", "--draft-top-k"},
     {"EngineOptions::reserve_device", "--reserve-device"},
     {"EngineOptions::threads", "--threads"},
     {"EngineOptions::dtype", "--dtype"},
