@@ -24,10 +24,10 @@ struct DraftModelParts {
       make_step;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
-  /// It is on a node, by these parts, and all others but `telemetry` count for nothing.
-  std::shared_ptr<const RemoteDraftParts> remote{};
   /// Whether it is not worth starting again when it is down; null: it always is.
   std::function<bool()> hopeless{};
+  /// It is on a node, by these parts, and all others but `telemetry` count for nothing.
+  std::shared_ptr<const RemoteDraftParts> remote{};
 };
 
 /// Owns the draft lane. Frontiers go to the lane through a queue; windows come back to who waits

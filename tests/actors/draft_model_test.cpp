@@ -167,19 +167,19 @@ namespace {
 constexpr const char* queueing = "sim:10ms+queue";
 
 /// What a draft writes after {1, 2, 3}, eight tokens, as `spec` wants them drawn.
-struct Drafted {
+struct DraftedAlone {
   Tokens tokens;
   base::Duration took{};
   std::uint64_t passes_behind = 0;
 };
-Drafted draft_on(const std::string& device, const SequenceSpecRef& spec) {
+DraftedAlone draft_on(const std::string& device, const SequenceSpecRef& spec) {
   DraftWorld world(device);
   Frontier at = world.frontier(1, {1, 2, 3}, {1, 1}, 4, 4);
   at.spec = spec;
   const auto begin = world.simulation.now();
   world.simulation.tell(world.draft, Frontiers{{at}});
   REQUIRE(world.drawn(*at.chain, 11));
-  Drafted drafted{{}, world.simulation.now() - begin, world.telemetry->passes_behind};
+  DraftedAlone drafted{{}, world.simulation.now() - begin, world.telemetry->passes_behind};
   for (int position = 3; position < 11; ++position)
     drafted.tokens.push_back(at.chain->token(position));
   world.simulation.run();
@@ -202,8 +202,8 @@ TEST_CASE("passes behind others draw the tokens of passes that waited") {
       spec->warping.frequency_penalty = 1.5f;
       spec->warping.repetition_penalty = 1.4f;
     }
-    const Drafted behind = draft_on(queueing, spec);
-    const Drafted waited = draft_on("sim:10ms", spec);
+    const DraftedAlone behind = draft_on(queueing, spec);
+    const DraftedAlone waited = draft_on("sim:10ms", spec);
     CHECK(behind.tokens == waited.tokens);
     CHECK(behind.took == waited.took);
     CHECK(behind.passes_behind == 7);

@@ -164,9 +164,21 @@ TEST_CASE("ends come back as they were") {
   end.stop_match = "\n\n";
   end.seed = ~0ULL - 1;
   end.usage = {1, 2, 3};
-  end.speculation = {
-      SpeculationMode::sync, VerifyRule::coupled, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0.5, 13, true};
-  end.speculation.drafters = {{"suffix", 14, 15}, {"model", 16, 17}};
+  end.speculation = {SpeculationMode::sync,
+                     VerifyRule::coupled,
+                     4,
+                     5,
+                     6,
+                     7,
+                     8,
+                     9,
+                     10,
+                     11,
+                     12,
+                     0.5,
+                     13,
+                     true,
+                     {{"suffix", 14, 15}, {"model", 16, 17}}};
   end.timing = {0.25, 0.5, 0.75, 1.5};
   end.reproducible = false;
   const Finished back = event_again(end);
