@@ -178,6 +178,8 @@ TEST_CASE("ends come back as they were") {
                      0.5,
                      13,
                      true,
+                     false,
+                     0,
                      {{"suffix", 14, 15}, {"model", 16, 17}}};
   end.timing = {0.25, 0.5, 0.75, 1.5};
   end.reproducible = false;
