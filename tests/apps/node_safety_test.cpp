@@ -107,8 +107,7 @@ TEST_CASE("4 GiB announced to a node: cut off, and nothing allocated") {
   }
   // One that has introduced itself may say more, and not this much either.
   Stranger stranger(node);
-  stranger.send(frame(messages::OpenDraft{
-      .device = "none", .vocabulary = 1, .max_model_len = 1, .max_num_seqs = 1}));
+  stranger.send(frame(messages::OpenDraft{"none", "", "", 1, 1, 1}));
   stranger.send(header_bytes({node_protocol, FrameKind::DraftWork, 0xffffffff}));
   stranger.read_to_end();
   check_drafts(node);
@@ -130,7 +129,7 @@ TEST_CASE("whatever strangers say, a node goes on drafting") {
   RunningNode node;
   std::mt19937 random(5);
   const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
-  const messages::OpenDraft hello{.vocabulary = 100, .max_model_len = 100, .max_num_seqs = 2};
+  const messages::OpenDraft hello{"", "", "", 100, 100, 2};
   for (int round = 0; round < 200; ++round) {
     std::vector<char> bytes = any(4) == 0 ? std::vector<char>() : frame(hello);
     if (any(2) == 0) {
