@@ -19,14 +19,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string body_of(const std::string& model, int tokens, bool stream = false) {
+std::string completion_body(const std::string& model, int tokens, bool stream = false) {
   return fmt::format(R"({{"model": "{}", "prompt": [1, 2], "max_tokens": {}, "ignore_eos": true,
                          "stream": {}}})",
                      model, tokens, stream);
 }
 
 HttpReply complete(const LiveFleet& fleet, const std::string& model, int tokens = 3) {
-  return fleet.ask("POST", "/v1/completions", body_of(model, tokens));
+  return fleet.ask("POST", "/v1/completions", completion_body(model, tokens));
 }
 
 std::string code_of(const HttpReply& reply) {
@@ -41,7 +41,7 @@ std::string message_of(const HttpReply& reply) {
 std::unique_ptr<HttpClient> begin_stream(const LiveFleet& fleet, const std::string& model,
                                          int tokens) {
   auto client = std::make_unique<HttpClient>(fleet.port());
-  client->send("POST", "/v1/completions", body_of(model, tokens, true));
+  client->send("POST", "/v1/completions", completion_body(model, tokens, true));
   REQUIRE(client->read_head().status == 200);
   return client;
 }
