@@ -114,6 +114,7 @@ Result<void> ContextBuilder::choose_draft() {
         draft_ = std::move(source);
         context_.draft = draft_->info();
         context_.draft_repeats = draft_->repeats();
+        context_.drafters = draft_->names();
       });
 }
 

@@ -21,15 +21,15 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
 
 void Sampler::verify(const Logits& logits) {
   const Batch& batch = logits.pass->batch;
-  if (batch.id <= last_batch_)
+  if (!batches_.is_due(batch.id, !logits.pass->handovers.empty()))
     return; // repeated
-  if (batch.after && batch.after != last_batch_)
+  if (batch.after && batch.after != batches_.last())
     return; // pre-enqueued, and out of turn: it would not stand behind what it waits for
   if (batch.handles > handles_.version) {
     early_.push_back(logits);
     return;
   }
-  last_batch_ = batch.id;
+  batches_.note(batch.id);
   const int every = parts_.check_draws_every;
   const bool check = every > 0 && batch.id % std::uint64_t(every) == 0;
   const auto me = caf::actor_cast<SamplerActor>(self_);

@@ -3,6 +3,7 @@
 
 #include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
+#include "scheduling/batch_order.hpp"
 
 #include <memory>
 #include <vector>
@@ -31,7 +32,7 @@ private:
   Handle::pointer self_;
   SamplerParts parts_;
   messages::ActorHandles handles_;
-  std::uint64_t last_batch_ = 0;
+  scheduling::BatchOrder batches_;
   std::vector<messages::Logits> early_;            ///< Wait for handles.
   std::shared_ptr<speculation::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };

@@ -36,10 +36,10 @@ void TargetModel::begin(const Batch& batch) {
 
 void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   const Batch& batch = pass->batch;
-  if (batch.id <= last_batch_)
+  if (!batches_.is_due(batch.id, !pass->handovers.empty()))
     return; // repeated, or overtaken by a later one
   auto before = batch.after ? last_pass_.lock() : nullptr;
-  if (batch.after && (batch.after != last_batch_ || !before))
+  if (batch.after && (batch.after != batches_.last() || !before))
     return; // pre-enqueued, but what it would go on from is over, or has not come
   if (batch.handles > handles_.version) {
     early_.push_back(std::move(pass));
@@ -49,7 +49,7 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
     check_contract(batch);
     pass->before = std::move(before);
   }
-  last_batch_ = batch.id;
+  batches_.note(batch.id);
   last_pass_ = pass;
   auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
   pass_on(std::move(pass), std::move(step));

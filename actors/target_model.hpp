@@ -5,6 +5,7 @@
 #include "execution/lane_closer.hpp"
 #include "execution/stage.hpp"
 #include "messages/interfaces.hpp"
+#include "scheduling/batch_order.hpp"
 
 #include <memory>
 #include <vector>
@@ -55,7 +56,7 @@ private:
   execution::Stage stage_;
   std::shared_ptr<gpu::Lane> lane_;
   messages::ActorHandles handles_;
-  std::uint64_t last_batch_ = 0;
+  scheduling::BatchOrder batches_;
   std::weak_ptr<execution::ForwardPass> last_pass_;            ///< Until its steps have retired.
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 };

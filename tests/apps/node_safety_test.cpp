@@ -72,8 +72,10 @@ void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
   options.threads = 1;
   options.draft_device = node.address();
   options.node_tls = tls;
-  Engine engine = open_engine(options);
-  while (ask(engine, repeatable("def", 24)).end().speculation.accepted == 0) {
+  auto engine = Engine::open(options);
+  while (!engine) // strangers that have just gone may have all places still
+    engine = Engine::open(options);
+  while (ask(*engine, repeatable("def", 24)).end().speculation.accepted == 0) {
   }
 }
 

@@ -1,4 +1,5 @@
 // What goes on behind a verdict.
+#include "scheduling/batch_order.hpp"
 #include "scheduling/round.hpp"
 
 #include <doctest/doctest.h>
@@ -164,4 +165,25 @@ TEST_CASE("a pre-enqueued batch runs for nobody where a next window is not bound
   OneRound longer(2);
   longer.entry.next.window = 3; // of which two are bound
   CHECK(go_on({OneRound(1), longer}, {OneRound::hit(), OneRound::hit()}) == On{false, false});
+}
+
+TEST_CASE("of a target in stages batches come in any order, each once; on one device in theirs") {
+  for (const bool stages : {false, true}) {
+    CAPTURE(stages);
+    BatchOrder order;
+    for (const std::uint64_t batch : {1, 2, 5}) {
+      CHECK(order.is_due(batch, stages));
+      order.note(batch);
+      CHECK_FALSE(order.is_due(batch, stages));
+    }
+    CHECK(order.last() == 5);
+    CHECK(order.is_due(3, stages) == stages);
+    order.note(3);
+    CHECK_FALSE(order.is_due(3, stages));
+    CHECK(order.is_due(4, stages) == stages);
+    CHECK_FALSE(order.is_due(2, stages));
+    order.note(200);
+    CHECK_FALSE(order.is_due(4, stages)); // too long ago
+    CHECK(order.is_due(199, stages) == stages);
+  }
 }
