@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <sys/socket.h>
 
 namespace paceline::actors {
 namespace {
@@ -23,6 +24,7 @@ public:
   Link(broker* self, connection_handle connection, caf::actor owner, End end)
       : self_(self), connection_(connection), owner_(std::move(owner)), end_(end) {
     self_->link_to(owner_);
+    self_->set_exit_handler([this](const caf::exit_msg&) { lost(); });
     self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
   }
 
@@ -32,7 +34,14 @@ public:
     else
       begin(read_header(bytes));
   }
-  void lost() { self_->quit(caf::exit_reason::remote_link_unreachable); }
+  /// The peer has closed the connection.
+  void closed() { self_->quit(caf::exit_reason::remote_link_unreachable); }
+  /// So has this end. It does not wait for the peer to do the same, which may stand still; a node
+  /// still writes what it has refused.
+  void lost() {
+    ::shutdown(int(connection_.id()), end_ == End::node ? SHUT_RD : SHUT_RDWR);
+    closed();
+  }
 
   template <class Value>
   void write(const Value& value) {
@@ -97,7 +106,7 @@ private:
 caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
   return {
       [link](const caf::io::new_data_msg& data) { link->received(data.buf); },
-      [link](const caf::io::connection_closed_msg&) { link->lost(); },
+      [link](const caf::io::connection_closed_msg&) { link->closed(); },
       [link](const messages::OpenDraft& value) { link->write(value); },
       [link](const messages::DraftOpened& value) { link->write(value); },
       [link](const messages::DraftRefused& value) { link->write(value); },
