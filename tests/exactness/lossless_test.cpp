@@ -119,7 +119,7 @@ TEST_CASE("a target in stages has the target's distribution against every advers
         CAPTURE(c.name);
         CAPTURE(stages);
         c.setting.stages = stages;
-        c.setting.requests = effort(5'000) * c.share;
+        c.setting.requests = effort(2'500) * c.share;
         const Outcome outcome = run(c.setting);
         const ChiSquare chi_square = fit(c.setting, outcome.outputs);
         CHECK(chi_square.p_value > false_alarm);
@@ -176,7 +176,7 @@ TEST_CASE("a look-up and a model that take turns are judged without a bias") {
       c.setting.drafter = [] { return std::make_shared<speculation::SuffixDrafter>(1 << 16); };
       c.setting.beside_model = true;
       c.setting.prompt = {1, 2, 0, 1, 2, 0, 3, 1, 2, 0, 3, 1, 2}; // something to find
-      c.setting.requests = effort(5'000);
+      c.setting.requests = effort(3'000);
       const Outcome outcome = run(c.setting);
       const ChiSquare chi_square = fit(c.setting, outcome.outputs);
       CHECK(chi_square.p_value > false_alarm);
