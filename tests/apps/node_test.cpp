@@ -1,11 +1,9 @@
 // A draft on another machine: real processes, real sockets.
 #include "tests/apps/running_node.hpp"
-#include "tests/support/engine_fixture.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/support/node_checks.hpp"
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <optional>
 #include <thread>
 
@@ -37,7 +35,7 @@ std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) 
   return all;
 }
 
-std::vector<std::vector<TokenId>> without_draft(const std::vector<Request>& asked) {
+std::vector<std::vector<TokenId>> all_without_draft(const std::vector<Request>& asked) {
   EngineOptions plain;
   plain.threads = 1;
   plain.speculation = SpeculationMode::off;
@@ -45,25 +43,11 @@ std::vector<std::vector<TokenId>> without_draft(const std::vector<Request>& aske
   return tokens_of(ask_all(engine, asked));
 }
 
-/// Asks the same again and again until something is so; each answer must be the same.
-void ask_until(Engine& engine, const Request& request, const std::vector<TokenId>& expected,
-               const std::function<bool(const Answer&)>& reached) {
-  for (;;) {
-    const Answer answer = ask(engine, request);
-    REQUIRE(answer.tokens == expected);
-    if (reached(answer))
-      return;
-  }
-}
-bool drafted(const Answer& answer) {
-  return answer.end().speculation.accepted > 0;
-}
-
 } // namespace
 
 TEST_CASE("a draft on a node: the tokens of plain decoding, in every mode and batch") {
   RunningNode node;
-  const auto expected = without_draft(requests());
+  const auto expected = all_without_draft(requests());
   for (const auto mode :
        {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
     EngineOptions options = with_node(node);
@@ -94,8 +78,8 @@ TEST_CASE("a draft on a node: a lookahead comes true without another word") {
   options.window = 1; // of two tokens in a row about a third come true
   Engine engine = open_engine(options);
   const Request request = requests(96)[0];
-  const auto expected = without_draft({request});
-  ask_until(engine, request, expected[0],
+  const auto expected = without_draft(request);
+  ask_until(engine, request, expected,
             [](const Answer& answer) { return answer.end().speculation.lookahead_hits > 0; });
 }
 
@@ -116,7 +100,7 @@ TEST_CASE("a draft on a node: whole rows of q give the tokens of a draft that is
   options.draft_top_k = 0;
   Engine engine = open_engine(options);
   // A text that begins before the node is connected is decoded plainly at first, by other noise.
-  ask_until(engine, repeatable("def", 8), without_draft({repeatable("def", 8)})[0], drafted);
+  ask_until(engine, repeatable("def", 8), without_draft(repeatable("def", 8)), drafted);
   const Answer answer = ask(engine, request);
   CHECK(answer.end().speculation.rounds > 0);
   CHECK(answer.tokens == expected);
@@ -142,59 +126,59 @@ TEST_CASE("a node that is killed costs no token, and drafts again when it is bac
   std::optional<RunningNode> node(std::in_place);
   const std::string port = node->port();
   const Request request = requests(200)[1];
-  const auto expected = without_draft({request});
+  const auto expected = without_draft(request);
   Engine engine = open_engine(with_node(*node));
-  ask_until(engine, request, expected[0], drafted);
+  ask_until(engine, request, expected, drafted);
   Stream stream = submit(engine, request);
   REQUIRE(stream.next());
   node->kill();
   CHECK(read_all(stream).end().error == std::nullopt);
-  ask_until(engine, request, expected[0], [](const Answer& answer) { return !drafted(answer); });
+  ask_until(engine, request, expected, [](const Answer& answer) { return !drafted(answer); });
   node.emplace(std::vector<std::string>(), port);
-  ask_until(engine, request, expected[0], drafted);
+  ask_until(engine, request, expected, drafted);
   CHECK_FALSE(engine.metrics().draft_left_out);
 }
 
 TEST_CASE("a node that stands still costs no token, and drafts again when it goes on") {
   RunningNode node;
   const Request request = requests(200)[1];
-  const auto expected = without_draft({request});
+  const auto expected = without_draft(request);
   Engine engine = open_engine(with_node(node));
-  ask_until(engine, request, expected[0], drafted);
+  ask_until(engine, request, expected, drafted);
   Stream stream = submit(engine, request);
   REQUIRE(stream.next());
   node.process().send(SIGSTOP);
   CHECK(read_all(stream).end().error == std::nullopt);
   const auto deaths = engine.metrics().restarts;
-  ask_until(engine, request, expected[0],
+  ask_until(engine, request, expected,
             [&](const Answer&) { return engine.metrics().restarts > deaths; });
   node.process().send(SIGCONT);
-  ask_until(engine, request, expected[0], drafted);
+  ask_until(engine, request, expected, drafted);
 }
 
 TEST_CASE("a node that comes back with another model is done without") {
   std::optional<RunningNode> node(std::in_place);
   const std::string port = node->port();
   const Request request = requests()[0];
-  const auto expected = without_draft({request});
+  const auto expected = without_draft(request);
   Engine engine = open_engine(with_node(*node));
-  ask_until(engine, request, expected[0], drafted);
+  ask_until(engine, request, expected, drafted);
   node->kill();
   const ModelCopy other("draft");
   other.set_config("rope_theta", "12345.0");
   node.emplace(std::vector<std::string>{"-m", other.path()}, port);
   const auto deaths = engine.metrics().restarts;
-  ask_until(engine, request, expected[0], [&](const Answer& answer) {
+  ask_until(engine, request, expected, [&](const Answer& answer) {
     return engine.metrics().restarts > deaths + 3 && !drafted(answer);
   });
 }
 
 TEST_CASE("an engine lets go of a node: another one finds its place") {
   RunningNode node;
-  const auto expected = without_draft({requests()[0]});
+  const auto expected = without_draft(requests()[0]);
   for (int i = 0; i < 5; ++i) {
     Engine engine = open_engine(with_node(node));
-    ask_until(engine, requests()[0], expected[0], drafted);
+    ask_until(engine, requests()[0], expected, drafted);
   }
 }
 

@@ -1,11 +1,9 @@
 // A draft on a node, with the node in the same process: real sockets on loopback.
 #include "actors/node/node.hpp"
-#include "tests/support/engine_fixture.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/support/node_checks.hpp"
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,28 +28,6 @@ EngineOptions with_node(const actors::Node& node) {
   options.draft_device = "node://127.0.0.1:" + std::to_string(node.port());
   options.faults.restart_pause_max = std::chrono::milliseconds(50);
   return options;
-}
-
-std::vector<TokenId> without_draft(const Request& request) {
-  EngineOptions plain;
-  plain.threads = 1;
-  plain.speculation = SpeculationMode::off;
-  Engine engine = open_engine(plain);
-  return ask(engine, request).tokens;
-}
-
-/// Asks the same again and again until something is so; each answer must be the same.
-void ask_until(Engine& engine, const Request& request, const std::vector<TokenId>& expected,
-               const std::function<bool(const Answer&)>& reached) {
-  for (;;) {
-    const Answer answer = ask(engine, request);
-    REQUIRE(answer.tokens == expected);
-    if (reached(answer))
-      return;
-  }
-}
-bool drafted(const Answer& answer) {
-  return answer.end().speculation.accepted > 0;
 }
 
 } // namespace
