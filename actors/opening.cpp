@@ -171,7 +171,8 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
   const auto fork_rows = std::size_t(fork_rows_of(options_));
-  demand.fork_q_rows = fork_rows * window;
+  const std::size_t in_flight = 2 * target.behind.size(); // windows in stages, and given up there
+  demand.fork_q_rows = (fork_rows + in_flight) * window;
   demand.pools = {{pages.bytes, target.model->window()}};
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(

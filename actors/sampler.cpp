@@ -21,9 +21,10 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
 
 void Sampler::verify(const Logits& logits) {
   const Batch& batch = logits.pass->batch;
-  if (!batches_.is_due(batch.id, !logits.pass->handovers.empty()))
+  const bool in_stages = !logits.pass->handovers.empty();
+  if (!batches_.is_due(batch.id, in_stages))
     return; // repeated
-  if (batch.after && batch.after != batches_.last())
+  if (batch.after && batch.after != batches_.last() && !in_stages)
     return; // pre-enqueued, and out of turn: it would not stand behind what it waits for
   if (batch.handles > handles_.version) {
     early_.push_back(logits);
@@ -40,7 +41,7 @@ void Sampler::verify(const Logits& logits) {
           inbox->post(judged.frontiers);
         tell(me, std::move(judged.verdicts));
       });
-  if (!logits.pass->handovers.empty())
+  if (in_stages)
     return logits.pass->handovers.back().expect(logits.lane, {logits.step, std::move(step)});
   const auto before = logits.pass->before; // the lane may let go of it from now on
   if ((logits.step && !logits.lane->submit(logits.step)) || !logits.lane->submit(std::move(step)))

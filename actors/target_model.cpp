@@ -38,8 +38,8 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   const Batch& batch = pass->batch;
   if (!batches_.is_due(batch.id, !pass->handovers.empty()))
     return; // repeated, or overtaken by a later one
-  auto before = batch.after ? last_pass_.lock() : nullptr;
-  if (batch.after && (batch.after != batches_.last() || !before))
+  auto before = stage_.number == 0 ? pass_before(batch) : nullptr;
+  if (stage_.number == 0 && batch.after && !before)
     return; // pre-enqueued, but what it would go on from is over, or has not come
   if (batch.handles > handles_.version) {
     early_.push_back(std::move(pass));
@@ -47,12 +47,24 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   }
   if (stage_.number == 0) {
     check_contract(batch);
-    pass->before = std::move(before);
+    pass->before = before;
   }
   batches_.note(batch.id);
-  last_pass_ = pass;
+  recent_.push_back(pass);
+  if (recent_.size() > (parts_.behind.empty() ? 1 : 2 * parts_.stages()))
+    recent_.pop_front();
   auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
   pass_on(std::move(pass), std::move(step));
+  if (before && parts_.stages() > 1) // else the sampler has yet to enqueue it
+    before->followed.store(true, std::memory_order_release);
+}
+
+/// That it was pre-enqueued behind; null: it was not, or that is over.
+std::shared_ptr<ForwardPass> TargetModel::pass_before(const Batch& batch) const {
+  for (const auto& recent : recent_)
+    if (auto pass = recent.lock(); pass && batch.after > 0 && pass->batch.id == batch.after)
+      return pass;
+  return nullptr;
 }
 
 /// Whoever is told submits what follows. The last stage's step goes with the verification behind

@@ -7,6 +7,7 @@
 #include "messages/interfaces.hpp"
 #include "scheduling/batch_order.hpp"
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -49,6 +50,7 @@ public:
 private:
   void begin(const scheduling::Batch& batch);
   void enqueue(std::shared_ptr<execution::ForwardPass> pass);
+  std::shared_ptr<execution::ForwardPass> pass_before(const scheduling::Batch& batch) const;
   void pass_on(std::shared_ptr<execution::ForwardPass> pass, std::shared_ptr<gpu::Step> step);
 
   Handle::pointer self_;
@@ -57,7 +59,8 @@ private:
   std::shared_ptr<gpu::Lane> lane_;
   messages::ActorHandles handles_;
   scheduling::BatchOrder batches_;
-  std::weak_ptr<execution::ForwardPass> last_pass_;            ///< Until its steps have retired.
+  /// The last one, of a target in stages the last ones; until their steps have retired.
+  std::deque<std::weak_ptr<execution::ForwardPass>> recent_;
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 };
 

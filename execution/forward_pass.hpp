@@ -54,12 +54,24 @@ struct ForwardPass {
     retirement.busy += how.busy;
   }
 
-  /// Of a pre-enqueued batch: the pass before. The lane lets go of it when it gets here, and leaves
-  /// the entries that run.
+  /// Of a pre-enqueued batch: the pass before. The lane lets go of it when it gets here, or the
+  /// last stage's does, and leaves the entries that run.
   std::shared_ptr<ForwardPass> before;
   /// Writer: the sampler, once (release), when the pre-enqueued batch behind this one is on the
-  /// lane with all its steps. Reader: this pass' verification (acquire).
+  /// lane with all its steps; of a target in stages the first stage's actor. Reader: this pass'
+  /// verification (acquire).
   std::atomic<bool> followed{false};
+
+  /// Of a target in stages, where the pre-enqueued pass behind this one may be under way before
+  /// this one was judged: whether that goes on. Said once, by this pass' verification; or, that it
+  /// ends, by who would have run it.
+  enum class Fate { open, goes_on, ends };
+  std::atomic<Fate> behind{Fate::open};
+  /// False: the other was said already.
+  bool decide(Fate fate) {
+    Fate said = Fate::open;
+    return behind.compare_exchange_strong(said, fate, std::memory_order_acq_rel) || said == fate;
+  }
 };
 
 } // namespace paceline::execution

@@ -44,6 +44,37 @@ void ForwardStep::leave_what_goes_on() {
       [&](std::size_t i) { return i < before->rows.size() && before->rows[i].goes_on; });
 }
 
+gpu::Step::Next ForwardStep::follow() {
+  if (pass_->handovers.empty()) {
+    leave_what_goes_on();
+    return Next::ready;
+  }
+  using Fate = ForwardPass::Fate;
+  ForwardPass& before = *pass_->before;
+  const bool closed = std::ranges::any_of(
+      pass_->batch.entries, [](const BatchEntry& e) { return e.round.chain->closed(); });
+  if (is_last() || (is_first() && closed)) // nobody has judged the one before, or ever may
+    before.decide(Fate::ends);
+  switch (before.behind.load(std::memory_order_acquire)) {
+  case Fate::open: return is_first() && !windows_drawn() ? Next::waiting : Next::ready;
+  case Fate::ends:
+    pass_->decide(Fate::ends);
+    pass_->batch.entries.clear();
+    pass_->rows.clear();
+    break;
+  case Fate::goes_on: break;
+  }
+  pass_->before = nullptr;
+  return Next::ready;
+}
+
+/// With what they assume.
+bool ForwardStep::windows_drawn() const {
+  return std::ranges::all_of(pass_->batch.entries, [](const BatchEntry& e) {
+    return e.round.chain->drawn() >= e.length + e.round.window;
+  });
+}
+
 bool ForwardStep::windows_settled() const {
   return std::all_of(pass_->batch.entries.begin(), pass_->batch.entries.end(),
                      [](const BatchEntry& e) {
@@ -68,8 +99,8 @@ gpu::Step::Next ForwardStep::prepare(base::TimePoint now) {
 gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
   if (!is_first() && !pass_->retirement.completed)
     return Next::done;
-  if (is_first() && pass_->before)
-    leave_what_goes_on();
+  if (pass_->before && follow() == Next::waiting)
+    return Next::waiting;
   if (pass_->batch.entries.empty())
     return Next::done;
   if (!is_first())
@@ -143,7 +174,8 @@ void ForwardStep::complete(base::TimePoint now) {
 void ForwardStep::retire(const gpu::Retirement& how) {
   if (std::exchange(at_work_, false))
     telemetry_->overlap.target_ended(how.end);
-  pass_->before = nullptr; // where the lane was closed before it got here
+  if (is_last())
+    pass_->before = nullptr; // where the lane was closed before it got here
   pass_->went_through(how, is_first());
   pass_->handed = std::move(left_);
   received_ = nullptr;

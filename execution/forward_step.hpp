@@ -14,7 +14,9 @@ namespace paceline::execution {
 /// Feeds each entry's committed tokens and its window. The window's tokens are read from the chain
 /// when the first stage's lane gets here: those that were bound when the batch was made are waited
 /// for, within the batch's timeout. A pre-enqueued batch loses the entries that do not go on from
-/// the one before; if none is left, nothing is run. Further stages run the rows of the first, from
+/// the one before; if none is left, nothing is run. In a target of several stages it begins as soon
+/// as its tokens are there, though the one before may not be judged yet, and ends on whichever lane
+/// it is when it is known that it does not go on. Further stages run the rows of the first, from
 /// what the one before has left; where that failed, nothing.
 class ForwardStep final : public gpu::Step {
 public:
@@ -30,8 +32,11 @@ public:
 
 private:
   bool is_first() const { return stage_.number == 0; }
+  bool is_last() const { return stage_.number == pass_->handovers.size(); }
   Next prepare_rows(base::TimePoint now);
   void leave_what_goes_on();
+  Next follow();
+  bool windows_drawn() const;
   bool windows_settled() const;
   void read_rows();
   void plan();

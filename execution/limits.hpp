@@ -11,7 +11,7 @@ inline constexpr int drafter_failures_max = 16;
 inline constexpr int drafter_successes_per_failure = 8;
 
 /// Passes whose rows may lie between two stages of a target, for each of its stages: those under
-/// way, and as many that a lane that stood still has not let go of. One more fails.
-inline constexpr std::size_t passes_per_stage = 2;
+/// way, at most two, and one that a lane that stood still has not let go of. One more fails.
+inline constexpr std::size_t passes_per_stage = 3;
 
 } // namespace paceline::execution::limits

@@ -287,6 +287,16 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   return resolved;
 }
 
+/// The pass behind may be under way, and may have been given up.
+void VerifyStep::let_go_on_in_flight(Verdicts& verdicts) {
+  using Fate = ForwardPass::Fate;
+  const bool goes_on = std::ranges::any_of(verdicts.sequences, &Verdict::goes_on);
+  if (pass_->decide(goes_on ? Fate::goes_on : Fate::ends))
+    return;
+  for (Verdict& verdict : verdicts.sequences)
+    verdict.goes_on = false;
+}
+
 gpu::Work VerifyStep::work() const {
   return {gpu::Work::Kind::verify, judged_rows_, int(tasks_.size()), 0};
 }
@@ -300,12 +310,15 @@ void VerifyStep::retire(const gpu::Retirement& how) {
   verdicts.end = how.end;
   verdicts.busy = pass_->retirement.busy + how.busy;
   if (!pass_->retirement.completed || !how.completed) {
+    pass_->decide(ForwardPass::Fate::ends);
     const auto& why = pass_->retirement.completed ? how.error : pass_->retirement.error;
     verdicts.error =
         why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
   } else {
-    if (pass_->batch.entries.empty())
+    if (pass_->batch.entries.empty()) {
+      pass_->decide(ForwardPass::Fate::ends);
       return; // pre-enqueued, and not needed: the scheduler knows from the verdicts before
+    }
     std::vector<scheduling::Resolution> resolved;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       verdicts.rows += int(pass_->rows[i].tokens.size());
@@ -314,6 +327,7 @@ void VerifyStep::retire(const gpu::Retirement& how) {
     }
     if (pass_->followed.load(std::memory_order_acquire))
       scheduling::let_go_on(pass_->batch.entries, resolved, verdicts.sequences);
+    let_go_on_in_flight(verdicts);
     for (std::size_t i = 0; i < cases_.size(); ++i)
       pass_->rows[i].goes_on = verdicts.sequences[i].goes_on;
   }

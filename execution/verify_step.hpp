@@ -68,6 +68,7 @@ private:
   void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
   static speculation::TargetFeatures features_behind(const scheduling::BatchEntry& entry,
                                                      const scheduling::Verdict& verdict);
+  void let_go_on_in_flight(scheduling::Verdicts& verdicts);
   scheduling::Resolution hand_over(std::size_t index, Judged& judged);
 
   std::shared_ptr<ForwardPass> pass_;

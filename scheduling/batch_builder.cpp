@@ -176,7 +176,8 @@ Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
 
 std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& before,
                                                         base::TimePoint now) {
-  if (others_want_rows())
+  const bool in_stages = config_.stages > 1; // then a part of it could not run without the rest
+  if (others_want_rows() || (in_stages && before.batch.entries.size() > 1))
     return std::nullopt;
   InFlightBatch made;
   made.model = before.model;
@@ -210,15 +211,18 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   if (at == sequences_.end())
     return std::nullopt;
   const Sequence& s = at->second;
-  if (s.epoch != before.epoch || s.chain != before.round.chain || s.length() != before.length ||
-      !before.round.whole || !before.round.judge_lookahead || before.next.lookahead == 0)
+  const int ahead = before.length - s.length(); // which batches in flight are to commit
+  const bool follows =
+      ahead == 0 ? s.epoch == before.epoch : ahead > 0 && config_.stages > 1 && s.in_flight;
+  if (!follows || !s.chain || s.chain != before.round.chain || !before.round.whole ||
+      !before.round.judge_lookahead || before.next.lookahead == 0)
     return std::nullopt;
   BatchEntry entry;
   entry.spec = s.spec;
   entry.epoch = epochs_.next();
   entry.log = s.log;
-  entry.assumed = before.round.window + 1;
-  entry.length = before.length + entry.assumed;
+  entry.assumed = ahead + before.round.window + 1;
+  entry.length = s.length() + entry.assumed;
   entry.feed.cached = entry.length - 1;
   entry.feed.pages = s.pages[target_pool];
   entry.round.chain = s.chain;

@@ -7,8 +7,8 @@ namespace paceline::scheduling {
 
 /// Batches are numbered in the order in which they were sent. One that came already does not count
 /// again. Of a target on one device neither does one that a later one has overtaken, for it goes on
-/// from where that one began; those under way in several stages are of different sequences, and
-/// are as good in any order.
+/// from where that one began; those under way in several stages are of different sequences, or say
+/// behind which one they were pre-enqueued, and are as good in any order.
 class BatchOrder {
 public:
   std::uint64_t last() const { return last_; }

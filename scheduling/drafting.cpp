@@ -13,7 +13,6 @@ using speculation::Plan;
 
 namespace {
 
-/// The engine's is what is known of one that has hardly drafted yet.
 double shrunk(FadingMean own, double engines) {
   own.add(engines, limits::acceptance_prior, limits::acceptance_memory);
   return own.value;
@@ -64,10 +63,21 @@ Plan Drafting::plan_for(const Sequence& s) const {
     plan.window = *s.share;
   const bool ahead =
       plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
-  plan.lookahead = ahead ? plan.window + 1 : 0;
+  plan.lookahead = ahead ? windows_ahead(plan.window) * (plan.window + 1) : 0;
   if (!ahead || !plan.model)
     plan.fork_rows = 0;
   return plan;
+}
+
+/// Of one sequence behind its window. Where a target has more stages than there are sequences to
+/// keep them at work, windows of one sequence are in flight in several.
+int Drafting::windows_ahead(int window) const {
+  if (config_.stages == 1)
+    return 1;
+  const auto running =
+      std::ranges::count_if(sequences_, [](const auto& entry) { return entry.second.running(); });
+  const int held = speculation::limits::chain_positions / (window + 1) - 3;
+  return std::max(1, std::min(config_.stages / std::max(1, int(running)), held));
 }
 
 double Drafting::acceptance(const Sequence& s) const {

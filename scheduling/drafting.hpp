@@ -94,6 +94,7 @@ public:
   void observe(speculation::RoundObservation round);
 
 private:
+  int windows_ahead(int window) const;
   bool looks_up(const Sequence& s) const;
   Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   double acceptance(const Sequence& s) const;

@@ -32,7 +32,8 @@ struct InFlightBatch {
 };
 
 /// In the order in which the target's lanes take them. On one device the first one runs, and those
-/// behind it were pre-enqueued; a target in stages has one for each stage, of other sequences.
+/// behind it were pre-enqueued; a target in stages has one for each stage, of other sequences or
+/// pre-enqueued.
 /// Verdicts may overtake each other on their way; they are taken in this order.
 class InFlightBatches {
 public:
@@ -40,7 +41,7 @@ public:
   std::size_t size() const { return batches_.size(); }
   InFlightBatch& front() { return batches_.front(); }
   const InFlightBatch& front() const { return batches_.front(); }
-  InFlightBatch& back() { return batches_.back(); }
+  const InFlightBatch& operator[](std::size_t i) const { return batches_[i]; }
   InFlightBatch& push(InFlightBatch batch) { return batches_.emplace_back(std::move(batch)); }
   InFlightBatch pop() {
     InFlightBatch first = std::move(batches_.front());
@@ -63,6 +64,14 @@ public:
     const auto at = std::ranges::find(
         batches_, batch, [](const InFlightBatch& flight) { return flight.batch.after; });
     return at == batches_.end() ? nullptr : &*at;
+  }
+  /// Those that were not pre-enqueued behind another one in flight.
+  std::size_t leading() const {
+    return std::size_t(std::ranges::count_if(batches_, [this](const InFlightBatch& flight) {
+      return std::ranges::none_of(batches_, [&flight](const InFlightBatch& other) {
+        return other.batch.id == flight.batch.after;
+      });
+    }));
   }
   /// What was pre-enqueued behind this one does not run.
   void drop_behind(std::uint64_t batch) {

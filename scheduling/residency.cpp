@@ -108,9 +108,12 @@ bool Residency::runs_alone(const Sequence& s) const {
 // ---- growth ----
 
 void Residency::ensure_pages(Turn& turn, Sequence& s) {
-  const int window = drafting_.plan_for(s).window;
+  const speculation::Plan plan = drafting_.plan_for(s);
+  int ahead = std::max(plan.lookahead, plan.window + 1);
+  if (config_.stages > 1) // as much again behind the last window in flight
+    ahead *= 2;
   const int end =
-      std::min(s.room(config_.max_model_len), s.length() + s.bound() + 2 * (window + 1));
+      std::min(s.room(config_.max_model_len), s.length() + s.bound() + plan.window + 1 + ahead);
   int windowed_end = end;
   if (config_.attention_window > 0) // a prompt's pages come and go: this step's and the next one's
     windowed_end = std::min(end, s.cached + 2 * config_.prefill_chunk + end - s.length());

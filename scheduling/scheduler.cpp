@@ -159,7 +159,7 @@ void Scheduler::schedule(Turn& turn) {
     residency_.admit_next(turn);
   if (drafting_.await_held_up(turn)) // or until their draft counts as dead
     alarms_.wake_at(turn, turn.now + drafting_.timeout());
-  while (in_flight_.size() < std::size_t(config_.stages)) {
+  while (in_flight_.leading() < std::size_t(config_.stages)) {
     const bool others_go = config_.stages > 1 && drafting_.any_ready(turn.now);
     if (!others_go && drafting_.waiting())
       return;
@@ -190,12 +190,17 @@ bool Scheduler::send_batch(Turn& turn) {
   return true;
 }
 
-/// Sends the batch behind the one in flight, where there is to be one.
+/// Sends the batches behind those in flight, where there are to be some: one more than there are
+/// stages, so that the first stage goes on when the last one ends.
 void Scheduler::send_behind(Turn& turn) {
-  if (peers_.target == 0 || config_.stages > 1)
-    return;
-  if (auto made = builder_.build_behind(in_flight_.back(), turn.now))
-    send(turn, *std::move(made));
+  for (std::size_t i = 0; peers_.target != 0 && i < in_flight_.size(); ++i) {
+    if (in_flight_.size() > std::size_t(config_.stages))
+      return;
+    if (in_flight_.behind(in_flight_[i].batch.id))
+      continue;
+    if (auto made = builder_.build_behind(in_flight_[i], turn.now))
+      send(turn, *std::move(made));
+  }
 }
 
 const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -172,6 +173,37 @@ TEST_CASE("several batches are under way at a time, as many as there are stages"
     MESSAGE(stages, " stages: ", busy, " times as long as a stage that is always at work takes");
     CHECK(busy >= 1);
     CHECK(busy <= 1.15); // but for the prompts, and the pipeline that fills and empties
+  }
+}
+
+TEST_CASE("windows of one sequence are in flight in several stages") {
+  Request request = of_tokens(600);
+  request.verify = VerifyRule::rejection;
+  request.sampling.temperature = 1.0f;
+  request.sampling.seed = 3;
+  const auto tokens_a_second = [&](int stages, SpeculationMode mode, int window) {
+    EngineOptions options = simulated({.acceptance = 0.8, .context = 1024, .draft_context = 1024});
+    options.devices.assign(std::size_t(stages), fmt::format("sim:{}us", 10'000 / stages));
+    options.draft_device = "sim:1ms";
+    options.speculation = mode;
+    options.window = window;
+    options.lookahead = Lookahead::chain;
+    Engine engine = open_engine(options);
+    const auto begin = engine.now();
+    const Answer answer = ask(engine, request);
+    CHECK(answer.tokens.size() == 600);
+    MESSAGE(stages, " stages, ", to_string(mode), ", windows of ", window, ": acceptance ",
+            answer.end().speculation.acceptance_rate(), ", ", engine.metrics().armed_steps,
+            " steps went on in flight, ",
+            600 / std::chrono::duration<double>(engine.now() - begin).count(), " tokens/s");
+    return 600 / std::chrono::duration<double>(engine.now() - begin).count();
+  };
+  for (const int stages : {2, 4}) {
+    const double sync = tokens_a_second(stages, SpeculationMode::sync, 4);
+    double best = 0;
+    for (const int window : {1, 2, 3})
+      best = std::max(best, tokens_a_second(stages, SpeculationMode::overlap, window));
+    CHECK(best > 1.2 * sync);
   }
 }
 

@@ -141,3 +141,56 @@ TEST_CASE("in sync mode who has to wait for a window holds up nobody else") {
   CHECK(last.entries.at(0).spec->id == first.entries[0].spec->id);
   CHECK(last.entries.at(0).round.window == 2);
 }
+
+namespace {
+
+/// One sequence with windows of one token, of which a whole chain is drawn; the batches under way.
+std::vector<Batch> in_flight(World& world) {
+  world.begin_drafting(3, 9, 9);
+  std::vector<Batch> batches{world.target.take<Batch>()};
+  while (!world.target.empty())
+    batches.push_back(world.target.take<Batch>());
+  return batches;
+}
+
+} // namespace
+
+TEST_CASE("windows of one sequence are in flight in every stage, and one waits for the first") {
+  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  const std::vector<Batch> batches = in_flight(world);
+  REQUIRE(batches.size() == 4);
+  for (int i = 0; i < 4; ++i) {
+    const BatchEntry& entry = batches[std::size_t(i)].entries.at(0);
+    CHECK(batches[std::size_t(i)].after == (i > 0 ? batches[std::size_t(i) - 1].id : 0));
+    CHECK(entry.assumed == 2 * i);
+    CHECK(entry.length == 2 + 2 * i);
+    CHECK(entry.round.window == 1);
+  }
+  Verdict hit = World::verdict(batches[0].entries[0], {5, 5});
+  hit.window = hit.judged = hit.accepted = 2;
+  hit.window = 1;
+  hit.hit = Hit::chain;
+  hit.goes_on = true;
+  world.answer(batches[0], {hit});
+  const auto next = world.target.take<Batch>();
+  CHECK(next.after == batches[3].id);
+  CHECK(next.entries.at(0).length == 10);
+  CHECK(next.entries.at(0).assumed == 6);
+}
+
+TEST_CASE("a rejection drops what is behind it, and verdicts of that are stale") {
+  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  const std::vector<Batch> batches = in_flight(world);
+  REQUIRE(batches.size() == 4);
+  world.facade.clear();
+  Verdict miss = World::verdict(batches[0].entries[0], {6});
+  miss.window = miss.judged = 1;
+  world.answer(batches[0], {miss});
+  CHECK(world.commits().tokens == Tokens{6});
+  world.answer(batches[1], {World::verdict(batches[1].entries[0], {5, 5})});
+  world.run_until([&] { return !world.target.empty(); });
+  CHECK(world.facade.empty());
+  const auto next = world.target.take<Batch>();
+  CHECK(next.after == 0);
+  CHECK(next.entries.at(0).length == 3);
+}
