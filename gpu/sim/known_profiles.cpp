@@ -32,6 +32,12 @@ constexpr const char* sarathi_a100 =
     "sheet), rows at half of its 312 T operations/s, a prompt's attention at 0.3 of it and a "
     "step's "
     "by layers, both as of LLaMA-13B on an A6000";
+constexpr const char* sarathi_gpt3 = "computed, not measured, for the pipeline of Agrawal et al. "
+                                     "2023, SARATHI, section 5.3: GPT-3 on "
+                                     "64 A100 in 8 stages of 8 GPUs each, all stages together. "
+                                     "Weights, rows and attention as of the "
+                                     "other models on an A100, by 8; for all-reduces among 8 over "
+                                     "NVLink (600 GB/s) 28 us more a row";
 
 } // namespace
 
@@ -48,6 +54,7 @@ const std::vector<KnownProfile>& known_profiles() {
       {"llama-13b-a6000", 44280us, 219600ns, sarathi, 202, {840us, 1181ms, 17450us}},
       {"llama-33b-a100", 39900us, 417us, sarathi_a100, 96, {1260us, 980ms, 17000us}},
       {"mistral-7b-a100", 8900us, 93us, sarathi_a100, 96, {670us, 80ms, 5600us}},
+      {"gpt3-175b-8xa100", 26800us, 308us, sarathi_gpt3, 87, {2016us, 362ms, 6300us}},
   };
   return known;
 }

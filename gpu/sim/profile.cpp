@@ -33,6 +33,20 @@ std::optional<base::Duration> take_duration(std::string_view& text) {
   return base::Duration(std::llround(value * unit * 1e9));
 }
 
+// "/8" at the end of `text`, which is cut; 1 where there is none.
+int take_divisor(std::string_view& text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos)
+    return 1;
+  int divisor = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data() + slash + 1, end, divisor);
+  if (error != std::errc() || last != end || divisor < 1)
+    return 1;
+  text = text.substr(0, slash);
+  return divisor;
+}
+
 } // namespace
 
 base::Duration Curve::at(int rows) const {
@@ -46,6 +60,24 @@ base::Duration Curve::at(int rows) const {
   const auto& [low, from] = points_[upper - 1];
   const auto& [high, to] = points_[upper];
   return from + (to - from) * (rows - low) / (high - low);
+}
+
+Curve Curve::divided_by(int parts) const {
+  Curve part = *this;
+  for (Point& point : part.points_)
+    point.second /= parts;
+  return part;
+}
+
+Profile Profile::divided_by(int parts) const {
+  Profile part = *this;
+  part.decode = decode.divided_by(parts);
+  part.prefill = prefill.divided_by(parts);
+  part.attention.step /= parts;
+  part.attention.decode_reads /= parts;
+  part.attention.prompt_reads /= parts;
+  part.per_context_token /= parts;
+  return part;
 }
 
 base::Duration Profile::latency(const Work& work, bool behind) const {
@@ -93,6 +125,15 @@ Result<Profile> parse_profile(std::string_view text) {
     }
     return profile;
   }
+  std::string_view whole = text;
+  if (const int parts = take_divisor(whole); whole.size() < text.size()) {
+    auto profile = parse_profile(whole);
+    if (profile) {
+      *profile = profile->divided_by(parts);
+      profile->name = text;
+    }
+    return profile;
+  }
   std::string names;
   for (const KnownProfile& p : known_profiles()) {
     if (text == p.name)
@@ -113,7 +154,7 @@ Result<Profile> parse_profile(std::string_view text) {
   if (!good || !rest.empty())
     return fail(ErrorCode::invalid_argument, fmt::format("unknown simulated device 'sim:{}'", text),
                 fmt::format("use {}a file such as a100.json, or latencies such as 14.1ms, "
-                            "14.1ms+0.2ms/row or 14.1ms+queue",
+                            "14.1ms+0.2ms/row or 14.1ms+queue; /4 behind it is a quarter of it",
                             names));
   return make_profile(std::string(text), *step, per_row, per_row);
 }

@@ -21,6 +21,7 @@ public:
   /// points: by growing rows.
   explicit Curve(std::vector<Point> points) : points_(std::move(points)) {}
   base::Duration at(int rows) const;
+  Curve divided_by(int parts) const;
 
 private:
   std::vector<Point> points_;
@@ -49,10 +50,12 @@ struct Profile {
 
   /// behind: the piece stands ready behind another.
   base::Duration latency(const Work& work, bool behind = false) const;
+  /// A device for one of so many stages of equal time: launches and copies are each one's own.
+  Profile divided_by(int parts) const;
 };
 
 /// A profile by name (`known_profiles`), from a file ("a100.json"), or latencies: "14.1ms",
-/// "250us", "14.1ms+0.2ms/row".
+/// "250us", "14.1ms+0.2ms/row"; "/4" behind any of these is a stage of four.
 Result<Profile> parse_profile(std::string_view text);
 /// profile_file.cpp: docs/reliability.md says what stands in it.
 Result<Profile> load_profile(const std::string& path);

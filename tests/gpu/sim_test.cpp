@@ -51,6 +51,23 @@ TEST_CASE("profiles charge decode and draft by step and rows, prefill by rows, j
   CHECK(sim::parse_profile("1.5s")->latency({Work::Kind::decode, 1, 1, 0}) == 1500ms);
 }
 
+TEST_CASE("a stage of several takes its part of a profile's time, whatever the work") {
+  const auto whole = sim::parse_profile("llama-13b-a6000").value();
+  const auto stage = sim::parse_profile("llama-13b-a6000/4+queue").value();
+  CHECK(stage.name == "llama-13b-a6000/4+queue");
+  CHECK(stage.queues);
+  for (const Work& work :
+       {Work{Work::Kind::decode, 4, 4, 1024}, Work{Work::Kind::prefill, 1024, 1, 1024}}) {
+    Work reading = work;
+    reading.decode_reads = 4096;
+    reading.prompt_reads = 524'800;
+    CHECK(std::abs((4 * stage.latency(reading) - whole.latency(reading)).count()) < 100);
+  }
+  CHECK(sim::parse_profile("14.1ms+0.2ms/row/2")->latency({Work::Kind::decode, 5, 1, 0}) == 7450us);
+  CHECK(!sim::parse_profile("14ms/0"));
+  CHECK(!sim::parse_profile("14ms/x"));
+}
+
 TEST_CASE("pairs of models that were published with their sources are known by name") {
   for (const sim::KnownProfile& known : sim::known_profiles()) {
     CAPTURE(known.name);
