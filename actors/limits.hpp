@@ -45,8 +45,8 @@ inline constexpr std::size_t frame_numbers_max = 256u << 10;
 inline constexpr std::uint32_t first_frame_bytes_max = 16u << 10;
 /// Bytes that wait to be sent; a peer that takes no more is cut off.
 inline constexpr std::size_t unsent_bytes_max = 128u << 20;
-/// Engines that a node drafts for at a time, those that are just connecting included; more are cut
-/// off.
+/// Engines that a node drafts for at a time, those that are just connecting included. As many more
+/// are told so, and further ones are cut off.
 inline constexpr int guests_max = 32;
 /// Of one engine: sequences that a node knows, in terms of EngineOptions::max_num_seqs. Those that
 /// are over may be named a moment later than those in their place.

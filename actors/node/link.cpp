@@ -138,14 +138,34 @@ caf::behavior accepted(broker* self, connection_handle connection, const caf::ac
   return behavior_of(std::make_shared<Link>(self, connection, guest, Link::End::node));
 }
 
+/// Says why it is not served. What it says is read until it goes, or else the refusal may not
+/// arrive. place: one of few.
+caf::behavior turned_away(broker* self, connection_handle connection,
+                          const std::shared_ptr<const void>& place) {
+  append_refusal(
+      self->wr_buf(connection),
+      fmt::format("the node drafts for {} engines already, which is all it does: end one "
+                  "of them, or start another node",
+                  limits::guests_max));
+  self->flush(connection);
+  self->configure_read(connection, receive_policy::at_most(limits::first_frame_bytes_max));
+  self->delayed_send(self, limits::hello_timeout, messages::Wake{});
+  return {[place](const caf::io::new_data_msg&) {},
+          [self](const caf::io::connection_closed_msg&) { self->quit(); },
+          [self](const messages::Wake&) { self->quit(); }};
+}
+
 caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::actor()>& welcome) {
   if (tls)
     self->add_doorman(listening_with_tls(self->system(), socket));
   else
     self->add_doorman(socket);
-  return {[self, welcome](const caf::io::new_connection_msg& news) {
+  const auto outside = std::make_shared<const char>(); // as many hold it as are being turned away
+  return {[self, welcome, outside](const caf::io::new_connection_msg& news) {
             if (const caf::actor guest = welcome())
               self->fork(accepted, news.handle, guest);
+            else if (outside.use_count() <= limits::guests_max)
+              self->fork(turned_away, news.handle, outside);
             else
               self->close(news.handle);
           },

@@ -1,4 +1,5 @@
 // What a stranger can make a node do.
+#include "actors/limits.hpp"
 #include "actors/node/frames.hpp"
 #include "tests/apps/running_node.hpp"
 #include "tests/support/engine_fixture.hpp"
@@ -12,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <memory>
 #include <random>
 
 using namespace paceline;
@@ -125,6 +127,20 @@ TEST_CASE("another protocol is refused by name") {
   REQUIRE(header);
   CHECK(header->kind == FrameKind::refusal);
   CHECK(contains(answer, "install the same version of paceline on both machines"));
+}
+
+TEST_CASE("an engine that finds all places taken is told so") {
+  RunningNode node;
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < limits::guests_max; ++i)
+    strangers.push_back(std::make_unique<Stranger>(node));
+  EngineOptions options;
+  options.draft_device = node.address();
+  const auto engine = Engine::open(options);
+  REQUIRE_FALSE(engine);
+  CHECK(contains(engine.error().text(), "drafts for 32 engines already"));
+  strangers.clear();
+  check_drafts(node);
 }
 
 TEST_CASE("whatever strangers say, a node goes on drafting") {
