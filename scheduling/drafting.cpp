@@ -172,7 +172,8 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
   next.chain = std::make_shared<Chain>(s.spec->id);
   if (plan.fork_rows > 0) {
     next.forking = forking;
-    next.forking.window = plan.window;
+    next.forking.beyond = plan.lookahead - (plan.window + 1);
+    next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
   next.reads_features = config_.draft_reads_features;
   next.pages = pages_of(s);

@@ -190,11 +190,13 @@ bool Scheduler::send_batch(Turn& turn) {
   return true;
 }
 
-/// Sends the batches behind those in flight, where there are to be some: one more than there are
-/// stages, so that the first stage goes on when the last one ends.
+/// Sends the batches behind those in flight, where there are to be some: behind the one that runs on
+/// a device, or one in each stage. No more wait for the first stage: it would begin what the verdict
+/// that comes when the last stage ends may just have made useless.
 void Scheduler::send_behind(Turn& turn) {
+  const std::size_t most = std::max<std::size_t>(2, std::size_t(config_.stages));
   for (std::size_t i = 0; peers_.target != 0 && i < in_flight_.size(); ++i) {
-    if (in_flight_.size() > std::size_t(config_.stages))
+    if (in_flight_.size() >= most)
       return;
     if (in_flight_.behind(in_flight_[i].batch.id))
       continue;

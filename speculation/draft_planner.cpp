@@ -38,15 +38,17 @@ void DraftPlanner::take_one(Frontier frontier) {
   if (!new_residency &&
       (frontier.epoch < s.at.epoch || frontier.residency->epoch < s.at.residency->epoch))
     return; // older news than what is known
-  if (new_residency || frontier.epoch != s.at.epoch)
+  const bool same_chain = s.at.chain == frontier.chain;
+  if (new_residency || !same_chain)
     s.forks.clear();
+  else if (frontier.epoch != s.at.epoch)
+    s.forks.settle(*frontier.chain, frontier.length(), frontier.forking.odds);
   if (new_residency) {
     s.settled = 0;
     const auto cached = frontier.log->first(frontier.residency->cached_at_grant);
     s.fed.assign(cached.begin(), cached.end());
     s.agreed = int(s.fed.size());
   }
-  const bool same_chain = s.at.chain == frontier.chain;
   s.at = std::move(frontier);
   const int length = s.at.length();
   s.at.chain->release_q(length);

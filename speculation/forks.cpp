@@ -28,6 +28,18 @@ void ForkSet::clear() {
   opened_.clear();
 }
 
+void ForkSet::settle(const Chain& chain, int length, const sampling::Odds& odds) {
+  const int settled = std::min(length - first_, int(opened_.size()));
+  double reached = 1; // which is certain now
+  for (int position = first_; position < first_ + settled; ++position)
+    reached *= odds.accepted(chain.guesses(position));
+  opened_.erase(opened_.begin(), opened_.begin() + std::max(settled, 0));
+  first_ = length;
+  std::erase_if(forks_, [length](const auto& fork) { return fork->position < length; });
+  for (const auto& fork : forks_)
+    fork->chance /= std::max(reached, 1e-6);
+}
+
 void ForkSet::end() {
   for (const auto& fork : forks_)
     fork->chain->end_at(fork->chain->drawn());
@@ -41,8 +53,10 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
   for (const auto& fork : forks_)
     if (fork->chain->next() >= 0)
       candidates.push_back({fork->worth(odds), fork.get()});
-  // Outcomes end at the token behind the window: beyond it nothing is judged this time.
-  const int end = std::min({at.chain->drawn(), at.chain->window_end() + 1, fed + 1});
+  // Outcomes end at the token behind the last window that is judged this time, or on its way.
+  const int last = at.chain->window_end() + at.forking.beyond;
+  const int end = std::min({at.chain->drawn(), last + 1, fed + 1});
+  first_ = at.length();
   opened_.resize(std::size_t(std::max(end - at.length(), int(opened_.size()))));
   double reached = 1;
   for (int position = at.length(); position < end; ++position) {

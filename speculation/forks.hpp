@@ -35,8 +35,11 @@ struct Fork {
 /// The forks of one frontier. All state is the draft lane's alone.
 class ForkSet {
 public:
-  /// A new frontier: what was drafted for outcomes of the last verification is of no more use here.
+  /// A new chain: what was drafted for outcomes of the last verification is of no more use here.
   void clear();
+  /// The chain was right before `length`: so were none of the forks there. Those behind are still
+  /// of use.
+  void settle(const Chain& chain, int length, const sampling::Odds& odds);
   /// Nothing more will be drawn for any of them.
   void end();
   /// The forks that the next pass advances by a token, at most as many as the frontier allows:
@@ -50,8 +53,9 @@ private:
   Fork* open(const Frontier& at, const Candidate& what, int context, gpu::KvPool& pool);
 
   std::vector<std::unique_ptr<Fork>> forks_;
-  /// Guesses that have a fork, as bits of their ranks, by position from the frontier on.
+  /// Guesses that have a fork, as bits of their ranks, by position from `first_` on.
   std::vector<std::uint32_t> opened_;
+  int first_ = 0; ///< Position of the frontier.
 };
 
 } // namespace paceline::speculation
