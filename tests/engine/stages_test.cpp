@@ -205,6 +205,29 @@ TEST_CASE("windows of one sequence are in flight in several stages") {
   }
 }
 
+TEST_CASE("a chain that is closed with windows in flight holds up no lane") {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    EngineOptions options = in_stages(3);
+    options.speculation = SpeculationMode::overlap;
+    options.lookahead = Lookahead::chain;
+    options.window = 1 + int(seed % 3);
+    EngineWorld world(options, seed);
+    const auto first = world.submit(of_tokens(60));
+    for (auto steps = 100 + random() % 400; steps > 0; --steps)
+      world.step();
+    if (const auto draft = world.handles().drafts.at(0); draft && seed % 2 > 0)
+      world.kill(draft);
+    else
+      world.cancel(1);
+    const auto second = world.submit(of_tokens(20));
+    REQUIRE(world.run_until_ended({first, second}));
+    CHECK(second->answer.tokens.size() == 20);
+    CHECK(world.metrics().stalls == 0);
+  }
+}
+
 TEST_CASE("on real threads: a target on two cores says what it says on one") {
   std::vector<Request> all;
   for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
