@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
 #include <thread>
 
@@ -161,6 +162,15 @@ Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
   return {};
 }
 
+/// What is said of how they ran, and on what.
+std::string how_it_ran(const std::string& how, const Options& options) {
+  const auto& stages = options.engine.devices;
+  if (stages.size() < 2)
+    return how + ".";
+  return fmt::format("{}. The target has {} stages: {}.", how, stages.size(),
+                     fmt::join(stages, ", "));
+}
+
 int longest(const std::vector<Recording>& lanes) {
   std::size_t tokens = 0;
   for (const Recording& lane : lanes)
@@ -183,7 +193,7 @@ Result<std::vector<Recording>> race_here(const Options& options, Output& out, bo
   if (drawn)
     how += slow == 1 ? ", and are replayed with their recorded times"
                      : fmt::format(", and are replayed {:g} times slower than recorded", slow);
-  RaceShow show(out, how + ".", longest(lanes));
+  RaceShow show(out, how_it_ran(how, options), longest(lanes));
   if (drawn)
     replay(show, lanes, slow, stopped);
   if (!options.json && !stopped)
@@ -209,8 +219,8 @@ Result<std::vector<Recording>> race_at_once(const Options& options, Output& out,
       return tl::unexpected(stream.error());
     streams.push_back(std::move(*stream));
   }
-  RaceShow show(out, "Simulated devices: all run at once, in the time that the devices would take.",
-                options.request.max_tokens.value_or(0));
+  const char* how = "Simulated devices: all run at once, in the time that the devices would take";
+  RaceShow show(out, how_it_ran(how, options), options.request.max_tokens.value_or(0));
   if (drawn)
     show.open();
   const auto begin = Clock::now();

@@ -93,6 +93,9 @@ TEST_CASE("a race without a terminal prints a line for each way, and the winner"
       paceline_json({"race", "-n", "16", "--device", "sim:2ms", "--draft-device", "sim:200us"});
   check_keys(object, {"at_once", "modes.off", "modes.sync", "modes.overlap", "verdict", "seed"});
   CHECK(object.at("at_once").as_bool());
+  const auto in_stages = run_paceline({"race", "-n", "4", "--device", "sim:2ms", "--device",
+                                       "sim:2ms", "--draft-device", "sim:1ms"});
+  CHECK(in_stages.output.find(" The target has 2 stages: sim:2ms, sim:2ms.") != std::string::npos);
 }
 
 TEST_CASE("a race that would be none is refused") {
