@@ -28,6 +28,7 @@ void Fleet::open(const std::vector<std::string>& names, Engine& engine) {
   names_.clear();
   for (const std::string& name : names)
     names_.emplace_back(name, place.second);
+  planned_ = {std::size_t(place.first)};
   wanted_.groups[std::size_t(place.first)].add(place.second);
   held_ = wanted_;
   host(place, std::shared_ptr<Engine>(&engine, [](Engine*) {}));
