@@ -3,12 +3,10 @@
 #include "placement/controller.hpp"
 #include "placement/limits.hpp"
 #include "placement/moves.hpp"
-#include "placement/random.hpp"
 #include "placement/simulator.hpp"
+#include "tests/placement/dice.hpp"
 #include "tests/placement/problems.hpp"
 
-#include <boost/random/exponential_distribution.hpp>
-#include <boost/random/uniform_int_distribution.hpp>
 #include <doctest/doctest.h>
 #include <map>
 #include <optional>
@@ -31,37 +29,6 @@ Problem roomy() {
 Placement both_on_both() {
   return {{{{0}, {1, 1}, {0, 1}}, {{1}, {1, 1}, {0, 1}}}};
 }
-
-class Dice {
-public:
-  explicit Dice(std::uint64_t seed) : random_(seed, Draws::moves, 0) {}
-  std::size_t below(std::size_t n) {
-    return boost::random::uniform_int_distribution<std::size_t>(0, n - 1)(random_);
-  }
-  double exponential(double mean) {
-    return boost::random::exponential_distribution<double>(1 / mean)(random_);
-  }
-  /// Whatever fits, at random: on groups of a device each, or on one of the first two devices in
-  /// the place of theirs.
-  Placement placement(const Problem& problem) {
-    Placement all = empty_groups(std::vector<Shape>(std::size_t(problem.devices.count), {1, 1}));
-    const bool several = all.groups.size() > 1;
-    if (several)
-      all.groups.push_back({{0, 1}, {2, 1}, {}});
-    const bool joined = several && below(2) == 0;
-    for (std::size_t g = 0; g < all.groups.size(); ++g) {
-      const bool replaced = several && (joined ? g < 2 : g + 1 == all.groups.size());
-      for (std::size_t tried = 0; !replaced && tried < 2 * problem.models.size(); ++tried)
-        if (const int model = int(below(problem.models.size()));
-            !all.groups[g].hosts(model) && has_room(all, g, model, problem))
-          all.groups[g].add(model);
-    }
-    return all;
-  }
-
-private:
-  Random random_;
-};
 
 /// Groups that answer one request after the other, and take as long as they like for each.
 class Servers {
