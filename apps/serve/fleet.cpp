@@ -35,8 +35,11 @@ void Fleet::open(const std::vector<std::string>& names, Engine& engine) {
 }
 
 Fleet::Turn::~Turn() {
-  if (fleet_)
-    fleet_->controller_.end(ticket_, fleet_->seconds(Clock::now()));
+  if (!fleet_)
+    return;
+  fleet_->controller_.end(ticket_, fleet_->seconds(Clock::now()));
+  if (!replica_->well())
+    fleet_->drop(*replica_);
 }
 
 double Fleet::seconds(Clock::time_point time) const {
@@ -96,7 +99,7 @@ ApiError Fleet::absent(int model) const {
 /// A move under way, or one that is to come, gives it a place.
 bool Fleet::coming(int model) const {
   const auto hosts = [&](const placement::Group& group) { return group.hosts(model); };
-  return moving_ && std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
+  return std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
 }
 
 asio::awaitable<ApiResult<Fleet::Turn>> Fleet::turn(std::string name, Clock::time_point arrived,

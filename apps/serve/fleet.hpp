@@ -160,6 +160,7 @@ private:
   placement::Placement planned(const placement::Placement& all) const;
   /// held_ has it already.
   void host(Place place, std::shared_ptr<Engine> engine);
+  void drop(const Replica& ended);
   void retire(Place place, Replica* replica);
   void gone(Place place);
   void route();

@@ -177,6 +177,18 @@ void Fleet::host(Place place, std::shared_ptr<Engine> engine) {
   wake();
 }
 
+/// Its engine has ended: it gets no request any more, and another one is opened in its place.
+void Fleet::drop(const Replica& ended) {
+  const auto at = std::find_if(replicas_.begin(), replicas_.end(),
+                               [&](const auto& entry) { return entry.second.get() == &ended; });
+  if (at == replicas_.end() || !manages() || stopping_)
+    return;
+  log_.write(Log::Level::error, "ended",
+             {{"model", ended.model()}, {"device", devices_of(at->first.first)}});
+  replicas_.erase(at);
+  route();
+}
+
 /// Nobody uses the engine any more: to close it takes a while, so it is done elsewhere.
 void Fleet::retire(Place place, Replica* replica) {
   asio::post(loader_, [this, place, replica, home = asio::make_work_guard(executor_)] {
@@ -186,6 +198,7 @@ void Fleet::retire(Place place, Replica* replica) {
       log_.info("unloaded", {{"model", models_[std::size_t(place.second)].model.name},
                              {"device", devices_of(place.first)}});
       gone(place);
+      asio::co_spawn(executor_, settle(), asio::detached); // it may have ended by itself
     });
   });
 }

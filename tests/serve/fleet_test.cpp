@@ -293,6 +293,21 @@ TEST_CASE("a group of several devices is an engine in stages, and takes the plac
   CHECK(complete(fleet, "a").status == 200);
 }
 
+TEST_CASE("an engine that has ended is opened anew, and requests wait for that") {
+  LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}));
+  const auto running = begin_stream(fleet, "a", 60'000);
+  fleet.hold();
+  fleet.end_engine("a");
+  CHECK(running->read_events().back().as_object().contains("error"));
+  fleet.await_opening();
+  auto asked = ask_and_wait(fleet, "a");
+  CHECK(complete(fleet, "b").status == 200);
+  fleet.release();
+  CHECK(asked.get().status == 200);
+  CHECK(fleet.models() == "a:d0 b:d1");
+  CHECK(fleet.metric(R"(paceline_model_moves_total{kind="load"})") == 3);
+}
+
 TEST_CASE("requests run through many moves, and each ends once") {
   LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}), {}, "cpu");
   std::atomic<bool> over = false;

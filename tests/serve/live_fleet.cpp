@@ -128,6 +128,15 @@ std::string LiveFleet::last_opened() const {
   return last_opened_;
 }
 
+void LiveFleet::end_engine(const std::string& model) {
+  boost::asio::post(io_, boost::asio::use_future([this, &model] {
+                      for (const auto& replica : server_.service().fleet().replicas())
+                        if (replica->model() == model)
+                          CHECK(replica->engine().shutdown(std::chrono::milliseconds(0)));
+                    }))
+      .get();
+}
+
 void LiveFleet::break_checkpoints(std::set<std::string> broken) {
   const std::lock_guard lock(mutex_);
   broken_ = std::move(broken);

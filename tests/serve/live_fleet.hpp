@@ -40,6 +40,8 @@ public:
 
   /// The engine that was opened last: "a on d0+d1, 7 bytes of each".
   std::string last_opened() const;
+  /// A model's engine ends, as one does that cannot go on.
+  void end_engine(const std::string& model);
   /// Checkpoints that cannot be opened from now on.
   void break_checkpoints(std::set<std::string> broken);
   /// No engine is opened from now on, until `release`.
