@@ -244,7 +244,7 @@ TEST_CASE("plan measures what models cost on the devices at hand") {
   CHECK(file->models[0].objective_seconds.value() == Approx(0.12));
   std::ofstream(folder.file("plan.toml")) << head + model("/no/such/model");
   check_complaint(run_paceline({"plan", folder.file("plan.toml"), "--measure"}), 2,
-                  {"line 6: [[models]]: checkpoint cannot be measured", "/no/such/model"});
+                  {"line 13: [[models]]: checkpoint cannot be measured", "/no/such/model"});
   check_complaint(run_paceline({"plan", folder.file("plan.toml")}), 2,
                   {"[[models]] has no latency_ms"});
 }

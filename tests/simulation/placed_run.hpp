@@ -4,12 +4,12 @@
 
 #include "tests/simulation/run.hpp"
 
-#include <span>
+#include <vector>
 
 namespace paceline::testing {
 
 /// All that the report's `probes` may name: moves, and what became of engines and requests.
-std::span<const char* const> placed_probe_names();
+std::vector<const char*> placed_probe_names();
 
 /// Some of the seed's workloads, each of a model of its own, under `plan`. Engines are opened and
 /// closed as the moves from one random placement to another say, and as plans for what was asked

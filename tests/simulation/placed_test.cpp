@@ -27,7 +27,7 @@ TEST_CASE("whatever moves and fails, each request ends once, with the tokens of 
   }
   CHECK(failed == 0);
   for (const char* probe : placed_probe_names()) {
-    CAPTURE(probe);
+    CAPTURE(std::string(probe));
     CHECK((reached[probe] > 0 || sanitized));
   }
   CHECK((faults.size() == fault_fields().size() || sanitized));
