@@ -196,7 +196,8 @@ Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const
     return fail(ErrorCode::out_of_memory,
                 fmt::format("EngineOptions::memory_bytes is {}, and weights and drafts take {}",
                             options_.memory_bytes, taken),
-                "give more, for there have to be pages, too");
+                options_.kv_memory_bytes > 0 ? "give more, or EngineOptions::kv_memory_bytes less"
+                                             : "give more, for there have to be pages, too");
   return options_.kv_memory_bytes > 0 ? options_.kv_memory_bytes : std::size_t(most);
 }
 
