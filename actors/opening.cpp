@@ -73,6 +73,8 @@ private:
   SchedulerParts scheduler_parts() const;
   Result<void> add_draft();
   Result<void> prepare_standby();
+  Result<std::size_t> page_memory(const LoadedModel& target) const;
+  std::size_t draft_bytes() const;
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
   Result<TargetStage> further_stage(const std::shared_ptr<const models::Model>& model) const;
   ModelInfo target_info(const LoadedModel& target) const;
@@ -154,10 +156,58 @@ TargetPages target_pages(const LoadedModel& target, int page_tokens) {
   return pages;
 }
 
+/// What drafts take besides pages.
+std::size_t ContextBuilder::draft_bytes() const {
+  const auto draft = draft_->info();
+  const bool suffix = draft_name(options_) == "suffix" || options_.lookup == "suffix";
+  return (draft ? draft->weight_bytes - draft->shared_bytes : 0) +
+         (suffix ? options_.draft_memory_bytes : 0);
+}
+
+/// For pages and rows of q, within EngineOptions::memory_bytes of each device: as many pages as
+/// there is room for where there is least. 0: nothing is said.
+Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const {
+  if (options_.memory_bytes == 0)
+    return options_.kv_memory_bytes;
+  struct Stage {
+    std::size_t taken;
+    std::size_t page;
+  };
+  std::vector<Stage> stages;
+  const auto add = [&](const models::Model& model) {
+    stages.push_back({model.info().weight_bytes, model.kv_shape(options_.page_tokens).bytes()});
+  };
+  add(*target.model);
+  for (const auto& stage : target.behind)
+    add(*stage);
+  stages.back().taken += draft_bytes();
+  stages.back().page += draft_->page_bytes(options_.page_tokens);
+  std::size_t taken = 0;
+  std::size_t page = 0;
+  double pages = std::numeric_limits<double>::infinity();
+  for (const Stage& stage : stages) {
+    taken = std::max(taken, stage.taken);
+    page += stage.page;
+    pages =
+        std::min(pages, (double(options_.memory_bytes) - double(stage.taken)) / double(stage.page));
+  }
+  const double most = pages * double(page);
+  if (most < double(std::max<std::size_t>(options_.kv_memory_bytes, 1)))
+    return fail(ErrorCode::out_of_memory,
+                fmt::format("EngineOptions::memory_bytes is {}, and weights and drafts take {}",
+                            options_.memory_bytes, taken),
+                options_.kv_memory_bytes > 0 ? "give more, or EngineOptions::kv_memory_bytes less"
+                                             : "give more, for there have to be pages, too");
+  return options_.kv_memory_bytes > 0 ? options_.kv_memory_bytes : std::size_t(most);
+}
+
 /// Pages of all pools, and rows of q, out of one budget.
 Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& target) const {
+  const auto memory = page_memory(target);
+  if (!memory)
+    return tl::unexpected(memory.error());
   scheduling::KvDemand demand;
-  demand.memory = options_.kv_memory_bytes;
+  demand.memory = *memory;
   const TargetPages pages = target_pages(target, options_.page_tokens);
   demand.available = target.in_stages() ? pages.available : target.device->memory().available;
   demand.max_model_len = context_.max_model_len;

@@ -30,6 +30,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::head_weights", "--head-weights"},
     {"EngineOptions::max_model_len", "--max-model-len"},
     {"EngineOptions::kv_memory_bytes", "--kv-memory"},
+    {"EngineOptions::memory_bytes", "memory_bytes of the placement"},
     {"EngineOptions::max_num_seqs", "--max-num-seqs"},
     {"EngineOptions::max_waiting", "--max-waiting"},
     {"EngineOptions::prefill_chunk", "--prefill-chunk"},

@@ -1,8 +1,10 @@
 // paceline plan: which models lie on which devices, planned by simulation.
+#include "apps/bench/workload.hpp"
 #include "apps/command.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/plan/file.hpp"
+#include "apps/plan/measure.hpp"
 #include "apps/plan/report.hpp"
 #include "apps/validators.hpp"
 #include "base/file.hpp"
@@ -14,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <fmt/format.h>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +39,7 @@ struct Options {
   int beam = 2;
   int max_pipeline = 8;
   int max_tensor = 4;
+  bool measure = false;
   bool json = false;
 };
 
@@ -133,8 +137,21 @@ Result<void> write_text(const std::string& path, const std::string& text) {
                           [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
 }
 
+/// What is in the file and, with --measure, what its models cost here.
+Result<plan::Input> read_file(const Options& options) {
+  if (!options.measure)
+    return plan::read_input(options.file);
+  return load_prompts(builtin_prompts()).and_then([&](const std::vector<std::string>& prompts) {
+    ProgressLine line;
+    plan::MeasureOptions how{options.max_pipeline, fmt::format("{}", fmt::join(prompts, "\n")),
+                             [&](const std::string& what, double done) { line.show(what, done); }};
+    return plan::read_input(
+        options.file, [&](const plan::Measurable& what) { return plan::measure_costs(what, how); });
+  });
+}
+
 Result<int> run(const Options& options, Interrupt& interrupt) {
-  auto input = plan::read_input(options.file);
+  auto input = read_file(options);
   if (!input)
     return tl::unexpected(input.error());
   input->seed = options.seed.value_or(input->seed);
@@ -219,6 +236,8 @@ Command add_plan(CLI::App& program) {
       ->required()
       ->type_name("FILE");
   add_search_options(*app, *options);
+  app->add_flag("--measure", options->measure,
+                "Measure models that have a checkpoint on the devices at hand");
   add_json_option(*app, options->json);
   app->add_option("-o,--output", options->output, "Write the placement to a file")
       ->check(writable_file())

@@ -214,13 +214,15 @@ void Life::drain() {
 /// What is said of one model, beside a file that says it of several.
 Result<void> check_placement(const Options& options) {
   const EngineOptions standard;
-  const char* beside = options.engine.target != standard.target   ? "--model"
-                       : options.engine.device != standard.device ? "--device"
-                       : !options.engine.reserve_device.empty()   ? "--reserve-device"
-                       : !options.engine.trace_file.empty()       ? "--trace"
-                       : !options.settings.model_names.empty()    ? "--served-model-name"
-                       : options.settings.tcp_port                ? "--tcp-port"
-                                                                  : nullptr;
+  const char* beside = options.engine.target != standard.target     ? "--model"
+                       : options.engine.device != standard.device   ? "--device"
+                       : !options.engine.stage_layers.empty()       ? "--stage-layers"
+                       : options.engine.pipeline_parallel_size != 0 ? "--pipeline-parallel-size"
+                       : !options.engine.reserve_device.empty()     ? "--reserve-device"
+                       : !options.engine.trace_file.empty()         ? "--trace"
+                       : !options.settings.model_names.empty()      ? "--served-model-name"
+                       : options.settings.tcp_port                  ? "--tcp-port"
+                                                                    : nullptr;
   if (!beside)
     return {};
   return fail(ErrorCode::invalid_argument,

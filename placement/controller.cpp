@@ -52,8 +52,7 @@ void Controller::move(int group, double seconds) {
 void Controller::change(Problem problem, const Placement& placement) {
   problem_ = std::move(problem);
   Dispatcher next(problem_, placement);
-  for (std::size_t group = 0; group < queues_.size(); ++group)
-    next.occupy(int(group), dispatcher_.busy_until(int(group)).back());
+  next.go_on_from(dispatcher_);
   dispatcher_ = std::move(next);
   queues_.resize(placement.groups.size());
 }

@@ -76,6 +76,10 @@ std::span<double> Dispatcher::stages_of(int group) {
   return {&busy_until_[begin], begin_[std::size_t(group) + 1] - begin};
 }
 
+void Dispatcher::go_on_from(const Dispatcher& before) {
+  std::copy(before.busy_until_.begin(), before.busy_until_.end(), busy_until_.begin());
+}
+
 void Dispatcher::occupy(int group, double until) {
   for (double& busy : stages_of(group))
     busy = std::max(busy, until);

@@ -36,6 +36,8 @@ public:
   std::span<const double> busy_until(int group) const;
   /// Seconds that a request of the model takes in each stage of a group that hosts it.
   std::span<const double> stages(int model, int group) const;
+  /// Groups are as busy as they were; `before` has the same ones, and maybe fewer.
+  void go_on_from(const Dispatcher& before);
   /// As if the group had work until then.
   void occupy(int group, double until);
   /// The group has nothing left to do.

@@ -32,7 +32,7 @@ std::optional<Move> next_move(const Problem& problem, const Placement& now,
                               const Placement& wanted) {
   std::optional<Move> load;
   each_missing(wanted, now, [&](int group, int model) {
-    if (!load && has_room(now.groups[std::size_t(group)], model, problem))
+    if (!load && has_room(now, std::size_t(group), model, problem))
       load = Move{Move::Kind::load, group, model};
   });
   if (load)

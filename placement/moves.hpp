@@ -19,7 +19,7 @@ struct Move {
 /// What to do next so that `now` becomes `wanted`, which has the same groups; nothing: it is. A
 /// model is loaded wherever there is room. Where there is none one is unloaded that is wanted
 /// nowhere, or else has another place: only models that change places on full devices are for a
-/// while on none. `wanted` fits, and so there always is a next move.
+/// while on none. Groups may share devices. `wanted` fits, and so there always is a next move.
 std::optional<Move> next_move(const Problem& problem, const Placement& now,
                               const Placement& wanted);
 

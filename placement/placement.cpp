@@ -76,6 +76,17 @@ bool has_room(const Group& group, int model, const Problem& problem) {
          problem.devices.memory_bytes;
 }
 
+bool has_room(const Placement& placement, std::size_t group, int model, const Problem& problem) {
+  const Group& own = placement.groups[group];
+  return std::ranges::all_of(own.devices, [&](int device) {
+    std::uint64_t bytes = bytes_per_device(problem.models[std::size_t(model)], own.shape);
+    for (const Group& other : placement.groups)
+      if (std::ranges::find(other.devices, device) != other.devices.end())
+        bytes += bytes_per_device(other, problem);
+    return bytes <= problem.devices.memory_bytes;
+  });
+}
+
 bool in_time(Shape shape, int model, const Problem& problem) {
   const Model& one = problem.models[std::size_t(model)];
   const auto stages = stage_seconds(one, shape, problem.devices);

@@ -29,6 +29,9 @@ struct Placement {
 std::uint64_t bytes_per_device(const Group& group, const Problem& problem);
 /// Whether the group's devices have room for `model`, too.
 bool has_room(const Group& group, int model, const Problem& problem);
+/// The same of a group in a placement whose groups may share devices, as they do where one comes in
+/// place of others.
+bool has_room(const Placement& placement, std::size_t group, int model, const Problem& problem);
 /// Whether an idle group of that shape answers the model's requests in time.
 bool in_time(Shape shape, int model, const Problem& problem);
 

@@ -79,6 +79,13 @@ public:
 
 private:
   void divide() {
+    if (!options_.groups.empty()) {
+      parts_.push_back(part_of(bucketings(problem_).front().front(), problem_.devices.count));
+      parts_.front().layouts = {options_.groups};
+      parts_.front().selections.resize(1);
+      divisions_.push_back(Division{0});
+      return;
+    }
     std::map<std::pair<Bucket, int>, std::size_t> known;
     for (const auto& buckets : bucketings(problem_))
       for (const auto& share : shares(problem_, workload_, buckets, problem_.devices.count)) {

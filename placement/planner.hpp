@@ -17,6 +17,8 @@ struct PlanOptions {
   int beam = 2;           ///< Placements that a beam follows at once.
   int trials = 600;       ///< Random changes at the end, of each of the best; more for few devices.
   ShapeBounds bounds;
+  /// Groups that are there and stay, on consecutive devices; empty: they are part of the search.
+  std::vector<Shape> groups;
   int threads = 1;
   /// What competes with all that is found, and is improved like it: the baselines, for example.
   std::vector<Placement> seeds;

@@ -20,6 +20,7 @@ constexpr double most = HUGE_VAL;
 /// A plan is made for so many times the traffic that it is judged by each time: rare bursts count.
 constexpr double planned_runs = 3;
 constexpr double least = 1e-6; ///< In the place of 0 where a number must be above it.
+constexpr int tokens_max = 1 << 20;
 
 /// What models have that say nothing else.
 struct Defaults {
@@ -31,7 +32,7 @@ struct Defaults {
 
 class Reader {
 public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+  Reader(std::string file, const Measure& measure) : file_(std::move(file)), measure_(measure) {}
 
   Input read(const toml::table& table) {
     Fields top(table, "the file");
@@ -118,13 +119,11 @@ private:
     placement::Model model;
     model.name = fields.required("name", fields.text("name"), "give each model one");
     const auto copies = fields.whole("copies", 1, limits::models_max).value_or(1);
-    model.latency_seconds = fields.required("latency_ms", fields.number("latency_ms", least, most),
-                                            "give a request's time on one device") /
-                            1e3;
     model.memory_bytes =
         fields.required("memory", fields.memory("memory"), "give its weights', such as \"13.4G\"");
     const auto checkpoint = fields.text("checkpoint").value_or("");
     const auto draft = fields.text("draft").value_or("");
+    read_latency(fields, {checkpoint, draft, 0, 0, input_.device_names}, model);
     read_own_objective(fields, model);
     if (const toml::table* stages = fields.table("stages_ms"))
       read_stages(*stages, model);
@@ -145,6 +144,24 @@ private:
       input_.traffic.push_back(traffic);
       own_rates_.push_back(rate);
     }
+  }
+
+  /// The file's, or measured.
+  void read_latency(Fields& fields, Measurable what, placement::Model& model) const {
+    const auto latency_ms = fields.number("latency_ms", least, most);
+    what.prompt_tokens = int(fields.whole("prompt_tokens", 1, tokens_max).value_or(256));
+    what.output_tokens = int(fields.whole("output_tokens", 1, tokens_max).value_or(64));
+    if (!measure_ || what.checkpoint.empty()) {
+      model.latency_seconds =
+          fields.required("latency_ms", latency_ms, "give a request's time on one device") / 1e3;
+      return;
+    }
+    auto costs = measure_(what);
+    if (!costs)
+      fields.wrong("checkpoint", "cannot be measured: " + costs.error().message,
+                   costs.error().hint);
+    model.measured = std::move(*costs);
+    model.latency_seconds = model.measured.at({1, 1}).front();
   }
 
   void read_own_objective(Fields& fields, placement::Model& model) const {
@@ -238,6 +255,7 @@ private:
   }
 
   std::string file_;
+  const Measure& measure_;
   Input input_;
   Defaults defaults_;
   std::set<std::string> names_;
@@ -266,18 +284,19 @@ std::vector<placement::Workload> Input::draws(int count, std::uint64_t first) co
   return all;
 }
 
-Result<Input> parse_input(const std::string& text, const std::string& file) {
+Result<Input> parse_input(const std::string& text, const std::string& file,
+                          const Measure& measure) {
   Input input;
-  const auto read =
-      read_toml(text, file, [&](const toml::table& table) { input = Reader(file).read(table); });
+  const auto read = read_toml(
+      text, file, [&](const toml::table& table) { input = Reader(file, measure).read(table); });
   if (!read)
     return tl::unexpected(read.error());
   return input;
 }
 
-Result<Input> read_input(const std::string& file) {
+Result<Input> read_input(const std::string& file, const Measure& measure) {
   return read_text({{}, file}).and_then([&](const std::string& text) {
-    return parse_input(text, file);
+    return parse_input(text, file, measure);
   });
 }
 

@@ -1,4 +1,5 @@
 // Devices by time as a picture.
+#include "base/svg.hpp"
 #include "apps/plan/report.hpp"
 #include "placement/simulator.hpp"
 
@@ -8,6 +9,8 @@
 
 namespace paceline::apps::plan {
 namespace {
+
+namespace svg = base::svg;
 
 constexpr double plot_left = 110;
 constexpr double plot_width = 860;
@@ -25,13 +28,6 @@ struct Piece {
   double begin;
   double end;
 };
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text)
-    safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return safe;
-}
 
 class Picture {
 public:
@@ -67,35 +63,33 @@ private:
     for (const placement::Group& group : placement_.groups)
       rows_.insert(rows_.end(), group.devices.begin(), group.devices.end());
     const double height = plot_top + row_height * double(rows_.size()) + 34;
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\" font-family=\"sans-serif\" font-size=\"10\">\n"
-        "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
-        "<text x=\"10\" y=\"20\" font-size=\"14\">Devices by time: the first {2:.3g} s; a color is "
-        "a model, a line divides groups</text>\n",
-        plot_left + plot_width + 20, height, seconds_);
-    svg += rows();
+    std::string elements = svg::text(
+        10, 20, "start",
+        fmt::format(
+            "Devices by time: the first {:.3g} s; a color is a model, a line divides groups",
+            seconds_),
+        "font-size=\"14\"");
+    elements += rows();
     for (const Piece& piece : pieces_)
-      svg += rectangle(piece);
+      elements += rectangle(piece);
     for (int tick = 0; tick <= 4; ++tick)
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.3g} s</text>\n",
-                         x(seconds_ * tick / 4), height - 14, seconds_ * tick / 4);
-    return svg + "</svg>\n";
+      elements += svg::text(x(seconds_ * tick / 4), height - 14, "middle",
+                            fmt::format("{:.3g} s", seconds_ * tick / 4));
+    return svg::picture(plot_left + plot_width + 20, height, 10, elements);
   }
 
   std::string rows() const {
-    std::string svg;
+    std::string elements;
     double y = plot_top;
     for (const placement::Group& group : placement_.groups) {
-      svg += fmt::format("<line x1=\"10\" y1=\"{0}\" x2=\"{1}\" y2=\"{0}\" stroke=\"#999\"/>\n", y,
-                         plot_left + plot_width);
+      elements += svg::line(10, y, plot_left + plot_width, y, "stroke=\"#999\"");
       for (const int device : group.devices) {
-        svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", plot_left - 8,
-                           y + 11, escaped(input_.device_names[std::size_t(device)]));
+        elements +=
+            svg::text(plot_left - 8, y + 11, "end", input_.device_names[std::size_t(device)]);
         y += row_height;
       }
     }
-    return svg;
+    return elements;
   }
 
   std::string rectangle(const Piece& piece) const {
@@ -108,7 +102,7 @@ private:
         "{:.3f} to {:.3f} s</title></rect>\n",
         x(piece.begin), plot_top + row_height * double(row) + 2, x(piece.end) - x(piece.begin),
         row_height * group.shape.tensor - 3, piece.model * 137 % 360,
-        escaped(input_.problem.models[std::size_t(piece.model)].name), piece.begin, piece.end);
+        svg::escaped(input_.problem.models[std::size_t(piece.model)].name), piece.begin, piece.end);
   }
 
   const Input& input_;

@@ -28,14 +28,18 @@ void Fleet::open(const std::vector<std::string>& names, Engine& engine) {
   names_.clear();
   for (const std::string& name : names)
     names_.emplace_back(name, place.second);
+  planned_ = {std::size_t(place.first)};
   wanted_.groups[std::size_t(place.first)].add(place.second);
   held_ = wanted_;
   host(place, std::shared_ptr<Engine>(&engine, [](Engine*) {}));
 }
 
 Fleet::Turn::~Turn() {
-  if (fleet_)
-    fleet_->controller_.end(ticket_, fleet_->seconds(Clock::now()));
+  if (!fleet_)
+    return;
+  fleet_->controller_.end(ticket_, fleet_->seconds(Clock::now()));
+  if (!replica_->well())
+    fleet_->drop(*replica_);
 }
 
 double Fleet::seconds(Clock::time_point time) const {
@@ -95,7 +99,7 @@ ApiError Fleet::absent(int model) const {
 /// A move under way, or one that is to come, gives it a place.
 bool Fleet::coming(int model) const {
   const auto hosts = [&](const placement::Group& group) { return group.hosts(model); };
-  return moving_ && std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
+  return std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
 }
 
 asio::awaitable<ApiResult<Fleet::Turn>> Fleet::turn(std::string name, Clock::time_point arrived,

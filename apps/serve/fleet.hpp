@@ -36,7 +36,7 @@ struct FleetPlan {
   std::vector<FleetModel> models;
   placement::Problem problem;       ///< Of these models; its memory is all that an engine may take.
   std::vector<std::string> devices; ///< Names.
-  placement::Placement placement;   ///< Each device is in a group.
+  placement::Placement placement;   ///< Each device is in a group; no stage has several.
 };
 
 struct FleetOptions {
@@ -44,8 +44,8 @@ struct FleetOptions {
   std::chrono::milliseconds replan{0}; ///< A new plan every so often, from what came; 0: never.
 };
 
-/// Opens an engine on a group's devices, within that many bytes of each. Called on a thread of its
-/// own, one call at a time.
+/// Opens an engine on a group's devices, stage by stage, within that many bytes of each. Called on
+/// a thread of its own, one call at a time.
 using OpenEngine = std::function<Result<Engine>(
     const FleetModel&, const std::vector<std::string>& devices, std::uint64_t memory_bytes)>;
 
@@ -124,7 +124,7 @@ public:
     std::optional<std::uint64_t> memory_bytes; ///< These, too.
     std::optional<double> latency_seconds;
     std::optional<double> objective_seconds;
-    std::string device; ///< Empty: where there is most room.
+    std::string device; ///< A group's ("cpu:0", "cpu:0+cpu:1"); empty: where there is most room.
   };
   /// Returns when it is there: on which devices.
   boost::asio::awaitable<ApiResult<std::string>> load(Loading asked);
@@ -157,8 +157,10 @@ private:
   bool adopt(const std::vector<int>& models, const placement::Placement& found);
   int add_model(FleetModel model, placement::Model costs);
   int group_of(const std::vector<std::string>& devices, placement::Shape shape);
+  placement::Placement planned(const placement::Placement& all) const;
   /// held_ has it already.
   void host(Place place, std::shared_ptr<Engine> engine);
+  void drop(const Replica& ended);
   void retire(Place place, Replica* replica);
   void gone(Place place);
   void route();
@@ -184,6 +186,8 @@ private:
   placement::Problem problem_;
   placement::Placement held_;   ///< What takes memory: loading, serving or going.
   placement::Placement wanted_; ///< What shall be.
+  /// The groups of the plan; those of earlier ones, which may have the same devices, get no model.
+  std::vector<std::size_t> planned_;
   std::map<Place, std::shared_ptr<Replica>> replicas_; ///< Those that get requests.
   placement::Controller controller_;
 

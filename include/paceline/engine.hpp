@@ -108,6 +108,9 @@ struct EngineOptions {
   std::optional<WeightFormat> head_weights;        ///< The same of both models' output heads.
   ScaleChoice weight_scales = ScaleChoice::search; ///< Of all that is quantized.
 
+  /// Of each device: weights, pages and drafts (which count where the last stage is) together;
+  /// pages get what the others leave. 0: no bound but kv_memory_bytes.
+  std::size_t memory_bytes = 0;
   int max_model_len = 0;           ///< Tokens of context; 0: what the target was trained for.
   std::size_t kv_memory_bytes = 0; ///< Pages of draft and target, and the drafts' rows of q,
                                    ///< together; 0: chosen from free memory.

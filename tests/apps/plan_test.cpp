@@ -116,8 +116,8 @@ TEST_CASE("what is wrong with a plan's file is named with its line, and how to m
   CHECK(
       complaint(head + model + "speed = 1\n") ==
       "plan.toml, line 8: [[models]] has no field speed: there are checkpoint, copies, cv, draft, "
-      "latency_ms, memory, name, objective_ms, objective_scale, off_seconds, on_seconds, rate, "
-      "stages_ms");
+      "latency_ms, memory, name, objective_ms, objective_scale, off_seconds, on_seconds, "
+      "output_tokens, prompt_tokens, rate, stages_ms");
   CHECK(complaint(head).find("there is no model: write [[models]]") != std::string::npos);
   CHECK(complaint(head + "[[models]]\nname = \"m\"\nlatency_ms = 4\nmemory = \"lots\"\n")
             .find("line 7: [[models]]: memory is no size: give bytes") != std::string::npos);
@@ -223,6 +223,30 @@ TEST_CASE("plan prints the plan beside its baselines, and writes it") {
   CHECK(shown.status == 0);
   CHECK(shown.output.find("selective replication") != std::string::npos);
   CHECK(shown.output.find("m-{0,1}") != std::string::npos);
+}
+
+TEST_CASE("plan measures what models cost on the devices at hand") {
+  const TemporaryFolder folder;
+  const std::string head = "[devices]\nnames = [\"sim:10ms\", \"sim:10.0ms\"]\nmemory = 10\n"
+                           "[objective]\nscale = 3\n";
+  const auto model = [](const char* checkpoint) {
+    return std::string("[[models]]\nname = \"m\"\nmemory = 10\nrate = 2\nprompt_tokens = 16\n"
+                       "output_tokens = 4\ndraft = \"none\"\ncheckpoint = \"") +
+           checkpoint + "\"\n";
+  };
+  std::ofstream(folder.file("plan.toml")) << head + model("scripted:context=256");
+  const auto object = paceline_json(
+      {"plan", folder.file("plan.toml"), "--measure", "-o", folder.file("placement.toml")});
+  CHECK(object.at("ended") == "complete");
+  const auto file = parse_placement(contents(folder.file("placement.toml")), "placement.toml");
+  REQUIRE(file);
+  CHECK(file->models[0].latency_seconds == Approx(0.04)); // a prompt, and three tokens more
+  CHECK(file->models[0].objective_seconds.value() == Approx(0.12));
+  std::ofstream(folder.file("plan.toml")) << head + model("/no/such/model");
+  check_complaint(run_paceline({"plan", folder.file("plan.toml"), "--measure"}), 2,
+                  {"line 13: [[models]]: checkpoint cannot be measured", "/no/such/model"});
+  check_complaint(run_paceline({"plan", folder.file("plan.toml")}), 2,
+                  {"[[models]] has no latency_ms"});
 }
 
 TEST_CASE("plan complains in a line") {

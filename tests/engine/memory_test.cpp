@@ -227,3 +227,41 @@ TEST_CASE("memory that does not hold one sequence is refused with the amount tha
   options.kv_memory_bytes = 2 * (192 + 4) * scripted_token_bytes + q_bytes;
   CHECK(Engine::open(options));
 }
+
+TEST_CASE("weights, pages and drafts are within what an engine may take of each device") {
+  constexpr std::size_t megabyte = std::size_t(1) << 20;
+  EngineOptions options; // the demo target
+  options.draft = "none";
+  options.max_model_len = 64;
+  options.max_num_seqs = 64;
+  const auto pages_within = [&](std::size_t bytes) {
+    options.memory_bytes = bytes;
+    Engine engine = open_engine(options);
+    Request request;
+    request.prompt = "def";
+    request.max_tokens = 1;
+    ask(engine, request); // pages are counted when some are given out
+    return engine.metrics().kv_pages_total;
+  };
+  const auto check_refused = [&](std::size_t bytes) {
+    options.memory_bytes = bytes;
+    const auto refused = Engine::open(options);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::out_of_memory);
+    CHECK(refused.error().message.find("EngineOptions::memory_bytes is ") != std::string::npos);
+  };
+  const std::size_t weights = open_engine(options).target().weight_bytes;
+  CHECK(pages_within(weights + megabyte) < pages_within(weights + 2 * megabyte));
+  check_refused(weights);
+  options.draft = "suffix";
+  options.draft_memory_bytes = megabyte;
+  check_refused(weights + megabyte);
+  options.draft = "none";
+  options.devices = {"cpu:0", "cpu:1"};
+  options.memory_bytes = 0;
+  const ModelInfo target = open_engine(options).target();
+  const std::size_t heaviest =
+      std::max(target.stages[0].weight_bytes, target.stages[1].weight_bytes);
+  CHECK(pages_within(heaviest + megabyte) > 0); // which all weights together may exceed
+  check_refused(heaviest);
+}

@@ -3,12 +3,10 @@
 #include "placement/controller.hpp"
 #include "placement/limits.hpp"
 #include "placement/moves.hpp"
-#include "placement/random.hpp"
 #include "placement/simulator.hpp"
+#include "tests/placement/dice.hpp"
 #include "tests/placement/problems.hpp"
 
-#include <boost/random/exponential_distribution.hpp>
-#include <boost/random/uniform_int_distribution.hpp>
 #include <doctest/doctest.h>
 #include <map>
 #include <optional>
@@ -31,30 +29,6 @@ Problem roomy() {
 Placement both_on_both() {
   return {{{{0}, {1, 1}, {0, 1}}, {{1}, {1, 1}, {0, 1}}}};
 }
-
-class Dice {
-public:
-  explicit Dice(std::uint64_t seed) : random_(seed, Draws::moves, 0) {}
-  std::size_t below(std::size_t n) {
-    return boost::random::uniform_int_distribution<std::size_t>(0, n - 1)(random_);
-  }
-  double exponential(double mean) {
-    return boost::random::exponential_distribution<double>(1 / mean)(random_);
-  }
-  /// Whatever fits, at random.
-  Placement placement(const Problem& problem) {
-    Placement all = empty_groups(std::vector<Shape>(std::size_t(problem.devices.count), {1, 1}));
-    for (Group& group : all.groups)
-      for (std::size_t tried = 0; tried < 2 * problem.models.size(); ++tried)
-        if (const int model = int(below(problem.models.size()));
-            !group.hosts(model) && has_room(group, model, problem))
-          group.add(model);
-    return all;
-  }
-
-private:
-  Random random_;
-};
 
 /// Groups that answer one request after the other, and take as long as they like for each.
 class Servers {
@@ -83,6 +57,15 @@ private:
   std::vector<std::deque<std::pair<Controller::Ticket, double>>> queues_;
   Dice& dice_;
 };
+
+/// Whether each device has room for what its groups hold.
+bool fits(const Placement& placement, const Problem& problem) {
+  std::vector<std::uint64_t> taken(std::size_t(problem.devices.count), 0);
+  for (const Group& group : placement.groups)
+    for (const int device : group.devices)
+      taken[std::size_t(device)] += bytes_per_device(group, problem);
+  return *std::max_element(taken.begin(), taken.end()) <= problem.devices.memory_bytes;
+}
 
 } // namespace
 
@@ -174,6 +157,15 @@ TEST_CASE("queues stay when models come and go, and new groups are empty") {
   CHECK(controller.queue_seconds(0, 0.5) == Approx(1));
 }
 
+TEST_CASE("stages are as far with their work as they were when models come and go") {
+  const Problem problem = alike(1, 1, 2);
+  const Placement placement{{{{0, 1}, {2, 1}, {0}}}};
+  Controller controller(problem, placement);
+  controller.begin(0, 0, none); // leaves the first stage at 0.5, and the second at 1
+  controller.change(problem, placement);
+  CHECK(controller.begin(0, 0, none).dispatch.finish == Approx(1.5));
+}
+
 TEST_CASE("what came is remembered for a while, and the oldest is forgotten") {
   Controller controller(roomy(), both_on_both());
   for (int second = 0; second < 10; ++second)
@@ -208,7 +200,7 @@ TEST_CASE("from any placement to any other there are moves that fit, each toward
       REQUIRE(group.hosts(move->model) != load);
       REQUIRE(wanted.groups[std::size_t(move->group)].hosts(move->model) == load);
       load ? group.add(move->model) : group.remove(move->model);
-      REQUIRE(check(now, problem));
+      REQUIRE(fits(now, problem));
       const auto hosts = [&](const Group& one) { return one.hosts(move->model); };
       const bool stays = std::any_of(wanted.groups.begin(), wanted.groups.end(), hosts);
       unplaced_for_a_while += stays && std::none_of(now.groups.begin(), now.groups.end(), hosts);
@@ -226,6 +218,22 @@ TEST_CASE("a model keeps a place on the way wherever there is room for it") {
   Placement next = now;
   next.groups[2].add(0);
   CHECK(next_move(problem, next, wanted) == Move{Move::Kind::unload, 0, 0}); // it has another
+}
+
+TEST_CASE("a group whose devices other groups have waits until those give them up") {
+  const Problem problem = alike(2, 1, 2);
+  const Placement apart{{{{0}, {1, 1}, {0}}, {{1}, {1, 1}, {1}}, {{0, 1}, {2, 1}, {}}}};
+  const Placement together{{{{0}, {1, 1}, {}}, {{1}, {1, 1}, {}}, {{0, 1}, {2, 1}, {0, 1}}}};
+  Placement now = apart;
+  std::string kinds;
+  while (const auto move = next_move(problem, now, together)) {
+    const bool load = move->kind == Move::Kind::load;
+    Group& group = now.groups[std::size_t(move->group)];
+    load ? group.add(move->model) : group.remove(move->model);
+    kinds += load ? '+' : '-';
+  }
+  CHECK(kinds == "--++"); // half of a model has no room beside another one
+  CHECK(now == together);
 }
 
 TEST_CASE("a plan that only exchanges devices moves nothing") {

@@ -161,6 +161,19 @@ TEST_CASE("a model that no device holds is split, and one that nothing holds is 
   CHECK(one_per_device(problem, workload).groups[0].models.empty());
 }
 
+TEST_CASE("groups that are there stay as they are, and models are planned on them") {
+  const Problem problem = alike(3, 0.1, 4, 14, 14);
+  const Workload workload{1, {{0, 0}, {0.1, 1}, {0.2, 2}}};
+  PlanOptions options = quick(50);
+  options.groups = {{1, 1}, {2, 1}, {1, 1}};
+  const Placement placed = plan(problem, workload, options).placement;
+  REQUIRE(placed.groups.size() == 3);
+  for (std::size_t g = 0; g < placed.groups.size(); ++g)
+    CHECK(placed.groups[g].shape == options.groups[g]);
+  CHECK(check(placed, problem));
+  CHECK(simulate(problem, placed, workload).attainment() == 1);
+}
+
 TEST_CASE("layouts use all devices, and have every mix of shapes where there are few") {
   const Problem problem = alike(1, 1, 4);
   const auto of_four = layouts(problem, 4, {});

@@ -55,6 +55,23 @@ std::future<HttpReply> later(std::function<HttpReply()> ask) {
   return std::async(std::launch::async, std::move(ask));
 }
 
+/// Has models "a" and "b" change their places on full devices, and holds that up half-way: which of
+/// them has none now.
+std::string begin_exchange(LiveFleet& fleet) {
+  fleet.hold();
+  fleet.change(fleet_plan(2, 1, {{1}, {0}}));
+  fleet.await_opening();
+  return fleet.models() == "a: b:d1" ? "a" : "b";
+}
+
+/// A request that waits for its model by now.
+std::future<HttpReply> ask_and_wait(const LiveFleet& fleet, const std::string& model) {
+  auto asked = later([&fleet, model] { return complete(fleet, model); });
+  while (fleet.metric("paceline_http_requests_running ") < 2) // and this one
+    std::this_thread::yield();
+  return asked;
+}
+
 } // namespace
 
 TEST_CASE("each model answers under its name, and the list says where it is") {
@@ -220,13 +237,9 @@ TEST_CASE("only an admin's key opens the admin's doors") {
 }
 
 TEST_CASE("models change places on full devices, and no request is lost") {
-  const FleetPlan before = fleet_plan(2, 1, {{0}, {1}});
-  const FleetPlan after = fleet_plan(2, 1, {{1}, {0}});
-  LiveFleet fleet(before);
+  LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}));
   const auto running = begin_stream(fleet, "a", 100);
-  fleet.hold();
-  fleet.change(after); // `nearest` is for plans of our own: an operator's is followed
-  fleet.await_opening();
+  begin_exchange(fleet); // `nearest` is for plans of our own: an operator's is followed
   std::vector<std::future<HttpReply>> asked; // for a model that has no place at the moment
   for (int i = 0; i < 8; ++i)
     for (const char* model : {"a", "b"})
@@ -253,6 +266,46 @@ TEST_CASE("a model of which a plan says something else is opened anew") {
   CHECK(complete(fleet, "a").status == 200);
   CHECK(fleet.metric(R"(paceline_model_moves_total{kind="load"})") == 3);
   CHECK(fleet.models() == "b:d0 a:d0");
+}
+
+TEST_CASE("a group of several devices is an engine in stages, and takes the place of others") {
+  FleetPlan apart = fleet_plan(2, 2, {{0}, {1}});
+  for (placement::Model& model : apart.problem.models)
+    model.memory_bytes = 2; // all of a device, or half of each of two
+  FleetPlan together = apart;
+  together.placement.groups = {{{0, 1}, {2, 1}, {0, 1}}};
+  LiveFleet fleet(together);
+  CHECK(fleet.models() == "a:d0+d1 b:d0+d1");
+  CHECK(fleet.last_opened() == "b on d0+d1, 1 bytes of each");
+  const auto running = begin_stream(fleet, "a", 100);
+  CHECK(fleet.metric(R"(paceline_group_requests_running{device="d0+d1"})") == 1);
+  fleet.change(apart);
+  for (const char* model : {"a", "b"})
+    CHECK(complete(fleet, model).status == 200); // waits for room
+  check_ends(*running);
+  fleet.await_models("a:d0 b:d1");
+  CHECK(fleet.manage("/v1/load", R"({"model": "a", "device": "d0+d1"})").status == 400);
+  fleet.change(together);
+  fleet.await_models("a:d0+d1 b:d0+d1");
+  CHECK(fleet.manage("/v1/unload", R"({"model": "a", "device": "d0+d1"})").status == 200);
+  CHECK(fleet.manage("/v1/load", R"({"model": "a", "device": "d0"})").status == 400);
+  CHECK(fleet.manage("/v1/load", R"({"model": "a"})").json().at("device") == "d0+d1");
+  CHECK(complete(fleet, "a").status == 200);
+}
+
+TEST_CASE("an engine that has ended is opened anew, and requests wait for that") {
+  LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}));
+  const auto running = begin_stream(fleet, "a", 60'000);
+  fleet.hold();
+  fleet.end_engine("a");
+  CHECK(running->read_events().back().contains("error"));
+  fleet.await_opening();
+  auto asked = ask_and_wait(fleet, "a");
+  CHECK(complete(fleet, "b").status == 200);
+  fleet.release();
+  CHECK(asked.get().status == 200);
+  CHECK(fleet.models() == "a:d0 b:d1");
+  CHECK(fleet.metric(R"(paceline_model_moves_total{kind="load"})") == 3);
 }
 
 TEST_CASE("requests run through many moves, and each ends once") {
@@ -282,13 +335,8 @@ TEST_CASE("a drain lets requests finish, those that wait for a model, too") {
   Settings settings;
   settings.drain_timeout = 1h;
   LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}), settings);
-  fleet.hold();
-  fleet.change(fleet_plan(2, 1, {{1}, {0}}));
-  fleet.await_opening();
-  const std::string gone = fleet.models() == "a: b:d1" ? "a" : "b";
-  auto waiting = later([&] { return complete(fleet, gone); });
-  while (fleet.metric("paceline_http_requests_running ") < 2) // and this one
-    std::this_thread::yield();
+  const std::string gone = begin_exchange(fleet);
+  auto waiting = ask_and_wait(fleet, gone);
   const auto running = begin_stream(fleet, gone == "a" ? "b" : "a", 100);
   fleet.drain();
   CHECK(fleet.ask("GET", "/ready").status == 503);
@@ -302,13 +350,8 @@ TEST_CASE("what still waits for a model when the server goes is told so") {
   Settings settings;
   settings.drain_timeout = 20ms;
   LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}), settings);
-  fleet.hold();
-  fleet.change(fleet_plan(2, 1, {{1}, {0}}));
-  fleet.await_opening();
-  const std::string gone = fleet.models() == "a: b:d1" ? "a" : "b";
-  auto waiting = later([&] { return complete(fleet, gone); });
-  while (fleet.metric("paceline_http_requests_running ") < 2)
-    std::this_thread::yield();
+  const std::string gone = begin_exchange(fleet);
+  auto waiting = ask_and_wait(fleet, gone);
   fleet.drain();
   const HttpReply told = waiting.get();
   CHECK(told.status == 503);
@@ -321,10 +364,7 @@ TEST_CASE("a request waits for a model no longer than an answer may take") {
   Settings settings;
   settings.request_timeout = 30ms;
   LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}), settings);
-  fleet.hold();
-  fleet.change(fleet_plan(2, 1, {{1}, {0}}));
-  fleet.await_opening();
-  const std::string gone = fleet.models() == "a: b:d1" ? "a" : "b";
+  const std::string gone = begin_exchange(fleet);
   const HttpReply told = complete(fleet, gone);
   CHECK(told.status == 504);
   CHECK(code_of(told) == "deadline");

@@ -1,6 +1,7 @@
 #include "tests/serve/live_fleet.hpp"
 
 #include "tests/serve/live_server.hpp"
+#include "tests/support/engine_fixture.hpp"
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
@@ -8,11 +9,21 @@
 #include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <future>
 
 namespace paceline::testing {
 using namespace apps::serve;
+
+namespace {
+
+/// So that answers tell models apart.
+std::uint64_t seed_of(const std::string& checkpoint) {
+  return std::uint64_t(checkpoint.back());
+}
+
+} // namespace
 
 FleetPlan fleet_plan(int models, int room, const std::vector<std::vector<int>>& on_devices) {
   FleetPlan plan;
@@ -43,7 +54,10 @@ LiveFleet::LiveFleet(const FleetPlan& plan, const Settings& settings, std::strin
   port_ = server_.port();
   std::promise<std::size_t> opened;
   server_.open(
-      plan, [this](const FleetModel& model, const auto&, std::uint64_t) { return open(model); },
+      plan,
+      [this](const FleetModel& model, const auto& devices, std::uint64_t memory_bytes) {
+        return open(model, devices, memory_bytes);
+      },
       [&](std::size_t engines) { opened.set_value(engines); });
   server_.start();
   thread_ = std::thread([this] { io_.run(); });
@@ -59,7 +73,8 @@ LiveFleet::~LiveFleet() {
   join();
 }
 
-Result<Engine> LiveFleet::open(const FleetModel& model) {
+Result<Engine> LiveFleet::open(const FleetModel& model, const std::vector<std::string>& devices,
+                               std::uint64_t memory_bytes) {
   std::unique_lock lock(mutex_);
   opening_ = true;
   changed_.notify_all();
@@ -67,7 +82,12 @@ Result<Engine> LiveFleet::open(const FleetModel& model) {
   opening_ = false;
   if (broken_.contains(model.checkpoint))
     return fail(ErrorCode::not_found, "there is no " + model.checkpoint, "give --model");
-  return Engine::open(scripted(device_));
+  last_opened_ =
+      fmt::format("{} on {}, {} bytes of each", model.name, fmt::join(devices, "+"), memory_bytes);
+  EngineOptions options = scripted();
+  options.target = ScriptedPair{.context = 65'536, .seed = seed_of(model.checkpoint)}.target();
+  options.devices.assign(devices.size(), device_);
+  return Engine::open(std::move(options));
 }
 
 HttpReply LiveFleet::ask(const std::string& method, const std::string& target,
@@ -101,6 +121,20 @@ double LiveFleet::metric(const std::string& name) const {
   const std::string page = "\n" + ask("GET", "/metrics").body;
   const auto at = page.find("\n" + name);
   return at == std::string::npos ? 0 : std::stod(page.substr(page.find(' ', at)));
+}
+
+std::string LiveFleet::last_opened() const {
+  const std::lock_guard lock(mutex_);
+  return last_opened_;
+}
+
+void LiveFleet::end_engine(const std::string& model) {
+  boost::asio::post(io_, boost::asio::use_future([this, &model] {
+                      for (const auto& replica : server_.service().fleet().replicas())
+                        if (replica->model() == model)
+                          CHECK(replica->engine().shutdown(std::chrono::milliseconds(0)));
+                    }))
+      .get();
 }
 
 void LiveFleet::break_checkpoints(std::set<std::string> broken) {

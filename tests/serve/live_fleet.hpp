@@ -38,6 +38,10 @@ public:
   /// The value of the line of /metrics that begins so; 0 without one.
   double metric(const std::string& name) const;
 
+  /// The engine that was opened last: "a on d0+d1, 7 bytes of each".
+  std::string last_opened() const;
+  /// A model's engine ends, as one does that cannot go on.
+  void end_engine(const std::string& model);
   /// Checkpoints that cannot be opened from now on.
   void break_checkpoints(std::set<std::string> broken);
   /// No engine is opened from now on, until `release`.
@@ -51,17 +55,19 @@ public:
   void join();
 
 private:
-  Result<Engine> open(const apps::serve::FleetModel& model);
+  Result<Engine> open(const apps::serve::FleetModel& model, const std::vector<std::string>& devices,
+                      std::uint64_t memory_bytes);
 
   boost::asio::io_context io_{1};
   apps::serve::Server server_;
   std::string device_;
   std::uint16_t port_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::string> broken_;
   bool held_ = false;
   bool opening_ = false;
+  std::string last_opened_;
   std::thread thread_;
 };
 

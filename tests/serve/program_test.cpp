@@ -121,6 +121,21 @@ std::string placement_of(const std::vector<std::string>& on) {
   return text;
 }
 
+/// Two models on one group of these two devices, a stage on each; checkpoint: of both.
+std::string placement_in_stages(const std::string& first, const std::string& second,
+                                const std::string& checkpoint, int tensor = 1) {
+  std::string text = "version = 1\n[devices]\nmemory_bytes = \"256M\"\nnames = [\"" + first +
+                     "\", \"" + second + "\"]\n";
+  for (const char* name : {"a", "b"})
+    text += std::string("[[models]]\nname = \"") + name + "\"\ncheckpoint = \"" + checkpoint +
+            "\"\ndraft = \"none\"\nlatency_seconds = 0.1\nmemory_bytes = \"200M\"\n";
+  const std::string stages = tensor == 1 ? "[0.05, 0.05]" : "[0.05]";
+  return text + "[[groups]]\ndevices = [\"" + first + "\", \"" + second +
+         "\"]\npipeline = " + std::to_string(2 / tensor) + "\ntensor = " + std::to_string(tensor) +
+         "\nmodels = [{ name = \"a\", stage_seconds = " + stages +
+         " }, { name = \"b\", stage_seconds = " + stages + " }]\n";
+}
+
 std::string body_for(const std::string& model, int tokens) {
   return R"({"prompt": [1], "ignore_eos": true, "stream": true, "model": ")" + model +
          R"(", "max_tokens": )" + std::to_string(tokens) + "}";
@@ -159,6 +174,29 @@ TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its
   CHECK(result.errors.find("unloaded") != std::string::npos);
 }
 
+TEST_CASE("a placement's group of two devices serves its models in two stages") {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> all{{"sim:1ms", "sim:2ms", "scripted:context=65536"},
+                                                  {"cpu:0", "cpu:1", "demo"}};
+  for (const auto& on : all) {
+    CAPTURE(on[0]);
+    const std::string file = folder.write("placed.toml", placement_in_stages(on[0], on[1], on[2]));
+    Served served({}, {}, {}, {"--placement", file, "--warmup", "0"});
+    const auto ask = [&](const std::string& body) {
+      HttpClient client(served.port());
+      client.send("POST", "/v1/completions", body);
+      CHECK(client.read_head().status == 200);
+      return client.read_events().back();
+    };
+    for (const char* model : {"a", "b"})
+      CHECK(ask(body_for(model, 20)).at("choices").at(0).at("finish_reason") == "length");
+    const std::string models = HttpClient(served.port()).ask("GET", "/v1/models").body;
+    CHECK(models.find("\"devices\":[\"" + on[0] + "+" + on[1] + "\"]") != std::string::npos);
+    served.process().send(SIGTERM);
+    CHECK(served.process().wait().status == 0);
+  }
+}
+
 TEST_CASE("Ctrl-C ends a placement's engines") {
   const TemporaryFolder folder;
   const std::string file = folder.write("placed.toml", placement_of({"a", "b"}));
@@ -178,10 +216,7 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
     check_refused(more, word);
   };
   const std::string sound = placement_of({"a", "b"});
-  std::string two = sound.substr(0, sound.find("[[groups]]"));
-  two += "[[groups]]\ndevices = [\"sim:1ms\", \"sim:2ms\"]\npipeline = 2\n"
-         "models = [{ name = \"a\", stage_seconds = [0.1, 0.1] }]\n";
-  check_file(two, "plan with --max-pipeline 1 --max-tensor 1");
+  check_file(placement_in_stages("sim:1ms", "sim:2ms", "scripted:", 2), "plan with --max-tensor 1");
   check_file(sound, "--model is for one model", {"--model", "other"});
   check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
   check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});

@@ -1,0 +1,27 @@
+// Placements served by real actors, beside the simulator.
+#pragma once
+
+#include "placement/placement.hpp"
+#include "placement/workload.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paceline::testing {
+
+/// A placement, and what is asked of it.
+struct ActedCase {
+  placement::Problem problem;
+  placement::Placement placement;
+  placement::Workload workload;
+};
+
+/// A small one at random, of about so many requests. Models that share a group take as long as each
+/// other, for an engine is one model.
+ActedCase draw_case(std::uint64_t seed, std::size_t requests);
+
+/// Share of its requests that are answered within their objective by an engine for each group, on
+/// simulated devices in virtual time, with the controller in front of them.
+double acted_attainment(const ActedCase& drawn);
+
+} // namespace paceline::testing
