@@ -1,6 +1,7 @@
 #include "gpu/cpu/weight.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/shares.hpp"
 
@@ -101,6 +102,10 @@ constexpr std::uint32_t pair_bits = 0x03030303u;
 
 constexpr int one_scale = 127; ///< The code of 2^0.
 
+bool is_moderate(std::uint8_t scale) {
+  return scale >= one_scale + least_moderate_scale && scale <= one_scale + most_moderate_scale;
+}
+
 /// Whether all elements are: then a scale says nothing, unless it is NaN.
 bool is_zero(WeightFormat format, const MxBlock& block) {
   const MxElement& element = element_of(format);
@@ -188,20 +193,40 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
 }
 
 void PackedWeight::quantize(const HostMatrix& part, int first_output) {
-  for (int r = 0; r < part.rows; ++r)
-    quantize_lane(part, r, first_output + r);
+  const bool encodes = !part.block_scales && highway_encode_blocks();
+  std::vector<std::byte> room;
+  for (int r = 0; r < part.rows;) {
+    const int output = first_output + r;
+    const bool whole = encodes && output % tile_outputs == 0 && r + tile_outputs <= part.rows;
+    if (whole)
+      quantize_tile(part, r, output / tile_outputs, room);
+    else
+      quantize_lane(part, r, output);
+    r += whole ? tile_outputs : 1;
+  }
+}
+
+void PackedWeight::quantize_tile(const HostMatrix& part, int first_row, int tile,
+                                 std::vector<std::byte>& room) {
+  room.resize(std::size_t(padded_inputs_) * tile_outputs * size_of(part.dtype)); // Zeros at first.
+  const HostMatrix rows = rows_of(part, first_row, first_row + tile_outputs);
+  fill_tile(part.dtype, room.data(), static_cast<const std::byte*>(rows.data), inputs_);
+  const Numbers numbers{part.dtype, room.data(), blocks()};
+  std::uint8_t* const scales = scales_of(tile);
+  highway_encode_blocks()(numbers, *part.quantization, scales, words_of(tile));
+  if (!std::all_of(scales, scales + blocks() * tile_outputs, is_moderate))
+    moderate_[std::size_t(tile)] = 0;
 }
 
 void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
-  const int tile_index = output / tile_outputs;
-  std::byte* const tile = data_ + std::size_t(tile_index) * tile_bytes();
-  auto* scale = reinterpret_cast<std::uint8_t*>(tile) + output % tile_outputs;
-  auto* to = reinterpret_cast<std::uint32_t*>(tile + scale_bytes()) + output % tile_outputs;
+  const int tile = output / tile_outputs;
+  std::uint8_t* scale = scales_of(tile) + output % tile_outputs;
+  std::uint32_t* to = words_of(tile) + output % tile_outputs;
   for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
     const MxBlock block = block_of(part, row, first);
     *scale = is_zero(format_, block) ? one_scale : block.scale;
-    if (*scale < one_scale + least_moderate_scale || *scale > one_scale + most_moderate_scale)
-      moderate_[std::size_t(tile_index)] = 0;
+    if (!is_moderate(*scale))
+      moderate_[std::size_t(tile)] = 0;
     std::uint32_t words[8];
     pack_words(format_, block.codes.data(), words);
     for (int word = 0; word < element_bits(format_); ++word, to += tile_outputs)
