@@ -27,7 +27,7 @@ void linear(Tensor out, const float* staged, const PackedWeight& w, int first, i
             Scratch& scratch);
 /// The same of up to mx_rows_max rows, all moderate, and moderate tiles of a microscaling weight,
 /// which is decoded in registers.
-inline constexpr int mx_rows_max = 16;
+inline constexpr int mx_rows_max = 8;
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
                bool add, Scratch& scratch);
 /// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.

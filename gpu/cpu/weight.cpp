@@ -21,6 +21,10 @@ std::size_t element(WeightFormat format, int input, int output) {
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
 
+/// Numbers after which bytes of a matrix are released: so few that it is never all in memory, so
+/// many that asking the system costs nothing.
+constexpr std::size_t numbers_together = std::size_t(1) << 19;
+
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
 }
@@ -160,19 +164,29 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   weight->bias_ = stack->bias;
   if (is_mx(weight->format_))
     weight->moderate_.assign(std::size_t(weight->tiles()), 1);
-  for_shares(weight->tiles(), weight->bytes(), [&](int first_tile, int last_tile) {
-    int before = 0;
-    for (const HostMatrix& part : parts) {
-      const int begin = std::max(first_tile * tile_outputs - before, 0);
-      const int end = std::min(last_tile * tile_outputs - before, part.rows);
-      if (begin < end && part.quantization)
-        weight->quantize(rows_of(part, begin, end), before + begin);
-      else if (begin < end)
-        weight->fill(rows_of(part, begin, end), before + begin);
-      before += part.rows;
-    }
+  const auto tile_numbers = std::size_t(weight->padded_inputs()) * tile_outputs;
+  const int together = int(std::max<std::size_t>(1, numbers_together / tile_numbers));
+  for_shares(weight->tiles(), weight->bytes(), [&](int first, int last) {
+    for (; first < last; first += together)
+      weight->fill_tiles(parts, first, std::min(last, first + together));
   });
   return weight;
+}
+
+void PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile) {
+  int before = 0;
+  for (const HostMatrix& part : parts) {
+    const int begin = std::max(first_tile * tile_outputs - before, 0);
+    const int end = std::min(last_tile * tile_outputs - before, part.rows);
+    if (begin < end) {
+      const HostMatrix rows = rows_of(part, begin, end);
+      part.quantization ? quantize(rows, before + begin) : fill(rows, before + begin);
+      if (part.release)
+        part.release({static_cast<const std::byte*>(rows.data),
+                      std::size_t(rows.rows) * stored_row_bytes(rows)});
+    }
+    before += part.rows;
+  }
 }
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {

@@ -59,6 +59,7 @@ public:
 
 private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
+  void fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile);
   void fill(const HostMatrix& part, int first_output);
   void quantize(const HostMatrix& part, int first_output);
   void quantize_tile(const HostMatrix& part, int first_row, int tile, std::vector<std::byte>& room);
