@@ -92,7 +92,7 @@ TEST_CASE("a microscaling product's bits do not depend on how far apart scales a
         const Rig rig(name, 2);
         const auto weight = rig.device->pack({&host.matrix, 1}).value();
         const auto expected = rig.device->pack({&matrix, 1}).value();
-        for (const int rows : {1, 2, 3, 4, 5, 9, 16}) {
+        for (const int rows : {1, 2, 3, 4, 5, 8, 9}) {
           Matrix in(rows, inputs, random);
           for (float& x : in.values)
             x = random.below(9) == 0 ? 0
