@@ -56,6 +56,9 @@ struct HostMatrix {
   /// [rows, blocks_of(cols)], of a matrix that is stored in `quantization`'s format: `data` is then
   /// [rows, blocks_of(cols), code_bytes] (store_codes). Null: data are numbers of `dtype`.
   const std::uint8_t* block_scales = nullptr;
+  /// Whoever packs the matrix may tell it which bytes of `data` are read and not needed again, from
+  /// any thread; null: nobody wants to know.
+  void (*release)(std::span<const std::byte> read) = nullptr;
 
   WeightFormat format() const;
 };

@@ -27,12 +27,13 @@ void linear(Tensor out, const float* staged, const PackedWeight& w, int first, i
             Scratch& scratch);
 /// The same of up to mx_rows_max rows, all moderate, and moderate tiles of a microscaling weight,
 /// which is decoded in registers.
-inline constexpr int mx_rows_max = 4;
+inline constexpr int mx_rows_max = 8;
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-               bool add);
+               bool add, Scratch& scratch);
 /// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.
 bool moderate(const float* row, int inputs);
 DecodeBlocks decode_blocks; // See highway.hpp.
+EncodeBlocks encode_blocks; // See highway.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
             const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
 WeighBlock weigh_block; // See highway.hpp.
@@ -54,6 +55,20 @@ HWY_INLINE void repeat(const F& f) {
     f(std::integral_constant<int, I>());
     repeat<N, I + 1>(f);
   }
+}
+
+/// f(a constant that is `value`), which is from 1 to most.
+template <int most, class F>
+HWY_INLINE void with_constant(int value, const F& f) {
+  if constexpr (most > 1) {
+    if (value < most)
+      return with_constant<most - 1>(value, f);
+  }
+  f(std::integral_constant<int, most>());
+}
+
+constexpr int divide_up(int value, int by) {
+  return (value + by - 1) / by;
 }
 
 /// 16 floats.

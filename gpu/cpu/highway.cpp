@@ -32,6 +32,9 @@ WeighBlock* best_weigh_block() {
 DecodeBlocks* best_decode_blocks() {
   return nullptr;
 }
+EncodeBlocks* best_encode_blocks() {
+  return nullptr;
+}
 
 #else
 
@@ -165,6 +168,9 @@ WeighBlock* best_weigh_block() {
 DecodeBlocks* best_decode_blocks() {
   return &decode_blocks;
 }
+EncodeBlocks* best_encode_blocks() {
+  return &encode_blocks;
+}
 
 #endif // HWY_SCALAR
 
@@ -178,6 +184,7 @@ HWY_EXPORT(best_kernels);
 HWY_EXPORT(named_kernels);
 HWY_EXPORT(best_weigh_block);
 HWY_EXPORT(best_decode_blocks);
+HWY_EXPORT(best_encode_blocks);
 
 WeighBlock* highway_weigh_block() {
   return HWY_DYNAMIC_DISPATCH(best_weigh_block)();
@@ -185,6 +192,10 @@ WeighBlock* highway_weigh_block() {
 
 DecodeBlocks* highway_decode_blocks() {
   return HWY_DYNAMIC_DISPATCH(best_decode_blocks)();
+}
+
+EncodeBlocks* highway_encode_blocks() {
+  return HWY_DYNAMIC_DISPATCH(best_encode_blocks)();
 }
 
 const Kernels& highway_kernels() {

@@ -88,22 +88,8 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead
   });
 }
 
-constexpr int divide_up(int value, int by) {
-  return (value + by - 1) / by;
-}
-
 template <int Rows>
 constexpr int tiles_together = std::clamp(accumulators / (Rows * parts), 1, 4);
-
-/// f(a constant that is `value`), which is from 1 to most.
-template <int most, class F>
-HWY_INLINE void with_constant(int value, const F& f) {
-  if constexpr (most > 1) {
-    if (value < most)
-      return with_constant<most - 1>(value, f);
-  }
-  f(std::integral_constant<int, most>());
-}
 
 /// All rows against tiles [tile, tile + Tiles) while those are in the cache: in as few blocks as
 /// may be, the first of Rows, and of sizes that differ by one at most. The first passes over what
@@ -137,8 +123,6 @@ HWY_INLINE void product_rows(const Product& p, int tile) {
 /// The more rows, the fewer tiles at a time: the registers hold so many sums.
 template <class Read>
 HWY_INLINE void product(const Product& p, int first, int last) {
-  if (p.out.rows == 0)
-    return;
   const int blocks = divide_up(p.out.rows, rows_together);
   with_constant<rows_together>(divide_up(p.out.rows, blocks), [&](auto rows) INLINED {
     constexpr int together = tiles_together<rows>;
@@ -173,7 +157,7 @@ void product_few(const Product& p, const PackedWeight& w, int first, int last, S
     while (end < last && w.moderate(end) == moderate)
       ++end;
     if (moderate)
-      linear_mx(p.out, p.rows, w, first, end, p.add);
+      linear_mx(p.out, p.rows, w, first, end, p.add, scratch);
     else
       product_decoded(p, w, first, end, scratch);
   }
@@ -190,6 +174,8 @@ bool all_moderate(const Product& p) {
 
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
             Scratch& scratch) {
+  if (out.rows == 0)
+    return;
   const Product p{out, staged, w.padded_inputs(), w.outputs(), w.tile(0), 0, w.tile_bytes(), add};
   switch (w.format()) {
   case WeightFormat::f32: return product<ReadF32>(p, first, last);

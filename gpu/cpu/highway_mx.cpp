@@ -132,20 +132,44 @@ constexpr float unit = by_integers<E>
                        : &E == &e4m3 ? 0x1p120f
                                      : 0x1p112f;
 
+/// Takes byte `j` of each word alone, into its highest.
+template <int j>
+constexpr Table only_byte() {
+  Table t{};
+  for (int i = 0; i < 16; ++i)
+    t.bytes[i] = std::uint8_t(i % 4 == 3 ? i / 4 * 4 + j : 0x80); // A high bit makes it zero.
+  return t;
+}
+template <int j>
+constexpr Table place_of_byte = only_byte<j>();
+template <int j>
+HWY_INLINE hn::Vec<Words> highest_byte(hn::Vec<Words> word) {
+  if constexpr (j == 0)
+    return hn::ShiftLeft<24>(word);
+  if constexpr (j == 3)
+    return hn::And(word, hn::Set(Words(), 0xFF000000u));
+  const auto place = hn::LoadDup128(Bytes(), place_of_byte<j>.bytes);
+  return hn::BitCast(Words(), hn::TableLookupBytesOr0(hn::BitCast(Bytes(), word), place));
+}
+
 /// Byte `j` of each word as floats in units of `unit`.
 template <const MxElement& E, int j>
 HWY_INLINE V16 value(const W16& bytes) {
-  using Integers = hn::RebindToSigned<D>;
   return each([&](int i) INLINED {
-    const auto top = j == 3 ? bytes.part[i] : hn::ShiftLeft<24 - 8 * j>(bytes.part[i]);
+    const hn::Vec<Words> word = bytes.part[i];
     if constexpr (by_integers<E>) {
-      const auto only = j == 0 ? top : hn::And(top, hn::Set(Words(), 0xFF000000u));
-      return hn::ConvertTo(D(), hn::BitCast(Integers(), only));
+      return hn::ConvertTo(D(), hn::BitCast(hn::RebindToSigned<D>(), highest_byte<j>(word)));
     } else {
-      constexpr int shift = &E == &e4m3 ? 4 : 3; // The sign stays; zeros go in below it.
-      const auto placed = hn::ShiftRight<shift>(hn::BitCast(Integers(), top));
+      // Two bytes at a time, each in the upper half of 16 bits: the sign stays, zeros go in below.
+      constexpr int shift = &E == &e4m3 ? 4 : 3;
+      auto pair = hn::BitCast(hn::Repartition<std::int16_t, D>(), word);
+      if constexpr (j % 2 == 0)
+        pair = hn::ShiftLeft<8>(pair);
+      auto placed = hn::BitCast(Words(), hn::ShiftRight<shift>(pair));
+      if constexpr (j < 2)
+        placed = hn::ShiftLeft<16>(placed);
       const auto bits = hn::Set(Words(), 0x80000000u | 0x7F000000u >> shift);
-      return hn::BitCast(D(), hn::And(hn::BitCast(Words(), placed), bits));
+      return hn::BitCast(D(), hn::And(placed, bits));
     }
   });
 }
@@ -176,14 +200,20 @@ HWY_INLINE V16 rescaling(const std::byte* from, const std::byte* to) {
 
 struct Product {
   Tensor out;
-  const float* rows = nullptr; // [rows, padded inputs]
+  const float* rows = nullptr; // [rows, padded inputs], times row_unit
   const PackedWeight& w;
   bool add = false;
 };
 
 /// How far ahead a tile's elements are asked for: decoding leaves the processor no room to look
-/// ahead by itself.
+/// ahead by itself. At a tile's end, those of the tile that comes next in its place.
 constexpr std::size_t prefetch_bytes = 2048;
+HWY_INLINE void ask_ahead(const std::byte* elements, std::size_t left, std::size_t to_next,
+                          std::size_t bytes) {
+  elements += left > prefetch_bytes ? prefetch_bytes : prefetch_bytes + to_next;
+  for (std::size_t line = 0; line < bytes; line += 64)
+    hwy::Prefetch(elements + line);
+}
 
 /// Rows are multiplied by it where elements are so small that products would be denormal.
 template <const MxElement& E>
@@ -196,24 +226,24 @@ constexpr float row_unit = by_integers<E> ? 1 : 0x1p110f;
 
 /// Rows x Tiles blocks of 16 outputs, in registers.
 template <const MxElement& E, int Rows, int Tiles>
-HWY_NOINLINE void product_block(const Product& p, int tile) {
+HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   const auto inputs = std::size_t(p.w.padded_inputs());
   const std::size_t tile_bytes = p.w.tile_bytes();
   const std::byte* scales = p.w.tile(tile);
   const std::byte* before = scales;
   const std::byte* elements = scales + p.w.scale_bytes();
+  const std::byte* const end = scales + tile_bytes;
   constexpr std::size_t run_bytes = run_words<E> * tile_outputs * sizeof(std::uint32_t);
   V16 acc[Rows][Tiles];
   repeat<Rows>([&](auto r)
                    INLINED { repeat<Tiles>([&](auto t) INLINED { acc[r][t] = splat(0); }); });
-  const float* x = p.rows;
+  const float* x = p.rows + std::size_t(row) * inputs;
   for (int block = 0; block < p.w.blocks(); ++block) {
     repeat<Tiles>([&](auto t) INLINED {
       const V16 factor = rescaling(before + t * tile_bytes, scales + t * tile_bytes);
       repeat<Rows>([&](auto r) INLINED { acc[r][t] = mul(acc[r][t], factor); });
-      for (std::size_t line = 0; line < std::size_t(code_bytes(E.bits())) * tile_outputs;
-           line += 64)
-        hwy::Prefetch(elements + t * tile_bytes + prefetch_bytes + line);
+      ask_ahead(elements + t * tile_bytes, std::size_t(end - elements), (Tiles - 1) * tile_bytes,
+                std::size_t(code_bytes(E.bits())) * tile_outputs);
     });
     before = scales;
     scales += tile_outputs;
@@ -225,18 +255,15 @@ HWY_NOINLINE void product_block(const Product& p, int tile) {
           bytes[t] = bytes_of<E, four>(reinterpret_cast<const std::uint32_t*>(at));
         });
         repeat<4>([&](auto j) INLINED {
-          V16 weights[Tiles]; // All tiles' at a time, so that sums do not wait for each other.
-          repeat<Tiles>([&](auto t) INLINED { weights[t] = value<E, j>(bytes[t]); });
-          repeat<Rows>([&](auto r) INLINED {
-            V in = hn::Set(D(), x[r * inputs]);
-            if constexpr (!by_integers<E>)
-              in = hn::Mul(in, hn::Set(D(), row_unit<E>));
-            repeat<Tiles>([&](auto t) INLINED {
-              acc[r][t] = mul_add(weights[t], each([&](int) INLINED { return in; }), acc[r][t]);
+          repeat<Tiles>([&](auto t) INLINED { // All, so that sums do not wait for each other.
+            const V16 weights = value<E, j>(bytes[t]);
+            repeat<Rows>([&](auto r) INLINED {
+              const V in = hn::Set(D(), x[r * inputs + j]);
+              acc[r][t] = mul_add(weights, each([&](int) INLINED { return in; }), acc[r][t]);
             });
           });
-          ++x;
         });
+        x += 4;
       });
   }
   repeat<Tiles>([&](auto t) INLINED {
@@ -245,23 +272,54 @@ HWY_NOINLINE void product_block(const Product& p, int tile) {
       const V16 sum = mul(acc[r][t], units);
       const int first = (tile + t) * tile_outputs;
       const int count = std::min(tile_outputs, p.w.outputs() - first);
-      float* out = p.out.row(r) + first;
+      float* out = p.out.row(row + r) + first;
       store_n(p.add ? add(load_n(out, count), sum) : sum, out, count);
     });
   });
 }
 
-template <const MxElement& E, int Rows = mx_rows_max>
-HWY_INLINE void product(const Product& p, int first, int last) {
-  if constexpr (Rows > 1) {
-    if (p.out.rows < Rows)
-      return product<E, Rows - 1>(p, first, last);
+template <const MxElement& E>
+const float* in_row_units(const Product& p, Scratch& scratch) {
+  const int count = p.out.rows * p.w.padded_inputs();
+  auto* scaled = reinterpret_cast<float*>(scratch.at_least(std::size_t(count) * sizeof(float)));
+  for (int i = 0; i < count; i += tile_outputs)
+    store(mul(load(p.rows + i), splat(row_unit<E>)), scaled + i);
+  return scaled;
+}
+
+/// Rows that share the decoding of a weight, which has to leave registers to their sums.
+constexpr int rows_together = 4;
+/// Of so many rows: as many as leave registers to what is decoded.
+template <int Rows>
+constexpr int tiles_together = Rows <= 2 ? 2 : 1;
+
+/// All rows against tiles [tile, tile + Tiles), in blocks of Rows or one less: each decodes them
+/// again, for which the multiplications leave room.
+template <const MxElement& E, int Rows, int Tiles>
+HWY_INLINE void product_rows(const Product& p, int tile) {
+  const int blocks = divide_up(p.out.rows, rows_together);
+  for (int block = 0, row = 0; block < blocks; ++block) {
+    const int rows = divide_up(p.out.rows - row, blocks - block);
+    if (rows == Rows)
+      product_block<E, Rows, Tiles>(p, row, tile);
+    else if constexpr (2 * Rows > rows_together)
+      product_block<E, Rows - 1, Tiles>(p, row, tile);
+    row += rows;
   }
-  constexpr int together = Rows == 1 ? 2 : 1;
-  for (; first + together <= last; first += together)
-    product_block<E, Rows, together>(p, first);
-  for (; first < last; ++first)
-    product_block<E, Rows, 1>(p, first);
+}
+
+template <const MxElement& E>
+void product(Product p, int first, int last, Scratch& scratch) {
+  if constexpr (!by_integers<E>)
+    p.rows = in_row_units<E>(p, scratch);
+  const int blocks = divide_up(p.out.rows, rows_together);
+  with_constant<rows_together>(divide_up(p.out.rows, blocks), [&](auto rows) INLINED {
+    constexpr int together = tiles_together<rows>;
+    for (; first + together <= last; first += together)
+      product_rows<E, rows, together>(p, first);
+    for (; first < last; ++first)
+      product_rows<E, rows, 1>(p, first);
+  });
 }
 
 template <const MxElement& E>
@@ -310,16 +368,15 @@ bool moderate(const float* row, int inputs) {
 }
 
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-               bool add) {
-  const Product p{out, staged, w, add};
+               bool add, Scratch& scratch) {
   const TakeDenormals denormals;
   switch (w.format()) {
-  case WeightFormat::mxfp8: return product<e4m3>(p, first, last);
-  case WeightFormat::mxfp8_e5m2: return product<e5m2>(p, first, last);
-  case WeightFormat::mxfp6: return product<e2m3>(p, first, last);
-  case WeightFormat::mxfp6_e3m2: return product<e3m2>(p, first, last);
-  case WeightFormat::mxfp4: return product<e2m1>(p, first, last);
-  default: return product<int8>(p, first, last);
+  case WeightFormat::mxfp8: return product<e4m3>({out, staged, w, add}, first, last, scratch);
+  case WeightFormat::mxfp8_e5m2: return product<e5m2>({out, staged, w, add}, first, last, scratch);
+  case WeightFormat::mxfp6: return product<e2m3>({out, staged, w, add}, first, last, scratch);
+  case WeightFormat::mxfp6_e3m2: return product<e3m2>({out, staged, w, add}, first, last, scratch);
+  case WeightFormat::mxfp4: return product<e2m1>({out, staged, w, add}, first, last, scratch);
+  default: return product<int8>({out, staged, w, add}, first, last, scratch);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "gpu/cpu/weight.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/shares.hpp"
 
@@ -19,6 +20,10 @@ std::size_t element(WeightFormat format, int input, int output) {
            std::size_t(input % 2);
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
+
+/// Numbers after which bytes of a matrix are released: so few that it is never all in memory, so
+/// many that asking the system costs nothing.
+constexpr std::size_t numbers_together = std::size_t(1) << 19;
 
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
@@ -101,6 +106,10 @@ constexpr std::uint32_t pair_bits = 0x03030303u;
 
 constexpr int one_scale = 127; ///< The code of 2^0.
 
+bool is_moderate(std::uint8_t scale) {
+  return scale >= one_scale + least_moderate_scale && scale <= one_scale + most_moderate_scale;
+}
+
 /// Whether all elements are: then a scale says nothing, unless it is NaN.
 bool is_zero(WeightFormat format, const MxBlock& block) {
   const MxElement& element = element_of(format);
@@ -155,19 +164,29 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMat
   weight->bias_ = stack->bias;
   if (is_mx(weight->format_))
     weight->moderate_.assign(std::size_t(weight->tiles()), 1);
-  for_shares(weight->tiles(), weight->bytes(), [&](int first_tile, int last_tile) {
-    int before = 0;
-    for (const HostMatrix& part : parts) {
-      const int begin = std::max(first_tile * tile_outputs - before, 0);
-      const int end = std::min(last_tile * tile_outputs - before, part.rows);
-      if (begin < end && part.quantization)
-        weight->quantize(rows_of(part, begin, end), before + begin);
-      else if (begin < end)
-        weight->fill(rows_of(part, begin, end), before + begin);
-      before += part.rows;
-    }
+  const auto tile_numbers = std::size_t(weight->padded_inputs()) * tile_outputs;
+  const int together = int(std::max<std::size_t>(1, numbers_together / tile_numbers));
+  for_shares(weight->tiles(), weight->bytes(), [&](int first, int last) {
+    for (; first < last; first += together)
+      weight->fill_tiles(parts, first, std::min(last, first + together));
   });
   return weight;
+}
+
+void PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile) {
+  int before = 0;
+  for (const HostMatrix& part : parts) {
+    const int begin = std::max(first_tile * tile_outputs - before, 0);
+    const int end = std::min(last_tile * tile_outputs - before, part.rows);
+    if (begin < end) {
+      const HostMatrix rows = rows_of(part, begin, end);
+      part.quantization ? quantize(rows, before + begin) : fill(rows, before + begin);
+      if (part.release)
+        part.release({static_cast<const std::byte*>(rows.data),
+                      std::size_t(rows.rows) * stored_row_bytes(rows)});
+    }
+    before += part.rows;
+  }
 }
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {
@@ -188,20 +207,40 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
 }
 
 void PackedWeight::quantize(const HostMatrix& part, int first_output) {
-  for (int r = 0; r < part.rows; ++r)
-    quantize_lane(part, r, first_output + r);
+  const bool encodes = !part.block_scales && highway_encode_blocks();
+  std::vector<std::byte> room;
+  for (int r = 0; r < part.rows;) {
+    const int output = first_output + r;
+    const bool whole = encodes && output % tile_outputs == 0 && r + tile_outputs <= part.rows;
+    if (whole)
+      quantize_tile(part, r, output / tile_outputs, room);
+    else
+      quantize_lane(part, r, output);
+    r += whole ? tile_outputs : 1;
+  }
+}
+
+void PackedWeight::quantize_tile(const HostMatrix& part, int first_row, int tile,
+                                 std::vector<std::byte>& room) {
+  room.resize(std::size_t(padded_inputs_) * tile_outputs * size_of(part.dtype)); // Zeros at first.
+  const HostMatrix rows = rows_of(part, first_row, first_row + tile_outputs);
+  fill_tile(part.dtype, room.data(), static_cast<const std::byte*>(rows.data), inputs_);
+  const Numbers numbers{part.dtype, room.data(), blocks()};
+  std::uint8_t* const scales = scales_of(tile);
+  highway_encode_blocks()(numbers, *part.quantization, scales, words_of(tile));
+  if (!std::all_of(scales, scales + blocks() * tile_outputs, is_moderate))
+    moderate_[std::size_t(tile)] = 0;
 }
 
 void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
-  const int tile_index = output / tile_outputs;
-  std::byte* const tile = data_ + std::size_t(tile_index) * tile_bytes();
-  auto* scale = reinterpret_cast<std::uint8_t*>(tile) + output % tile_outputs;
-  auto* to = reinterpret_cast<std::uint32_t*>(tile + scale_bytes()) + output % tile_outputs;
+  const int tile = output / tile_outputs;
+  std::uint8_t* scale = scales_of(tile) + output % tile_outputs;
+  std::uint32_t* to = words_of(tile) + output % tile_outputs;
   for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
     const MxBlock block = block_of(part, row, first);
     *scale = is_zero(format_, block) ? one_scale : block.scale;
-    if (*scale < one_scale + least_moderate_scale || *scale > one_scale + most_moderate_scale)
-      moderate_[std::size_t(tile_index)] = 0;
+    if (!is_moderate(*scale))
+      moderate_[std::size_t(tile)] = 0;
     std::uint32_t words[8];
     pack_words(format_, block.codes.data(), words);
     for (int word = 0; word < element_bits(format_); ++word, to += tile_outputs)

@@ -59,9 +59,18 @@ public:
 
 private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
+  void fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile);
   void fill(const HostMatrix& part, int first_output);
   void quantize(const HostMatrix& part, int first_output);
+  void quantize_tile(const HostMatrix& part, int first_row, int tile, std::vector<std::byte>& room);
   void quantize_lane(const HostMatrix& part, int row, int output);
+  std::uint8_t* scales_of(int tile) {
+    return reinterpret_cast<std::uint8_t*>(data_ + std::size_t(tile) * tile_bytes());
+  }
+  std::uint32_t* words_of(int tile) {
+    return reinterpret_cast<std::uint32_t*>(data_ + std::size_t(tile) * tile_bytes() +
+                                            scale_bytes());
+  }
   void read_blocks(int output, float* values) const;
   std::size_t element_bytes() const {
     return std::size_t(padded_inputs_) * tile_outputs * std::size_t(element_bits(format_)) / 8;

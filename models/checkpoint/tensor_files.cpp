@@ -170,7 +170,9 @@ Result<gpu::HostMatrix> TensorFiles::matrix(std::string_view name, int rows, int
       return tl::unexpected(dtype.error());
   return take(name, {rows, cols}, std::uint64_t(rows) * std::uint64_t(cols))
       .map([&](const TensorEntry* entry) {
-        return gpu::HostMatrix{*dtype_of(entry->type), aligned(*entry), rows, cols};
+        gpu::HostMatrix out{*dtype_of(entry->type), aligned(*entry), rows, cols};
+        out.release = out.data == entry->bytes.data() ? release_pages : nullptr;
+        return out;
       });
 }
 

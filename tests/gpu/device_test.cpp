@@ -1,3 +1,4 @@
+#include "base/bf16.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/limits.hpp"
@@ -5,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -155,6 +157,30 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   CHECK(weight->outputs() == 4);
   CHECK(weight->inputs() == 16);
   CHECK(weight->format() == WeightFormat::f32);
+}
+
+TEST_CASE("bytes of matrices are released once each, a part of a large one at a time") {
+  static std::atomic<std::size_t> released, most;
+  released = most = 0;
+  constexpr int cols = 1024;
+  const std::vector<base::bf16> data(std::size_t(4096) * cols);
+  HostMatrix matrix{DType::bf16, data.data(), 4096, cols};
+  matrix.release = [](std::span<const std::byte> read) {
+    released += read.size();
+    for (std::size_t before = most; read.size() > before;)
+      most.compare_exchange_weak(before, read.size());
+  };
+  HostMatrix few = matrix;
+  few.rows = 7;
+  const auto device = cpu();
+  for (const bool quantized : {false, true}) {
+    released = 0;
+    if (quantized)
+      few.quantization = matrix.quantization = Quantization{WeightFormat::mxfp6};
+    REQUIRE(device->pack(std::vector{few, matrix, few}));
+    CHECK(released == std::size_t(matrix.rows + 2 * few.rows) * cols * sizeof(base::bf16));
+    CHECK(most <= std::size_t(1) << 20);
+  }
 }
 
 TEST_CASE("the pool's ledger counts every page once, whoever holds it") {

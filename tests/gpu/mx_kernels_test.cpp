@@ -69,7 +69,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a microscaling product's bits do not depend on how far apart scales and rows are") {
-  constexpr int outputs = 70, inputs = 300, rows_max = 5;
+  constexpr int outputs = 70, inputs = 300;
   constexpr Spread spreads[] = {
       {-22, 8, -60, 15}, {-31, 12, -30, 0}, {-70, 30, -90, 40}, {-90, -90, 0, 0}, {90, 90, 0, 0}};
   Random random(14);
@@ -92,7 +92,7 @@ TEST_CASE("a microscaling product's bits do not depend on how far apart scales a
         const Rig rig(name, 2);
         const auto weight = rig.device->pack({&host.matrix, 1}).value();
         const auto expected = rig.device->pack({&matrix, 1}).value();
-        for (int rows = 1; rows <= rows_max; ++rows) {
+        for (const int rows : {1, 2, 3, 4, 5, 8, 9}) {
           Matrix in(rows, inputs, random);
           for (float& x : in.values)
             x = random.below(9) == 0 ? 0

@@ -1,10 +1,14 @@
 // Elements and blocks of the microscaling formats. What others make of them: ./dev reference.
 #include "gpu/mx.hpp"
+
+#include "base/bf16.hpp"
+#include "gpu/cpu/weight.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -205,5 +209,96 @@ TEST_CASE("codes in files follow one another from each byte's lowest bits on") {
     std::uint8_t again[mx_block];
     load_codes(bits, bytes.data(), again);
     CHECK(std::equal(kept, kept + mx_block, again));
+  }
+}
+
+namespace {
+
+/// Numbers whose blocks are of all kinds, in turn: codes' numbers, what lies in the middle between
+/// two of them, normal ones, such as a scale may cut off, zeros, and some that are no number.
+std::vector<float> all_kinds(WeightFormat format, std::size_t blocks, Random& random) {
+  const std::vector<float> all = numbers(format);
+  const float top = element_of(format).largest();
+  std::vector<float> values;
+  std::size_t next = 0;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const int exponent = random.below(100) - 60;
+    for (int i = 0; i < mx_block; ++i) {
+      float x = 0;
+      if (block % 2 == 0) {
+        const std::size_t at = next++ % (2 * all.size() - 1);
+        x = (all[at / 2] + all[(at + 1) / 2]) / 2;
+      } else if (block % 11 == 1) {
+        x = i % 3 == 0 ? -0.0f : 0.0f;
+      } else {
+        x = random.next() * (block % 4 == 1 ? 1 : top * float(i % 7 + 1) / 6);
+      }
+      values.push_back(std::ldexp(x, exponent));
+    }
+    if (block % 20 == 9)
+      values[values.size() - 5] = block % 40 == 9 ? std::numeric_limits<float>::infinity()
+                                                  : std::numeric_limits<float>::quiet_NaN();
+  }
+  return values;
+}
+
+/// Bits, which are the same for all that is no number.
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values)
+    bits.push_back(std::isnan(value) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+/// As encode_block has it, a row at a time; the last block of a row is padded.
+std::vector<std::uint32_t> block_by_block(const Quantization& to, const std::vector<float>& values,
+                                          int cols) {
+  std::vector<float> all;
+  for (auto row = values.begin(); row != values.end(); row += cols)
+    for (int first = 0; first < cols; first += mx_block) {
+      float block[mx_block] = {};
+      const int count = std::min(mx_block, cols - first);
+      std::copy_n(row + first, count, block);
+      decode_block(to.format, encode_block(to.format, to.scales, block), block);
+      all.insert(all.end(), block, block + count);
+    }
+  return bits_of(all);
+}
+
+/// As a weight of the CPU has it.
+std::vector<std::uint32_t> packed(HostMatrix matrix, const Quantization& to) {
+  matrix.quantization = to;
+  const auto weight = cpu::PackedWeight::pack({&matrix, 1}).value();
+  const auto cols = std::size_t(matrix.cols);
+  std::vector<float> all(std::size_t(matrix.rows) * cols);
+  for (int r = 0; r < matrix.rows; ++r)
+    dynamic_cast<const cpu::PackedWeight&>(*weight).read_output(r, &all[std::size_t(r) * cols]);
+  return bits_of(all);
+}
+
+} // namespace
+
+TEST_CASE("a matrix is quantized as its blocks are one by one, in whole tiles and beside them") {
+  constexpr int rows = 56, cols = 300; // Three tiles and a half, nine blocks and a part of one.
+  Random random(5);
+  for (const WeightFormat format : mx_formats) {
+    const std::vector<float> f32 = all_kinds(format, rows * cols / mx_block, random);
+    std::vector<base::bf16> bf16;
+    std::vector<base::f16> f16;
+    std::vector<float> of_bf16, of_f16;
+    for (const float x : f32) {
+      of_bf16.push_back(base::to_float(bf16.emplace_back(base::to_bf16(x))));
+      f16.push_back({std::uint16_t(random.bits())});
+      of_f16.push_back(base::to_float(f16.back()));
+    }
+    for (const auto choice : {ScaleChoice::floor, ScaleChoice::ceil, ScaleChoice::search}) {
+      CAPTURE(std::string(to_string(format)));
+      CAPTURE(int(choice));
+      const Quantization to{format, choice};
+      CHECK(packed({DType::f32, f32.data(), rows, cols}, to) == block_by_block(to, f32, cols));
+      CHECK(packed({DType::bf16, bf16.data(), rows, cols}, to) ==
+            block_by_block(to, of_bf16, cols));
+      CHECK(packed({DType::f16, f16.data(), rows, cols}, to) == block_by_block(to, of_f16, cols));
+    }
   }
 }

@@ -1,0 +1,64 @@
+// A checkpoint's tensors, packed for a device one after the other.
+#pragma once
+
+#include "gpu/device.hpp"
+#include "models/checkpoint/tensor_source.hpp"
+#include "models/config.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::models {
+
+/// The part of a weight that one linear layer of the checkpoint holds.
+struct LayerPart {
+  TensorKey key;
+  int rows;
+  bool bias = false;
+};
+
+/// Remembers the first error, after which it packs nothing. What it refers to outlives it. Threads:
+/// one.
+class Packer {
+public:
+  /// dtype: of matrices that are not quantized.
+  Packer(TensorSource& tensors, gpu::DType dtype, gpu::Device& device)
+      : tensors_(tensors), dtype_(dtype), device_(device) {}
+
+  /// One weight of all parts, one below the other; their bytes are given back. Null after an error.
+  std::shared_ptr<const gpu::Weight>
+  pack(const std::vector<LayerPart>& parts, int cols,
+       const std::optional<gpu::Quantization>& quantization = {});
+  /// A norm's weight, to which `plus` is added. Null where the family has no such norm.
+  std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus);
+  std::shared_ptr<gpu::Buffer> upload(const std::vector<float>& values);
+
+  /// The value, or none after an error.
+  template <class T>
+  std::optional<T> keep(Result<T> result) {
+    if (!result)
+      fail_with(result.error());
+    return error_ ? std::nullopt : std::optional<T>(std::move(*result));
+  }
+  void fail_with(Error error) {
+    if (!error_)
+      error_ = std::move(error);
+  }
+  const std::optional<Error>& error() const { return error_; }
+  std::size_t bytes() const { return bytes_; } ///< Of all that it packed.
+
+private:
+  bool alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, TensorKey key,
+             const gpu::HostMatrix& matrix);
+
+  TensorSource& tensors_;
+  const gpu::DType dtype_;
+  gpu::Device& device_;
+  std::optional<Error> error_;
+  std::size_t bytes_ = 0;
+};
+
+} // namespace paceline::models
