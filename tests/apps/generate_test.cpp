@@ -78,14 +78,19 @@ TEST_CASE("every mode writes the same text, greedy or coupled") {
 }
 
 TEST_CASE("options reach the engine") {
-  const auto fixed = generate({"--speculation", "overlap", "--window", "5"}).at("speculation");
+  const auto fixed =
+      generate({"--speculation", "overlap", "--window", "5"}).at("speculation").as_object();
   CHECK(fixed.at("mode") == "overlap");
   CHECK(fixed.at("window") == 5);
   const auto alone = generate({"--draft-model", ""}).at("speculation");
   CHECK(alone.at("mode") == "off");
   CHECK(alone.at("drafted") == 0);
+  const auto drafter = [](const boost::json::object& speculation) {
+    return speculation.at("drafters").at(0).at("draft");
+  };
   const ModelCopy copy("target"); // the demo draft is the default for the demo target only
-  CHECK(generate({"--model", copy.path()}).at("speculation").at("mode") == "off");
+  CHECK(drafter(fixed) == "model");
+  CHECK(drafter(generate({"--model", copy.path()}).at("speculation").as_object()) == "suffix");
   CHECK(fixed.at("lookahead_rounds").to_number<int>() > 0);
   const auto unchained =
       generate({"--speculation", "overlap", "--lookahead", "none", "--window", "3"});
