@@ -9,7 +9,7 @@
 namespace paceline::scheduling {
 
 Scheduler::Scheduler(SchedulerConfig config)
-    : config_(std::move(config)), epochs_(config_.incarnation),
+    : config_(std::move(config)), epochs_(config_.incarnation), cost_(config_.step_prior),
       drafting_(config_, sequences_, epochs_, cost_),
       deadlines_(config_, sequences_, cost_, drafting_), order_(config_.scheduling),
       residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
