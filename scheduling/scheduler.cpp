@@ -83,7 +83,8 @@ Scheduler::Actions Scheduler::reserved(SequenceId id, Epoch asked, const KvGrant
 Scheduler::Actions Scheduler::grown(SequenceId id, Epoch residency, const KvGrant& grant,
                                     base::TimePoint now) {
   Turn turn{now, {}};
-  if (residency_.grown(turn, id, residency, grant))
+  const bool taken = residency_.grown(turn, id, residency, grant);
+  if (taken && in_flight_.size() < std::size_t(config_.stages)) // else with the next verdicts
     schedule(turn);
   return std::move(turn.actions);
 }
