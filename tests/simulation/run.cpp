@@ -9,6 +9,7 @@
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/message_kinds.hpp"
+#include "tests/simulation/turns.hpp"
 #include "tests/simulation/witness.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -121,6 +122,7 @@ private:
   messages::FacadeActor facade_;
   std::map<std::string, caf::strong_actor_ptr> actors_; ///< Last seen, by name.
   Witness witness_;
+  Turns turns_{workload_.scheduling};
 };
 
 class SimulatedRun::Sink final : public base::EventSink {
@@ -356,6 +358,8 @@ actors::Fate SimulatedRun::fate_of(const actors::Arrival& arrival) {
     return {};
   log(fmt::format("{:<10} {}", arrival.name, message_kinds()[std::size_t(kind)].name));
   witness_.sees(arrival);
+  if (auto wrong = turns_.sees(arrival))
+    fail(*std::move(wrong));
   const bool facade = arrival.receiver == facade_;
   const bool supervisor = arrival.receiver == supervisor_;
   if (!supervisor_killed_ && f.strikes(&FaultPlan::kill_supervisor)) {

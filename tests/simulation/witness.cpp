@@ -1,5 +1,7 @@
 #include "tests/simulation/witness.hpp"
 
+#include "tests/simulation/message_kinds.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -62,11 +64,6 @@ constexpr std::array names{
     "window that a look-up and the model wrote together",
     "target moved to its standby",
 };
-
-template <class Message>
-const Message* as(const Arrival& arrival) {
-  return arrival.content.match_element<Message>(0) ? &arrival.content.get_as<Message>(0) : nullptr;
-}
 
 } // namespace
 
