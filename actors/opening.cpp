@@ -4,6 +4,7 @@
 #include "actors/limits.hpp"
 #include "actors/model_loader.hpp"
 #include "actors/option_check.hpp"
+#include "execution/step_prior.hpp"
 #include "sampling/limits.hpp"
 #include "scheduling/kv_budget.hpp"
 #include "speculation/limits.hpp"
@@ -301,6 +302,8 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.fast_chunk = options_.prefill == Prefill::fast ? gpu::fast_chunk : 0;
   parts.attention_window = target_.model->window();
   parts.logit_rows = context_.parts.target.max_logit_rows;
+  if (!target_.in_stages() && !options_.virtual_time)
+    parts.step_prior = execution::measure_step_prior(*target_.device, *target_.model);
   parts.telemetry = context_.parts.telemetry;
   parts.faults = options_.faults;
   return parts;

@@ -4,6 +4,7 @@
 #include "base/telemetry.hpp"
 #include "paceline/engine.hpp"
 #include "scheduling/kv.hpp"
+#include "scheduling/step_cost.hpp"
 #include "speculation/policy.hpp"
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct SchedulerConfig {
   int fast_chunk = 0;       ///< Prompts go by the fast path, in chunks of this; 0: none do.
   int attention_window = 0; ///< Positions that the target's rows see at most; 0: all.
   int logit_rows = 0;       ///< Rows of logits that the target's workspace has.
+  StepPrior step_prior;
   std::shared_ptr<base::Telemetry> telemetry; ///< Written to, never read.
   FaultOptions faults;
   bool has_standby = false; ///< The target can go on elsewhere; the supervisor knows.

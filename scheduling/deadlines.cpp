@@ -26,8 +26,10 @@ double Deadlines::rows_to_read(const Sequence& s) const {
   return (s.length() - s.cached) * (s.running() ? 1 : read_.value);
 }
 
-/// None as long as no step was timed.
+/// None as long as no step was timed, whatever the prior: nobody is refused for a guess.
 std::optional<double> Deadlines::seconds_needed(const Sequence& s) const {
+  if (!cost_.is_measured())
+    return std::nullopt;
   int decoding = 0;
   double context = 0;
   double rows = rows_to_read(s);
@@ -38,15 +40,13 @@ std::optional<double> Deadlines::seconds_needed(const Sequence& s) const {
     else if (&other != &s && QueueOrder::before(other, s))
       rows += rows_to_read(other);
   }
-  const auto reading = cost_.predict(decoding + config_.prefill_chunk, context);
-  const auto step = cost_.predict(decoding + 1, context);
-  if (!reading || !step)
-    return std::nullopt;
+  const auto reading = *cost_.predict(decoding + config_.prefill_chunk, context);
+  const auto step = *cost_.predict(decoding + 1, context);
   const speculation::SpeculationPolicy& policy = drafting_.policy();
   const double tokens_a_step =
       sampling::theory::expected_tokens(policy.acceptance(), drafting_.plan_for(s).window);
-  return rows / config_.prefill_chunk * base::seconds(*reading) +
-         (least_output(s) - 1) / tokens_a_step * base::seconds(*step);
+  return rows / config_.prefill_chunk * base::seconds(reading) +
+         (least_output(s) - 1) / tokens_a_step * base::seconds(step);
 }
 
 std::optional<Error> Deadlines::refusal(const Sequence& s, base::TimePoint now) const {

@@ -60,7 +60,9 @@ Plan Drafting::plan_for(const Sequence& s) const {
   if (s.spec->window > 0)
     plan.window = s.spec->window;
   else if (s.share)
-    plan.window = *s.share;
+    plan.window = s.share->window;
+  if (s.share && !s.share->ahead)
+    plan.mode = SpeculationMode::sync;
   const bool ahead =
       plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
   plan.lookahead = ahead ? windows_ahead(plan.window) * (plan.window + 1) : 0;
@@ -99,11 +101,11 @@ double Drafting::draft_seconds(int rows) const {
   return measured > 0 || !step ? measured : policy_.cost_ratio() * base::seconds(*step);
 }
 
-/// rows: without windows.
-speculation::ShareTerms Drafting::share_terms(int rows, double context) const {
+/// rows: without windows. waits: for windows, in `overlap`, too.
+speculation::ShareTerms Drafting::share_terms(int rows, double context, bool waits) const {
   const Plan plan = policy_.plan();
-  const bool hidden =
-      plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
+  const bool hidden = !waits && plan.mode == SpeculationMode::overlap &&
+                      config_.policy.lookahead != Lookahead::none;
   const base::Duration objective = config_.time_between_tokens;
   speculation::ShareTerms terms;
   terms.rows = rows;
@@ -122,6 +124,16 @@ speculation::ShareTerms Drafting::share_terms(int rows, double context) const {
   return terms;
 }
 
+speculation::WindowShares Drafting::shares_of(std::span<Sequence* const> sharing, int rows,
+                                              double context, bool waits) const {
+  std::vector<speculation::WindowGains> gains;
+  for (const Sequence* s : sharing) {
+    const SpeculationMode mode = waits ? SpeculationMode::sync : plan_for(*s).mode;
+    gains.push_back(!pauses(*s) ? policy_.gains(mode, acceptance(*s)) : speculation::WindowGains());
+  }
+  return speculation::share_windows(gains, share_terms(rows, context, waits));
+}
+
 void Drafting::share_windows(std::span<Sequence* const> decoding, int prompt_rows) {
   int rows = int(decoding.size()) + prompt_rows;
   for (Sequence* s : decoding)
@@ -130,24 +142,27 @@ void Drafting::share_windows(std::span<Sequence* const> decoding, int prompt_row
     return;
   double context = 0;
   std::vector<Sequence*> sharing;
-  std::vector<speculation::WindowGains> gains;
   for (Sequence* s : decoding) {
     context += s->length();
     rows += s->spec->window;
-    const Plan own = plan_for(*s);
-    if (own.mode == SpeculationMode::off || s->spec->window > 0)
-      continue;
-    sharing.push_back(s);
-    gains.push_back(!pauses(*s) ? policy_.gains(own.mode, acceptance(*s))
-                                : speculation::WindowGains());
+    if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0)
+      sharing.push_back(s);
   }
   // What rows cost is weighed against a plain step, of which one is made where there was none.
   const bool known = prompt_rows > 0 ? cost_.predict(rows, context).has_value() : cost_.knows(rows);
-  const std::vector<int> windows =
-      known ? speculation::share_windows(gains, share_terms(rows, context))
-            : std::vector<int>(sharing.size());
+  speculation::WindowShares shares{std::vector<int>(sharing.size()), 0};
+  if (known)
+    shares = shares_of(sharing, rows, context, false);
+  bool waits = known && policy_.plan().mode == SpeculationMode::overlap &&
+               config_.policy.lookahead == Lookahead::automatic;
+  if (waits) {
+    auto waited = shares_of(sharing, rows, context, true);
+    waits = waited.rate > shares.rate;
+    if (waits)
+      shares = std::move(waited);
+  }
   for (std::size_t i = 0; i < sharing.size(); ++i)
-    sharing[i]->share = windows[i];
+    sharing[i]->share = {shares.windows[i], !waits};
 }
 
 Forking Drafting::share_of_forks(std::size_t sequences) const {

@@ -33,8 +33,9 @@ public:
   /// The engine's plan, bent by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
   /// Chooses the window of each of these, which the next step decodes beside so many rows of
-  /// prompts: the rows of a step go to whom they are expected to bring most. One sequence alone has
-  /// the engine's, and so have all where it is fixed.
+  /// prompts: the rows of a step go to whom they are expected to bring most, and where lookahead is
+  /// left to the engine nothing is drafted ahead while waiting for windows should bring more. One
+  /// sequence alone has the engine's, and so have all where it is fixed.
   void share_windows(std::span<Sequence* const> decoding, int prompt_rows);
   /// What each of so many sequences may spend on forks, which share the rows of a pass: nothing
   /// while a sequence that has begun waits for pages.
@@ -99,7 +100,9 @@ private:
   Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   double acceptance(const Sequence& s) const;
   double draft_seconds(int rows) const;
-  speculation::ShareTerms share_terms(int rows, double context) const;
+  speculation::ShareTerms share_terms(int rows, double context, bool waits) const;
+  speculation::WindowShares shares_of(std::span<Sequence* const> sharing, int rows, double context,
+                                      bool waits) const;
   bool is_late(const Sequence& s, base::TimePoint now) const;
   bool waits_for_all(const Sequence& s) const;
   /// A step of all that could be in one now, if it waited for no window.

@@ -9,7 +9,7 @@
 namespace paceline::scheduling {
 
 Scheduler::Scheduler(SchedulerConfig config)
-    : config_(std::move(config)), epochs_(config_.incarnation),
+    : config_(std::move(config)), epochs_(config_.incarnation), cost_(config_.step_prior),
       drafting_(config_, sequences_, epochs_, cost_),
       deadlines_(config_, sequences_, cost_, drafting_), order_(config_.scheduling),
       residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
@@ -83,7 +83,8 @@ Scheduler::Actions Scheduler::reserved(SequenceId id, Epoch asked, const KvGrant
 Scheduler::Actions Scheduler::grown(SequenceId id, Epoch residency, const KvGrant& grant,
                                     base::TimePoint now) {
   Turn turn{now, {}};
-  if (residency_.grown(turn, id, residency, grant))
+  const bool taken = residency_.grown(turn, id, residency, grant);
+  if (taken && in_flight_.size() < std::size_t(config_.stages)) // else with the next verdicts
     schedule(turn);
   return std::move(turn.actions);
 }
@@ -190,9 +191,9 @@ bool Scheduler::send_batch(Turn& turn) {
   return true;
 }
 
-/// Sends the batches behind those in flight, where there are to be some: behind the one that runs on
-/// a device, or one in each stage. No more wait for the first stage: it would begin what the verdict
-/// that comes when the last stage ends may just have made useless.
+/// Sends the batches behind those in flight, where there are to be some: behind the one that runs
+/// on a device, or one in each stage. No more wait for the first stage: it would begin what the
+/// verdict that comes when the last stage ends may just have made useless.
 void Scheduler::send_behind(Turn& turn) {
   const std::size_t most = std::max<std::size_t>(2, std::size_t(config_.stages));
   for (std::size_t i = 0; peers_.target != 0 && i < in_flight_.size(); ++i) {

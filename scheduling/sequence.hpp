@@ -38,10 +38,15 @@ struct Sequence {
   bool published = false;
 
   // Its speculation.
-  ChainRef chain;           ///< What the draft is writing; null: nothing.
-  int window = 0;           ///< K of the chain's next window.
-  int lookahead_until = 0;  ///< Chain positions below this were drafted under a verification.
-  std::optional<int> share; ///< Its K among others' (Drafting::share_windows).
+  ChainRef chain;          ///< What the draft is writing; null: nothing.
+  int window = 0;          ///< K of the chain's next window.
+  int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
+  /// Its part of a step's rows, among others' (Drafting::share_windows).
+  struct Share {
+    int window = 0;    ///< Its K.
+    bool ahead = true; ///< Where `overlap` is on, the next window is drafted meanwhile.
+  };
+  std::optional<Share> share;
   speculation::FadingMean acceptance;       ///< Its own, of judged positions;
   speculation::FadingMean model_acceptance; ///< of those, the model's.
   speculation::SequenceThrottle throttle;

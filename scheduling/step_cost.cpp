@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 namespace paceline::scheduling {
 namespace {
@@ -14,19 +15,37 @@ constexpr double slope_memory = 256;      // steps
 constexpr double nearly_as_good = 1.1;    // time per row over the best there is
 constexpr std::size_t errors_between = 8; // the median is taken anew
 
+constexpr auto mean_rows = [](const auto& bin) { return bin.rows.value; };
+
 } // namespace
 
-std::size_t StepCost::bin_of(int rows) {
-  return std::min(std::size_t(std::bit_width(unsigned(std::max(rows, 1)))), bins - 1);
+/// By the highest three bits of the rows before the last.
+int StepCost::size_of(int rows) {
+  const auto before = unsigned(std::max(rows, 1) - 1);
+  const int doublings = std::max(int(std::bit_width(before)) - 3, 0);
+  return 4 * doublings + int(before >> doublings);
+}
+
+StepCost::Bin& StepCost::bin_of(int rows) {
+  const int size = size_of(rows);
+  const auto at = std::ranges::lower_bound(bins_, size, {}, &Bin::size);
+  return at != bins_.end() && at->size == size ? *at : *bins_.insert(at, Bin{size, {}, {}, {}});
+}
+
+bool StepCost::knows(int rows) const {
+  const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
+  return (above != bins_.end() && above->size == size_of(rows)) ||
+         (above != bins_.begin() && rows <= 2 * std::prev(above)->rows.value);
 }
 
 void StepCost::observe(int rows, double context, base::Duration took) {
-  Bin& bin = bins_[bin_of(rows)];
+  const double expected = is_measured() ? this->seconds(rows, context) : 0;
   double seconds = base::seconds(took);
-  if (observed_ > 0 && seconds > 0)
-    note_error(std::abs(this->seconds(rows, context) - seconds) / seconds);
+  if (is_measured() && seconds > 0)
+    note_error(std::abs(expected - seconds) / seconds);
   ++observed_;
-  seconds = speculation::unless_stalled(seconds, bin.seconds.value);
+  seconds = speculation::unless_stalled(seconds, expected);
+  Bin& bin = bin_of(rows);
   if (bin.rows.weight > 0) {
     const double more = context - bin.context.value;
     context_variance_.add(more * more, 1, slope_memory);
@@ -56,54 +75,50 @@ double StepCost::per_context_token() const {
 
 /// On the line between the nearest sizes that were observed. Below all of them a step costs what
 /// the smallest did; above them time grows in proportion.
-StepCost::Point StepCost::at(double rows) const {
-  const Bin* below = nullptr;
-  const Bin* above = nullptr;
-  for (const Bin& bin : bins_) {
-    if (bin.rows.weight == 0)
-      continue;
-    if (bin.rows.value <= rows)
-      below = &bin;
-    else if (!above)
-      above = &bin;
-  }
-  if (!below)
+StepCost::Point StepCost::at(int rows, bool boldly) const {
+  const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
+  if (above == bins_.begin())
     return {above->context.value, above->seconds.value};
-  if (!above)
+  const auto below = std::prev(above);
+  const int size = size_of(rows);
+  const bool observed = below->size == size || (above != bins_.end() && above->size == size);
+  if (boldly && !observed && rows <= 2 * below->rows.value)
+    return {below->context.value, below->seconds.value};
+  if (above == bins_.end())
     return {below->context.value, below->seconds.value * rows / below->rows.value};
   const double share = (rows - below->rows.value) / (above->rows.value - below->rows.value);
   return {std::lerp(below->context.value, above->context.value, share),
           std::lerp(below->seconds.value, above->seconds.value, share)};
 }
 
-double StepCost::seconds(int rows, double context) const {
-  const Point known = at(rows);
+double StepCost::seconds(int rows, double context, bool boldly) const {
+  if (!is_measured())
+    return std::max(prior_.weights, rows * prior_.row);
+  const Point known = at(rows, boldly);
   const double more = per_context_token() * (context - known.context);
   return std::max(known.seconds + more, known.seconds / 2);
 }
 
 std::optional<base::Duration> StepCost::predict(int rows, double context) const {
-  if (observed_ == 0)
+  if (!is_known())
     return std::nullopt;
   return base::from_seconds(seconds(rows, context));
 }
 
 std::optional<base::Duration> StepCost::predict_boldly(int rows, double context) const {
-  int most = rows;
-  for (const Bin& bin : bins_)
-    if (bin.rows.weight > 0)
-      most = int(std::ceil(bin.rows.value));
-  return predict(rows <= 2 * most ? std::min(rows, most) : rows, context);
+  if (!is_known())
+    return std::nullopt;
+  return base::from_seconds(seconds(rows, context, true));
 }
 
 base::Duration StepCost::timeout(int rows, double context, base::Duration least) const {
-  const auto expected = predict(rows, context);
-  return std::max<base::Duration>(least, expected ? *expected * limits::stall_steps
-                                                  : limits::first_step_timeout);
+  if (!is_measured())
+    return std::max<base::Duration>(least, limits::first_step_timeout);
+  return std::max<base::Duration>(least, *predict(rows, context) * limits::stall_steps);
 }
 
 int StepCost::rows_within(base::Duration limit, double context, int most) const {
-  if (observed_ == 0)
+  if (!is_known())
     return most;
   int rows = most;
   while (rows > 1 && seconds(rows, context) > base::seconds(limit))
@@ -112,16 +127,13 @@ int StepCost::rows_within(base::Duration limit, double context, int most) const 
 }
 
 int StepCost::knee(double context, int most) const {
-  const double best = observed_ > 0 ? seconds(most, context) / most : 0;
+  const double best = is_known() ? seconds(most, context) / most : 0;
   if (best <= 0)
     return most;
-  int rows = most;
-  for (int fewer = most; fewer > limits::row_tile; fewer -= limits::row_tile)
-    if (seconds(fewer, context) / fewer <= nearly_as_good * best)
-      rows = fewer;
-    else
-      break;
-  return rows;
+  int rows = 2 * limits::row_tile;
+  while (rows < most && seconds(rows, context) / rows > nearly_as_good * best)
+    rows += limits::row_tile;
+  return std::min(rows, most);
 }
 
 } // namespace paceline::scheduling

@@ -7,24 +7,37 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace paceline::scheduling {
 
+/// What is believed before a step was observed: whichever takes longer.
+struct StepPrior {
+  double weights = 0; ///< Seconds in which all weights are read.
+  double row = 0;     ///< Seconds that the arithmetic of a row takes. 0, as weights: not known.
+};
+
 /// Lane time as a function of a step's rows, whoever they are of, and of the tokens of context that
-/// they see. Rows are kept by powers of two, with straight lines between them, because time over
-/// rows is a hinge: reading the weights at first, arithmetic later. Context adds to it in
-/// proportion, by what steps of like rows show.
+/// they see. Rows are kept by size, each of them up to 8 and four sizes to every doubling from
+/// there, with straight lines between them, because time over rows is a hinge: reading the weights
+/// at first, arithmetic later. A size ends where a tile of the kernels does, so that no mean is
+/// over both sides of a bend there. Context adds to it in proportion, by what steps of like rows
+/// show.
 class StepCost {
 public:
+  explicit StepCost(StepPrior prior = {}) : prior_(prior) {}
+
   /// context: tokens in the caches, over all sequences of the step.
   void observe(int rows, double context, base::Duration took);
-  /// A step of about so many rows was observed.
-  bool knows(int rows) const { return bins_[bin_of(rows)].rows.weight > 0; }
-  /// None as long as nothing was observed.
+  /// A step was observed: what is predicted is more than the prior.
+  bool is_measured() const { return observed_ > 0; }
+  /// A step of about so many rows was observed, or one of half as many at least.
+  bool knows(int rows) const;
+  /// None as long as nothing was observed, where there is no prior.
   std::optional<base::Duration> predict(int rows, double context) const;
 
-  /// The same for who would try more rows than were ever observed, up to twice as many: as if they
-  /// were free, for a step will tell.
+  /// The same for who would try a size that was never observed: up to twice the next smaller one as
+  /// if the rows between were free, for a step will tell.
   std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
   /// When its lane counts as standing still: `limits::stall_steps` times as long as it should take,
@@ -32,7 +45,7 @@ public:
   base::Duration timeout(int rows, double context, base::Duration least) const;
 
   /// The most rows, up to `most`, of a step that takes no longer than this; at least 1, and `most`
-  /// as long as nothing was observed.
+  /// as long as nothing is known.
   int rows_within(base::Duration limit, double context, int most) const;
   /// The fewest rows, up to `most`, whose time per row is nearly as good as it gets: more would
   /// make the step longer, and hardly anything faster.
@@ -44,6 +57,7 @@ public:
 
 private:
   struct Bin {
+    int size = 0;
     speculation::FadingMean rows;
     speculation::FadingMean context;
     speculation::FadingMean seconds;
@@ -52,14 +66,16 @@ private:
     double context = 0;
     double seconds = 0;
   };
-  static std::size_t bin_of(int rows);
+  bool is_known() const { return is_measured() || prior_.weights > 0; }
+  static int size_of(int rows);
+  Bin& bin_of(int rows);
   void note_error(double error);
-  Point at(double rows) const;
-  double seconds(int rows, double context) const;
+  Point at(int rows, bool boldly) const;
+  double seconds(int rows, double context, bool boldly = false) const;
   double per_context_token() const;
 
-  static constexpr std::size_t bins = 20; ///< By the width of the number of rows in bits.
-  std::array<Bin, bins> bins_;
+  StepPrior prior_;
+  std::vector<Bin> bins_; ///< Of the sizes that were observed, the smallest first.
   speculation::FadingMean context_variance_;
   speculation::FadingMean context_covariance_; ///< With the seconds.
   std::array<double, 32> errors_{};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace paceline::speculation {
 
@@ -110,19 +111,25 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   last_mode_ = prefill_ ? SpeculationMode::automatic : arm_of(round);
 }
 
-/// A new load starts in the mode that is in use.
+/// A new load starts in the mode that is in use. With fewer sequences speculation pays more, and so
+/// does overlap: what lost to them before is not tried again any sooner.
 void SpeculationPolicy::enter_load(int sequences) {
-  const auto before = load().known                                  ? load().mode
-                      : options_.mode == SpeculationMode::automatic ? SpeculationMode::sync
-                                                                    : options_.mode;
+  Load before = load();
+  if (!before.known)
+    before.mode =
+        options_.mode == SpeculationMode::automatic ? SpeculationMode::sync : options_.mode;
+  const std::size_t from = std::exchange(
+      load_, std::min<std::size_t>(std::bit_width(unsigned(sequences - 1)), loads - 1));
   sequences_ = sequences;
-  load_ = std::min<std::size_t>(std::bit_width(unsigned(sequences - 1)), loads - 1);
   if (load().known)
     return;
   load().known = true;
-  load().mode = before;
-  for (auto& arm : load().arms)
-    arm.pause = arm.pause_at_least = first_pause;
+  load().mode = before.mode;
+  for (auto mode : all_modes) {
+    arm(mode).pause = arm(mode).pause_at_least = first_pause;
+    if (load_ < from && mode < before.mode)
+      arm(mode).pause = std::max(first_pause, before.arms[std::size_t(mode)].pause);
+  }
 }
 
 bool SpeculationPolicy::open_to(SpeculationMode mode) const {
@@ -274,26 +281,35 @@ void SpeculationPolicy::begin_probe(SpeculationMode mode) {
 }
 
 void SpeculationPolicy::end_probe() {
-  Arm& probed = arm(load().probed);
-  const Arm& present = arm(load().mode);
-  const double found = rate(load().probed);
-  const double known = rate(load().mode);
-  if (found > clear_lead * known)
-    return follow(load().probed);
-  probed.pause_at_least = std::min(2 * probed.pause_at_least, longest_pause);
-  probed.pause = probed.pause_at_least;
-  if (known == 0)
-    return;
-  const double loss = 1 - found / known;
-  const double rounds = probe_length(load().probed) * probed.seconds.value / present.seconds.value;
-  const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
-  probed.pause = std::max(probed.pause, int(pause));
+  const SpeculationMode probed = load().probed;
+  if (rate(probed) > clear_lead * rate(load().mode))
+    return follow(probed);
+  arm(probed).pause_at_least = std::min(2 * arm(probed).pause_at_least, longest_pause);
+  arm(probed).pause = pause_before(probed);
 }
 
+/// So many rounds that a probe which loses as much as it would by what is known stays within the
+/// budget.
+int SpeculationPolicy::pause_before(SpeculationMode mode) const {
+  const Arm& probed = load().arms[std::size_t(mode)];
+  const Arm& present = load().arms[std::size_t(load().mode)];
+  const double found = rate(mode);
+  const double known = rate(load().mode);
+  if (found == 0 || known == 0)
+    return probed.pause_at_least;
+  const double loss = 1 - found / known;
+  const double rounds = probe_length(mode) * probed.seconds.value / present.seconds.value;
+  const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
+  return std::max(probed.pause_at_least, int(pause));
+}
+
+/// What is known of the others stays known: the one that was left, and those that lost to it.
 void SpeculationPolicy::follow(SpeculationMode mode) {
   load().mode = mode;
-  for (auto& arm : load().arms)
-    arm.pause = arm.pause_at_least = first_pause;
+  for (auto other : all_modes) {
+    arm(other).pause_at_least = first_pause;
+    arm(other).pause = pause_before(other);
+  }
 }
 
 void SequenceThrottle::observe(int judged, int accepted, double hopeless) {

@@ -106,6 +106,7 @@ private:
   void time(const RoundObservation& round);
   void steer();
   int probe_length(SpeculationMode mode) const;
+  int pause_before(SpeculationMode mode) const;
   void begin_probe(SpeculationMode mode);
   void end_probe();
   void follow(SpeculationMode mode);

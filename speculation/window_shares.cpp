@@ -3,7 +3,10 @@
 #include "sampling/theory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
+#include <tuple>
 
 namespace paceline::speculation {
 namespace {
@@ -23,7 +26,9 @@ std::vector<Bid> bids_of(std::span<const WindowGains> sequences, int longest) {
   for (std::size_t i = 0; i < sequences.size(); ++i)
     for (int token = 1; token <= std::min(sequences[i].tokens(), longest); ++token)
       bids.push_back({sequences[i][token], token, i});
-  std::ranges::stable_sort(bids, [](const Bid& a, const Bid& b) { return a.gain > b.gain; });
+  std::ranges::sort(bids, [](const Bid& a, const Bid& b) {
+    return std::tuple(-a.gain, a.sequence, a.token) < std::tuple(-b.gain, b.sequence, b.token);
+  });
   return bids;
 }
 
@@ -33,6 +38,38 @@ struct Choice {
   std::size_t bids = 0;
   int depth = 0;
 };
+
+/// For each depth the best number of bids, by their order: rows that cost nothing are taken while
+/// there are any, and dearer ones as long as they are worth it. A depth ends where even all bids
+/// that are left would bring too little, took they no time at all.
+Choice best_choice(std::span<const Bid> bids, const ShareTerms& terms) {
+  std::array<double, WindowGains::tokens_max + 1> gains{}; // by token
+  for (const Bid& bid : bids)
+    gains[std::size_t(bid.token)] += bid.gain;
+  std::vector<double> seconds{terms.seconds(terms.rows)}; // by bids that are met
+  Choice best{terms.rows / seconds[0], 0, 0};
+  const int first = terms.drafting > 0 ? 1 : terms.longest;
+  for (int depth = first; depth <= terms.longest; ++depth) {
+    const auto end = gains.begin() + std::min(depth, WindowGains::tokens_max) + 1;
+    const double most = std::accumulate(gains.begin(), end, double(terms.rows));
+    const double drafting = depth * terms.drafting;
+    double tokens = terms.rows;
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < bids.size() && terms.rows + int(rows) < terms.rows_max; ++i) {
+      if (most <= best.rate * (seconds[rows] + drafting))
+        break;
+      if (bids[i].token > depth)
+        continue;
+      tokens += bids[i].gain;
+      if (++rows == seconds.size())
+        seconds.push_back(terms.seconds(terms.rows + int(rows)));
+      const double rate = tokens / (seconds[rows] + drafting);
+      if (rate > best.rate)
+        best = {rate, i + 1, depth};
+    }
+  }
+  return best;
+}
 
 } // namespace
 
@@ -76,38 +113,19 @@ double OverlappedSequence::value(int bound) const {
   return theory::expected_tokens(acceptance_, std::min(bound, window_)) + hit * readiness_;
 }
 
-/// For each depth the best number of bids, by their order: rows that cost nothing are taken while
-/// there are any, and dearer ones as long as they are worth it.
-std::vector<int> share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms) {
+WindowShares share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms) {
   const std::vector<Bid> bids = bids_of(sequences, terms.longest);
-  std::vector<double> seconds(bids.size() + 1);
-  for (std::size_t more = 0; more <= bids.size(); ++more)
-    seconds[more] = terms.seconds(terms.rows + int(more));
-  Choice best{terms.rows / seconds[0], 0, 0};
-  const int depths = terms.drafting > 0 ? terms.longest : std::min(terms.longest, 1);
-  for (int step = 1; step <= depths; ++step) {
-    const int depth = terms.drafting > 0 ? step : terms.longest;
-    double tokens = terms.rows;
-    std::size_t rows = 0;
-    for (std::size_t i = 0; i < bids.size() && terms.rows + int(rows) < terms.rows_max; ++i) {
-      if (bids[i].token > depth)
-        continue;
-      tokens += bids[i].gain;
-      const double rate = tokens / (seconds[++rows] + depth * terms.drafting);
-      if (rate > best.rate)
-        best = {rate, i + 1, depth};
-    }
-  }
-  std::vector<int> windows(sequences.size());
+  const Choice best = best_choice(bids, terms);
+  WindowShares shares{std::vector<int>(sequences.size()), best.rate};
   int scouts = terms.scouts;
   for (std::size_t i = 0; i < bids.size(); ++i) {
     const auto& [gain, token, sequence] = bids[i];
     const bool met = (i < best.bids && token <= best.depth) || token <= terms.shortest;
     if (met || (token == 1 && scouts > 0))
-      windows[sequence] = token;
+      shares.windows[sequence] = token;
     scouts -= token == 1;
   }
-  return windows;
+  return shares;
 }
 
 } // namespace paceline::speculation

@@ -67,9 +67,13 @@ struct ShareTerms {
   std::function<double(int rows)> seconds; ///< That a step of so many rows takes.
 };
 
-/// K for each sequence, 0 for none: the windows of most expected tokens per second. Each row is
-/// worth what it is expected to bring over the time that it adds, whoever it is of; a row of a
-/// prompt brings a token.
-std::vector<int> share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms);
+struct WindowShares {
+  std::vector<int> windows; ///< K for each sequence, 0 for none.
+  double rate = 0;          ///< Tokens a second that they are expected to bring.
+};
+
+/// The windows of most expected tokens per second. Each row is worth what it is expected to bring
+/// over the time that it adds, whoever it is of; a row of a prompt brings a token.
+WindowShares share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms);
 
 } // namespace paceline::speculation

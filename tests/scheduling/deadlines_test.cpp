@@ -73,7 +73,9 @@ TEST_CASE("who waits until it is too late is refused when it would be its turn")
 }
 
 TEST_CASE("nobody is refused before a step was timed, nor by another policy") {
-  SchedulerWorld untimed(by_deadline());
+  SchedulerConfig config = by_deadline();
+  config.step_prior = {.weights = 0.010, .row = 0.001}; // which is no measurement
+  SchedulerWorld untimed(config);
   untimed.admit(asks(1, 160, 10, 1ms));
   CHECK(untimed.batch().entries.at(0).spec->id == 1);
 }

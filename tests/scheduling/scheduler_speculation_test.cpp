@@ -1,5 +1,6 @@
 // What the scheduler does with what was drafted.
 #include "scheduling/limits.hpp"
+#include "scheduling/round.hpp"
 #include "tests/scheduling/scheduler_world.hpp"
 
 using namespace paceline;
@@ -266,6 +267,50 @@ void miss_all(World& world, const Batch& batch) {
 }
 
 } // namespace
+
+namespace {
+
+/// Answers batches, each taking as long as `machine` says, until there is one of two sequences that
+/// was planned by what steps cost.
+Batch after_learning(World& world, const std::function<base::Duration(int)>& machine) {
+  for (int steps = 0; steps < 40; ++steps) {
+    const Batch batch = world.batch();
+    if (steps > 20 && batch.entries.size() == 2)
+      return batch;
+    int rows = 0;
+    std::vector<Verdict> verdicts;
+    for (const BatchEntry& entry : batch.entries) {
+      rows += entry.length - entry.feed.cached + entry.round.window;
+      verdicts.push_back(World::verdict(entry, entry.round.judges ? Tokens{7} : Tokens{}));
+      verdicts.back().window = entry.round.window;
+      turn_over(entry, verdicts.back());
+      if (entry.next.chain)
+        draft_up_to(*entry.next.chain, entry.next.chain->limit());
+    }
+    world.now += machine(rows);
+    world.answer(batch, std::move(verdicts), machine(rows));
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("in overlap nothing is drafted ahead while waiting for windows should bring more") {
+  for (const bool rows_are_free : {true, false}) {
+    SchedulerConfig config = plain();
+    config.policy.mode = SpeculationMode::overlap;
+    config.has_draft = true;
+    config.draft_pool = 1;
+    World world(config);
+    world.admit(1, Tokens(3, 1));
+    world.admit(2, Tokens(9, 1));
+    const Batch batch =
+        after_learning(world, [&](int rows) { return rows_are_free ? 10ms : 10ms + rows * 1ms; });
+    REQUIRE(batch.entries.size() == 2);
+    for (const BatchEntry& entry : batch.entries)
+      CHECK((entry.next.lookahead > 0) == rows_are_free);
+  }
+}
 
 TEST_CASE("no forks are planned while a sequence that has begun waits for pages") {
   SchedulerConfig config = drafting(SpeculationMode::overlap, 2);

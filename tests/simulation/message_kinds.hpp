@@ -1,6 +1,7 @@
 // The engine's messages by kind: what a fault plan may do to each.
 #pragma once
 
+#include "actors/system/virtual_time.hpp"
 #include "messages/caf.hpp"
 
 #include <span>
@@ -19,5 +20,11 @@ std::span<const MessageKind> message_kinds();
 
 /// The kind's index, or -1.
 int kind_of(const caf::type_erased_tuple& content);
+
+/// Null: it is another message.
+template <class Message>
+const Message* as(const actors::Arrival& arrival) {
+  return arrival.content.match_element<Message>(0) ? &arrival.content.get_as<Message>(0) : nullptr;
+}
 
 } // namespace paceline::testing

@@ -24,7 +24,7 @@ public:
       : options_(options), workload_(draw_workload(seed)), ground_(seed, plan),
         engine_(ground_, workload_,
                 {seed, options.drafter, [this](LaneNews news) { witness_.sees(news); }}),
-        witness_(report_, engine_.telemetry()) {
+        witness_(report_, engine_.telemetry(), workload_.scheduling) {
     report_.seed = seed;
     ground_.faults->log = [this](const std::string& fault) { log("!! " + fault); };
     if (int(workload_.jobs.size()) > options.jobs_max)

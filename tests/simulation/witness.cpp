@@ -1,5 +1,7 @@
 #include "tests/simulation/witness.hpp"
 
+#include "tests/simulation/message_kinds.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -63,11 +65,6 @@ constexpr std::array names{
     "target moved to its standby",
 };
 
-template <class Message>
-const Message* as(const Arrival& arrival) {
-  return arrival.content.match_element<Message>(0) ? &arrival.content.get_as<Message>(0) : nullptr;
-}
-
 } // namespace
 
 std::span<const char* const> probe_names() {
@@ -80,6 +77,8 @@ void Witness::reached(Probe probe) {
 }
 
 void Witness::sees(const Arrival& arrival) {
+  if (auto wrong = turns_.sees(arrival))
+    report_.failures.push_back(*std::move(wrong));
   if (const auto* batch = as<Batch>(arrival))
     sees(*batch);
   else if (const auto* verdicts = as<Verdicts>(arrival)) {

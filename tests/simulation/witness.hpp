@@ -1,4 +1,5 @@
-// Watches a run for rare paths, which a campaign must have reached to mean anything.
+// Watches a run for rare paths, which a campaign must have reached to mean anything, and for
+// requests that are passed over.
 #pragma once
 
 #include "actors/system/virtual_time.hpp"
@@ -6,6 +7,7 @@
 #include "messages/interfaces.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/run.hpp"
+#include "tests/simulation/turns.hpp"
 
 #include <map>
 #include <memory>
@@ -21,8 +23,8 @@ std::span<const char* const> probe_names();
 
 class Witness {
 public:
-  Witness(Report& report, std::shared_ptr<const base::Telemetry> telemetry)
-      : report_(report), telemetry_(std::move(telemetry)) {}
+  Witness(Report& report, std::shared_ptr<const base::Telemetry> telemetry, SchedulingPolicy policy)
+      : report_(report), telemetry_(std::move(telemetry)), turns_(policy) {}
 
   /// A message is about to be handled.
   void sees(const actors::Arrival& arrival);
@@ -44,6 +46,7 @@ private:
 
   Report& report_;
   std::shared_ptr<const base::Telemetry> telemetry_;
+  Turns turns_;
   /// A batch, without its references.
   struct Step {
     std::uint64_t id = 0;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace paceline::speculation;
@@ -24,7 +25,7 @@ std::vector<int> shares(const std::vector<double>& acceptance, const ShareTerms&
   std::vector<WindowGains> gains;
   for (const double a : acceptance)
     gains.push_back(WindowGains::synchronous(a, 16));
-  return share_windows(gains, terms);
+  return share_windows(gains, terms).windows;
 }
 
 int sum(const std::vector<int>& windows) {
@@ -37,6 +38,14 @@ TEST_CASE("one sequence has the window of most tokens per second") {
   CHECK(shares({0.8}, hinge(1, 100)) == std::vector{6}); // Leviathan et al. 2022: c = 0.1
   CHECK(shares({0.6}, hinge(1, 100)) == std::vector{3});
   CHECK(shares({0.8}, hinge(1, 1)).front() < 6);
+}
+
+TEST_CASE("the rate of what is shared out is what its windows bring") {
+  const WindowGains gains = WindowGains::synchronous(0.8, 16);
+  const WindowShares alone = share_windows({{gains}}, hinge(1, 100));
+  CHECK(alone.rate == doctest::Approx((1 - std::pow(0.8, 7)) / 0.2 / 0.016));
+  CHECK(share_windows({{gains, gains}}, hinge(2, 100)).rate == doctest::Approx(2 * alone.rate));
+  CHECK(share_windows({}, hinge(4, 100)).rate == doctest::Approx(400)); // prompts alone
 }
 
 TEST_CASE("windows shrink to none as sequences come") {
