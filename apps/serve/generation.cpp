@@ -144,8 +144,10 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     request.draft_scope = exchange_.request().draft_scope;
     request.sampling.choice = int(i % std::size_t(asked_.n));
     auto stream = replica_.engine().submit(request);
-    if (!stream)
+    if (!stream) {
+      replica_.note_health(stream.error().code != ErrorCode::unavailable);
       return api_error(stream.error());
+    }
     answers_.add(std::move(*stream));
   }
   return std::nullopt;

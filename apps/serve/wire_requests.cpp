@@ -174,8 +174,10 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
   request.client = client_.name;
   request.client_weight = client_.weight;
   auto stream = replica.engine().submit(request);
-  if (!stream)
+  if (!stream) {
+    turn->replica().note_health(stream.error().code != ErrorCode::unavailable);
     co_return refusal(service_, asked.number, with_request_fields(stream.error()));
+  }
   auto one = std::make_unique<One>(service_, std::move(*turn), asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived,
                                    std::move(memory));

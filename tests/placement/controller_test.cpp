@@ -102,7 +102,8 @@ TEST_CASE("a group without requests is idle, whatever was expected of it") {
   std::vector<Controller::Ticket> tickets;
   for (int i = 0; i < 10; ++i)
     tickets.push_back(controller.begin(0, 0, none).ticket);
-  for (const auto& ticket : tickets) // a batch: all at once
+  std::reverse(tickets.begin(), tickets.end());
+  for (const auto& ticket : tickets) // a batch: all at once, in any order
     controller.end(ticket, 0.5);
   CHECK(controller.queue_seconds(0, 0.5) == 0);
   CHECK(controller.queue_seconds(1, 0.5) == 0);
