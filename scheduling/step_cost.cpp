@@ -130,10 +130,13 @@ int StepCost::knee(double context, int most) const {
   const double best = is_known() ? seconds(most, context) / most : 0;
   if (best <= 0)
     return most;
-  int rows = 2 * limits::row_tile;
-  while (rows < most && seconds(rows, context) / rows > nearly_as_good * best)
-    rows += limits::row_tile;
-  return std::min(rows, most);
+  int rows = most;
+  for (int fewer = most; fewer > limits::row_tile; fewer -= limits::row_tile)
+    if (seconds(fewer, context) / fewer <= nearly_as_good * best)
+      rows = fewer;
+    else
+      break;
+  return rows;
 }
 
 } // namespace paceline::scheduling

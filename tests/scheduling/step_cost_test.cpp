@@ -81,13 +81,6 @@ TEST_CASE("the knee lies where more rows bring nothing") {
   CHECK(StepCost().knee(0, 528) == 528);
 }
 
-TEST_CASE("a size that was slow once does not hide that smaller steps are as good") {
-  StepCost cost;
-  for (const int rows : {32, 64, 128, 256, 528})
-    cost.observe(rows, 0, rows * (rows == 128 ? 650us : 500us));
-  CHECK(cost.knee(0, 528) == 32);
-}
-
 TEST_CASE("a bend at the end of a kernel's tile is met, from both sides") {
   StepCost cost;
   for (const int rows : {13, 15, 16, 17, 18, 20})
