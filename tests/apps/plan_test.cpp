@@ -279,6 +279,8 @@ TEST_CASE("a search that takes too long, or Ctrl-C, gives the best so far") {
 
 TEST_CASE("the examples of the documents are sound") {
   for (const auto& entry : std::filesystem::directory_iterator(PACELINE_EXAMPLES)) {
+    if (entry.path().extension() != ".toml")
+      continue; // of containers: tools/check_docs
     const auto input = read_input(entry.path().string());
     CAPTURE(entry.path());
     CHECK(input.has_value());
