@@ -196,7 +196,7 @@ TEST_CASE("a look-up and a model that take turns are judged without a bias") {
 TEST_CASE("a draft of another vocabulary is judged without a bias, whatever it cannot say") {
   for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
     for (Case c : {late_lookaheads(), partial_windows(), adapting_mode(), adapting_windows(),
-                   mixed_modes(), whole_windows(), adapting_forks(), windows_beyond_patience()}) {
+                   mixed_modes(), whole_windows(), forks(), windows_beyond_patience()}) {
       c = in_another_vocabulary(c);
       CAPTURE(int(rule));
       CAPTURE(c.name);
