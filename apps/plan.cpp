@@ -38,7 +38,7 @@ struct Options {
   int threads = int(std::max(1u, std::thread::hardware_concurrency()));
   int beam = 2;
   int max_pipeline = 8;
-  int max_tensor = 4;
+  std::optional<int> max_tensor;
   bool measure = false;
   bool json = false;
 };
@@ -88,6 +88,13 @@ Baselines baselines(const Options& options, const placement::Problem& problem,
           placement::one_per_device(problem, workload), placement::round_robin(problem)};
 }
 
+/// What is to be served has no stage that several devices share, for `serve` refuses these.
+int max_tensor(const Options& options, const plan::Input& input) {
+  const bool served =
+      std::ranges::any_of(input.checkpoints, [](const auto& c) { return !c.empty(); });
+  return options.max_tensor.value_or(served ? 1 : 4);
+}
+
 plan::Report search(const Options& options, const plan::Input& input,
                     const placement::Workload& workload, const Baselines& others, Bounds& bounds) {
   ProgressLine line;
@@ -96,7 +103,7 @@ plan::Report search(const Options& options, const plan::Input& input,
   how.validation = input.validation(runs);
   how.seed = input.seed;
   how.beam = options.beam;
-  how.bounds = {options.max_pipeline, options.max_tensor};
+  how.bounds = {options.max_pipeline, max_tensor(options, input)};
   how.threads = options.threads;
   how.stop = [&] { return bounds.cut_search(); };
   how.progress = [&](const std::string& part, double done) { line.show("planning " + part, done); };
@@ -216,9 +223,10 @@ void add_search_options(CLI::App& app, Options& options) {
       ->check(whole_number(1, placement::limits::pipeline_max))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--max-tensor", options.max_tensor, "Devices that share a stage, at most")
+  app.add_option(
+         "--max-tensor", options.max_tensor,
+         "Devices that share a stage, at most; default: 4, or 1 where a model has a checkpoint")
       ->check(whole_number(1, placement::limits::tensor_max))
-      ->capture_default_str()
       ->type_name("N");
   app.add_option("--window", options.window,
                  "Seconds between two placements of the baseline that replaces")

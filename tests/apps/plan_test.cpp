@@ -242,6 +242,8 @@ TEST_CASE("plan measures what models cost on the devices at hand") {
   REQUIRE(file);
   CHECK(file->models[0].latency_seconds == Approx(0.04)); // a prompt, and three tokens more
   CHECK(file->models[0].objective_seconds.value() == Approx(0.12));
+  for (const auto& group : file->groups)
+    CHECK(group.shape.tensor == 1); // what can be served
   std::ofstream(folder.file("plan.toml")) << head + model("/no/such/model");
   check_complaint(run_paceline({"plan", folder.file("plan.toml"), "--measure"}), 2,
                   {"line 13: [[models]]: checkpoint cannot be measured", "/no/such/model"});
