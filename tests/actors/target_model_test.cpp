@@ -71,6 +71,20 @@ TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the
   }
 }
 
+TEST_CASE("a batch that a later one has overtaken is not run") {
+  TargetWorld world;
+  for (const std::uint64_t id : {6, 5, 6, 7}) {
+    Batch batch;
+    batch.id = id;
+    batch.entries.push_back(world.entry({1, 2, 3}));
+    world.simulation.tell(world.target, batch);
+  }
+  CHECK(world.sampler.take<Logits>().pass->batch.id == 6);
+  CHECK(world.sampler.take<Logits>().pass->batch.id == 7);
+  world.simulation.run();
+  CHECK(world.sampler.mail->empty());
+}
+
 TEST_CASE("bound tokens that are not there in time are not part of the pass") {
   TargetWorld world;
   Batch batch;
