@@ -3,6 +3,8 @@
 
 #include "sampling/limits.hpp"
 
+#include <cstddef>
+
 namespace paceline::speculation::limits {
 
 /// Positions a chain remembers. A draft may run at most K + (K + 1) tokens past the frontier, and

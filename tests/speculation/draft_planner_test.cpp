@@ -1,8 +1,6 @@
 // What the draft's lane does next: no model, no device, tokens that the test makes up.
-#include "speculation/draft_planner.hpp"
-
 #include "speculation/limits.hpp"
-#include "tests/support/pools.hpp"
+#include "tests/speculation/planner_world.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
 #include <doctest/doctest.h>
@@ -13,58 +11,6 @@
 using namespace paceline;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-
-namespace {
-
-constexpr int page_tokens = 4;
-
-struct PlannerWorld {
-  explicit PlannerWorld(int context = 1000, int fork_rows = 8,
-                        std::shared_ptr<const text::VocabularyMap> map = nullptr)
-      : pool(make_pool(64, map ? 2 * page_tokens : page_tokens)),
-        planner({context, fork_rows}, pool, std::move(map)) {}
-
-  /// A sequence that stands behind `tokens`, and whose window has two positions.
-  Frontier frontier(SequenceId id, const Tokens& tokens, int window = 2, int lookahead = 3) {
-    auto spec = std::make_shared<SequenceSpec>();
-    spec->id = id;
-    spec->prompt_tokens = 1;
-    Frontier at;
-    at.spec = spec;
-    at.epoch = {1, ++epochs};
-    at.log = std::make_shared<TokenLog>(tokens, tokens.size());
-    at.log_length = int(tokens.size());
-    at.chain = std::make_shared<Chain>(id);
-    const int length = at.length();
-    at.chain->begin(length, length + window, length + window + lookahead);
-    std::vector<gpu::PageRef> pages;
-    for (int i = 0; i < 64; ++i)
-      pages.push_back(std::make_shared<gpu::Page>());
-    at.pages = gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
-    at.residency = std::make_shared<CacheResidency>();
-    at.residency->epoch = at.epoch;
-    return at;
-  }
-  /// The pass is computed: it draws `token` everywhere.
-  static void compute(DraftPass& pass, TokenId token = 5, const sampling::Guesses& guesses = {}) {
-    for (DraftRows& rows : pass.parts) {
-      DraftPlanner::begins(rows);
-      if (rows.draws >= 0)
-        rows.chain().bind(rows.draws + 1);
-      if (rows.pending())
-        rows.tokens = {rows.chain().token(rows.start)};
-      DraftPlanner::fed(rows);
-      if (rows.draws >= 0)
-        rows.chain().put(rows.draws, token, nullptr, guesses);
-    }
-  }
-
-  std::shared_ptr<gpu::KvPool> pool;
-  std::uint64_t epochs = 0;
-  DraftPlanner planner;
-};
-
-} // namespace
 
 TEST_CASE("a sequence is read, and then drawn token by token as far as its chain reaches") {
   PlannerWorld world;
@@ -183,93 +129,6 @@ TEST_CASE("the pass behind feeds what the one before draws, and stays behind who
   pass.leaves_out = true;
   pass.parts[0].chain().extend(4, 9); // now it would be lookahead
   CHECK(world.planner.plan_behind(pass).parts.empty());
-}
-
-TEST_CASE("forks are written for the likeliest rejections, behind a window that is whole") {
-  PlannerWorld world(1000, 2);
-  Frontier at = world.frontier(1, {1, 2, 3});
-  at.forking.rows = 2;
-  at.forking.window = 2;
-  world.planner.take({at});
-  sampling::Guesses guesses;
-  guesses.count = 2;
-  guesses.tokens = {7, 8};
-  for (int i = 0; i < 2; ++i) {
-    DraftPass pass = world.planner.plan();
-    CHECK(pass.fork_rows == 0);
-    PlannerWorld::compute(pass, 5, guesses);
-  }
-  const DraftPass pass = world.planner.plan();
-  CHECK(pass.fork_rows == 2);
-  REQUIRE(pass.parts.size() == 3);
-  const DraftRows& fork = pass.parts[1];
-  REQUIRE(fork.fork);
-  CHECK(fork.fork->position == 3);
-  CHECK(fork.tokens == Tokens{7});
-  CHECK(fork.draws == 4);
-  CHECK(at.chain->fork(3, 7) == fork.fork->chain);
-}
-
-TEST_CASE("behind a hit forks of windows in flight go on, and those that it settled do not") {
-  PlannerWorld world(1000, 6);
-  Frontier at = world.frontier(1, {1, 2, 3}, 1, 6);
-  at.forking = {6, 4, {}, 4}; // the window's outcomes end at 4; those of two more windows at 8
-  world.planner.take({at});
-  sampling::Guesses guesses;
-  guesses.count = 1;
-  guesses.tokens = {7};
-  for (int i = 0; i < 7; ++i) {
-    DraftPass pass = world.planner.plan();
-    PlannerWorld::compute(pass, 5, guesses);
-  }
-  const auto begun = at.chain->fork(6, 7);
-  REQUIRE(begun);
-  REQUIRE(begun->next() >= 0);
-
-  Frontier next = at; // all of the window was accepted, and the token behind it
-  next.epoch = {1, ++world.epochs};
-  next.tokens = {5, 5};
-  at.chain->extend(6, 12);
-  at.chain->drop_forks(5);
-  const std::size_t pages = world.pool->ledger().free;
-  world.planner.take({next});
-  CHECK(world.pool->ledger().free > pages);
-  bool goes_on = false;
-  for (const DraftRows& rows : world.planner.plan().parts) {
-    if (!rows.fork)
-      continue;
-    CHECK(rows.fork->position >= 5);
-    CHECK(at.chain->fork(rows.fork->position, 7) == rows.fork->chain); // none is written twice
-    goes_on |= rows.fork->chain == begun;
-  }
-  CHECK(goes_on);
-}
-
-TEST_CASE(
-    "forks go on beside a few windows that are late, and give way to as many as have theirs") {
-  PlannerWorld world(1000, 8);
-  std::vector<Frontier> batch;
-  for (SequenceId id = 1; id <= 3; ++id) {
-    batch.push_back(world.frontier(id, {1, 2, 3}));
-    batch.back().forking.rows = 2;
-    batch.back().forking.window = 2;
-  }
-  world.planner.take({batch[0], batch[1]});
-  sampling::Guesses guesses;
-  guesses.count = 2;
-  guesses.tokens = {7, 8};
-  for (int i = 0; i < 2; ++i) {
-    DraftPass pass = world.planner.plan();
-    PlannerWorld::compute(pass, 5, guesses);
-  }
-  world.planner.take({batch[2]});
-  DraftPass one_late = world.planner.plan();
-  CHECK(one_late.hurries);
-  CHECK(one_late.fork_rows == 4);
-  batch[1].chain->close();
-  const DraftPass as_many = world.planner.plan();
-  CHECK(as_many.hurries);
-  CHECK(as_many.fork_rows == 0);
 }
 
 TEST_CASE("what is abandoned is waited for by nobody") {
