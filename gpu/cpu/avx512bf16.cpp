@@ -1,24 +1,15 @@
-// Products of bf16 weights by vdpbf16ps (Intel SDM volume 2; also AMD from Zen 4 on): a lane is an
-// output, a step is a pair of inputs, broadcast from the staged rows. Every row of every product is
-// summed over the pairs from 0 on, in one accumulator: the number of rows leaves no mark.
+// Products of bf16 weights, and of whatever else decodes to them, by vdpbf16ps.
 #include "gpu/cpu/avx512bf16.hpp"
 
+#include "gpu/cpu/avx512_tiles.hpp"
 #include "gpu/cpu/product_kernels.hpp"
-#include "gpu/cpu/target.hpp"
 
 #if defined(__x86_64__)
-
-#include <algorithm>
-#include <immintrin.h>
 
 // GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#ifdef __clang__ // has no preference of width, and takes the whole one
-PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16")
-#else
-PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,prefer-vector-width=512")
-#endif
+PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
 
 #define UNROLL _Pragma("GCC unroll 16")
 
@@ -35,9 +26,6 @@ constexpr std::size_t prefetch_bytes = 16384;
 /// Smaller weights come from a cache, where one row waits for its own sums: several tiles at once.
 constexpr std::size_t cached_bytes = std::size_t(4) << 20;
 
-constexpr std::size_t pair_bytes = 4;                   // Two inputs of a row, staged,
-constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's outputs.
-
 // staged: blocks of row_block rows, each [pair of inputs][row of the block][2].
 struct Product {
   Tensor out;
@@ -53,26 +41,9 @@ struct Product {
   }
 };
 
-inline __m512bh broadcast(const std::byte* pair) {
-  return __m512bh(_mm512_set1_epi32(*reinterpret_cast<const int*>(pair)));
-}
 inline __m512bh load(const std::byte* weights) {
   return __m512bh(_mm512_load_si512(weights));
 }
-inline void prefetch(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
-}
-
-inline void finish(const Product& p, __m512 sum, int row, int tile) {
-  const int first = tile * tile_outputs;
-  float* out = p.out.row(row) + first;
-  const int count = std::min(tile_outputs, p.w.outputs() - first);
-  const auto wanted = __mmask16((1u << count) - 1u);
-  if (p.add)
-    sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, out), sum);
-  _mm512_mask_storeu_ps(out, wanted, sum);
-}
-
 /// Rows against Tiles tiles from `tile` on. in: the first of the rows' pairs, `stride` bytes from
 /// one pair to the next. Each step asks for the line at `ahead`, which moves on with it.
 template <int Rows, int Tiles>
@@ -93,7 +64,7 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
     }
   }
   UNROLL for (int r = 0; r < Rows; ++r) UNROLL for (int t = 0; t < Tiles; ++t)
-      finish(p, sum[r][t], row + r, tile + t);
+      finish(p.out, p.w, p.add, sum[r][t], row + r, tile + t);
 }
 
 /// Up to 16 rows: the weights are one stream, from memory once.
@@ -202,6 +173,30 @@ void stage_block(std::byte* to, Tensor in, int first, int rows, int padded) {
   }
 }
 
+/// A few tiles at a time become bf16, which stay in the second-level cache.
+void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
+  constexpr int together = 4;
+  std::byte* const decoded = scratch.at_least(together * p.w.bf16_tile_bytes());
+  for (; first < last; first += together) {
+    const int end = std::min(first + together, last);
+    p.tiles = decode_tiles(p.w, first, end, decoded);
+    all_rows(p, first, end);
+  }
+}
+
+/// Runs of tiles that are moderate, or are not.
+void few_rows_mx(const Product& p, int first, int last, Scratch& scratch) {
+  for (int end = first; first < last; first = end) {
+    const bool moderate = p.w.moderate(first);
+    while (end < last && p.w.moderate(end) == moderate)
+      ++end;
+    if (moderate)
+      avx512_linear_mx(p.out, p.staged, p.w, first, end, p.add);
+    else
+      by_decoded_tiles(p, first, end, scratch);
+  }
+}
+
 class Avx512Bf16Kernels final : public ProductKernels {
 public:
   const char* name() const override { return "avx512bf16"; }
@@ -240,12 +235,9 @@ public:
       return portable_.linear(out, staged, w, first, last, add, scratch);
     if (w.format() == WeightFormat::bf16)
       return all_rows({out, staged, w, add, tiles_of(w)}, first, last);
-    constexpr int together = 4; // Decoded, they stay in the second-level cache.
-    std::byte* const decoded = scratch.at_least(together * w.bf16_tile_bytes());
-    for (; first < last; first += together) {
-      const int end = std::min(first + together, last);
-      all_rows({out, staged, w, add, decode_tiles(w, first, end, decoded)}, first, end);
-    }
+    const Product p{out, staged, w, add, {}};
+    avx512_decodes_for(staged, out.rows, w) ? few_rows_mx(p, first, last, scratch)
+                                            : by_decoded_tiles(p, first, last, scratch);
   }
 };
 

@@ -2,6 +2,7 @@
 // is the portable family's, unless it says otherwise.
 #pragma once
 
+#include "gpu/cpu/avx512_mx.hpp"
 #include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/kernels.hpp"
 
@@ -53,9 +54,11 @@ inline Bf16Tiles tiles_of(const PackedWeight& w) {
 
 /// Tiles [first, last) of a microscaling weight, decoded to `to`.
 inline Bf16Tiles decode_tiles(const PackedWeight& w, int first, int last, std::byte* to) {
-  for (int tile = first; tile < last; ++tile)
-    highway_decode_blocks()(w, tile, 0, w.blocks(),
-                            to + std::size_t(tile - first) * w.bf16_tile_bytes());
+  for (int tile = first; tile < last; ++tile) {
+    DecodeBlocks* const fastest = w.moderate(tile) ? avx512_decode_blocks() : nullptr;
+    DecodeBlocks* const decode = fastest ? fastest : highway_decode_blocks();
+    decode(w, tile, 0, w.blocks(), to + std::size_t(tile - first) * w.bf16_tile_bytes());
+  }
   return {to, first, w.bf16_tile_bytes()};
 }
 

@@ -119,6 +119,14 @@ bool is_zero(WeightFormat format, const MxBlock& block) {
                      [&](std::uint8_t code) { return (code & ~sign) == 0; });
 }
 
+/// Whether every element has a negative: the lowest of two's complement has none. Only files have
+/// it, so encoding need not ask.
+bool has_negatives(WeightFormat format, const MxBlock& block) {
+  const MxElement& element = element_of(format);
+  return !element.integer() ||
+         std::find(block.codes.begin(), block.codes.end(), element.sign_bit()) == block.codes.end();
+}
+
 /// Exponent, sign and the mantissa's highest bit; beside them its other two, of negative numbers
 /// inverted, which makes the sum of two tables of such a number, too. They are stored as what they
 /// differ in from the sign and the highest bit.
@@ -239,7 +247,7 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
   for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
     const MxBlock block = block_of(part, row, first);
     *scale = is_zero(format_, block) ? one_scale : block.scale;
-    if (!is_moderate(*scale))
+    if (!is_moderate(*scale) || !has_negatives(format_, block))
       moderate_[std::size_t(tile)] = 0;
     std::uint32_t words[8];
     pack_words(format_, block.codes.data(), words);

@@ -46,7 +46,8 @@ public:
   std::size_t block_bytes() const { return std::size_t(element_bits(format_)) * 64; }
   int blocks() const { return padded_inputs_ / mx_block; }
   /// Microscaling: whether a tile's scales are from 2^least_moderate_scale to
-  /// 2^most_moderate_scale, but for those of blocks that are zero.
+  /// 2^most_moderate_scale, but for those of blocks that are zero, and every element has a
+  /// negative.
   bool moderate(int tile) const { return moderate_[std::size_t(tile)] != 0; }
 
   /// The bytes of a tile whose numbers are bf16.
@@ -87,7 +88,7 @@ private:
 };
 
 /// Exponents of scales within which kernels may keep sums in the blocks' own units
-/// (highway_mx.cpp).
+/// (highway_mx.cpp, avx512_mx.cpp).
 inline constexpr int least_moderate_scale = -31;
 inline constexpr int most_moderate_scale = 8;
 

@@ -161,3 +161,38 @@ TEST_CASE("every code of every microscaling format is read as the number that it
     }
   }
 }
+
+TEST_CASE("the lowest integer, which only files have, is multiplied as the number that it is") {
+  constexpr int outputs = 48, inputs = 96; // Tiles of 16: without it, once, and in every output.
+  std::vector<std::uint8_t> codes, scales;
+  std::vector<std::uint16_t> numbers;
+  for (int at = 0; at < outputs * inputs; at += mx_block) {
+    MxBlock block{std::uint8_t(120 + at % 7), {}};
+    for (int i = 0; i < mx_block; ++i)
+      block.codes[std::size_t(i)] = std::uint8_t((at * 5 + i * 3) | 1);
+    const int output = at / inputs;
+    if (output == 20 || output >= 32)
+      block.codes[std::size_t(output % mx_block)] = 0x80;
+    float values[mx_block];
+    decode_block(WeightFormat::mxint8, block, values);
+    for (const float value : values)
+      numbers.push_back(base::to_bf16(value).bits);
+    scales.push_back(block.scale);
+    codes.insert(codes.end(), block.codes.begin(), block.codes.end());
+  }
+  HostMatrix stored{DType::f32, codes.data(), outputs, inputs};
+  stored.quantization = Quantization{WeightFormat::mxint8};
+  stored.block_scales = scales.data();
+  const HostMatrix plain{DType::bf16, numbers.data(), outputs, inputs};
+  Random random(15);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    const auto weight = rig.device->pack({&stored, 1}).value();
+    const auto expected = rig.device->pack({&plain, 1}).value();
+    for (const int rows : {1, 5, 40}) {
+      Matrix in(rows, inputs, random);
+      CHECK(product(rig, *weight, in) == product(rig, *expected, in));
+    }
+  }
+}

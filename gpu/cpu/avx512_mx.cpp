@@ -1,0 +1,373 @@
+// Products of few rows with microscaling weights by vdpbf16ps. A block's codes become pairs of bf16
+// numbers in registers, by tables: of 16 bits, where a code has six or fewer; of its two bytes,
+// where it has eight. Numbers are elements without their scale: sums are kept in units of the
+// scales, and multiplied where the next block has another, which rounds nothing as long as scales
+// and rows are moderate (highway_mx.cpp says why). So a product has the bits of the bf16 weight's.
+#include "gpu/cpu/avx512_mx.hpp"
+
+#include "gpu/cpu/avx512_tiles.hpp"
+
+#if defined(__x86_64__)
+
+#include "base/bf16.hpp"
+#include "gpu/mx.hpp"
+
+#include <bit>
+#include <type_traits>
+#include <utility>
+
+// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+namespace paceline::gpu::cpu {
+namespace {
+
+/// The bf16 number of each code of up to six bits, in the order that words have them.
+template <const MxElement& E>
+struct CodeTable {
+  alignas(64) std::uint16_t numbers[64] = {};
+  explicit CodeTable(WeightFormat format) {
+    constexpr int codes = 1 << E.bits();
+    for (int i = 0; i < 64; ++i) { // Bits above a code's are its neighbours'.
+      const int index = i % codes;
+      const int code = E.bits() == 6 ? six_bits(format).to_code[std::size_t(index)] : index;
+      numbers[i] = base::to_bf16(decode_element(E, std::uint8_t(code))).bits;
+    }
+  }
+};
+
+/// The two bytes of the bf16 number of each code of eight bits, without its sign.
+template <const MxElement& E>
+struct ByteTables {
+  alignas(64) std::uint8_t low[128] = {};
+  alignas(64) std::uint8_t high[128] = {};
+  ByteTables() {
+    for (int size = 0; size < 128; ++size) {
+      const std::uint16_t bits = base::to_bf16(decode_element(E, std::uint8_t(size))).bits;
+      low[size] = std::uint8_t(bits);
+      high[size] = std::uint8_t(bits >> 8);
+    }
+  }
+};
+
+} // namespace
+} // namespace paceline::gpu::cpu
+
+#ifdef __clang__
+PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,avx512vbmi")
+#else
+PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,avx512vbmi,prefer-vector-width=512")
+#endif
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define INLINED __attribute__((always_inline))
+
+namespace paceline::gpu::cpu {
+namespace {
+
+/// f(0), f(1) ... with numbers that are known to the compiler.
+template <int N, class F>
+ALWAYS_INLINE void repeat(const F& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) INLINED {
+    (f(std::integral_constant<int, i>()), ...);
+  }
+  (std::make_integer_sequence<int, N>());
+}
+
+template <int count>
+ALWAYS_INLINE __m512i shifted_right(__m512i of_16_bits) {
+  if constexpr (count < 0)
+    return _mm512_slli_epi16(of_16_bits, -count);
+  else if constexpr (count == 0)
+    return of_16_bits;
+  else
+    return _mm512_srli_epi16(of_16_bits, count);
+}
+
+/// Words of 16 outputs, their bytes in another order.
+ALWAYS_INLINE __m512i in_order(const std::byte* words, __m128i order) {
+  return _mm512_shuffle_epi8(_mm512_load_si512(words), _mm512_broadcast_i32x4(order));
+}
+/// Both halves of a word then begin with codes of one pair.
+ALWAYS_INLINE __m512i split_in_pairs(const std::byte* words) {
+  return in_order(words, _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
+}
+
+/// How a run of words (see pack_words), after which the order of codes repeats itself, becomes
+/// pairs of numbers.
+template <const MxElement& E, int bits = E.bits()>
+class Decoder;
+
+template <const MxElement& E>
+class Decoder<E, 4> {
+public:
+  static constexpr int words = 1;
+  static constexpr int pairs = 4;
+  using Run = __m512i;
+
+  Decoder() {
+    static const CodeTable<E> table{WeightFormat::mxfp4};
+    table_ = _mm512_load_si512(table.numbers);
+  }
+  ALWAYS_INLINE Run run(const std::byte* at) const { return split_in_pairs(at); }
+  template <int pair>
+  ALWAYS_INLINE __m512i numbers(const Run& run) const {
+    return _mm512_permutexvar_epi16(shifted_right<pair % 2 * 8 + pair / 2 * 4>(run), table_);
+  }
+
+private:
+  __m512i table_;
+};
+
+template <const MxElement& E>
+class Decoder<E, 6> {
+public:
+  static constexpr int words = 3;
+  static constexpr int pairs = 8;
+  struct Run {
+    __m512i four_bits[2];
+    __m512i two_bits;
+  };
+
+  Decoder() {
+    static const CodeTable<E> table{&E == &e2m3 ? WeightFormat::mxfp6 : WeightFormat::mxfp6_e3m2};
+    low_ = _mm512_load_si512(table.numbers);
+    high_ = _mm512_load_si512(table.numbers + 32);
+  }
+  ALWAYS_INLINE Run run(const std::byte* at) const {
+    return {{split_in_pairs(at), split_in_pairs(at + line)}, split_in_pairs(at + 2 * line)};
+  }
+  template <int pair>
+  ALWAYS_INLINE __m512i numbers(const Run& run) const {
+    constexpr int four = pair / 2, half = pair % 2 * 8;
+    constexpr int either = 0xCA; // vpternlog: the first operand's bits choose.
+    const __m512i index = _mm512_ternarylogic_epi32(
+        _mm512_set1_epi16(15), shifted_right<four % 2 * 4 + half>(run.four_bits[four / 2]),
+        shifted_right<2 * four + half - 4>(run.two_bits), either);
+    return _mm512_permutex2var_epi16(low_, index, high_);
+  }
+
+private:
+  __m512i low_, high_;
+};
+
+template <const MxElement& E>
+class Decoder<E, 8> {
+public:
+  static constexpr int words = 1;
+  static constexpr int pairs = 2;
+  struct Run {
+    __m512i pair[2];
+  };
+
+  Decoder() {
+    static const ByteTables<E> tables;
+    repeat<2>([&](auto i) INLINED {
+      low_[i] = _mm512_load_si512(tables.low + 64 * i);
+      high_[i] = _mm512_load_si512(tables.high + 64 * i);
+    });
+  }
+  ALWAYS_INLINE Run run(const std::byte* at) const {
+    const __m512i codes =
+        in_order(at, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m512i index = E.integer() ? _mm512_abs_epi8(codes) : codes;
+    const __m512i low = _mm512_permutex2var_epi8(low_[0], index, low_[1]);
+    __m512i high = _mm512_permutex2var_epi8(high_[0], index, high_[1]);
+    constexpr int with_sign = 0xF8; // vpternlog: the first, or both others.
+    high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8(char(0x80)), with_sign);
+    return {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
+  }
+  template <int pair>
+  ALWAYS_INLINE __m512i numbers(const Run& run) const {
+    return run.pair[pair];
+  }
+
+private:
+  __m512i low_[2], high_[2];
+};
+
+ALWAYS_INLINE __m512i exponents(const std::byte* scales) {
+  return _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(scales)));
+}
+ALWAYS_INLINE __m512 power_of_two(__m512i biased_exponent) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(biased_exponent, 23));
+}
+
+struct Product {
+  Tensor out;
+  const std::byte* staged;
+  const PackedWeight& w;
+  bool add;
+};
+
+/// All rows with Tiles tiles from `tile` on. The tiles that come next are asked for in the order in
+/// which they lie in memory, into the second-level cache: decoding leaves the processor no room to
+/// look ahead by itself, and where it reads several tiles in turn it would not see one stream.
+template <const MxElement& E, int Rows, int Tiles>
+__attribute__((noinline)) void block(const Product& p, int tile) {
+  const Decoder<E> decoder;
+  const std::size_t tile_bytes = p.w.tile_bytes();
+  const std::byte* in = p.staged;
+  const std::byte* scales = p.w.tile(tile);
+  const std::byte* words = scales + p.w.scale_bytes();
+  const std::byte* next = scales + Tiles * tile_bytes;
+  constexpr std::size_t run_bytes = Decoder<E>::words * line;
+  __m512 sum[Rows][Tiles];
+  __m512i before[Tiles];
+  repeat<Tiles>([&](auto t) INLINED {
+    before[t] = exponents(scales + t * tile_bytes);
+    repeat<Rows>([&](auto r) INLINED { sum[r][t] = _mm512_setzero_ps(); });
+  });
+  for (int left = p.w.blocks(); left > 0; --left, scales += tile_outputs) {
+    repeat<Tiles>([&](auto t) INLINED {
+      const __m512i now = exponents(scales + t * tile_bytes);
+      const __m512 factor =
+          power_of_two(_mm512_add_epi32(_mm512_sub_epi32(before[t], now), _mm512_set1_epi32(127)));
+      repeat<Rows>([&](auto r) INLINED { sum[r][t] = _mm512_mul_ps(sum[r][t], factor); });
+      before[t] = now;
+    });
+    for (int run = 0; run < mx_block / 2 / Decoder<E>::pairs; ++run, words += run_bytes) {
+      typename Decoder<E>::Run runs[Tiles];
+      repeat<Tiles>([&](auto t) INLINED {
+        const std::byte* at = words + t * tile_bytes;
+        runs[t] = decoder.run(at);
+      });
+      repeat<Decoder<E>::words * Tiles>([&](auto i) INLINED {
+        _mm_prefetch(reinterpret_cast<const char*>(next) + i * line, _MM_HINT_T1);
+      });
+      next += Tiles * run_bytes;
+      repeat<Decoder<E>::pairs>([&](auto pair) INLINED {
+        repeat<Tiles>([&](auto t) INLINED {
+          const auto weights = __m512bh(decoder.template numbers<pair>(runs[t]));
+          repeat<Rows>([&](auto r) INLINED {
+            sum[r][t] = _mm512_dpbf16_ps(sum[r][t], weights, broadcast(in + r * pair_bytes));
+          });
+        });
+        in += Rows * pair_bytes;
+      });
+    }
+  }
+  repeat<Tiles>([&](auto t) INLINED {
+    repeat<Rows>([&](auto r) INLINED {
+      finish(p.out, p.w, p.add, _mm512_mul_ps(sum[r][t], power_of_two(before[t])), r, tile + t);
+    });
+  });
+}
+
+/// A row waits for its last product before the next: few rows take several tiles in turn.
+constexpr int tiles_together(int rows) {
+  return rows <= 3 ? 4 : rows <= 6 ? 2 : 1;
+}
+
+template <const MxElement& E, int Rows = row_block>
+void product(const Product& p, int first, int last) {
+  if constexpr (Rows > 1) {
+    if (p.out.rows < Rows)
+      return product<E, Rows - 1>(p, first, last);
+  }
+  constexpr int together = tiles_together(Rows);
+  for (; first + together <= last; first += together)
+    block<E, Rows, together>(p, first);
+  for (; first < last; ++first)
+    block<E, Rows, 1>(p, first);
+}
+
+/// As DecodeBlocks says. Numbers that are not zero have the scale added to their exponents.
+template <const MxElement& E>
+void decode(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
+  const Decoder<E> decoder;
+  const std::byte* scales = w.tile(tile) + first * tile_outputs;
+  const std::byte* words = w.tile(tile) + w.scale_bytes() + std::size_t(first) * w.block_bytes();
+  for (; first < last; ++first, scales += tile_outputs) {
+    const __m512i power = _mm512_sub_epi32(exponents(scales), _mm512_set1_epi32(127));
+    const __m512i low = _mm512_slli_epi32(power, 7);
+    const __m512i both = _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(low, 16));
+    for (int run = 0; run < mx_block / 2 / Decoder<E>::pairs; ++run) {
+      const auto all = decoder.run(words);
+      words += Decoder<E>::words * line;
+      repeat<Decoder<E>::pairs>([&](auto pair) INLINED {
+        const __m512i numbers = decoder.template numbers<pair>(all);
+        const __mmask32 some = _mm512_test_epi16_mask(numbers, _mm512_set1_epi16(0x7FFF));
+        _mm512_store_si512(to, _mm512_mask_add_epi16(numbers, some, numbers, both));
+        to += line;
+      });
+    }
+  }
+}
+
+void decode_blocks(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
+  switch (w.format()) {
+  case WeightFormat::mxfp8: return decode<e4m3>(w, tile, first, last, to);
+  case WeightFormat::mxfp8_e5m2: return decode<e5m2>(w, tile, first, last, to);
+  case WeightFormat::mxfp6: return decode<e2m3>(w, tile, first, last, to);
+  case WeightFormat::mxfp6_e3m2: return decode<e3m2>(w, tile, first, last, to);
+  case WeightFormat::mxfp4: return decode<e2m1>(w, tile, first, last, to);
+  default: return decode<int8>(w, tile, first, last, to);
+  }
+}
+
+/// bf16 numbers, from 2^-60 to 2^16 or zero.
+bool all_moderate(const std::byte* staged, std::size_t bytes) {
+  constexpr int least = (127 - 60) << 7, most = (127 + 16) << 7;
+  for (std::size_t at = 0; at < bytes; at += line) {
+    const __m512i size =
+        _mm512_and_si512(_mm512_load_si512(staged + at), _mm512_set1_epi16(0x7FFF));
+    const __m512i above = _mm512_sub_epi16(size, _mm512_set1_epi16(least));
+    if (_mm512_mask_cmpge_epu16_mask(_mm512_test_epi16_mask(size, size), above,
+                                     _mm512_set1_epi16(most - least)))
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+} // namespace paceline::gpu::cpu
+
+#undef ALWAYS_INLINE
+#undef INLINED
+PACELINE_TARGET_END
+
+namespace paceline::gpu::cpu {
+
+static bool has_tables_of_bytes() {
+  static const bool usable =
+      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
+  return usable;
+}
+
+DecodeBlocks* avx512_decode_blocks() {
+  return has_tables_of_bytes() ? decode_blocks : nullptr;
+}
+
+bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w) {
+  return has_tables_of_bytes() && rows <= row_block &&
+         all_moderate(staged, std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes);
+}
+
+void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                      int last, bool add) {
+  const Product p{out, staged, w, add};
+  switch (w.format()) {
+  case WeightFormat::mxfp8: return product<e4m3>(p, first, last);
+  case WeightFormat::mxfp8_e5m2: return product<e5m2>(p, first, last);
+  case WeightFormat::mxfp6: return product<e2m3>(p, first, last);
+  case WeightFormat::mxfp6_e3m2: return product<e3m2>(p, first, last);
+  case WeightFormat::mxfp4: return product<e2m1>(p, first, last);
+  default: return product<int8>(p, first, last);
+  }
+}
+
+} // namespace paceline::gpu::cpu
+
+#else
+
+namespace paceline::gpu::cpu {
+
+DecodeBlocks* avx512_decode_blocks() {
+  return nullptr;
+}
+
+} // namespace paceline::gpu::cpu
+
+#endif

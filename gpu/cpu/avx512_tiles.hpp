@@ -1,0 +1,63 @@
+// What products by vdpbf16ps share (Intel SDM volume 2; also AMD from Zen 4 on): a lane is an
+// output, a step is a pair of inputs, broadcast from the staged rows. Every row of every product is
+// summed over the pairs from 0 on, in one accumulator: the number of rows leaves no mark.
+#pragma once
+
+#include "gpu/cpu/kernels.hpp"
+#include "gpu/cpu/target.hpp"
+
+#if defined(__x86_64__)
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <immintrin.h>
+
+#ifdef __clang__ // has no preference of width, and takes the whole one
+#define PACELINE_AVX512_TARGET "avx512f,avx512bw,avx512bf16"
+#else
+#define PACELINE_AVX512_TARGET "avx512f,avx512bw,avx512bf16,prefer-vector-width=512"
+#endif
+
+namespace paceline::gpu::cpu {
+
+inline constexpr std::size_t pair_bytes = 4;                   // Two inputs of a row, staged,
+inline constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's outputs.
+
+/// Products of few rows with a microscaling weight, whose blocks become bf16 numbers in registers
+/// (avx512_mx.cpp): where the processor has what that takes, and the rows are moderate.
+bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w);
+/// Those with tiles [first, last), all of them moderate. staged: [pair of inputs][row][2], of
+/// row_block rows at most.
+void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                      int last, bool add);
+
+} // namespace paceline::gpu::cpu
+
+PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
+
+namespace paceline::gpu::cpu {
+
+inline __m512bh broadcast(const std::byte* pair) {
+  return __m512bh(_mm512_set1_epi32(*reinterpret_cast<const int*>(pair)));
+}
+inline void prefetch(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+}
+
+/// Copies or adds the sums of one row and tile, as far as there are outputs.
+inline void finish(Tensor out, const PackedWeight& w, bool add, __m512 sum, int row, int tile) {
+  const int first = tile * tile_outputs;
+  float* to = out.row(row) + first;
+  const int count = std::min(tile_outputs, w.outputs() - first);
+  const auto wanted = __mmask16((1u << count) - 1u);
+  if (add)
+    sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, to), sum);
+  _mm512_mask_storeu_ps(to, wanted, sum);
+}
+
+} // namespace paceline::gpu::cpu
+
+PACELINE_TARGET_END
+
+#endif
