@@ -193,6 +193,45 @@ TEST_CASE("a look-up and a model that take turns are judged without a bias") {
     }
 }
 
+namespace {
+
+/// Proposes a token at every other position, and is sure of none: what a look-up hardly ever does,
+/// which has turns where it is nearly sure.
+class Hesitant final : public Drafter {
+public:
+  void propose(std::span<DraftTask* const> tasks) override {
+    constexpr TokenWeight weights[] = {{0, 4}, {1, 3}, {2, 2}, {3, 1}};
+    for (DraftTask* task : tasks)
+      if (task->wanted() > 0 && task->context().size() % 2 == 0)
+        task->draw(weights);
+  }
+};
+
+} // namespace
+
+TEST_CASE("a drafter that hesitates and a model take turns without a bias") {
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    for (Case c : {partial_windows(), adapting_windows(), whole_windows()}) {
+      CAPTURE(int(rule));
+      CAPTURE(c.name);
+      c.setting.rule = rule;
+      c.setting.drafter = [] { return std::make_shared<Hesitant>(); };
+      c.setting.beside_model = true;
+      c.setting.requests = effort(6'000);
+      const Outcome outcome = run(c.setting);
+      const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+      CHECK(chi_square.p_value > false_alarm);
+      for (const DrafterCounts& of : outcome.metrics.drafters)
+        CHECK(of.accepted > std::uint64_t(c.setting.requests) / 10);
+      CHECK(outcome.metrics.drafter_failures == 0);
+      if (rule == Rule::coupled)
+        CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+      MESSAGE(c.name, ": drafter ", outcome.metrics.drafters[0].accepted, " of ",
+              outcome.metrics.drafters[0].judged, ", model ", outcome.metrics.drafters[1].accepted,
+              " of ", outcome.metrics.drafters[1].judged, ", p = ", chi_square.p_value);
+    }
+}
+
 TEST_CASE("a draft of another vocabulary is judged without a bias, whatever it cannot say") {
   for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
     for (Case c : {late_lookaheads(), partial_windows(), adapting_mode(), adapting_windows(),
