@@ -12,7 +12,6 @@
 #include "base/bf16.hpp"
 #include "gpu/mx.hpp"
 
-#include <bit>
 #include <type_traits>
 #include <utility>
 

@@ -24,14 +24,6 @@ namespace paceline::gpu::cpu {
 inline constexpr std::size_t pair_bytes = 4;                   // Two inputs of a row, staged,
 inline constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's outputs.
 
-/// Products of few rows with a microscaling weight, whose blocks become bf16 numbers in registers
-/// (avx512_mx.cpp): where the processor has what that takes, and the rows are moderate.
-bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w);
-/// Those with tiles [first, last), all of them moderate. staged: [pair of inputs][row][2], of
-/// row_block rows at most.
-void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add);
-
 } // namespace paceline::gpu::cpu
 
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
