@@ -1,15 +1,9 @@
 // What a stranger can make a node do.
 #include "actors/limits.hpp"
-#include "actors/node/frames.hpp"
-#include "tests/apps/running_node.hpp"
+#include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -21,42 +15,6 @@ using namespace paceline::actors;
 using namespace paceline::testing;
 
 namespace {
-
-/// A connection of nobody that a node knows.
-class Stranger {
-public:
-  explicit Stranger(const RunningNode& node) : socket_(io_) {
-    boost::asio::connect(socket_,
-                         boost::asio::ip::tcp::resolver(io_).resolve("127.0.0.1", node.port()));
-  }
-  void send(const std::vector<char>& bytes) {
-    boost::system::error_code ignored; // it may have been cut off already
-    boost::asio::write(socket_, boost::asio::buffer(bytes), ignored);
-  }
-  /// All that comes until the node closes the connection.
-  std::string read_to_end() {
-    std::string all;
-    boost::system::error_code ended;
-    boost::asio::read(socket_, boost::asio::dynamic_buffer(all), ended);
-    return all;
-  }
-
-private:
-  boost::asio::io_context io_;
-  boost::asio::ip::tcp::socket socket_;
-};
-
-std::vector<char> header_bytes(const FrameHeader& header) {
-  const auto bytes = write_header(header);
-  return {bytes.begin(), bytes.end()};
-}
-
-template <class Value>
-std::vector<char> frame(const Value& value) {
-  std::vector<char> bytes;
-  append_frame(bytes, value);
-  return bytes;
-}
 
 /// The most memory that a process ever had, in KiB.
 long peak_memory(Process& process) {
@@ -80,22 +38,6 @@ void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
   while (ask(*engine, repeatable("def", 24)).end().speculation.accepted == 0) {
   }
 }
-
-struct Certificates {
-  TemporaryFolder folder;
-  std::string path = folder.file("tls");
-  Certificates() {
-    const auto made = run_paceline({"node", "--make-certificates", path});
-    REQUIRE_MESSAGE(made.status == 0, made.errors);
-  }
-  NodeTls files() const {
-    return {path + "/certificate.pem", path + "/key.pem", path + "/authority.pem"};
-  }
-  std::vector<std::string> arguments() const {
-    const NodeTls tls = files();
-    return {"--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.authority};
-  }
-};
 
 } // namespace
 
