@@ -84,6 +84,7 @@ public:
       return false;
     auto& multiplexer = acceptor_.backend();
     const int socket = acceptor_.accepted_socket();
+    network::nonblocking(socket, true); // or one that says nothing would hold up all others
     auto session = caf::openssl::make_session(parent()->system(), socket, true);
     if (!session) {
       network::close_socket(socket);

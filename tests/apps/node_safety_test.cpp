@@ -3,6 +3,7 @@
 #include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -86,18 +87,29 @@ TEST_CASE("an engine that finds all places taken is told so") {
 }
 
 TEST_CASE("whatever strangers say, a node goes on drafting") {
-  RunningNode node;
+  const TemporaryFolder cache;
+  RunningNode node({"--accept-models", "1M", "--model-cache", cache.path()});
   std::mt19937 random(5);
   const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
   const messages::OpenDraft hello{"", "", "", 100, 100, 2};
   for (int round = 0; round < 200; ++round) {
     std::vector<char> bytes = any(4) == 0 ? std::vector<char>() : frame(hello);
+    if (any(4) == 0) {
+      messages::SendModel files;
+      files.identity =
+          std::string(std::size_t(any(2) == 0 ? 64 : any(70)), any(2) == 0 ? 'a' : '/');
+      for (int i = any(4); i > 0; --i)
+        files.files.push_back({any(2) == 0 ? "config.json" : "../config.json",
+                               std::uint64_t(any(1 << 30)), std::string(64, 'b')});
+      const auto more = frame(files);
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    }
     if (any(2) == 0) {
       std::vector<char> content(std::size_t(any(200)));
       for (char& byte : content)
         byte = char(any(256));
       const auto header =
-          header_bytes({node_protocol, FrameKind(any(9)),
+          header_bytes({node_protocol, FrameKind(any(int(FrameKind::count) + 1)),
                         std::uint32_t(any(3) == 0 ? any(1 << 30) : int(content.size()))});
       bytes.insert(bytes.end(), header.begin(), header.end());
       bytes.insert(bytes.end(), content.begin(), content.end());
@@ -169,4 +181,14 @@ TEST_CASE("with certificates both ends show one, and nobody else is heard") {
   stranger.read_to_end();
   CHECK(peak_memory(node.process()) - before < 64 << 10);
   check_drafts(node, certificates.files());
+}
+
+TEST_CASE("who connects and says nothing holds up nobody, with certificates or without") {
+  const Certificates certificates;
+  RunningNode open_node;
+  RunningNode closed_node(certificates.arguments());
+  const Stranger silent(open_node);
+  const Stranger silent_too(closed_node);
+  check_drafts(open_node);
+  check_drafts(closed_node, certificates.files());
 }
