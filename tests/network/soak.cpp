@@ -116,7 +116,7 @@ private:
   void load(std::size_t seat) {
     const double pause = double(seats_.size()) / rate_;
     double due = pause * double(seat) / double(seats_.size());
-    for (std::size_t i = seat; due < seconds_; ++i, due += pause) {
+    for (std::size_t i = seat; due < seconds_ && elapsed() < seconds_; ++i, due += pause) {
       std::this_thread::sleep_until(
           began_ + std::chrono::duration_cast<Clock::duration>(duration<double>(due)));
       const std::size_t which = i % requests_.size();
