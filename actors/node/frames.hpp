@@ -29,8 +29,10 @@ inline constexpr std::uint16_t node_protocol = 2;
   X(DraftOpened)                                                                                   \
   X(DraftRefused)                                                                                  \
   X(DraftWork)                                                                                     \
-  X(Drafted) X(Ping) X(Pong) X(Survey) X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart)        \
-      X(ModelTaken) X(ModelStored)
+  X(Drafted)                                                                                       \
+  X(Ping)                                                                                          \
+  X(Pong)                                                                                          \
+  X(Survey) X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart) X(ModelTaken) X(ModelStored)
 
 enum class FrameKind : std::uint16_t {
   refusal = 0, ///< A text, in every version of the protocol.
