@@ -62,5 +62,18 @@ inline constexpr std::chrono::milliseconds guest_patience = 10s;
 /// Tokens that a sequence's draft may have to read in the pass that draws; with more it reads
 /// first, and its positions are bound when it has.
 inline constexpr int read_while_drafting_max = 32;
+/// Of a model's files that go to a node (its --accept-models): bytes of a part, and parts that may
+/// be under way; a peer that sends more is cut off.
+inline constexpr std::size_t model_part_bytes = 256u << 10;
+inline constexpr int model_parts_in_flight = 8;
+/// Files of one model, and bytes of one file; who announces more is cut off.
+inline constexpr std::size_t model_files_max = 1024 + 3;
+inline constexpr std::uint64_t model_file_bytes_max = std::uint64_t(1) << 44;
+/// Left free on a node's disk; a model that leaves less is refused.
+inline constexpr std::uint64_t disk_left_bytes = 64u << 20;
+/// Connections in a row that may end without one more byte of a model having arrived.
+inline constexpr int sending_attempts_max = 4;
+/// Before the next one, and before a node is asked again whether another engine has sent it.
+inline constexpr std::chrono::milliseconds sending_pause = 250ms;
 
 } // namespace paceline::actors::limits

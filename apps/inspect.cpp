@@ -1,6 +1,7 @@
 // paceline inspect: what a checkpoint holds, whether two make a pair, and what this machine offers.
 #include "apps/command.hpp"
 #include "apps/devices.hpp"
+#include "apps/node/survey.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "gpu/mx.hpp"
@@ -29,6 +30,8 @@ struct Options {
   std::optional<std::string> draft;
   std::optional<WeightFormat> weights;
   bool devices = false;
+  std::string node; ///< Whose devices; empty: this machine's.
+  NodeTls node_tls;
   bool families = false;
   bool json = false;
 };
@@ -360,6 +363,8 @@ Result<int> show_families(bool as_json) {
 }
 
 Result<int> run(const Options& options) {
+  if (!options.node.empty())
+    return show_node(options.node, options.node_tls, options.json);
   if (options.devices)
     return show_devices(options.json);
   if (options.families)
@@ -372,7 +377,8 @@ Result<int> run(const Options& options) {
 constexpr const char* footer = R"(Examples:
   paceline inspect
   paceline inspect ~/models/target --draft-model ~/models/draft
-  paceline inspect --devices --json)";
+  paceline inspect --devices --json
+  paceline inspect --devices --node 127.0.0.1:7000)";
 
 } // namespace
 
@@ -391,9 +397,13 @@ Command add_inspect(CLI::App& program) {
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");
   auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  app->add_option("--node", options->node, "Show those of a node instead, and its models")
+      ->needs(devices)
+      ->type_name("HOST:PORT");
   app->add_flag("--families", options->families, "Show the families of models that are known")
       ->excludes(devices);
   add_json_option(*app, options->json);
+  add_node_certificates(*app, options->node_tls);
   app->footer(footer);
   return {app, [options](Interrupt&) { return run(*options); }};
 }

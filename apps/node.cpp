@@ -1,5 +1,6 @@
 // paceline node: offers this machine's devices to engines on others.
 #include "actors/node/node.hpp"
+#include "actors/node/model_cache.hpp"
 #include "apps/command.hpp"
 #include "apps/node/certificates.hpp"
 #include "apps/options.hpp"
@@ -10,25 +11,40 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace paceline::apps {
 namespace {
 
 struct Options {
   std::string listen;
-  std::string certificates; ///< A folder to make them in, instead of anything else.
+  std::vector<std::string> certificates; ///< A folder to make them in, and machines; nothing else.
   actors::NodeOptions node;
 };
 
-Result<int> make(const std::string& folder) {
-  return make_certificates(folder).and_then([&] {
-    return print_text(fmt::format("Copy {0} to each machine, and give there\n"
-                                  "  node:     --tls-cert {0}/certificate.pem --tls-key "
-                                  "{0}/key.pem --tls-ca {0}/authority.pem\n"
-                                  "  generate: --node-cert {0}/certificate.pem --node-key "
-                                  "{0}/key.pem --node-ca {0}/authority.pem\n",
-                                  folder));
-  });
+std::string copying_text(const std::string& what, const std::string& from) {
+  return fmt::format("Copy {1} to {0}, and give there\n"
+                     "  node:     --tls-cert {1}/certificate.pem --tls-key {1}/key.pem --tls-ca "
+                     "{1}/authority.pem\n"
+                     "  generate: --node-cert {1}/certificate.pem --node-key {1}/key.pem --node-ca "
+                     "{1}/authority.pem\n",
+                     what, from);
+}
+
+Result<int> make(const std::vector<std::string>& arguments) {
+  const std::string& folder = arguments.front();
+  return read_machines({arguments.begin() + 1, arguments.end()})
+      .and_then([&](const std::vector<Machine>& machines) {
+        return make_certificates(folder, machines).and_then([&] {
+          if (machines.empty())
+            return print_text(copying_text("each machine", folder));
+          std::string text;
+          for (const Machine& machine : machines)
+            text += copying_text(machine.hosts.front(), folder + "/" + machine.hosts.front());
+          return print_text(text);
+        });
+      });
 }
 
 Result<int> run(Options& options, Interrupt& interrupt) {
@@ -58,9 +74,10 @@ Result<int> run(Options& options, Interrupt& interrupt) {
 constexpr const char* footer = R"(Examples:
   paceline node --listen 127.0.0.1:7000 --device cpu:1
   paceline generate "def fib(n):" --device cpu:0 --draft-device node://127.0.0.1:7000/cpu:1
-  paceline node --make-certificates ~/paceline-tls
-  paceline node --listen 0.0.0.0:7000 -m ~/models/small --tls-cert ~/paceline-tls/certificate.pem \
-    --tls-key ~/paceline-tls/key.pem --tls-ca ~/paceline-tls/authority.pem
+  paceline node --listen 127.0.0.1:7000 --accept-models 20G
+  paceline node --make-certificates ~/tls here there,192.168.1.7
+  paceline node --listen 0.0.0.0:7000 -m ~/models/small --tls-cert ~/tls/there/certificate.pem \
+    --tls-key ~/tls/there/key.pem --tls-ca ~/tls/there/authority.pem
 
 One line with its address and devices goes to standard output once it is ready. Anything but this
 machine's own loopback needs certificates. See docs/machines.md.
@@ -96,10 +113,21 @@ Command add_node(CLI::App& program) {
                   "For the KV cache of each engine that it drafts for; default: 256M")
       ->transform(memory_size())
       ->type_name("SIZE");
-  add_tls_options(*app, options->node.tls);
-  app->add_option("--make-certificates", options->certificates,
-                  "Make certificates for all machines, in a new folder, and end")
+  app->add_option("--accept-models", options->node.accept_models_bytes,
+                  "Take models that engines send where the node lacks them, and keep files of so "
+                  "much at most; they take as much memory, too. Default: none are taken")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  app->add_option("--model-cache", options->node.model_cache,
+                  "Where they are kept; default: " + actors::default_model_cache())
       ->type_name("DIR");
+  add_tls_options(*app, options->node.tls);
+  app->add_option(
+         "--make-certificates", options->certificates,
+         "Make certificates in a new folder, and end: one for each machine, which is named "
+         "by its host names and addresses with commas between; without any one for all")
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->type_name("DIR [HOST,... ...]");
   app->footer(footer);
   return {app, [options](Interrupt& interrupt) { return run(*options, interrupt); }};
 }

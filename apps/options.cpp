@@ -177,15 +177,18 @@ void add_node_options(CLI::App& app, EngineOptions& engine) {
       ->capture_default_str()
       ->check(whole_number(0, int_max))
       ->type_name("K");
-  app.add_option("--node-cert", engine.node_tls.certificate,
-                 "What this machine shows to nodes (PEM)")
-      ->type_name("FILE");
-  app.add_option("--node-key", engine.node_tls.key, "And its key")->type_name("FILE");
-  app.add_option("--node-ca", engine.node_tls.authority, "Who signs the certificates of both")
-      ->type_name("FILE");
+  add_node_certificates(app, engine.node_tls);
 }
 
 } // namespace
+
+void add_node_certificates(CLI::App& app, NodeTls& tls) {
+  app.add_option("--node-cert", tls.certificate, "What this machine shows to nodes (PEM)")
+      ->type_name("FILE");
+  app.add_option("--node-key", tls.key, "And its key")->type_name("FILE");
+  app.add_option("--node-ca", tls.authority, "Who signs the certificates of both")
+      ->type_name("FILE");
+}
 
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format,

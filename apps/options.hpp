@@ -41,6 +41,9 @@ CLI::Option* add_json_option(CLI::App& app, bool& json);
 const Choices<SpeculationMode>& speculation_choices();
 const Choices<VerifyRule>& verify_choices();
 
+/// --node-cert and its like.
+void add_node_certificates(CLI::App& app, NodeTls& tls);
+
 /// --weights and its like: one of the microscaling formats.
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format, const std::string& description);

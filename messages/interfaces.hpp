@@ -64,7 +64,10 @@ using DraftActor = Interface<
 using LinkActor =
     Interface<caf::result<void>(OpenDraft), caf::result<void>(DraftOpened),
               caf::result<void>(DraftRefused), caf::result<void>(DraftWork),
-              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong)>;
+              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong),
+              caf::result<void>(Survey), caf::result<void>(Surveyed), caf::result<void>(SendModel),
+              caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
+              caf::result<void>(ModelTaken), caf::result<void>(ModelStored)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<
@@ -82,8 +85,21 @@ using RemoteDraftActor = Interface<
     /// Time to ask whether it is.
     caf::result<void>(Wake)>;
 
+/// On a node: takes a model's files, as they come, to the node's cache of them.
+using ReceiverActor = Interface<
+    /// Look what of the files is there already, and ask for the rest.
+    caf::result<void>(Wake),
+    /// What comes next of them.
+    caf::result<void>(ModelPart)>;
+
 /// On a node: drafts for one engine, which is at the other end of a connection.
 using GuestActor = Interface<
+    /// What is there; answered with Surveyed.
+    caf::result<void>(Survey),
+    /// Files of a model that the node lacks: what it takes them with is told of the parts.
+    caf::result<void>(SendModel), caf::result<void>(ModelPart),
+    /// The model that the engine asked for has been loaded, or not.
+    caf::result<void>(ModelReady),
     /// What is to draft; answered with DraftOpened or DraftRefused.
     caf::result<void>(OpenDraft),
     /// Where sequences stand.

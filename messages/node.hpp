@@ -30,10 +30,62 @@ struct DraftOpened {
   ModelInfo info;
 };
 
-/// Node to engine: why nothing will.
+/// Node to engine: why nothing will, or why what was said is of no use.
 struct DraftRefused {
   Error why;
+  bool takes_files = false; ///< It has no such model, and would take its files (SendModel).
 };
+
+/// Engine to node, instead of OpenDraft or before it: what is there?
+struct Survey {};
+
+struct NodeDevice {
+  std::string name;   ///< As engines ask for it: "cpu:1"
+  std::string kernel; ///< gpu::Device::kernel
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t available_bytes = 0;
+};
+
+/// Node to engine: what a node has.
+struct Surveyed {
+  std::vector<NodeDevice> devices;
+  std::vector<ModelInfo> models; ///< Those that are loaded, each on each device.
+  int engines = 0;               ///< That are connected, this one included,
+  int engines_max = 0;           ///< of so many.
+  std::uint64_t kept_bytes = 0;  ///< Of files that engines have sent,
+  std::uint64_t kept_max = 0;    ///< of so many; 0: it takes none.
+};
+
+/// One of a checkpoint's files.
+struct ModelFile {
+  std::string name; ///< Within the folder.
+  std::uint64_t size = 0;
+  std::string sha256; ///< Of all of it, in hex.
+};
+
+/// Engine to node, which would take them: files that will come. Answered with ModelWanted.
+struct SendModel {
+  std::string identity; ///< models::checkpoint_identity
+  std::vector<ModelFile> files;
+};
+
+/// Node to engine: go on where each file ends there.
+struct ModelWanted {
+  std::vector<std::uint64_t> present; ///< Bytes of each file.
+};
+
+/// Engine to node: what comes next. Files come one after the other, each from where it ended.
+struct ModelPart {
+  std::uint32_t file = 0; ///< Index of SendModel::files.
+  std::uint64_t offset = 0;
+  std::string bytes;
+};
+
+/// Node to engine: one more part may come.
+struct ModelTaken {};
+
+/// Node to engine: all files are there and are what they should be.
+struct ModelStored {};
 
 /// Where one sequence stands, as far as the node does not know it yet.
 struct DraftFrom {
@@ -79,6 +131,11 @@ struct DraftedTokens {
 struct Drafted {
   std::vector<DraftedTokens> chains;
   base::Duration step{}; ///< How long a pass of the draft takes there; 0: not known yet.
+};
+
+/// To a guest, from who loads for it: the model that it asked for is there, or why it is not.
+struct ModelReady {
+  Error why; ///< Without a message: it is there.
 };
 
 /// To the actor that asked for a connection: who sends what it is told over it, or why there is

@@ -34,6 +34,14 @@ struct ActorHandles;
   X(paceline::messages, DraftRefused)                                                              \
   X(paceline::messages, DraftWork)                                                                 \
   X(paceline::messages, Drafted)                                                                   \
+  X(paceline::messages, Survey)                                                                    \
+  X(paceline::messages, Surveyed)                                                                  \
+  X(paceline::messages, SendModel)                                                                 \
+  X(paceline::messages, ModelWanted)                                                               \
+  X(paceline::messages, ModelPart)                                                                 \
+  X(paceline::messages, ModelTaken)                                                                \
+  X(paceline::messages, ModelStored)                                                               \
+  X(paceline::messages, ModelReady)                                                                \
   X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
@@ -55,6 +63,8 @@ struct ActorHandles;
   X(paceline, TokenLogprob)                                                                        \
   X(paceline::messages, DraftFrom)                                                                 \
   X(paceline::messages, DraftedTokens)                                                             \
+  X(paceline::messages, ModelFile)                                                                 \
+  X(paceline::messages, NodeDevice)                                                                \
   X(paceline::messages, TokenProbability)                                                          \
   X(paceline::sampling, JudgedByMargin)                                                            \
   X(paceline::sampling, Noise)                                                                     \

@@ -21,11 +21,18 @@ namespace paceline::actors {
 
 /// Of frames and what is in them; a peer with another one is refused by name. It changes whenever a
 /// value does.
-inline constexpr std::uint16_t node_protocol = 1;
+inline constexpr std::uint16_t node_protocol = 2;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.
 #define PACELINE_CROSSING_VALUES(X)                                                                \
-  X(OpenDraft) X(DraftOpened) X(DraftRefused) X(DraftWork) X(Drafted) X(Ping) X(Pong)
+  X(OpenDraft)                                                                                     \
+  X(DraftOpened)                                                                                   \
+  X(DraftRefused)                                                                                  \
+  X(DraftWork)                                                                                     \
+  X(Drafted)                                                                                       \
+  X(Ping)                                                                                          \
+  X(Pong)                                                                                          \
+  X(Survey) X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart) X(ModelTaken) X(ModelStored)
 
 enum class FrameKind : std::uint16_t {
   refusal = 0, ///< A text, in every version of the protocol.
@@ -37,7 +44,15 @@ enum class FrameKind : std::uint16_t {
 
 /// Whether an engine sends it; a node reads nothing else, and an engine only the others.
 constexpr bool is_for_node(FrameKind kind) {
-  return kind == FrameKind::OpenDraft || kind == FrameKind::DraftWork || kind == FrameKind::Ping;
+  switch (kind) {
+  case FrameKind::OpenDraft:
+  case FrameKind::DraftWork:
+  case FrameKind::Ping:
+  case FrameKind::Survey:
+  case FrameKind::SendModel:
+  case FrameKind::ModelPart: return true;
+  default: return false;
+  }
 }
 
 /// "PLND", protocol, kind, length of what follows; all little-endian. Its layout never changes.

@@ -1,54 +1,21 @@
 #include "actors/node/guest.hpp"
 
 #include "actors/node/peer.hpp"
+#include "actors/node/receiver.hpp"
 #include "execution/draft_step.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <utility>
 
 namespace paceline::actors {
 
 using namespace messages;
-using speculation::Chain;
-using speculation::Frontier;
 
-namespace {
-
-/// context: that the engine said it has. An enumerator is any number on the wire.
-void check(const speculation::SequenceSpec& spec, int context) {
-  check_peer(spec.prompt_tokens > 0 && spec.max_tokens >= 0, "a sequence has no tokens");
-  check_peer(std::int64_t(spec.prompt_tokens) + spec.max_tokens <= context,
-             "a sequence is too long");
-  using sampling::Rule;
-  check_peer(spec.rule == Rule::rejection || spec.rule == Rule::coupled || spec.rule == Rule::match,
-             "there is no such rule");
-}
-
-} // namespace
-
-caf::actor NodeParts::welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(guests_,
-                [](const caf::actor_addr& guest) { return !caf::actor_cast<caf::actor>(guest); });
-  if (closed_ || guests_.size() >= std::size_t(limits::guests_max))
-    return nullptr;
-  const auto guest = caf::actor_cast<caf::actor>(spawn<Guest>(system, self));
-  guests_.push_back(guest.address());
-  return guest;
-}
-
-void NodeParts::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  for (const caf::actor_addr& guest : guests_)
-    if (const auto alive = caf::actor_cast<caf::actor>(guest))
-      caf::anon_send_exit(alive, caf::exit_reason::user_shutdown);
-}
-
-Guest::Guest(Handle::pointer self, std::shared_ptr<NodeParts> node)
-    : self_(self), node_(std::move(node)), heard_(self->clock().now()) {
+Guest::Guest(Handle::pointer self, std::shared_ptr<NodeParts> node,
+             std::shared_ptr<const void> place)
+    : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()) {
   self_->set_default_handler(caf::drop); // a peer may send any value
   tell_after(self_, limits::hello_timeout, self_, Wake{});
 }
@@ -62,7 +29,25 @@ Guest::~Guest() {
 
 GuestActor::behavior_type Guest::make_behavior() {
   return {
-      [this](const OpenDraft& wanted) { open(wanted); },
+      [this](const Survey&) {
+        meet();
+        tell(self_, link_, node_->survey());
+      },
+      [this](const SendModel& what) { receive(what); },
+      [this](const ModelPart& part) {
+        check_peer(receiver_ != nullptr, "it sends files that nobody has asked for");
+        heard_ = self_->clock().now();
+        tell(self_, receiver_, part);
+      },
+      [this](const ModelReady& ready) {
+        ready.why.message.empty() ? open() : refuse(ready.why, false);
+      },
+      [this](const OpenDraft& wanted) {
+        meet();
+        check_peer(!std::exchange(asked_, true), "it opens twice");
+        wanted_ = wanted;
+        open();
+      },
       [this](const DraftWork& work) {
         const base::Handling span(*node_->telemetry, name, "work");
         take(work);
@@ -89,63 +74,61 @@ void Guest::look_after() {
 
 // ---- opening ----
 
-void Guest::open(const OpenDraft& wanted) {
-  check_peer(!link_, "it opens twice");
-  link_ = caf::actor_cast<LinkActor>(self_->current_sender());
+/// Whatever comes, comes from the link.
+void Guest::meet() {
   heard_ = self_->clock().now();
-  const auto refuse = [this](const Error& why) { tell(self_, link_, DraftRefused{why}); };
-  const auto offer = find(wanted);
-  if (!offer)
-    return refuse(offer.error());
-  if (wanted.only_asks)
-    return tell(self_, link_, DraftOpened{(*offer)->info});
-  if (auto started = start(**offer, wanted); !started)
-    return refuse(started.error());
+  if (!link_)
+    link_ = caf::actor_cast<LinkActor>(self_->current_sender());
+}
+
+void Guest::refuse(const Error& why, bool takes_files) {
+  tell(self_, link_, DraftRefused{why, takes_files});
+}
+
+void Guest::receive(const SendModel& what) {
+  meet();
+  check_peer(!receiver_, "it sends two models");
+  if (!node_->cache)
+    return refuse({ErrorCode::unsupported, "the node takes no models that others send",
+                   "start it with --accept-models"},
+                  false);
+  receiver_ = spawn<Receiver, caf::detached>(*self_, node_->cache, what, link_);
+  self_->link_to(receiver_);
+}
+
+/// What the engine has asked for; loaded from the cache first, on a thread of its own.
+void Guest::open() {
+  const NodeParts::Found found = node_->find(wanted_);
+  if (found.offer)
+    return serve(found.offer);
+  if (!found.kept)
+    return refuse(found.why, found.takes_files);
+  const auto load = [node = node_, wanted = wanted_](caf::event_based_actor* loader,
+                                                     const caf::actor& guest) {
+    const auto loaded = node->load_kept(wanted);
+    loader->send(guest, ModelReady{loaded ? Error() : loaded.error()});
+    loader->quit();
+  };
+  self_->system().spawn<caf::detached>(load, caf::actor_cast<caf::actor>(self_));
+}
+
+void Guest::serve(const NodeParts::OfferRef& offer) {
+  if (wanted_.only_asks)
+    return tell(self_, link_, DraftOpened{offer->info});
+  if (auto started = start(*offer); !started)
+    return refuse(started.error(), false);
+  offer_ = offer;
   ask(self_, draft_, limits::hello_timeout, Borrow{})
       .then(
-          [this, info = (*offer)->info](const Lent& lent) {
+          [this](const Lent& lent) {
             inbox_ = lent.inbox;
-            tell(self_, link_, DraftOpened{info});
+            tell(self_, link_, DraftOpened{offer_->info});
           },
           [this](const caf::error&) { self_->quit(caf::exit_reason::remote_link_unreachable); });
 }
 
-Result<const NodeParts::Offer*> Guest::find(const OpenDraft& wanted) const {
-  if (wanted.vocabulary < 1 || wanted.max_num_seqs < 1 || wanted.max_model_len < 1 ||
-      wanted.max_num_seqs > limits::max_num_seqs_max ||
-      wanted.max_model_len > models::limits::context_max ||
-      wanted.vocabulary > models::limits::context_max)
-    return fail(ErrorCode::invalid_argument, "the engine asks for a draft that cannot be");
-  if (std::int64_t(wanted.max_model_len) * wanted.max_num_seqs > limits::guest_tokens_max)
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("a node drafts for {} tokens at a time, and {} sequences of {} are more",
-                    limits::guest_tokens_max, wanted.max_num_seqs, wanted.max_model_len),
-        "lower EngineOptions::max_num_seqs or EngineOptions::max_model_len");
-  bool has_device = false;
-  for (const NodeParts::Offer& offer : node_->offers) {
-    if (!wanted.device.empty() && wanted.device != offer.info.device)
-      continue;
-    has_device = true;
-    if (offer.identity == wanted.identity)
-      return &offer;
-  }
-  std::string devices;
-  std::string models;
-  for (const NodeParts::Offer& offer : node_->offers) {
-    devices += (devices.empty() ? "" : ", ") + offer.info.device;
-    models += (models.empty() ? "" : ", ") + offer.info.name;
-  }
-  if (!has_device)
-    return fail(ErrorCode::not_found, "the node has no device " + wanted.device,
-                "give one that it has: " + devices);
-  return fail(ErrorCode::not_found,
-              fmt::format("the node has other models ({}) than {}, or other files of it", models,
-                          wanted.model),
-              "start it with -m and a copy of the draft's folder");
-}
-
-Result<void> Guest::start(const NodeParts::Offer& offer, const OpenDraft& wanted) {
+Result<void> Guest::start(const NodeParts::Offer& offer) {
+  const OpenDraft& wanted = wanted_;
   const LoadedModel& model = offer.model;
   context_ = std::min(wanted.max_model_len, offer.info.max_model_len);
   const std::size_t page = model.model->kv_shape(node_->page_tokens).bytes();
@@ -177,176 +160,7 @@ Result<void> Guest::start(const NodeParts::Offer& offer, const OpenDraft& wanted
   parts.telemetry = node_->telemetry;
   draft_ = spawn<DraftModel>(*self_, parts, node_->host);
   self_->link_to(draft_); // its lane is all that a guest is for
-  wanted_ = wanted;
   return {};
-}
-
-// ---- work ----
-
-void Guest::take(const DraftWork& work) {
-  check_peer(inbox_ != nullptr, "it wants drafts of nothing");
-  heard_ = self_->clock().now();
-  for (const auto id : work.over)
-    if (const auto found = sequences_.find(id); found != sequences_.end()) {
-      found->second.chain->close();
-      found->second.residency->over.store(true, std::memory_order_release);
-      sequences_.erase(found);
-    }
-  speculation::Frontiers frontiers;
-  for (const DraftFrom& from : work.sequences)
-    frontiers.sequences.push_back(take(from));
-  if (!frontiers.sequences.empty())
-    inbox_->post(frontiers);
-  else if (!work.over.empty())
-    tell(self_, draft_, scheduling::Forget{});
-}
-
-Frontier Guest::take(const DraftFrom& from) {
-  const int sequences = limits::guest_sequences_per_seat * wanted_.max_num_seqs;
-  Sequence& s = sequences_[from.sequence];
-  check_peer(int(sequences_.size()) <= sequences, "it has more sequences than it said");
-  if (from.begins)
-    begin(s, from);
-  check_peer(s.log && from.known == s.log->size(), "tokens do not go on from those before");
-  const int room = s.spec->prompt_tokens + s.spec->max_tokens - from.known;
-  check_peer(std::int64_t(from.tokens.size()) <= room, "a sequence is too long");
-  check_peer(std::ranges::all_of(from.tokens, [](TokenId token) { return token >= 0; }),
-             "a token is none");
-  s.log->append(from.tokens);
-  go_on(s, from);
-  const int length = s.log->size();
-  extend_pages(s, std::max(length, s.chain->limit()) + 1);
-  return {.spec = s.spec,
-          .epoch = from.epoch,
-          .log = s.log,
-          .log_length = length,
-          .tokens = {},
-          .chain = s.chain,
-          .pages = s.pages,
-          .residency = s.residency,
-          .forking = {},
-          .features = {}};
-}
-
-/// What was known of a sequence of this name is of no more use; its pages go back.
-void Guest::begin(Sequence& s, const DraftFrom& from) {
-  check_peer(from.known == 0, "a sequence begins with tokens that nobody has");
-  check(*from.begins, wanted_.max_model_len);
-  if (s.residency) {
-    s.chain->close();
-    s.residency->over.store(true, std::memory_order_release);
-  }
-  s = {};
-  auto spec = std::make_shared<speculation::SequenceSpec>(*from.begins);
-  spec->id = from.sequence;
-  s.spec = std::move(spec);
-  s.log = std::make_shared<speculation::TokenLog>(std::span<const TokenId>(),
-                                                  std::size_t(s.spec->prompt_tokens) +
-                                                      std::size_t(s.spec->max_tokens));
-  s.residency = std::make_shared<speculation::CacheResidency>();
-  s.residency->epoch = from.epoch;
-}
-
-/// The chain goes on, or another one begins where the engine says.
-void Guest::go_on(Sequence& s, const DraftFrom& from) {
-  const int length = s.log->size();
-  check_peer(from.start <= length && from.start <= from.window_end &&
-                 from.window_end <= from.limit &&
-                 from.limit <= length + speculation::limits::chain_positions,
-             "a chain is not where the sequence ends");
-  const bool same = s.chain && s.number == from.chain && !s.reads;
-  if (same) {
-    check_peer(length <= s.sent, "a chain came true that nobody has seen");
-    s.chain->extend(from.window_end, from.limit);
-  } else {
-    check_peer(from.start == length, "a chain goes on that never began");
-    if (s.chain)
-      s.chain->close();
-    s.chain = std::make_shared<Chain>(from.sequence);
-    s.number = from.chain;
-    s.reads = from.reads;
-    if (s.reads)
-      s.chain->begin(length, length + 1, length + 1);
-    else
-      s.chain->begin(length, from.window_end, from.limit);
-    s.sent = length;
-  }
-  const bool whole = s.sent >= s.chain->window_end();
-  s.awaited = 0;
-  if (s.sent < s.chain->limit())
-    await(s, whole ? s.chain->limit() : s.chain->window_end());
-}
-
-/// As many as there are: the draft ends where it has no room.
-void Guest::extend_pages(Sequence& s, int end) const {
-  const int has = s.pages ? s.pages->capacity() : 0;
-  std::vector<gpu::PageRef> more;
-  for (int room = has; room < std::min(end, context_ + 1); room += node_->page_tokens)
-    if (auto page = pool_->take())
-      more.push_back(std::move(page));
-    else
-      break;
-  if (!s.pages || !more.empty())
-    s.pages = gpu::PageTable::extend(s.pages.get(), node_->page_tokens, std::move(more));
-}
-
-// ---- windows ----
-
-/// From the draft's lane, or at once: several that come at a time make one message.
-void Guest::await(Sequence& s, int position) {
-  s.awaited = position;
-  auto tell_me = [told = told_, me = caf::actor_cast<caf::actor_addr>(self_)] {
-    if (!told->exchange(true))
-      if (const auto guest = caf::actor_cast<caf::actor>(me))
-        messages::tell(guest, WindowsReady{});
-  };
-  s.chain->notify_at(position, std::make_shared<speculation::Gate>(1, std::move(tell_me)));
-}
-
-void Guest::collect() {
-  told_->store(false);
-  Drafted news;
-  std::size_t numbers = 0;
-  const auto send = [&] {
-    if (!news.chains.empty())
-      tell(self_, link_, std::exchange(news, {}));
-    numbers = 0;
-  };
-  for (auto& [id, s] : sequences_) {
-    if (s.awaited == 0 || !s.chain->settled(s.awaited))
-      continue;
-    news.step = s.chain->pace().step;
-    news.chains.push_back(news_of(s, id));
-    for (const auto& row : news.chains.back().q)
-      numbers += row.size();
-    if (numbers > limits::frame_numbers_max)
-      send();
-  }
-  send();
-}
-
-DraftedTokens Guest::news_of(Sequence& s, speculation::SequenceId id) {
-  DraftedTokens news;
-  news.sequence = id;
-  news.chain = s.number;
-  news.first = s.sent;
-  news.read = s.reads;
-  const int until = s.reads ? s.sent : s.chain->drawn();
-  news.ends = s.chain->drawn() < s.awaited;
-  for (; s.sent < until; ++s.sent) {
-    news.tokens.push_back(s.chain->token(s.sent));
-    if (!s.spec->needs_q())
-      continue;
-    auto& row = news.q.emplace_back();
-    const float* q = s.chain->q(s.sent);
-    for (TokenId token = 0; token < wanted_.vocabulary; ++token)
-      if (q[token] > 0)
-        row.push_back({token, q[token]});
-  }
-  s.awaited = 0;
-  if (!news.ends && !s.reads && s.sent < s.chain->limit())
-    await(s, s.chain->limit());
-  return news;
 }
 
 } // namespace paceline::actors

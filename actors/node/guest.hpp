@@ -3,53 +3,27 @@
 
 #include "actors/draft_model.hpp"
 #include "actors/limits.hpp"
-#include "actors/model_loader.hpp"
+#include "actors/node/node_parts.hpp"
 #include "messages/interfaces.hpp"
 
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
 
 namespace paceline::actors {
 
-/// What a node offers, and its guests, who all share it.
-class NodeParts {
-public:
-  struct Offer {
-    LoadedModel model;
-    ModelInfo info;
-    std::string identity; ///< models::checkpoint_identity
-  };
-  std::vector<Offer> offers;
-  std::shared_ptr<gpu::Device> host; ///< Where rows of q are read.
-  std::shared_ptr<execution::LaneCloser> closer;
-  std::shared_ptr<base::Telemetry> telemetry;
-  std::size_t kv_memory_bytes = 0; ///< Of each guest.
-  int page_tokens = 16;
-
-  /// Those that are there now. Null: one more would be too many, or the node is being closed.
-  caf::actor welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self);
-  void close();
-
-private:
-  std::mutex mutex_;
-  bool closed_ = false;
-  std::vector<caf::actor_addr> guests_;
-};
-
 /// Stands where a scheduler stands for a draft model that is the very one of an engine: keeps
 /// copies of the sequences' logs and of their chains, gives them pages of a pool of its own, and
-/// sends what the chains have got: a window when it is whole, then the lookahead behind it.
+/// sends what the chains have got: a window when it is whole, then the lookahead behind it. Before
+/// that it says what the node has, and has files of models received.
 /// Whatever a peer says that cannot be ends the guest, and with it the connection.
 class Guest {
 public:
   using Handle = messages::GuestActor;
   static constexpr const char* name = "guest";
 
-  Guest(Handle::pointer self, std::shared_ptr<NodeParts> node);
+  /// place: one of few, held as long as it lives.
+  Guest(Handle::pointer self, std::shared_ptr<NodeParts> node, std::shared_ptr<const void> place);
   ~Guest();
   Handle::behavior_type make_behavior();
 
@@ -66,9 +40,12 @@ private:
     int awaited = 0;          ///< What is there up to here is sent when all of it is; 0: nothing.
   };
 
-  void open(const messages::OpenDraft& wanted);
-  Result<const NodeParts::Offer*> find(const messages::OpenDraft& wanted) const;
-  Result<void> start(const NodeParts::Offer& offer, const messages::OpenDraft& wanted);
+  void meet();
+  void open();
+  void serve(const NodeParts::OfferRef& offer);
+  Result<void> start(const NodeParts::Offer& offer);
+  void refuse(const Error& why, bool takes_files);
+  void receive(const messages::SendModel& what);
   void take(const messages::DraftWork& work);
   speculation::Frontier take(const messages::DraftFrom& from);
   void begin(Sequence& s, const messages::DraftFrom& from);
@@ -81,9 +58,13 @@ private:
 
   Handle::pointer self_;
   std::shared_ptr<NodeParts> node_;
+  std::shared_ptr<const void> place_;
   messages::LinkActor link_; ///< Null until the engine has said what it wants.
+  bool asked_ = false;       ///< What it wants.
   messages::OpenDraft wanted_;
+  NodeParts::OfferRef offer_; ///< What it has got.
   messages::DraftActor draft_;
+  messages::ReceiverActor receiver_; ///< Null: no files come.
   std::shared_ptr<speculation::DraftInbox> inbox_;
   std::shared_ptr<gpu::KvPool> pool_;
   int context_ = 0;

@@ -18,11 +18,23 @@ using caf::io::broker;
 using caf::io::connection_handle;
 using caf::io::receive_policy;
 
+/// Whether TLS has found a peer wanting.
+void say_distrust(broker* self, const caf::actor& owner, const std::string& distrust) {
+  if (!distrust.empty())
+    self->send(owner, messages::DraftRefused{{ErrorCode::unavailable, distrust,
+                                              "see docs/machines.md about certificates and their "
+                                              "hosts"},
+                                             false});
+}
+
 class Link {
 public:
   enum class End { engine, node };
-  Link(broker* self, connection_handle connection, caf::actor owner, End end)
-      : self_(self), connection_(connection), owner_(std::move(owner)), end_(end) {
+  /// distrust: why TLS trusts the peer not, once it does not; null: it is not asked.
+  Link(broker* self, connection_handle connection, caf::actor owner, End end,
+       std::shared_ptr<const std::string> distrust = nullptr)
+      : self_(self), connection_(connection), owner_(std::move(owner)), end_(end),
+        distrust_(std::move(distrust)) {
     self_->link_to(owner_);
     self_->set_exit_handler([this](const caf::exit_msg&) { lost(); });
     self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
@@ -34,8 +46,12 @@ public:
     else
       begin(read_header(bytes));
   }
-  /// The peer has closed the connection.
-  void closed() { self_->quit(caf::exit_reason::remote_link_unreachable); }
+  /// The peer has closed the connection, or shows no certificate that is trusted.
+  void closed() {
+    if (distrust_)
+      say_distrust(self_, owner_, *distrust_);
+    self_->quit(caf::exit_reason::remote_link_unreachable);
+  }
   /// So has this end. It does not wait for the peer to do the same, which may stand still; a node
   /// still writes what it has refused.
   void lost() {
@@ -43,6 +59,10 @@ public:
     closed();
   }
 
+  void write(const messages::ModelTaken& value) {
+    --parts_;
+    write<messages::ModelTaken>(value);
+  }
   template <class Value>
   void write(const Value& value) {
     auto& unsent = self_->wr_buf(connection_);
@@ -71,6 +91,11 @@ private:
     return end_ == End::node ? limits::guest_frame_bytes_max : limits::engine_frame_bytes_max;
   }
 
+  /// It says who it is, or what it wants.
+  bool introduces(FrameKind kind) const {
+    return end_ == End::engine || kind == FrameKind::OpenDraft || kind == FrameKind::Survey;
+  }
+
   void refuse_protocol(int theirs) {
     append_refusal(self_->wr_buf(connection_),
                    fmt::format("one end speaks protocol {} of nodes and the other {}: install the "
@@ -82,13 +107,15 @@ private:
 
   void take(const FrameHeader& header, std::span<const char> content) {
     self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
-    introduced_ = true;
+    introduced_ |= introduces(header.kind);
     if (header.kind == FrameKind::refusal) {
-      self_->send(owner_,
-                  messages::DraftRefused{
-                      {ErrorCode::unsupported, std::string(content.begin(), content.end()), ""}});
+      self_->send(owner_, messages::DraftRefused{{ErrorCode::unsupported,
+                                                  std::string(content.begin(), content.end()), ""},
+                                                 false});
       return;
     }
+    if (header.kind == FrameKind::ModelPart && ++parts_ > limits::model_parts_in_flight)
+      return lost(); // they would pile up in memory
     const auto pass_on = [this](auto value) { self_->send(owner_, std::move(value)); };
     if (is_for_node(header.kind) != (end_ == End::node) ||
         !read_frame(header.kind, content, pass_on))
@@ -101,6 +128,8 @@ private:
   End end_;                           ///< At which this one is.
   std::optional<FrameHeader> header_; ///< Of the frame whose content comes next.
   bool introduced_ = false;           ///< A first frame was what it should be.
+  int parts_ = 0;                     ///< Of files: that the owner has still to take.
+  std::shared_ptr<const std::string> distrust_;
 };
 
 caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
@@ -114,14 +143,24 @@ caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
       [link](const messages::Drafted& value) { link->write(value); },
       [link](const messages::Ping& value) { link->write(value); },
       [link](const messages::Pong& value) { link->write(value); },
+      [link](const messages::Survey& value) { link->write(value); },
+      [link](const messages::Surveyed& value) { link->write(value); },
+      [link](const messages::SendModel& value) { link->write(value); },
+      [link](const messages::ModelWanted& value) { link->write(value); },
+      [link](const messages::ModelPart& value) { link->write(value); },
+      [link](const messages::ModelTaken& value) { link->write(value); },
+      [link](const messages::ModelStored& value) { link->write(value); },
   };
 }
 
-caf::behavior connected(broker* self, int socket, bool tls, const caf::actor& owner) {
+caf::behavior connected(broker* self, int socket, bool tls, const std::string& host,
+                        const caf::actor& owner) {
   connection_handle connection;
+  const auto distrust = std::make_shared<std::string>();
   if (tls) {
-    auto scribe = connected_with_tls(self->system(), socket);
+    auto scribe = connected_with_tls(self->system(), socket, {host, distrust});
     if (!scribe) {
+      say_distrust(self, owner, *distrust);
       caf::anon_send_exit(owner, caf::exit_reason::remote_link_unreachable);
       self->quit();
       return {};
@@ -131,7 +170,7 @@ caf::behavior connected(broker* self, int socket, bool tls, const caf::actor& ow
   } else {
     connection = self->add_scribe(socket);
   }
-  return behavior_of(std::make_shared<Link>(self, connection, owner, Link::End::engine));
+  return behavior_of(std::make_shared<Link>(self, connection, owner, Link::End::engine, distrust));
 }
 
 caf::behavior accepted(broker* self, connection_handle connection, const caf::actor& guest) {
@@ -175,8 +214,8 @@ caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::
 } // namespace
 
 caf::actor open_link(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
-                     const caf::actor& owner) {
-  return system.middleman().spawn_broker(connected, socket, !tls.certificate.empty(), owner);
+                     const std::string& host, const caf::actor& owner) {
+  return system.middleman().spawn_broker(connected, socket, !tls.certificate.empty(), host, owner);
 }
 
 caf::actor open_door(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,

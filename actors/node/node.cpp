@@ -1,10 +1,5 @@
 #include "actors/node/node.hpp"
 
-#include "models/checkpoint/identity.hpp"
-#include "models/sources.hpp"
-
-#include <algorithm>
-
 namespace paceline::actors {
 
 Node::Node(const NodeOptions& options)
@@ -12,6 +7,7 @@ Node::Node(const NodeOptions& options)
       closer_(std::make_shared<execution::LaneCloser>(false)),
       parts_(std::make_shared<NodeParts>()) {
   parts_->closer = closer_;
+  parts_->time = runtime_->time();
   parts_->kv_memory_bytes = options.kv_memory_bytes;
   parts_->telemetry = std::make_shared<base::Telemetry>();
   parts_->telemetry->time = runtime_->time();
@@ -27,24 +23,34 @@ Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {
 }
 
 Result<void> Node::load(const NodeOptions& options) {
-  const ModelLoader loader(options.loading, runtime_->time(), nullptr);
+  parts_->loading = options.loading;
+  const ModelLoader loader(parts_->loading, runtime_->time(), nullptr);
   auto host = loader.open_device("cpu", 1);
   if (!host)
     return tl::unexpected(host.error());
   parts_->host = *host;
-  for (const std::string& device : options.devices)
-    for (const std::string& name : options.models) {
-      auto model = loader.load(name, "draft", device, 0);
-      if (!model)
-        return tl::unexpected(model.error());
-      auto identity = models::checkpoint_identity(model->source->location());
-      if (!identity)
-        return tl::unexpected(identity.error());
-      ModelInfo info = model->info(name);
-      info.device = device; // by this name an engine asks for it
-      parts_->offers.push_back({std::move(*model), std::move(info), std::move(*identity)});
+  for (const std::string& name : options.devices) {
+    auto device = loader.open_device(name, 0);
+    if (!device)
+      return tl::unexpected(device.error());
+    parts_->devices.push_back({name, std::move(*device)});
+    for (const std::string& model : options.models) {
+      auto offer = parts_->load(model, name);
+      if (!offer)
+        return tl::unexpected(offer.error());
+      parts_->offers.push_back(std::move(*offer));
     }
-  return {};
+  }
+  parts_->loading.progress = nullptr; // engines' models are loaded on other threads
+  return open_cache(options);
+}
+
+Result<void> Node::open_cache(const NodeOptions& options) {
+  if (options.accept_models_bytes == 0)
+    return {};
+  return ModelCache::open(options.model_cache.empty() ? default_model_cache() : options.model_cache,
+                          options.accept_models_bytes)
+      .map([&](auto cache) { parts_->cache = std::move(cache); });
 }
 
 /// A socket that nobody has accepted from yet.
@@ -63,9 +69,8 @@ Result<void> Node::listen(const NodeOptions& options) {
 
 std::vector<std::string> Node::devices() const {
   std::vector<std::string> all;
-  for (const NodeParts::Offer& offer : parts_->offers)
-    if (std::ranges::find(all, offer.info.device) == all.end())
-      all.push_back(offer.info.device);
+  for (const auto& device : parts_->devices)
+    all.push_back(device.name);
   return all;
 }
 

@@ -18,6 +18,9 @@ struct NodeOptions {
   std::vector<std::string> models{"demo"};              ///< Drafts, each on each device.
   EngineOptions loading;                                ///< Formats and what is said while loading.
   std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine that it drafts for.
+  /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
+  std::uint64_t accept_models_bytes = 0;
+  std::string model_cache; ///< Where they are kept; empty: default_model_cache.
 };
 
 /// Drafts for engines that connect, as long as it lives. Threads: any.
@@ -33,6 +36,7 @@ public:
 private:
   explicit Node(const NodeOptions& options);
   Result<void> load(const NodeOptions& options);
+  Result<void> open_cache(const NodeOptions& options);
   Result<void> listen(const NodeOptions& options);
 
   std::unique_ptr<Runtime> runtime_;

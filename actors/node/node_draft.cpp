@@ -1,6 +1,8 @@
 #include "actors/node/node_draft.hpp"
 
+#include "actors/limits.hpp"
 #include "actors/node/remote_draft.hpp"
+#include "actors/node/sending.hpp"
 #include "actors/option_check.hpp"
 #include "models/checkpoint/identity.hpp"
 #include "models/sources.hpp"
@@ -8,8 +10,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <thread>
 
 namespace paceline::actors {
+
+using messages::OpenDraft;
+
 namespace {
 
 constexpr const char* device_field = "EngineOptions::draft_device";
@@ -66,6 +72,7 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
 }
 
 struct Files {
+  std::string location;
   std::string identity;
   int vocabulary = 0; ///< The target's, which is the draft's as well.
 };
@@ -89,8 +96,30 @@ Result<Files> read_files(const LoadedModel& target, const std::string& name) {
                 "give a draft with the target's vocabulary, or a device of this machine");
   const int vocabulary = std::min(target.tokenizer->vocabulary(), target.model->vocabulary());
   return models::checkpoint_identity((*source)->location()).map([&](std::string&& identity) {
-    return Files{std::move(identity), vocabulary};
+    return Files{(*source)->location(), std::move(identity), vocabulary};
   });
+}
+
+/// Asks, and sends the model first to a node that lacks it and takes it.
+Result<ModelInfo> open_there(const EngineOptions& o, const NodeAddress& address, const Files& files,
+                             const OpenDraft& hello, caf::actor_system& system) {
+  const auto show = [&](double done) {
+    if (o.progress)
+      o.progress(fmt::format("sending {} to {}", hello.model, address.endpoint.text()), done);
+  };
+  for (bool sent = false;;) {
+    bool takes_files = false;
+    auto info = ask_node(system, address, o.node_tls, hello, takes_files);
+    if (info || !takes_files || sent)
+      return info;
+    const auto arrived =
+        send_model(system, address, o.node_tls, files.location, files.identity, show);
+    sent = arrived.has_value();
+    if (!arrived && arrived.error().code != ErrorCode::overloaded)
+      return tl::unexpected(arrived.error());
+    if (!arrived)
+      std::this_thread::sleep_for(limits::sending_pause);
+  }
 }
 
 } // namespace
@@ -122,7 +151,7 @@ Result<std::unique_ptr<DraftSource>> node_draft(const ModelLoader& loader,
   parts.heartbeat = o.faults.heartbeat;
   parts.top_k = o.draft_top_k;
   parts.host = *host;
-  return ask_node(*system, *address, o.node_tls, parts.hello)
+  return open_there(o, *address, *files, parts.hello, *system)
       .map([&](ModelInfo&& info) -> std::unique_ptr<DraftSource> {
         info.name = name;
         info.device = o.draft_device;

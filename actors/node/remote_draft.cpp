@@ -49,8 +49,9 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
       inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))) {
   self_->set_default_handler(caf::drop); // a node may send any value
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
-    if (ended.reason == caf::exit_reason::remote_link_unreachable)
-      return gone("the connection was lost");
+    if (ended.reason == caf::exit_reason::remote_link_unreachable) // behind what it said before
+      return tell(self_, self_,
+                  Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
     self_->quit(ended.reason);
   });
   parts_.connect(self_->system(), caf::actor_cast<caf::actor>(self_));

@@ -88,7 +88,8 @@ private:
 RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls);
 
 /// Connects, asks whether the node could draft so, and lets go. From a thread that may wait.
+/// takes_files: whether it could if it were sent the model.
 Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
-                           const NodeTls& tls, messages::OpenDraft hello);
+                           const NodeTls& tls, messages::OpenDraft hello, bool& takes_files);
 
 } // namespace paceline::actors

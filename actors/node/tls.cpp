@@ -1,5 +1,7 @@
 #include "actors/node/tls.hpp"
 
+#include "actors/node/certificate_hosts.hpp"
+
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/doorman_impl.hpp>
@@ -20,6 +22,7 @@ network::default_multiplexer& multiplexer_of(caf::actor_system& system) {
 /// How a stream reads and writes its socket.
 struct ThroughSession {
   session_ptr session;
+  std::shared_ptr<const ExpectedPeer> expected; ///< Of the session; null: of one that listened.
 
   network::rw_state read_some(std::size_t& count, network::native_socket socket, void* to,
                               std::size_t size) {
@@ -36,9 +39,9 @@ struct ThroughSession {
 
 class TlsScribe final : public caf::io::scribe {
 public:
-  TlsScribe(network::default_multiplexer& multiplexer, int socket, session_ptr session)
+  TlsScribe(network::default_multiplexer& multiplexer, int socket, ThroughSession through)
       : scribe(network::conn_hdl_from_socket(socket)),
-        stream_(multiplexer, socket, ThroughSession{std::move(session)}) {}
+        stream_(multiplexer, socket, std::move(through)) {}
 
   void configure_read(caf::io::receive_policy::config how) override {
     stream_.configure_read(how);
@@ -81,12 +84,14 @@ public:
       return false;
     auto& multiplexer = acceptor_.backend();
     const int socket = acceptor_.accepted_socket();
+    network::nonblocking(socket, true); // or one that says nothing would hold up all others
     auto session = caf::openssl::make_session(parent()->system(), socket, true);
     if (!session) {
       network::close_socket(socket);
       return false;
     }
-    auto scribe = caf::make_counted<TlsScribe>(multiplexer, socket, std::move(session));
+    auto scribe = caf::make_counted<TlsScribe>(multiplexer, socket,
+                                               ThroughSession{std::move(session), nullptr});
     const auto handle = scribe->hdl();
     parent()->add_scribe(std::move(scribe));
     return doorman::new_connection(&multiplexer, handle);
@@ -95,14 +100,20 @@ public:
 
 } // namespace
 
-caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket) {
+caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket,
+                                       const ExpectedPeer& expected) {
   network::nonblocking(socket, true); // the handshake goes on in the loop
-  auto session = caf::openssl::make_session(system, socket, false);
-  if (!session) {
+  const auto peer = std::make_shared<const ExpectedPeer>(expected);
+  auto session = std::make_unique<caf::openssl::session>(system);
+  const bool begun = session->init();
+  if (begun)
+    expect_peer(*session, *peer);
+  if (!begun || !session->try_connect(socket)) {
     network::close_socket(socket);
     return nullptr;
   }
-  return caf::make_counted<TlsScribe>(multiplexer_of(system), socket, std::move(session));
+  return caf::make_counted<TlsScribe>(multiplexer_of(system), socket,
+                                      ThroughSession{std::move(session), peer});
 }
 
 caf::io::doorman_ptr listening_with_tls(caf::actor_system& system, int socket) {

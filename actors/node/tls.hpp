@@ -5,10 +5,22 @@
 #include <caf/io/doorman.hpp>
 #include <caf/io/scribe.hpp>
 
+#include <memory>
+#include <string>
+
 namespace paceline::actors {
 
-/// Of a socket that was connected here. Null: there is no TLS session to be had.
-caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket);
+/// Who is expected at the other end.
+struct ExpectedPeer {
+  std::string host; ///< A name or an address, as it was dialled.
+  /// Where it is said why the peer's certificate is not trusted, before the connection ends.
+  std::shared_ptr<std::string> distrust;
+};
+
+/// Of a socket that was connected here. Null: there is no TLS session to be had. The peer's
+/// certificate is the authority's; where it names hosts (subjectAltName) one of them is `host`.
+caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket,
+                                       const ExpectedPeer& expected);
 /// Of a socket that listens: each connection shows a certificate before a byte of it is read.
 caf::io::doorman_ptr listening_with_tls(caf::actor_system& system, int socket);
 

@@ -1,5 +1,8 @@
 #include "apps/node/certificates.hpp"
 
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cctype>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
@@ -7,6 +10,8 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
+#include <set>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,8 +45,23 @@ void add_extension(X509* certificate, X509* issuer, int id, const char* value) {
   X509_EXTENSION_free(extension);
 }
 
+bool is_address(const std::string& host) {
+  in6_addr any{};
+  return ::inet_pton(AF_INET, host.c_str(), &any) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &any) == 1;
+}
+
+/// As OpenSSL's configuration has it; hosts were checked.
+std::string alternative_names(const std::vector<std::string>& hosts) {
+  std::string names;
+  for (const std::string& host : hosts)
+    names += (names.empty() ? "" : ",") + std::string(is_address(host) ? "IP:" : "DNS:") + host;
+  return names;
+}
+
 /// issuer: null: it signs itself, and others.
-Certificate certify(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key) {
+Certificate certify(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key,
+                    const std::vector<std::string>& hosts = {}) {
   Certificate made(X509_new());
   X509_set_version(made.get(), 2); // X.509 v3
   set_random_serial(made.get());
@@ -54,6 +74,8 @@ Certificate certify(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* iss
   X509_set_issuer_name(made.get(), X509_get_subject_name(signer));
   add_extension(made.get(), signer, NID_basic_constraints,
                 issuer ? "critical,CA:FALSE" : "critical,CA:TRUE");
+  if (!hosts.empty())
+    add_extension(made.get(), signer, NID_subject_alt_name, alternative_names(hosts).c_str());
   X509_sign(made.get(), issuer_key, EVP_sha256());
   return made;
 }
@@ -75,25 +97,34 @@ Result<void> write_file(const std::string& path, const Write& write) {
   return {};
 }
 
-} // namespace
+struct Authority {
+  Key key{EVP_EC_gen("P-256")};
+  Certificate certificate;
+};
 
-Result<void> make_certificates(const std::string& folder) {
+Result<void> make_folder(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
     return cannot_write(folder);
-  const Key authority_key(EVP_EC_gen("P-256"));
+  return {};
+}
+
+/// A machine's three files.
+Result<void> write_machine(const std::string& folder, const Authority& authority,
+                           const std::vector<std::string>& hosts) {
   const Key key(EVP_EC_gen("P-256"));
-  if (!authority_key || !key)
+  if (!key)
     return fail(ErrorCode::internal, "OpenSSL makes no keys");
-  const Certificate authority =
-      certify("Paceline authority", authority_key.get(), nullptr, authority_key.get());
-  const Certificate certificate =
-      certify("Paceline machine", key.get(), authority.get(), authority_key.get());
+  const Certificate certificate = certify("Paceline machine", key.get(),
+                                          authority.certificate.get(), authority.key.get(), hosts);
   const auto pem_of = [](X509* of) {
     return [of](BIO* to) { return PEM_write_bio_X509(to, of) == 1; };
   };
-  return write_file(folder + "/authority.pem", pem_of(authority.get()))
+  return make_folder(folder)
+      .and_then([&] {
+        return write_file(folder + "/authority.pem", pem_of(authority.certificate.get()));
+      })
       .and_then([&] { return write_file(folder + "/certificate.pem", pem_of(certificate.get())); })
       .and_then([&] {
         return write_file(folder + "/key.pem", [&](BIO* to) {
@@ -101,6 +132,54 @@ Result<void> make_certificates(const std::string& folder) {
                  1;
         });
       });
+}
+
+/// A name of the Domain Name System, perhaps with a * for its first part, or an address.
+bool is_host(const std::string& text) {
+  if (is_address(text))
+    return true;
+  const std::string name = text.starts_with("*.") ? text.substr(2) : text;
+  return !name.empty() && name.size() <= 253 && !name.starts_with('.') && !name.starts_with('-') &&
+         std::ranges::all_of(name, [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_';
+         });
+}
+
+} // namespace
+
+Result<std::vector<Machine>> read_machines(const std::vector<std::string>& texts) {
+  std::vector<Machine> machines;
+  std::set<std::string> folders;
+  for (const std::string& text : texts) {
+    Machine machine;
+    std::istringstream parts(text);
+    for (std::string host; std::getline(parts, host, ',');) {
+      if (!is_host(host))
+        return fail(ErrorCode::invalid_argument, "\"" + host + "\" is no host",
+                    "give names or addresses as engines dial them, such as there,192.168.1.7");
+      machine.hosts.push_back(host);
+    }
+    if (machine.hosts.empty() || !folders.insert(machine.hosts.front()).second)
+      return fail(ErrorCode::invalid_argument, "\"" + text + "\" is no machine, or is there twice",
+                  "name each machine once, by its names and addresses with commas between");
+    machines.push_back(std::move(machine));
+  }
+  return machines;
+}
+
+Result<void> make_certificates(const std::string& folder, const std::vector<Machine>& machines) {
+  Authority authority;
+  if (!authority.key)
+    return fail(ErrorCode::internal, "OpenSSL makes no keys");
+  authority.certificate =
+      certify("Paceline authority", authority.key.get(), nullptr, authority.key.get());
+  if (machines.empty())
+    return write_machine(folder, authority, {});
+  for (const Machine& machine : machines)
+    if (auto made = write_machine(folder + "/" + machine.hosts.front(), authority, machine.hosts);
+        !made)
+      return made;
+  return {};
 }
 
 } // namespace paceline::apps

@@ -1,39 +1,29 @@
 #include "models/checkpoint/identity.hpp"
 
+#include "models/checkpoint/digest.hpp"
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/synthetic/scripted.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <memory>
-#include <openssl/evp.h>
 #include <string_view>
 
 namespace paceline::models {
 namespace {
 
-class Digest {
-public:
-  Digest() { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
-  /// Its length goes before it, so that no two lists of texts are one.
-  void add(std::string_view text) {
-    const std::uint64_t size = text.size();
-    EVP_DigestUpdate(context_.get(), &size, sizeof size);
-    EVP_DigestUpdate(context_.get(), text.data(), text.size());
-  }
-  std::string hex() {
-    std::array<unsigned char, 32> bytes{};
-    EVP_DigestFinal_ex(context_.get(), bytes.data(), nullptr);
-    return fmt::format("{:02x}", fmt::join(bytes, ""));
-  }
+constexpr std::array texts{"config.json", "tokenizer.json"};
+constexpr std::string_view index_name = "model.safetensors.index.json";
+constexpr std::string_view weights_ending = ".safetensors";
 
-private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_{EVP_MD_CTX_new(), EVP_MD_CTX_free};
-};
+/// Its length goes before it, so that no two lists of texts are one.
+void add_text(Digest& digest, std::string_view text) {
+  const std::uint64_t size = text.size();
+  digest.add({reinterpret_cast<const char*>(&size), sizeof size});
+  digest.add(text);
+}
 
 /// What a file of weights says of its tensors; `file` was checked when its folder was opened.
 std::string_view header_of(std::string_view file) {
@@ -48,14 +38,14 @@ std::string_view header_of(std::string_view file) {
 Result<std::string> checkpoint_identity(const std::string& location) {
   Digest digest;
   if (is_scripted(location)) {
-    digest.add(location);
+    add_text(digest, location);
     return digest.hex();
   }
-  for (const char* name : {"config.json", "tokenizer.json"}) {
+  for (const char* name : texts) {
     const auto file = MappedFile::open(location + "/" + name);
     if (!file)
       return tl::unexpected(file.error());
-    digest.add(file->text());
+    add_text(digest, file->text());
   }
   const auto weights = TensorFiles::open(location);
   if (!weights)
@@ -64,11 +54,40 @@ Result<std::string> checkpoint_identity(const std::string& location) {
     const auto file = MappedFile::open(path);
     if (!file)
       return tl::unexpected(file.error());
-    digest.add(std::filesystem::path(path).filename().string());
-    digest.add(std::to_string(file->text().size()));
-    digest.add(header_of(file->text()));
+    add_text(digest, std::filesystem::path(path).filename().string());
+    add_text(digest, std::to_string(file->text().size()));
+    add_text(digest, header_of(file->text()));
   }
   return digest.hex();
+}
+
+Result<std::vector<std::string>> checkpoint_files(const std::string& location) {
+  std::vector<std::string> files;
+  if (is_scripted(location))
+    return files;
+  const auto weights = TensorFiles::open(location);
+  if (!weights)
+    return tl::unexpected(weights.error());
+  for (const char* name : texts)
+    files.push_back(location + "/" + name);
+  const std::string index = location + "/" + std::string(index_name);
+  std::error_code ignored;
+  if (!std::filesystem::exists(location + "/model.safetensors", ignored) &&
+      std::filesystem::exists(index, ignored))
+    files.push_back(index);
+  const auto all = weights->files();
+  files.insert(files.end(), all.begin(), all.end());
+  return files;
+}
+
+bool is_checkpoint_file(std::string_view name) {
+  if (std::ranges::find(texts, name) != texts.end() || name == index_name)
+    return true;
+  return name.ends_with(weights_ending) && name.size() <= 128 && !name.starts_with('.') &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '.' || c == '-' || c == '_';
+         });
 }
 
 } // namespace paceline::models

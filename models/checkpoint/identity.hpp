@@ -4,6 +4,8 @@
 #include "paceline/error.hpp"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace paceline::models {
 
@@ -12,5 +14,11 @@ namespace paceline::models {
 /// every tensor's name, shape and type. Weights themselves are not read: it takes milliseconds, and
 /// a draft with other numbers is a worse draft, never a wrong output.
 Result<std::string> checkpoint_identity(const std::string& location);
+
+/// Paths of the files that a model at `location` is loaded from: configuration, tokenizer, weights
+/// and their index. None: it has no files (a scripted model).
+Result<std::vector<std::string>> checkpoint_files(const std::string& location);
+/// Whether one of them may have this name, which somebody else says.
+bool is_checkpoint_file(std::string_view name);
 
 } // namespace paceline::models

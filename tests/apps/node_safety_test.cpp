@@ -1,15 +1,10 @@
 // What a stranger can make a node do.
 #include "actors/limits.hpp"
-#include "actors/node/frames.hpp"
-#include "tests/apps/running_node.hpp"
+#include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -21,42 +16,6 @@ using namespace paceline::actors;
 using namespace paceline::testing;
 
 namespace {
-
-/// A connection of nobody that a node knows.
-class Stranger {
-public:
-  explicit Stranger(const RunningNode& node) : socket_(io_) {
-    boost::asio::connect(socket_,
-                         boost::asio::ip::tcp::resolver(io_).resolve("127.0.0.1", node.port()));
-  }
-  void send(const std::vector<char>& bytes) {
-    boost::system::error_code ignored; // it may have been cut off already
-    boost::asio::write(socket_, boost::asio::buffer(bytes), ignored);
-  }
-  /// All that comes until the node closes the connection.
-  std::string read_to_end() {
-    std::string all;
-    boost::system::error_code ended;
-    boost::asio::read(socket_, boost::asio::dynamic_buffer(all), ended);
-    return all;
-  }
-
-private:
-  boost::asio::io_context io_;
-  boost::asio::ip::tcp::socket socket_;
-};
-
-std::vector<char> header_bytes(const FrameHeader& header) {
-  const auto bytes = write_header(header);
-  return {bytes.begin(), bytes.end()};
-}
-
-template <class Value>
-std::vector<char> frame(const Value& value) {
-  std::vector<char> bytes;
-  append_frame(bytes, value);
-  return bytes;
-}
 
 /// The most memory that a process ever had, in KiB.
 long peak_memory(Process& process) {
@@ -80,22 +39,6 @@ void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
   while (ask(*engine, repeatable("def", 24)).end().speculation.accepted == 0) {
   }
 }
-
-struct Certificates {
-  TemporaryFolder folder;
-  std::string path = folder.file("tls");
-  Certificates() {
-    const auto made = run_paceline({"node", "--make-certificates", path});
-    REQUIRE_MESSAGE(made.status == 0, made.errors);
-  }
-  NodeTls files() const {
-    return {path + "/certificate.pem", path + "/key.pem", path + "/authority.pem"};
-  }
-  std::vector<std::string> arguments() const {
-    const NodeTls tls = files();
-    return {"--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.authority};
-  }
-};
 
 } // namespace
 
@@ -144,18 +87,29 @@ TEST_CASE("an engine that finds all places taken is told so") {
 }
 
 TEST_CASE("whatever strangers say, a node goes on drafting") {
-  RunningNode node;
+  const TemporaryFolder cache;
+  RunningNode node({"--accept-models", "1M", "--model-cache", cache.path()});
   std::mt19937 random(5);
   const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
   const messages::OpenDraft hello{"", "", "", 100, 100, 2};
   for (int round = 0; round < 200; ++round) {
     std::vector<char> bytes = any(4) == 0 ? std::vector<char>() : frame(hello);
+    if (any(4) == 0) {
+      messages::SendModel files;
+      files.identity =
+          std::string(std::size_t(any(2) == 0 ? 64 : any(70)), any(2) == 0 ? 'a' : '/');
+      for (int i = any(4); i > 0; --i)
+        files.files.push_back({any(2) == 0 ? "config.json" : "../config.json",
+                               std::uint64_t(any(1 << 30)), std::string(64, 'b')});
+      const auto more = frame(files);
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    }
     if (any(2) == 0) {
       std::vector<char> content(std::size_t(any(200)));
       for (char& byte : content)
         byte = char(any(256));
       const auto header =
-          header_bytes({node_protocol, FrameKind(any(9)),
+          header_bytes({node_protocol, FrameKind(any(int(FrameKind::count) + 1)),
                         std::uint32_t(any(3) == 0 ? any(1 << 30) : int(content.size()))});
       bytes.insert(bytes.end(), header.begin(), header.end());
       bytes.insert(bytes.end(), content.begin(), content.end());
@@ -227,4 +181,14 @@ TEST_CASE("with certificates both ends show one, and nobody else is heard") {
   stranger.read_to_end();
   CHECK(peak_memory(node.process()) - before < 64 << 10);
   check_drafts(node, certificates.files());
+}
+
+TEST_CASE("who connects and says nothing holds up nobody, with certificates or without") {
+  const Certificates certificates;
+  RunningNode open_node;
+  RunningNode closed_node(certificates.arguments());
+  const Stranger silent(open_node);
+  const Stranger silent_too(closed_node);
+  check_drafts(open_node);
+  check_drafts(closed_node, certificates.files());
 }

@@ -65,7 +65,8 @@ TEST_CASE("a draft on a node: the tokens of plain decoding, in every mode and ba
       CHECK(answer.tokens == expected[i]);
       accepted += answer.end().speculation.accepted;
     }
-    CHECK(accepted > 0);
+    if (mode != SpeculationMode::automatic) // which may find that it does not pay just now
+      CHECK(accepted > 0);
     CHECK(tokens_of(ask_all(engine, requests())) == expected);
     CHECK_FALSE(engine.metrics().draft_left_out);
   }
