@@ -29,13 +29,19 @@ std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOption
   return nullptr;
 }
 
+/// Of a device, or of a group's last shard.
+Result<gpu::DeviceName> last_name(const gpu::Device& target) {
+  const auto shards = target.shards();
+  return gpu::parse_device(shards.empty() ? target.name() : shards.back()->name());
+}
+
 /// Where a draft model runs unless told: beside a target on the CPU, on the last of its cores with
 /// a thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else where the target is, or its last stage.
+/// others to itself); else where the target is, or the last of its devices.
 std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   if (!o.draft_device.empty())
     return o.draft_device;
-  const auto name = gpu::parse_device(target.name());
+  const auto name = last_name(target);
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
     return fmt::format("cpu:{}", name->cores.back());
   return devices_of(o).back();
@@ -45,7 +51,7 @@ std::string model_device(const EngineOptions& o, const gpu::Device& target) {
 std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
   if (o.draft_device.empty() && !target.on_host())
     return "cpu";
-  const auto name = gpu::parse_device(target.name());
+  const auto name = last_name(target);
   const bool simulated = name && name->kind == gpu::DeviceKind::sim;
   return o.draft_device.empty() && simulated && !o.drafter ? "sim:1us" : model_device(o, target);
 }
@@ -282,9 +288,10 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
 Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, LoadedModel& target,
                                                const std::string& name) {
   const EngineOptions& o = loader.options();
-  if (target.in_stages())
+  if (target.is_divided())
     return fail(ErrorCode::unsupported,
-                "an EAGLE-3 head reads a target on one device, and this one is in stages",
+                fmt::format("an EAGLE-3 head reads a target on one device, and this one is in {}",
+                            target.in_stages() ? "stages" : "shards"),
                 "give another draft, or one device");
   LoadedModel draft = target;
   return loader.open_device(model_device(o, *target.device), 0)

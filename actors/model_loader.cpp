@@ -60,20 +60,35 @@ models::LoadOptions ModelLoader::load_options(const std::string& role) const {
 
 Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
                                       const std::string& device, int threads) const {
-  return load_on(name, role, {device}, threads);
+  return open_devices({device}, threads, 1).and_then([&](auto&& devices) {
+    return load_on(name, role, std::move(devices));
+  });
+}
+
+/// Groups of so many, where that is more than one.
+Result<std::vector<std::shared_ptr<gpu::Device>>>
+ModelLoader::open_devices(const std::vector<std::string>& names, int threads, int shards) const {
+  std::vector<std::shared_ptr<gpu::Device>> devices;
+  std::vector<std::shared_ptr<gpu::Device>> group;
+  for (const std::string& name : names) {
+    auto opened = open_device(name, threads);
+    if (!opened)
+      return tl::unexpected(opened.error());
+    group.push_back(std::move(*opened));
+    if (int(group.size()) < shards)
+      continue;
+    auto whole = shards > 1 ? group.front()->make_group(group) : group.front();
+    if (!whole)
+      return tl::unexpected(whole.error());
+    devices.push_back(std::move(*whole));
+    group.clear();
+  }
+  return devices;
 }
 
 Result<LoadedModel> ModelLoader::load_on(const std::string& name, const std::string& role,
-                                         const std::vector<std::string>& devices,
-                                         int threads) const {
+                                         std::vector<std::shared_ptr<gpu::Device>> on) const {
   LoadedModel loaded;
-  std::vector<std::shared_ptr<gpu::Device>> on;
-  for (const std::string& device : devices) {
-    auto opened = open_device(device, threads);
-    if (!opened)
-      return tl::unexpected(opened.error());
-    on.push_back(std::move(*opened));
-  }
   loaded.device = on.front();
   const models::LoadOptions how = load_options(role);
   return models::open_checkpoint(name, role)
@@ -103,12 +118,14 @@ Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
       return tl::unexpected(device.error());
     if ((*device)->name() != target.device->name())
       draft.device = std::move(*device);
+  } else if (const auto shards = target.device->shards(); !shards.empty()) {
+    draft.device = shards.front();
   }
   models::LoadOptions how = load_options("draft");
   how.blocks = gpu::Quantization{format, options_.weight_scales};
   const bool one_memory =
       draft.device == target.device || (draft.device->on_host() && target.device->on_host());
-  if (one_memory && !target.in_stages()) // none of them has all of it
+  if (one_memory && !target.is_divided())
     how.shared = target.model;
   return draft.source->load(draft.device, how).map([&](auto model) {
     draft.model = std::move(model);
@@ -126,7 +143,9 @@ Result<models::Eagle3Head> ModelLoader::load_head(const LoadedModel& target,
 }
 
 Result<LoadedModel> ModelLoader::load_target(const std::vector<std::string>& devices) const {
-  auto target = load_on(options_.target, "target", devices, options_.threads);
+  auto target =
+      open_devices(devices, options_.threads, options_.tensor_parallel_size)
+          .and_then([&](auto&& on) { return load_on(options_.target, "target", std::move(on)); });
   if (!target || options_.prefill != Prefill::fast)
     return target;
   if (auto ready = target->model->prepare_fast_prefill(options_.prefill_chunk); !ready)

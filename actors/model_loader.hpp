@@ -23,6 +23,8 @@ struct LoadedModel {
   std::vector<std::shared_ptr<const models::Model>> behind;
 
   bool in_stages() const { return !behind.empty(); }
+  /// Into stages, shards or both: none of its devices has all of it.
+  bool is_divided() const { return in_stages() || !device->shards().empty(); }
   /// Of the last stage.
   gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
   /// name: what the caller called it.
@@ -57,13 +59,16 @@ public:
   Result<models::Eagle3Head> load_head(const LoadedModel& target,
                                        std::shared_ptr<gpu::Device> device,
                                        const std::string& name) const;
-  /// The target on these devices, a stage on each, ready for how prompts are to be read.
+  /// The target on these devices, a stage on each or, where EngineOptions::tensor_parallel_size is
+  /// more than one, on each so many of them, ready for how prompts are to be read.
   Result<LoadedModel> load_target(const std::vector<std::string>& devices) const;
 
 private:
   models::LoadOptions load_options(const std::string& role) const;
+  Result<std::vector<std::shared_ptr<gpu::Device>>>
+  open_devices(const std::vector<std::string>& names, int threads, int shards) const;
   Result<LoadedModel> load_on(const std::string& name, const std::string& role,
-                              const std::vector<std::string>& devices, int threads) const;
+                              std::vector<std::shared_ptr<gpu::Device>> devices) const;
 
   const EngineOptions& options_;
   std::shared_ptr<base::Timekeeper> time_;

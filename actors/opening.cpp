@@ -171,24 +171,29 @@ Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const
   if (options_.memory_bytes == 0)
     return options_.kv_memory_bytes;
   struct Stage {
-    std::size_t taken;
+    std::size_t taken; ///< Of each of its devices,
     std::size_t page;
+    std::size_t shards; ///< which are so many.
   };
   std::vector<Stage> stages;
   const auto add = [&](const models::Model& model) {
-    stages.push_back({model.info().weight_bytes, model.kv_shape(options_.page_tokens).bytes()});
+    const auto shards = std::size_t(model.info().shards);
+    stages.push_back({model.info().weight_bytes / shards,
+                      model.kv_shape(options_.page_tokens).bytes() / shards, shards});
   };
   add(*target.model);
   for (const auto& stage : target.behind)
     add(*stage);
   stages.back().taken += draft_bytes();
-  stages.back().page += draft_->page_bytes(options_.page_tokens);
+  const std::size_t draft_page = draft_->page_bytes(options_.page_tokens);
+  std::size_t page = draft_page; // over all devices
+  for (const Stage& stage : stages)
+    page += stage.page * stage.shards;
+  stages.back().page += draft_page;
   std::size_t taken = 0;
-  std::size_t page = 0;
   double pages = std::numeric_limits<double>::infinity();
   for (const Stage& stage : stages) {
     taken = std::max(taken, stage.taken);
-    page += stage.page;
     pages =
         std::min(pages, (double(options_.memory_bytes) - double(stage.taken)) / double(stage.page));
   }
@@ -302,7 +307,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.fast_chunk = options_.prefill == Prefill::fast ? gpu::fast_chunk : 0;
   parts.attention_window = target_.model->window();
   parts.logit_rows = context_.parts.target.max_logit_rows;
-  if (!target_.in_stages() && !options_.virtual_time)
+  if (!target_.is_divided() && !options_.virtual_time)
     parts.step_prior = execution::measure_step_prior(*target_.device, *target_.model);
   parts.telemetry = context_.parts.telemetry;
   parts.faults = options_.faults;

@@ -85,7 +85,7 @@ Result<void> check_apart(const std::vector<std::string>& devices) {
         return fail(ErrorCode::invalid_argument,
                     fmt::format("EngineOptions::devices has {} and {}, which are not two devices",
                                 devices[i], device),
-                    "give each stage a device or cores of its own");
+                    "give each stage and shard a device or cores of its own");
     names.push_back(std::move(*name));
   }
   return {};
@@ -99,14 +99,23 @@ Result<void> check_stages(const EngineOptions& o) {
   if (devices.size() > limits::stages_max)
     return wrong(fmt::format("EngineOptions::devices has {} devices", devices.size()),
                  fmt::format("give at most {}", limits::stages_max));
-  if (o.pipeline_parallel_size != 0 && o.pipeline_parallel_size != int(devices.size()))
+  const int shards = o.tensor_parallel_size;
+  if (shards < 1 || int(devices.size()) % shards != 0)
+    return wrong(fmt::format("EngineOptions::tensor_parallel_size is {}, and the target has {} in "
+                             "EngineOptions::devices",
+                             shards, devices.size()),
+                 "give so many devices for each stage, or leave it out");
+  const int stages = int(devices.size()) / shards;
+  if (o.pipeline_parallel_size != 0 && o.pipeline_parallel_size != stages)
     return wrong(fmt::format("EngineOptions::pipeline_parallel_size is {}, and the target has {} "
-                             "in EngineOptions::devices",
-                             o.pipeline_parallel_size, devices.size()),
-                 "give as many devices as stages, or leave it out");
+                             "in EngineOptions::devices{}",
+                             o.pipeline_parallel_size, devices.size(),
+                             shards > 1 ? fmt::format(", {} for each stage", shards) : ""),
+                 shards > 1 ? "give a device for each shard of each stage, or leave it out"
+                            : "give as many devices as stages, or leave it out");
   if (devices.size() > 1 && !o.reserve_device.empty())
     return wrong("EngineOptions::reserve_device with several EngineOptions::devices",
-                 "leave it out: a target in stages moves nowhere");
+                 "leave it out: a target in stages or shards moves nowhere");
   return devices.size() > 1 ? check_apart(devices) : Result<void>();
 }
 

@@ -122,8 +122,8 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   report.temperature = *plan->request.sampling.temperature;
   if (const auto ran = run_modes(engine, *plan, report); !ran)
     return tl::unexpected(ran.error());
-  // A profile's steps are what it says, and those of a target in stages are not of one device.
-  if (!report.simulated && report.target.stages.empty()) {
+  // A profile's steps are what it says, and those of a divided target are not of one device.
+  if (!report.simulated && report.target.stages.empty() && report.target.shards == 1) {
     auto steps = measure_steps(report.target, report.draft, engine);
     if (!steps)
       return tl::unexpected(steps.error());

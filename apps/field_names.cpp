@@ -17,6 +17,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::device", "--device"},
     {"EngineOptions::devices", "--device"},
     {"EngineOptions::pipeline_parallel_size", "--pipeline-parallel-size"},
+    {"EngineOptions::tensor_parallel_size", "--tensor-parallel-size"},
     {"EngineOptions::stage_layers", "--stage-layers"},
     {"EngineOptions::lookup", "--draft-model"},
     {"EngineOptions::draft_device", "--draft-device"},

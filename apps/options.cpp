@@ -232,7 +232,8 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
            engine.device = given.front();
            engine.devices = given.size() > 1 ? given : std::vector<std::string>();
          },
-         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each")
+         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each, or "
+         "in shards")
       ->default_str(engine.device)
       ->allow_extra_args(false)
       ->type_name("DEVICE");
@@ -240,6 +241,11 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
                  "Stages of the target; default: as many as there are devices")
       ->check(whole_number(1, int(actors::limits::stages_max)))
       ->type_name("N");
+  app.add_option("--tensor-parallel-size", engine.tensor_parallel_size,
+                 "Devices that share each layer of a stage: N x M --device, stage by stage")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->capture_default_str()
+      ->type_name("M");
   app.add_option("--stage-layers", engine.stage_layers,
                  "Layers of each stage; default: by what they cost")
       ->check(whole_number(1, models::limits::layers_max))

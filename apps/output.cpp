@@ -38,6 +38,8 @@ boost::json::object model_json(const ModelInfo& model) {
                              {"max_model_len", model.max_model_len}};
   if (model.shared_bytes > 0)
     object["shared_bytes"] = model.shared_bytes;
+  if (model.shards > 1)
+    object["shards"] = model.shards;
   if (!model.stages.empty())
     object["stages"] = stages_json(model);
   return object;

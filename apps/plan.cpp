@@ -6,6 +6,7 @@
 #include "apps/plan/file.hpp"
 #include "apps/plan/measure.hpp"
 #include "apps/plan/report.hpp"
+#include "apps/plan/shards.hpp"
 #include "apps/validators.hpp"
 #include "base/file.hpp"
 #include "placement/baselines.hpp"
@@ -88,11 +89,10 @@ Baselines baselines(const Options& options, const placement::Problem& problem,
           placement::one_per_device(problem, workload), placement::round_robin(problem)};
 }
 
-/// What is to be served has no stage that several devices share, for `serve` refuses these.
+/// Unless told, what `serve` can open.
 int max_tensor(const Options& options, const plan::Input& input) {
-  const bool served =
-      std::ranges::any_of(input.checkpoints, [](const auto& c) { return !c.empty(); });
-  return options.max_tensor.value_or(served ? 1 : 4);
+  return options.max_tensor ? *options.max_tensor
+                            : plan::shards_served(input, placement::ShapeBounds().tensor);
 }
 
 plan::Report search(const Options& options, const plan::Input& input,
@@ -150,7 +150,9 @@ Result<plan::Input> read_file(const Options& options) {
     return plan::read_input(options.file);
   return load_prompts(builtin_prompts()).and_then([&](const std::vector<std::string>& prompts) {
     ProgressLine line;
-    plan::MeasureOptions how{options.max_pipeline, fmt::format("{}", fmt::join(prompts, "\n")),
+    plan::MeasureOptions how{options.max_pipeline,
+                             options.max_tensor.value_or(placement::ShapeBounds().tensor),
+                             fmt::format("{}", fmt::join(prompts, "\n")),
                              [&](const std::string& what, double done) { line.show(what, done); }};
     return plan::read_input(
         options.file, [&](const plan::Measurable& what) { return plan::measure_costs(what, how); });
@@ -225,7 +227,7 @@ void add_search_options(CLI::App& app, Options& options) {
       ->type_name("N");
   app.add_option(
          "--max-tensor", options.max_tensor,
-         "Devices that share a stage, at most; default: 4, or 1 where a model has a checkpoint")
+         "Devices that share a stage, at most; default: 4, or what models with a checkpoint allow")
       ->check(whole_number(1, placement::limits::tensor_max))
       ->type_name("N");
   app.add_option("--window", options.window,

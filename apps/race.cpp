@@ -164,11 +164,16 @@ Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
 
 /// What is said of how they ran, and on what.
 std::string how_it_ran(const std::string& how, const Options& options) {
-  const auto& stages = options.engine.devices;
-  if (stages.size() < 2)
+  const auto& devices = options.engine.devices;
+  if (devices.size() < 2)
     return how + ".";
-  return fmt::format("{}. The target has {} stages: {}.", how, stages.size(),
-                     fmt::join(stages, ", "));
+  const std::size_t shards = std::size_t(options.engine.tensor_parallel_size);
+  const std::string stages =
+      devices.size() > shards ? fmt::format("{} stages", devices.size() / shards) : "";
+  const std::string each = stages.empty()
+                               ? fmt::format("{} shards", shards)
+                               : stages + (shards > 1 ? fmt::format(" of {} shards", shards) : "");
+  return fmt::format("{}. The target has {}: {}.", how, each, fmt::join(devices, ", "));
 }
 
 int longest(const std::vector<Recording>& lanes) {

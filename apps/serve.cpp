@@ -218,6 +218,7 @@ Result<void> check_placement(const Options& options) {
                        : options.engine.device != standard.device   ? "--device"
                        : !options.engine.stage_layers.empty()       ? "--stage-layers"
                        : options.engine.pipeline_parallel_size != 0 ? "--pipeline-parallel-size"
+                       : options.engine.tensor_parallel_size != 1   ? "--tensor-parallel-size"
                        : !options.engine.reserve_device.empty()     ? "--reserve-device"
                        : !options.engine.trace_file.empty()         ? "--trace"
                        : !options.settings.model_names.empty()      ? "--served-model-name"

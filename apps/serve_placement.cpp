@@ -2,6 +2,7 @@
 
 #include "apps/input.hpp"
 #include "apps/plan/file.hpp"
+#include "apps/plan/shards.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,15 +13,17 @@ namespace {
 
 using plan::PlacementFile;
 
-/// The one place that knows which groups an engine can be opened on: stages are what devices of an
-/// engine are.
+/// The one place that knows which groups an engine can be opened on, whatever its model: shards of
+/// a stage are on devices of one kind that has them.
 Result<void> check_group(const PlacementFile::Group& group) {
-  if (group.shape.tensor == 1)
+  if (plan::serves_shards(group.devices, group.shape.tensor))
     return {};
-  return fail(ErrorCode::unsupported,
-              fmt::format("the group of {} has the shape {}, and tensor parallelism is not served",
-                          fmt::join(group.devices, " and "), placement::to_string(group.shape)),
-              "plan with --max-tensor 1");
+  return fail(
+      ErrorCode::unsupported,
+      fmt::format("the group of {} has the shape {}, and shards are for cpu devices alone or "
+                  "sim devices alone",
+                  fmt::join(group.devices, " and "), placement::to_string(group.shape)),
+      "plan with --max-tensor 1");
 }
 
 template <class Names>
@@ -69,12 +72,13 @@ void add_idle_devices(serve::FleetPlan& plan) {
 serve::OpenEngine engine_opener(EngineOptions common,
                                 std::function<Result<Engine>(EngineOptions)> warm) {
   return [common = std::move(common), warm = std::move(warm)](
-             const serve::FleetModel& model, const std::vector<std::string>& devices,
+             const serve::FleetModel& model, const std::vector<std::string>& devices, int shards,
              std::uint64_t memory_bytes) -> Result<Engine> {
     EngineOptions own = common;
     own.target = model.checkpoint;
     own.draft = model.draft.empty() ? common.draft : model.draft;
     own.devices = devices;
+    own.tensor_parallel_size = shards;
     own.memory_bytes = memory_bytes;
     return warm(std::move(own));
   };

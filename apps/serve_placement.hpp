@@ -18,7 +18,7 @@ Result<serve::FleetPlan> read_placement(const std::string& file,
                                         std::optional<std::uint64_t> device_memory);
 
 /// How an engine of a placement is opened, with what all of them have in common: a stage on each of
-/// its group's devices, within that many bytes of each. warm: what opens it.
+/// its group's devices or sets of them, within that many bytes of each. warm: what opens it.
 serve::OpenEngine engine_opener(EngineOptions common,
                                 std::function<Result<Engine>(EngineOptions)> warm);
 

@@ -26,6 +26,7 @@ public:
   std::string name() const override { return "forward"; }
   Next prepare(base::TimePoint now) override;
   gpu::Work work() const override;
+  bool in_shards() const override { return true; }
   void run(gpu::Operations& operations) override;
   void complete(base::TimePoint now) override;
   void retire(const gpu::Retirement& how) override;

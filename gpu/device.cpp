@@ -120,6 +120,27 @@ void Operations::linear_fast(Tensor, Tensor, const Weight&, bool) {
   throw std::logic_error("products that were not prepared");
 }
 
+void Operations::meet() {
+  barrier();
+}
+
+void Operations::sum(Tensor, std::span<const Tensor>, bool) {
+  throw std::logic_error("shards on a lane of one device");
+}
+
+Result<std::shared_ptr<Device>>
+Device::make_group(std::span<const std::shared_ptr<Device>> shards) const {
+  std::string names;
+  for (const auto& shard : shards)
+    names += (names.empty() ? "" : ", ") + shard->name();
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} cannot have shards of one model (EngineOptions::"
+                          "tensor_parallel_size is {})",
+                          names, shards.size()),
+              "give cpu devices alone or sim devices alone, or leave "
+              "EngineOptions::tensor_parallel_size out, so that each device is a stage");
+}
+
 Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader,
                                                  std::size_t bytes) {
   if (writer.name() == reader.name() || (writer.on_host() && reader.on_host()))

@@ -73,6 +73,13 @@ public:
   virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
   /// Fails where its attention has no kernel for heads of so many dimensions.
   virtual Result<void> check_heads(int /*head_dim*/) const { return {}; }
+  /// The devices of a group, each with a shard of what is on it; empty: it is a device by itself.
+  virtual std::span<const std::shared_ptr<Device>> shards() const { return {}; }
+  /// A device out of these, two or more of which this is the first: its lanes have the threads and
+  /// the queues of all of them (Step::in_shards). Weights and pages lie with its shards, all other
+  /// memory with the first. Errors: they are not of one kind, or it knows no groups.
+  virtual Result<std::shared_ptr<Device>>
+  make_group(std::span<const std::shared_ptr<Device>> shards) const;
   /// A new lane. role: "target" or "draft", for traces and for sim profiles.
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };

@@ -44,6 +44,8 @@ Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, st
       pages > std::numeric_limits<std::size_t>::max() / page_bytes)
     return fail(ErrorCode::invalid_argument, fmt::format("a KV cache of {} pages", pages),
                 "give it less with EngineOptions::kv_memory_bytes");
+  if (!device.shards().empty())
+    return create_shards(device, shape, pages);
   auto memory = device.allocate(pages * page_bytes);
   if (!memory && memory.error().code == ErrorCode::out_of_memory)
     return fail(ErrorCode::out_of_memory,
@@ -53,6 +55,23 @@ Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, st
   if (!memory)
     return tl::unexpected(memory.error());
   return std::shared_ptr<KvPool>(new KvPool(shape, std::move(*memory), pages));
+}
+
+Result<std::shared_ptr<KvPool>> KvPool::create_shards(Device& group, KvShape shape,
+                                                      std::size_t pages) {
+  assert(shape.shards == int(group.shards().size()));
+  shape.shards = 1;
+  std::shared_ptr<KvPool> first;
+  for (const auto& device : group.shards()) {
+    auto pool = create(*device, shape, pages);
+    if (!pool)
+      return pool;
+    if (first)
+      first->others_.push_back(std::move(*pool));
+    else
+      first = std::move(*pool);
+  }
+  return first;
 }
 
 // The lowest numbers are handed out first.

@@ -26,13 +26,15 @@ struct KvShape {
   /// Floats that a slot has besides, of the token's hidden states: what a head on the model reads
   /// (KvPool::features). They are no part of a page's block: whoever copies pages leaves them out.
   int features = 0;
+  /// Of a model in shards: so many have as much each, with pages of the same numbers.
+  int shards = 1;
 
   std::size_t page_bytes() const { return std::size_t(page_tokens) * token_bytes; }
   std::size_t feature_bytes() const {
     return std::size_t(page_tokens) * std::size_t(features) * sizeof(float);
   }
-  /// Of the device's memory, for each page.
-  std::size_t bytes() const { return page_bytes() + feature_bytes(); }
+  /// Of the device's memory, for each page; of all shards together.
+  std::size_t bytes() const { return std::size_t(shards) * (page_bytes() + feature_bytes()); }
 };
 
 /// One page, by number; returning it is the reference count's business.
@@ -66,12 +68,17 @@ struct PoolLedger {
 /// Threads: `take` and `ledger` from any; references may be dropped on any thread.
 class KvPool : public std::enable_shared_from_this<KvPool> {
 public:
+  /// Of shards: on the devices of a group, as many as it has.
   static Result<std::shared_ptr<KvPool>> create(Device& device, KvShape shape, std::size_t pages);
 
   /// A page, or null when none is free. Its contents are whatever was there.
   PageRef take();
   PoolLedger ledger() const;
   const KvShape& shape() const { return shape_; }
+  /// The memory of a shard's part of every page; the first one's is this.
+  const KvPool& shard(int number) const {
+    return number == 0 ? *this : *others_[std::size_t(number) - 1];
+  }
   std::byte* page(std::uint32_t id) const { return base_ + std::size_t(id) * shape_.page_bytes(); }
   /// [pages * page_tokens, KvShape::features]
   Tensor features() const { return features_; }
@@ -83,6 +90,8 @@ public:
   }
 
 private:
+  static Result<std::shared_ptr<KvPool>> create_shards(Device& group, KvShape shape,
+                                                       std::size_t pages);
   KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages);
   void give_back(std::uint32_t id);
 
@@ -93,6 +102,7 @@ private:
   std::size_t total_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::uint32_t> free_;
+  std::vector<std::shared_ptr<KvPool>> others_; ///< Of the other shards; they give no pages.
 };
 
 } // namespace paceline::gpu

@@ -56,6 +56,10 @@ public:
   /// there is none, or it has to know them; then `prepare` is asked when they are there.
   virtual bool prepare_behind(base::TimePoint /*now*/) { return false; }
   virtual Work work() const = 0; ///< Of the piece just prepared.
+  /// On a lane that several devices have together (Device::shards): whether each of them runs its
+  /// own part, with operations of its own (Operations::shards). Else their threads are one team, as
+  /// on any other lane.
+  virtual bool in_shards() const { return false; }
   virtual void run(Operations& operations) = 0;
   virtual void complete(base::TimePoint now) = 0;
   virtual void retire(const Retirement& how) = 0;

@@ -171,6 +171,13 @@ struct ScoreTask {
   std::vector<TokenLogprob> logprobs; ///< Result.
 };
 
+/// The shards of a model that one team works on, one after the other.
+struct ShardRange {
+  int first = 0;
+  int count = 1;
+  int end() const { return first + count; }
+};
+
 class Operations {
 public:
   virtual ~Operations() = default;
@@ -179,6 +186,16 @@ public:
   virtual int ranks() const = 0;
   /// All ranks meet. Operations end with one; only code of a step's own needs this.
   virtual void barrier() = 0;
+
+  /// In a step that runs in shards (Step::in_shards): those of this team. The teams of all shards
+  /// are at work at once, and all operations but `meet` are a team's own.
+  virtual ShardRange shards() const { return {}; }
+  /// All ranks of all teams meet: behind it each reads what the others have written before. Where
+  /// one of them fails it throws on the rest, so that nobody waits for who does not come.
+  virtual void meet();
+  /// out = parts[0] + parts[1] + ..., each number in this order, or += all of that with `add`. A
+  /// part: [rows, cols], as out; of another shard it is read behind `meet`.
+  virtual void sum(Tensor out, std::span<const Tensor> parts, bool add);
 
   /// out[r] = scale * table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives
   /// zeros.

@@ -13,8 +13,8 @@ namespace {
 class Loader {
 public:
   Loader(TensorSource& tensors, const ModelConfig& config, gpu::DType dtype, gpu::Device& device,
-         const LoadOptions& options)
-      : tensors_(tensors), config_(config), dtype_(dtype), options_(options),
+         const LoadOptions& options, const Shard& shard = {})
+      : tensors_(tensors), config_(config), dtype_(dtype), options_(options), shard_(shard),
         packer_(tensors, dtype, device) {}
 
   /// The large tables come first: while one is packed it is in memory twice.
@@ -28,7 +28,7 @@ public:
     tensors_.read_ahead_block(layers.first);
     c.fusion ? load_head_tables(w) : load_tables(w, layers.first == 0, last);
     for (int i = layers.first; i < layers.end() && !packer_.error(); ++i) {
-      begin_block(i);
+      begin_block(i, layers);
       w.blocks.push_back(block(i));
     }
     if (c.fusion)
@@ -43,7 +43,7 @@ public:
   Result<LoadedWeights> load_layers(TransformerWeights w) {
     tensors_.read_ahead_block(0);
     for (int i = 0; i < config_.layers && !packer_.error(); ++i) {
-      begin_block(i);
+      begin_block(i, {0, config_.layers});
       set_layers(w.blocks[std::size_t(i)], i);
     }
     return loaded(std::move(w));
@@ -85,11 +85,11 @@ private:
     const bool only_head = c.tied_embedding && has_head && !tensors_.has(embedding.role);
     const bool tied =
         c.tied_embedding && (only_head || !has_head || tensors_.same(embedding, head));
-    const LayerPart table{only_head ? head : embedding, c.vocabulary};
+    const LayerPart table = part_of_table(only_head ? head : embedding);
     if (first)
       w.embedding = packer_.pack({table}, c.hidden);
     w.cached = first ? cached_with(w.embedding) : cached_with(table);
-    const LayerPart own{tied && !only_head ? embedding : head, c.vocabulary};
+    const LayerPart own = part_of_table(tied && !only_head ? embedding : head);
     if (last)
       w.head = tied && !options_.head && first ? w.embedding
                                                : packer_.pack({own}, c.hidden, options_.head);
@@ -97,6 +97,10 @@ private:
       return;
     tensors_.ignore(head);
     tensors_.release(head);
+  }
+
+  LayerPart part_of_table(TensorKey key) const {
+    return {key, config_.vocabulary, false, {shard_.part(config_.vocabulary)}};
   }
 
   /// Keys and values are of bf16 where the embedding is.
@@ -112,8 +116,10 @@ private:
                                                                          : gpu::DType::f32;
   }
 
-  void begin_block(int i) {
-    report(double(i + 1) / double(config_.layers + 1));
+  /// The shards of these layers are loaded one after the other.
+  void begin_block(int i, const LayerRange& layers) {
+    const double done = double(shard_.number * layers.count + i - layers.first + 1) / shard_.of;
+    report((layers.first + done) / double(config_.layers + 1));
     tensors_.read_ahead_block(i + 1);
   }
 
@@ -137,11 +143,15 @@ private:
 
   void set_layers(TransformerBlock& b, int i) {
     const ModelConfig& c = config_;
+    const bool adds_bias = shard_.number == 0; // once in the sum
+    const Range heads = shard_.heads(c);
     b.qkv = query_key_value(i);
-    b.attention_out = layer({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias}},
-                            c.heads * c.head_dim);
+    b.attention_out =
+        columns({{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias},
+                c.heads * c.head_dim, {heads.first * c.head_dim, heads.count * c.head_dim});
     b.gate_up = gate_up(i);
-    b.down = layer({{{TensorRole::down, i}, c.hidden, c.ffn_bias}}, c.ffn);
+    b.down =
+        columns({{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}, c.ffn, shard_.ffn(c));
   }
 
   std::shared_ptr<const gpu::Weight> query_key_value(int i) {
@@ -149,26 +159,45 @@ private:
     const int queries = c.heads * c.head_dim;
     const int keys = c.kv_heads * c.head_dim;
     const int inputs = c.fusion && i == 0 ? 2 * c.hidden : c.hidden;
+    const auto behind = [&](int before, Range heads) {
+      return Range{before + heads.first * c.head_dim, heads.count * c.head_dim};
+    };
+    const Range kv = shard_.kv_heads(c);
+    const Range query = behind(0, shard_.heads(c));
     if (tensors_.has(TensorRole::query_key_value))
-      return layer({{{TensorRole::query_key_value, i}, queries + 2 * keys, c.qkv_bias}}, inputs);
-    return layer({{{TensorRole::query, i}, queries, c.qkv_bias},
-                  {{TensorRole::key, i}, keys, c.qkv_bias},
-                  {{TensorRole::value, i}, keys, c.qkv_bias}},
+      return layer({{{TensorRole::query_key_value, i},
+                     queries + 2 * keys,
+                     c.qkv_bias,
+                     {query, behind(queries, kv), behind(queries + keys, kv)}}},
+                   inputs);
+    return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}},
+                  {{TensorRole::key, i}, keys, c.qkv_bias, {behind(0, kv)}},
+                  {{TensorRole::value, i}, keys, c.qkv_bias, {behind(0, kv)}}},
                  inputs);
   }
 
   std::shared_ptr<const gpu::Weight> gate_up(int i) {
     const ModelConfig& c = config_;
+    const Range own = shard_.ffn(c);
     if (tensors_.has(TensorRole::gate_up))
-      return layer({{{TensorRole::gate_up, i}, 2 * c.ffn, c.ffn_bias}}, c.hidden);
-    return layer(
-        {{{TensorRole::gate, i}, c.ffn, c.ffn_bias}, {{TensorRole::up, i}, c.ffn, c.ffn_bias}},
-        c.hidden);
+      return layer({{{TensorRole::gate_up, i},
+                     2 * c.ffn,
+                     c.ffn_bias,
+                     {own, {c.ffn + own.first, own.count}}}},
+                   c.hidden);
+    return layer({{{TensorRole::gate, i}, c.ffn, c.ffn_bias, {own}},
+                  {{TensorRole::up, i}, c.ffn, c.ffn_bias, {own}}},
+                 c.hidden);
   }
 
   /// A linear layer of a block.
   std::shared_ptr<const gpu::Weight> layer(const std::vector<LayerPart>& parts, int cols) {
     return packer_.pack(parts, cols, options_.blocks);
+  }
+  /// One whose inputs are divided among the shards.
+  std::shared_ptr<const gpu::Weight> columns(const LayerPart& part, int cols, const Range& own) {
+    return packer_.pack({part}, cols, options_.blocks,
+                        shard_.is_one() ? std::nullopt : std::optional(own));
   }
 
   /// Null where the family has no such norm.
@@ -214,6 +243,7 @@ private:
   const ModelConfig& config_;
   const gpu::DType dtype_;
   const LoadOptions& options_;
+  const Shard shard_;
   Packer packer_;
   std::size_t shared_bytes_ = 0;
 };
@@ -222,8 +252,9 @@ private:
 
 Result<LoadedWeights> load_weights(TensorSource& tensors, const ModelConfig& config,
                                    gpu::DType dtype, gpu::Device& device,
-                                   const LoadOptions& options, const LayerRange& layers) {
-  return Loader(tensors, config, dtype, device, options).load(layers);
+                                   const LoadOptions& options, const LayerRange& layers,
+                                   const Shard& shard) {
+  return Loader(tensors, config, dtype, device, options, shard).load(layers);
 }
 
 Result<LoadedWeights> load_layers(TensorSource& tensors, const ModelConfig& config,

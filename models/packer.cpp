@@ -1,8 +1,12 @@
 #include "models/packer.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/mx.hpp"
+#include "gpu/shares.hpp"
 #include "models/checkpoint/widen.hpp"
 
+#include <cassert>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace paceline::models {
@@ -33,6 +37,57 @@ private:
   std::vector<std::vector<base::bf16>> narrow_;
 };
 
+/// Parts of stored matrices; owns the columns that had to be taken out of them.
+class Cutter {
+public:
+  gpu::HostMatrix operator()(const gpu::HostMatrix& all, Range rows,
+                             const std::optional<Range>& cols) {
+    gpu::HostMatrix out = all;
+    out.rows = rows.count;
+    out.data = bytes_of(all.data) + std::size_t(rows.first) * bytes_in(all, all.cols);
+    if (all.block_scales)
+      out.block_scales += std::size_t(rows.first) * std::size_t(gpu::blocks_of(all.cols));
+    return cols ? columns(out, *cols) : out;
+  }
+
+private:
+  static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
+
+  /// Of a row's first `cols` numbers.
+  static std::size_t bytes_in(const gpu::HostMatrix& m, int cols) {
+    if (!m.block_scales)
+      return std::size_t(cols) * size_of(m.dtype);
+    return std::size_t(gpu::blocks_of(cols)) *
+           std::size_t(gpu::code_bytes(gpu::element_bits(m.format())));
+  }
+
+  gpu::HostMatrix columns(gpu::HostMatrix m, Range cols) {
+    assert(!m.block_scales || cols.first % gpu::mx_block == 0);
+    const std::size_t row = bytes_in(m, m.cols);
+    m.data = take(bytes_of(m.data) + bytes_in(m, cols.first), m.rows, row, bytes_in(m, cols.count));
+    if (m.block_scales)
+      m.block_scales = reinterpret_cast<const std::uint8_t*>(
+          take(bytes_of(m.block_scales) + gpu::blocks_of(cols.first), m.rows,
+               std::size_t(gpu::blocks_of(m.cols)), std::size_t(gpu::blocks_of(cols.count))));
+    m.cols = cols.count;
+    m.release = nullptr; // a copy of ours
+    return m;
+  }
+
+  /// `width` bytes of each row from `from` on, a row being `stride` long.
+  const std::byte* take(const std::byte* from, int rows, std::size_t stride, std::size_t width) {
+    const std::size_t bytes = std::size_t(rows) * width;
+    std::byte* const out = taken_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+    gpu::for_shares(rows, bytes, [&](int begin, int end) {
+      for (int row = begin; row < end; ++row)
+        std::memcpy(out + std::size_t(row) * width, from + std::size_t(row) * stride, width);
+    });
+    return out;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> taken_;
+};
+
 /// What is quantized comes from the stored numbers, rounded once: what was stored in blocks stays
 /// as it is. name: the tensor's.
 Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix stored,
@@ -56,22 +111,28 @@ Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix store
 
 std::shared_ptr<const gpu::Weight>
 Packer::pack(const std::vector<LayerPart>& layers, int cols,
-             const std::optional<gpu::Quantization>& quantization) {
+             const std::optional<gpu::Quantization>& quantization,
+             const std::optional<Range>& own) {
   Converter convert(dtype_);
+  Cutter cut;
   std::vector<gpu::HostMatrix> parts;
   std::vector<std::vector<float>> biases;
   biases.reserve(layers.size());
   for (const LayerPart& part : layers) {
-    auto matrix = keep(tensors_.matrix(part.key, part.rows, cols).and_then([&](auto stored) {
-      return in_format(tensors_.name(part.key), stored, quantization, convert);
-    }));
-    if (!matrix || !alike(layers.front().key, parts, part.key, *matrix))
-      return nullptr;
-    parts.push_back(*matrix);
-    if (!part.bias)
-      continue;
-    const auto bias = keep(tensors_.bias(part.key, part.rows));
-    parts.back().bias = bias ? biases.emplace_back(*bias).data() : nullptr;
+    const auto stored = keep(tensors_.matrix(part.key, part.rows, cols));
+    const std::vector<float>* bias = nullptr;
+    if (stored && part.bias)
+      if (const auto values = keep(tensors_.bias(part.key, part.rows)))
+        bias = &biases.emplace_back(*values);
+    for (const Range& rows : part.own.empty() ? std::vector{Range{0, part.rows}} : part.own) {
+      auto matrix = stored ? keep(in_format(tensors_.name(part.key), cut(*stored, rows, own),
+                                            quantization, convert))
+                           : std::nullopt;
+      if (!matrix || !alike(layers.front().key, parts, part.key, *matrix))
+        return nullptr;
+      parts.push_back(*matrix);
+      parts.back().bias = bias ? bias->data() + rows.first : nullptr;
+    }
   }
   auto weight = keep(device_.pack(parts));
   for (const LayerPart& part : layers)

@@ -4,6 +4,7 @@
 #include "gpu/device.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/config.hpp"
+#include "models/shards.hpp"
 
 #include <memory>
 #include <optional>
@@ -16,8 +17,9 @@ namespace paceline::models {
 /// The part of a weight that one linear layer of the checkpoint holds.
 struct LayerPart {
   TensorKey key;
-  int rows;
+  int rows; ///< As stored.
   bool bias = false;
+  std::vector<Range> own = {}; ///< Of a shard: the rows that it has, in this order; empty: all.
 };
 
 /// Remembers the first error, after which it packs nothing. What it refers to outlives it. Threads:
@@ -29,9 +31,11 @@ public:
       : tensors_(tensors), dtype_(dtype), device_(device) {}
 
   /// One weight of all parts, one below the other; their bytes are given back. Null after an error.
-  std::shared_ptr<const gpu::Weight>
-  pack(const std::vector<LayerPart>& parts, int cols,
-       const std::optional<gpu::Quantization>& quantization = {});
+  /// own: of a shard, the columns that it has, whole blocks where they are of a microscaling
+  /// format; none: all.
+  std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& parts, int cols,
+                                          const std::optional<gpu::Quantization>& quantization = {},
+                                          const std::optional<Range>& own = {});
   /// A norm's weight, to which `plus` is added. Null where the family has no such norm.
   std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus);
   std::shared_ptr<gpu::Buffer> upload(const std::vector<float>& values);

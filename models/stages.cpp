@@ -3,6 +3,7 @@
 #include "gpu/mx.hpp"
 #include "models/checkpoint/source.hpp"
 #include "models/loader.hpp"
+#include "models/shards.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>
@@ -20,6 +21,14 @@ namespace {
 
 double bits_of(WeightFormat format) {
   return gpu::element_bits(format) + 8.0 / gpu::mx_block; // a scale for each block
+}
+
+/// Whether any of the blocks' linear layers is of a microscaling format.
+bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
+  return options.blocks || std::ranges::any_of(tensors.tensors(), [](const auto& stored) {
+           return stored.quantized &&
+                  (stored.part == ModelPart::attention || stored.part == ModelPart::feed_forward);
+         });
 }
 
 /// Of a number of the blocks' linear layers.
@@ -199,9 +208,14 @@ private:
     if (!dtype)
       return tl::unexpected(dtype.error());
     dtype_ = *dtype;
-    for (const auto& device : devices_)
+    for (const auto& device : devices_) {
       if (const auto heads = device->check_heads(config_.head_dim); !heads)
         return heads;
+      const int shards = std::max(1, int(device->shards().size()));
+      if (auto divided = check_shards(location_, config_, in_blocks(*tensors_, options_), shards);
+          !divided)
+        return divided;
+    }
     if (config_.quantization.activations)
       std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
                    text::shown_path(location_).c_str(), config_.quantization.method.c_str());
@@ -222,18 +236,22 @@ private:
     const TransformerWeights* shared = options_.shared ? weights_of(*options_.shared) : nullptr;
     whole_ = shared ? options_.shared.get() : nullptr;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      gpu::Device& device = *devices_[i];
-      auto loaded =
-          shared ? load_layers(*tensors_, config_, dtype_, device, options_, *shared)
-                 : models::load_weights(*tensors_, config_, dtype_, device, options_, ranges_[i]);
-      if (!loaded)
-        return tl::unexpected(loaded.error());
-      ModelInfo info;
-      info.shared_bytes =
-          shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loaded->shared_bytes;
-      info.weight_bytes = info.shared_bytes + loaded->bytes;
-      infos_.push_back(std::move(info));
-      weights_.push_back(std::move(loaded->weights));
+      Loaded& stage = stages_.emplace_back();
+      const auto members = devices_[i]->shards();
+      const int shards = members.empty() ? 1 : int(members.size());
+      for (int s = 0; s < shards; ++s) {
+        gpu::Device& device = members.empty() ? *devices_[i] : *members[std::size_t(s)];
+        auto loaded = shared ? load_layers(*tensors_, config_, dtype_, device, options_, *shared)
+                             : models::load_weights(*tensors_, config_, dtype_, device, options_,
+                                                    ranges_[i], {s, shards});
+        if (!loaded)
+          return tl::unexpected(loaded.error());
+        stage.info.shared_bytes +=
+            shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loaded->shared_bytes;
+        stage.info.weight_bytes += loaded->bytes;
+        stage.weights.push_back(std::move(loaded->weights));
+      }
+      stage.info.weight_bytes += stage.info.shared_bytes;
     }
     if (shared)
       return {};
@@ -245,8 +263,8 @@ private:
       options_.progress("weights", 1);
     Models models;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      ModelInfo& info = infos_[i];
-      const TransformerWeights& weights = weights_[i];
+      ModelInfo& info = stages_[i].info;
+      const TransformerWeights& weights = stages_[i].weights.front();
       info.name = location_;
       info.architecture = config_.architecture;
       info.parameters = whole_ ? whole_->info().parameters : tensors_->parameters();
@@ -255,15 +273,20 @@ private:
       info.head_weights = weights.head ? to_string(weights.head->format()) : "";
       info.device = devices_[i]->name();
       info.kernel = devices_[i]->kernel();
+      info.shards = int(stages_[i].weights.size());
       info.layers = int(weights.blocks.size());
       info.vocabulary = config_.logits();
       info.max_model_len = config_.context;
       models.push_back(
-          make_transformer(config_, std::move(weights_[i]), std::move(info), devices_[i]));
+          make_transformer(config_, std::move(stages_[i].weights), std::move(info), devices_[i]));
     }
     return models;
   }
 
+  struct Loaded {
+    std::vector<TransformerWeights> weights; ///< Of each shard.
+    ModelInfo info;
+  };
   const std::string location_;
   ModelConfig config_;
   const std::unique_ptr<TensorSource> tensors_;
@@ -272,8 +295,7 @@ private:
   gpu::DType dtype_ = gpu::DType::f32;
   const Model* whole_ = nullptr; ///< LoadOptions::shared, where it is a transformer.
   std::vector<LayerRange> ranges_;
-  std::vector<TransformerWeights> weights_;
-  std::vector<ModelInfo> infos_;
+  std::vector<Loaded> stages_;
 };
 
 } // namespace

@@ -14,7 +14,8 @@ namespace paceline::models {
 /// A norm's weight, f32; null where a family has none.
 using Norm = std::shared_ptr<gpu::Buffer>;
 
-/// One block's weights, packed for the device, biases with them.
+/// One block's weights, packed for the device, biases with them. Of a shard (shards.hpp) heads and
+/// ffn are its own part; the biases of attention_out and down are the first shard's.
 struct TransformerBlock {
   Norm attention_norm;                              ///< [hidden]
   std::shared_ptr<const gpu::Weight> qkv;           ///< queries, keys, values one below the other
@@ -39,7 +40,8 @@ struct TransformerWeights {
   // Of a head on another model (ModelConfig::fusion).
   std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
   Norm fusion_norm;                          ///< [hidden]
-  /// [vocabulary, hidden]; null: other layers come before these.
+  /// [vocabulary, hidden], of a shard its part of the rows, as of the head's; null: other layers
+  /// come before these.
   std::shared_ptr<const gpu::Weight> embedding;
   int first_layer = 0;
   std::vector<TransformerBlock> blocks;
@@ -53,8 +55,13 @@ struct TransformerWeights {
 /// config: checked (config.hpp); the weights have its shapes.
 std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWeights weights,
                                               ModelInfo info, std::shared_ptr<gpu::Device> device);
+/// In shards: the weights of each, one for each device of the group `device`.
+std::shared_ptr<const Model> make_transformer(ModelConfig config,
+                                              std::vector<TransformerWeights> shards,
+                                              ModelInfo info, std::shared_ptr<gpu::Device> device);
 
-/// Valid as long as the model; null: it is no transformer.
+/// Of the first shard, where there are several. Valid as long as the model; null: it is no
+/// transformer.
 const TransformerWeights* weights_of(const Model& model);
 
 /// The same model, which leaves the inputs of these layers in its pages (KvShape::features), in

@@ -86,12 +86,15 @@ private:
   load::PromptPool prompts_;
 };
 
-EngineOptions engine_options(const Measurable& what, int stages, const MeasureOptions& options) {
+EngineOptions engine_options(const Measurable& what, placement::Shape shape,
+                             const MeasureOptions& options) {
   EngineOptions engine;
   engine.target = what.checkpoint;
   if (!what.draft.empty())
     engine.draft = what.draft;
-  engine.devices.assign(what.devices.begin(), what.devices.begin() + stages);
+  const int stages = shape.pipeline;
+  engine.devices.assign(what.devices.begin(), what.devices.begin() + shape.devices());
+  engine.tensor_parallel_size = shape.tensor;
   engine.virtual_time = std::ranges::all_of(engine.devices, is_simulated);
   engine.max_num_seqs = stages;              // one in each
   engine.prefill_chunk = what.prompt_tokens; // and no two prompts in one pass
@@ -100,22 +103,29 @@ EngineOptions engine_options(const Measurable& what, int stages, const MeasureOp
   return engine;
 }
 
+/// Devices or a model that have no such shape.
+bool cannot_be(const Error& error) {
+  return error.code == ErrorCode::invalid_argument || error.code == ErrorCode::unsupported;
+}
+
 } // namespace
 
 Result<Costs> measure_costs(const Measurable& what, const MeasureOptions& options) {
   Costs costs;
-  const int most = std::min(int(what.devices.size()), options.max_pipeline);
-  for (int stages = 1; stages <= most; stages *= 2) {
-    auto engine = Engine::open(engine_options(what, stages, options));
-    if (!engine && stages > 1 && engine.error().code == ErrorCode::invalid_argument)
-      break; // than layers, say
-    if (!engine)
-      return tl::unexpected(engine.error());
-    auto measured = Measurement(std::move(*engine), what, options.text).stages(stages);
-    if (!measured)
-      return tl::unexpected(measured.error());
-    costs[{stages, 1}] = std::move(*measured);
-  }
+  const int most = int(what.devices.size());
+  for (int shards = 1; shards <= std::min(most, options.max_tensor); shards *= 2)
+    for (int stages = 1; stages <= std::min(most / shards, options.max_pipeline); stages *= 2) {
+      const placement::Shape shape{stages, shards};
+      auto engine = Engine::open(engine_options(what, shape, options));
+      if (!engine && shape.devices() > 1 && cannot_be(engine.error()))
+        break; // more than layers or heads, say
+      if (!engine)
+        return tl::unexpected(engine.error());
+      auto measured = Measurement(std::move(*engine), what, options.text).stages(stages);
+      if (!measured)
+        return tl::unexpected(measured.error());
+      costs[shape] = std::move(*measured);
+    }
   return costs;
 }
 

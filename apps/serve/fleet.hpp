@@ -44,10 +44,11 @@ struct FleetOptions {
   std::chrono::milliseconds replan{0}; ///< A new plan every so often, from what came; 0: never.
 };
 
-/// Opens an engine on a group's devices, stage by stage, within that many bytes of each. Called on
-/// a thread of its own, one call at a time.
-using OpenEngine = std::function<Result<Engine>(
-    const FleetModel&, const std::vector<std::string>& devices, std::uint64_t memory_bytes)>;
+/// Opens an engine on a group's devices, stage by stage, so many shards of each, within that many
+/// bytes of each device. Called on a thread of its own, one call at a time.
+using OpenEngine =
+    std::function<Result<Engine>(const FleetModel&, const std::vector<std::string>& devices,
+                                 int shards, std::uint64_t memory_bytes)>;
 
 /// How many tokens models have, by name.
 using Vocabularies = std::map<std::string, int, std::less<>>;

@@ -135,10 +135,12 @@ asio::awaitable<void> Fleet::load(Place place) {
   std::vector<std::string> devices;
   for (const int device : holder.devices)
     devices.push_back(devices_[std::size_t(device)]);
+  const int shards = holder.shape.tensor;
   holder.add(model);
   const auto begin = Clock::now();
   Result<Engine> engine = fail(ErrorCode::internal, "it was not opened");
-  co_await run_on(loader_, executor_, [&] { engine = open_engine_(spec, devices, memory); });
+  co_await run_on(loader_, executor_,
+                  [&] { engine = open_engine_(spec, devices, shards, memory); });
   Entry& entry = models_[std::size_t(model)];
   if (engine) {
     entry.failure.reset();

@@ -4,6 +4,7 @@
 #include "gpu/cpu/lane.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/cpu/topology.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/limits.hpp"
 
 #include <algorithm>
@@ -45,14 +46,38 @@ public:
     sorted.erase(std::unique(sorted.begin(), sorted.end(),
                              [](Core a, Core b) { return a.index == b.index; }),
                  sorted.end());
-    lane.name = role + " cpu:" + core_list(sorted);
+    return open(role + " cpu:" + core_list(sorted), std::move(lane));
+  }
+  Result<std::shared_ptr<Device>>
+  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+    for (const auto& shard : shards)
+      if (!dynamic_cast<const CpuDevice*>(shard.get()))
+        return Device::make_group(shards);
+    return gpu::make_group(shards, open_group_lane);
+  }
+
+private:
+  Result<std::unique_ptr<Lane>> open(std::string name, LaneOptions lane) const {
+    lane.name = std::move(name);
     lane.kernels = &kernels_;
     lane.time = options_.time;
     lane.trace = options_.trace;
     return cpu::open_lane(std::move(lane));
   }
 
-private:
+  // The teams of all, one behind the other.
+  static Result<std::unique_ptr<Lane>> open_group_lane(const DeviceGroup& group,
+                                                       const std::string& role) {
+    LaneOptions lane;
+    for (const auto& shard : group.shards()) {
+      const std::vector<int> team = static_cast<const CpuDevice&>(*shard).team_cores(role);
+      lane.cores.insert(lane.cores.end(), team.begin(), team.end());
+      lane.shard_threads.push_back(int(team.size()));
+    }
+    return static_cast<const CpuDevice&>(*group.shards().front())
+        .open(role + " " + group.name(), std::move(lane));
+  }
+
   // Physical cores first, then their siblings, then from the start again. A small draft team is
   // seated from the far end, away from the target's rank 0, which has the serial work to do.
   std::vector<int> team_cores(const std::string& role) const {

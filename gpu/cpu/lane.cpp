@@ -11,7 +11,8 @@ namespace {
 
 class TeamExecutor final : public Executor {
 public:
-  TeamExecutor(const Kernels& kernels, std::vector<int> cores) : team_(kernels, std::move(cores)) {
+  explicit TeamExecutor(LaneOptions options)
+      : team_(*options.kernels, std::move(options.cores), options.shard_threads) {
     team_.start();
   }
   void enter() override { team_.enter(); }
@@ -26,7 +27,7 @@ private:
 Result<std::unique_ptr<Lane>> open_lane(LaneOptions options) {
   const std::size_t threads = options.cores.size();
   try {
-    auto team = std::make_unique<TeamExecutor>(*options.kernels, std::move(options.cores));
+    auto team = std::make_unique<TeamExecutor>(options);
     return make_thread_lane({options.name, options.time, options.trace}, std::move(team));
   } catch (const std::system_error&) {
     return fail(ErrorCode::unavailable, fmt::format("cannot start {} threads", threads),

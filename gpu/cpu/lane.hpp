@@ -14,7 +14,8 @@ namespace paceline::gpu::cpu {
 
 struct LaneOptions {
   std::string name;
-  std::vector<int> cores; ///< One thread each; the first is rank 0 and calls the steps.
+  std::vector<int> cores;         ///< One thread each; the first is rank 0 and calls the steps.
+  std::vector<int> shard_threads; ///< Of a group's lane: of each shard, in the order of the cores.
   const Kernels* kernels = nullptr;
   std::shared_ptr<base::Timekeeper> time;
   std::shared_ptr<base::Trace> trace; ///< May be null.

@@ -1,6 +1,7 @@
 #include "gpu/cpu/operations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 #include <functional>
@@ -35,6 +36,19 @@ void add_bias(Tensor out, const PackedWeight& w, int first, int last) {
   for (int r = 0; r < out.rows; ++r)
     for (int o = first; o < last; ++o)
       out.row(r)[o] += w.bias()[o];
+}
+
+/// Numbers [first, first + count) of a row of each part. Whole runs are added one after the other.
+void sum_run(float* out, std::span<const Tensor> parts, int row, int first, int count, bool add) {
+  std::array<float, element_run> sum;
+  std::copy_n(parts.front().row(row) + first, count, sum.begin());
+  for (const Tensor& part : parts.subspan(1))
+    std::transform(sum.begin(), sum.begin() + count, part.row(row) + first, sum.begin(),
+                   std::plus());
+  if (add)
+    std::transform(out, out + count, sum.begin(), out, std::plus());
+  else
+    std::copy_n(sum.begin(), count, out);
 }
 
 KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int head) {
@@ -252,6 +266,17 @@ void CpuOperations::soft_cap(Tensor x, float cap) {
   for (int item = items.begin; item < items.end; ++item) {
     const int first = item % runs * element_run;
     team_.kernels.soft_cap(x.row(item / runs) + first, std::min(element_run, x.cols - first), cap);
+  }
+  barrier();
+}
+
+void CpuOperations::sum(Tensor out, std::span<const Tensor> parts, bool add) {
+  const int runs = (out.cols + element_run - 1) / element_run;
+  const Share items = share(out.rows * runs);
+  for (int item = items.begin; item < items.end; ++item) {
+    const int r = item / runs;
+    const int first = item % runs * element_run;
+    sum_run(out.row(r) + first, parts, r, first, std::min(element_run, out.cols - first), add);
   }
   barrier();
 }

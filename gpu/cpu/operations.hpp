@@ -46,6 +46,11 @@ private:
 /// What the ranks of one team share.
 struct TeamState {
   TeamState(const Kernels& k, int count) : kernels(k), ranks(count), barrier(count) {}
+  /// Before a region.
+  void restart() {
+    for (TileQueue& queue : tiles)
+      queue.restart();
+  }
   const Kernels& kernels;
   const int ranks;
   Barrier barrier;
@@ -59,6 +64,10 @@ struct TeamState {
 class CpuOperations final : public Operations {
 public:
   CpuOperations(TeamState& team, int rank) : team_(team), rank_(rank) {}
+  /// Of a step in shards: those that this team runs, and where all teams meet; null: there is no
+  /// other.
+  CpuOperations(TeamState& team, int rank, ShardRange shards, Barrier* meeting)
+      : team_(team), rank_(rank), shards_(shards), meeting_(meeting) {}
 
   /// Before every region, on every rank.
   void begin() { products_ = 0; }
@@ -66,6 +75,9 @@ public:
   int rank() const override { return rank_; }
   int ranks() const override { return team_.ranks; }
   void barrier() override { team_.barrier.arrive_and_wait(); }
+  ShardRange shards() const override { return shards_; }
+  void meet() override { meeting_ ? meeting_->arrive_and_wait() : barrier(); }
+  void sum(Tensor out, std::span<const Tensor> parts, bool add) override;
 
   void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
              float scale) override;
@@ -111,6 +123,8 @@ private:
 
   TeamState& team_;
   const int rank_;
+  const ShardRange shards_;
+  Barrier* const meeting_ = nullptr;
   std::size_t products_ = 0; ///< In this region.
   Scratch staged_;
   Scratch scratch_; ///< The kernels' own.

@@ -4,14 +4,33 @@
 #include "gpu/cpu/denormals.hpp"
 #include "gpu/cpu/topology.hpp"
 
+#include <cassert>
 #include <sys/prctl.h>
 
 namespace paceline::gpu::cpu {
 
-Team::Team(const Kernels& kernels, std::vector<int> cores)
+Team::Team(const Kernels& kernels, std::vector<int> cores, const std::vector<int>& shard_threads)
     : cores_(std::move(cores)), state_(kernels, int(cores_.size())) {
   for (int rank = 0; rank < state_.ranks; ++rank)
     operations_.push_back(std::make_unique<CpuOperations>(state_, rank));
+  if (shard_threads.size() > 1)
+    add_shards(kernels, shard_threads);
+}
+
+void Team::add_shards(const Kernels& kernels, const std::vector<int>& threads) {
+  for (const int count : threads) {
+    const ShardRange own{int(shards_.size()), 1};
+    TeamState& team = *shards_.emplace_back(std::make_unique<TeamState>(kernels, count));
+    for (int rank = 0; rank < count; ++rank)
+      shard_operations_.push_back(
+          std::make_unique<CpuOperations>(team, rank, own, &state_.barrier));
+  }
+  assert(shard_operations_.size() == operations_.size());
+}
+
+CpuOperations& Team::operations_for(const Step& step, int rank) {
+  const bool apart = !shards_.empty() && step.in_shards();
+  return *(apart ? shard_operations_ : operations_)[std::size_t(rank)];
 }
 
 Team::~Team() {
@@ -41,8 +60,9 @@ void Team::prepare_thread(int rank) const {
 
 void Team::run(Step& step) {
   failure_ = nullptr;
-  for (TileQueue& queue : state_.tiles)
-    queue.restart();
+  state_.restart();
+  for (const auto& shard : shards_)
+    shard->restart();
   if (state_.ranks > 1) {
     step_ = &step;
     busy_.store(std::uint32_t(state_.ranks - 1));
@@ -54,6 +74,8 @@ void Team::run(Step& step) {
     busy_.wait_change(left, limits::barrier_spin);
   if (failure_) {
     state_.barrier.reset();
+    for (const auto& shard : shards_)
+      shard->barrier.reset();
     std::rethrow_exception(failure_);
   }
 }
@@ -74,7 +96,7 @@ void Team::work(int rank) {
 
 void Team::run_rank(Step& step, int rank) {
   const FlushDenormals numeric_setting;
-  CpuOperations& operations = *operations_[std::size_t(rank)];
+  CpuOperations& operations = operations_for(step, rank);
   operations.begin();
   try {
     step.run(operations);
@@ -85,8 +107,15 @@ void Team::run_rank(Step& step, int rank) {
       if (!failure_)
         failure_ = std::current_exception();
     }
-    state_.barrier.poison();
+    fail_all();
   }
+}
+
+/// Wherever a rank waits for one that has left, it leaves, too.
+void Team::fail_all() {
+  state_.barrier.poison();
+  for (const auto& shard : shards_)
+    shard->barrier.poison();
 }
 
 } // namespace paceline::gpu::cpu

@@ -17,17 +17,22 @@ namespace paceline::gpu::cpu {
 /// Rank 0 is the thread that calls `run`; the others live from `start` to the destructor.
 class Team {
 public:
-  Team(const Kernels& kernels, std::vector<int> cores);
+  /// shard_threads: of each shard, in the order of the cores; empty: there is one, which has all.
+  Team(const Kernels& kernels, std::vector<int> cores, const std::vector<int>& shard_threads = {});
   ~Team();
 
   /// Starts the other ranks. May throw std::system_error; what was started ends in the destructor.
   void start();
   /// Binds and prepares the calling thread as rank 0.
   void enter();
-  /// Runs `step` on every rank and returns when all have left; throws what a rank threw.
+  /// Runs `step` on every rank and returns when all have left; throws what a rank threw. One in
+  /// shards is run by each shard's threads as a team of their own, and all of them meet.
   void run(Step& step);
 
 private:
+  void add_shards(const Kernels& kernels, const std::vector<int>& threads);
+  CpuOperations& operations_for(const Step& step, int rank);
+  void fail_all();
   void work(int rank);
   void run_rank(Step& step, int rank);
   void prepare_thread(int rank) const;
@@ -35,6 +40,8 @@ private:
   const std::vector<int> cores_;
   TeamState state_;
   std::vector<std::unique_ptr<CpuOperations>> operations_;
+  std::vector<std::unique_ptr<TeamState>> shards_;               ///< Where there are several,
+  std::vector<std::unique_ptr<CpuOperations>> shard_operations_; ///< and of every rank in its own.
   std::vector<std::thread> threads_;
   Step* step_ = nullptr; // Of the region that `region_` counts.
   std::atomic<bool> closing_{false};

@@ -2,6 +2,7 @@
 
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/memory.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/sim/lane.hpp"
 
 #include <algorithm>
@@ -33,10 +34,28 @@ public:
     return buffer;
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    return sim::open_lane({role + " " + name_, profile_, &kernels_, options_.time, options_.trace});
+    return sim::open_lane(
+        {role + " " + name_, profile_, {}, &kernels_, options_.time, options_.trace});
+  }
+  Result<std::shared_ptr<Device>>
+  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+    for (const auto& shard : shards)
+      if (!dynamic_cast<const SimDevice*>(shard.get()))
+        return Device::make_group(shards);
+    return gpu::make_group(shards, open_group_lane);
   }
 
 private:
+  static Result<std::unique_ptr<Lane>> open_group_lane(const DeviceGroup& group,
+                                                       const std::string& role) {
+    const auto& first = static_cast<const SimDevice&>(*group.shards().front());
+    LaneOptions lane{role + " " + group.name(), first.profile_,      {},
+                     &first.kernels_,           first.options_.time, first.options_.trace};
+    for (const auto& shard : group.shards().subspan(1))
+      lane.beside.push_back(static_cast<const SimDevice&>(*shard).profile_);
+    return sim::open_lane(std::move(lane));
+  }
+
   const Profile profile_;
   const std::string name_;
   const cpu::Kernels& kernels_;

@@ -5,6 +5,7 @@
 #include "gpu/limits.hpp"
 #include "gpu/thread_lane.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -19,7 +20,8 @@ namespace {
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   explicit LaneState(LaneOptions options)
-      : options_(std::move(options)), team_(*options_.kernels, 1), operations_(team_, 0) {}
+      : options_(std::move(options)), team_(*options_.kernels, 1), operations_(team_, 0),
+        shard_operations_(team_, 0, {0, int(options_.beside.size()) + 1}, nullptr) {}
 
   const std::string& name() const { return options_.name; }
 
@@ -110,7 +112,7 @@ private:
   bool begin_piece(base::TimePoint now, bool behind) {
     piece_begin_ = now;
     work_ = step_->work();
-    const base::Duration latency = jittered(options_.profile.latency(work_, behind));
+    const base::Duration latency = latency_of(work_, behind);
     stands_behind_ = options_.profile.queues && step_->prepare_behind(now);
     if (latency == base::Duration::zero())
       return false;
@@ -132,7 +134,7 @@ private:
   void finish_piece() {
     {
       const cpu::FlushDenormals numeric_setting;
-      step_->run(operations_);
+      step_->run(step_->in_shards() ? shard_operations_ : operations_);
     }
     how_.end = options_.time->now();
     step_->complete(how_.end);
@@ -141,11 +143,20 @@ private:
       options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end, trace_args(work_));
   }
 
-  base::Duration jittered(base::Duration latency) {
-    if (options_.profile.jitter == 0)
+  // Until the last shard is there.
+  base::Duration latency_of(const Work& work, bool behind) {
+    base::Duration longest = jittered(options_.profile, work, behind);
+    for (const Profile& profile : options_.beside)
+      longest = std::max(longest, jittered(profile, work, behind));
+    return longest;
+  }
+
+  base::Duration jittered(const Profile& profile, const Work& work, bool behind) {
+    const base::Duration latency = profile.latency(work, behind);
+    if (profile.jitter == 0)
       return latency;
     const double u = 2 * (double(random_() >> 11) * 0x1p-53) - 1;
-    return base::from_seconds(base::seconds(latency) * (1 + options_.profile.jitter * u));
+    return base::from_seconds(base::seconds(latency) * (1 + profile.jitter * u));
   }
 
   bool begin_next() {
@@ -188,6 +199,7 @@ private:
   const LaneOptions options_;
   cpu::TeamState team_;
   cpu::CpuOperations operations_;
+  cpu::CpuOperations shard_operations_; ///< Of all shards, one after the other.
 
   std::mutex mutex_;
   std::condition_variable idle_;

@@ -15,6 +15,8 @@ namespace paceline::gpu::sim {
 struct LaneOptions {
   std::string name;
   Profile profile;
+  std::vector<Profile>
+      beside; ///< Of a group's lane: of the other shards; a piece takes the longest.
   const cpu::Kernels* kernels = nullptr;
   std::shared_ptr<base::Timekeeper> time;
   std::shared_ptr<base::Trace> trace; ///< May be null.

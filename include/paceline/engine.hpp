@@ -88,7 +88,12 @@ struct EngineOptions {
   /// Several in place of `device`: the target is divided among them by layers, a stage on each, in
   /// this order (docs/pipeline.md). Empty: it is on `device` as a whole.
   std::vector<std::string> devices;
-  int pipeline_parallel_size = 0; ///< Stages; 0: as many as there are devices.
+  /// Stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
+  int pipeline_parallel_size = 0;
+  /// Devices that work on each layer together, a part of its heads and feed-forward units each: the
+  /// shards of a stage, one behind the other in `devices` (docs/pipeline.md). Part of the numeric
+  /// setting: other numbers of shards give other last bits.
+  int tensor_parallel_size = 1;
   /// Layers of each stage; empty: so that the stage that reads the most weights reads the least.
   std::vector<int> stage_layers;
   std::string draft_device; ///< Empty: chosen for `device`. "node://HOST:PORT/cpu:0": a node's.
@@ -145,7 +150,7 @@ struct EngineOptions {
   std::function<void(const std::string&, double)> progress;
 };
 
-/// What one of several devices has of a model.
+/// What one of several stages has of a model.
 struct StageInfo {
   std::string device;
   std::string kernel;
@@ -160,13 +165,15 @@ struct ModelInfo {
   std::string architecture; ///< "LlamaForCausalLM"
   std::uint64_t parameters = 0;
   std::size_t weight_bytes = 0;
-  std::size_t shared_bytes = 0;  ///< Of these, what a draft out of the target itself has of it.
-  std::string dtype;             ///< Of what is not quantized: "bf16"
-  std::string weights;           ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
-  std::string head_weights;      ///< Of its output head.
-  std::string device;            ///< "cpu:0-1"; of several stages "cpu:0+cpu:1"
+  std::size_t shared_bytes = 0; ///< Of these, what a draft out of the target itself has of it.
+  std::string dtype;            ///< Of what is not quantized: "bf16"
+  std::string weights;          ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
+  std::string head_weights;     ///< Of its output head.
+  /// "cpu:0-1"; of several stages "cpu:0+cpu:1", of a stage in shards "cpu:0|cpu:1"
+  std::string device;
   std::string kernel;            ///< "amx", "highway", "scalar", ...
-  std::vector<StageInfo> stages; ///< In the order in which a pass takes them; empty: one device.
+  std::vector<StageInfo> stages; ///< In the order in which a pass takes them; empty: one.
+  int shards = 1;                ///< Devices that each stage is divided among.
   int layers = 0;                ///< 0: it has none (a scripted model).
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;

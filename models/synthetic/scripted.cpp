@@ -218,6 +218,7 @@ public:
     info_.dtype = info_.weights = info_.head_weights = "f32";
     info_.device = device_->name();
     info_.kernel = device_->kernel();
+    info_.shards = std::max(1, int(device_->shards().size()));
     info_.vocabulary = options_.vocabulary;
     info_.max_model_len = options_.context;
   }
@@ -225,7 +226,9 @@ public:
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return options_.vocabulary; }
   int handed_on() const override { return stage_ + 1 < stages_ ? handed_width : 0; }
-  gpu::KvShape kv_shape(int page_tokens) const override { return {page_tokens, sizeof(TokenId)}; }
+  gpu::KvShape kv_shape(int page_tokens) const override {
+    return {page_tokens, sizeof(TokenId), 0, info_.shards};
+  }
   gpu::Device& device() const override { return *device_; }
 
   Result<std::unique_ptr<Workspace>> make_workspace(int /*max_rows*/,
@@ -246,21 +249,32 @@ public:
     space.pool = &pool;
   }
 
+  /// Each shard keeps the context in pages of its own, and the first reads those of all.
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
-    if (operations.rank() == 0)
-      run(static_cast<ScriptedWorkspace&>(workspace));
+    auto& space = static_cast<ScriptedWorkspace&>(workspace);
+    const gpu::ShardRange here = operations.shards();
+    for (int shard = here.first; shard < here.end() && operations.rank() == 0; ++shard)
+      keep_context(space, space.pool->shard(shard));
+    operations.meet();
+    if (operations.rank() == 0 && here.first == 0)
+      run(space);
     operations.barrier();
   }
 
 private:
+  void keep_context(const ScriptedWorkspace& space, const gpu::KvPool& pool) const {
+    int row = 0;
+    for (const SequenceRows& rows : space.batch)
+      for (int i = 0; i < rows.rows(); ++i, ++row) {
+        const TokenId token = token_of(space, rows, i, row);
+        std::memcpy(slot(pool, rows, rows.start + i), &token, sizeof(TokenId));
+      }
+  }
+
   void run(ScriptedWorkspace& space) const {
     int row = 0;
     int out = 0;
     for (const SequenceRows& rows : space.batch) {
-      for (int i = 0; i < rows.rows(); ++i) {
-        const TokenId token = token_of(space, rows, i, row + i);
-        std::memcpy(slot(*space.pool, rows, rows.start + i), &token, sizeof(TokenId));
-      }
       for (int i = 0; i < rows.rows(); ++i, ++row) {
         if (handed_on() > 0)
           hand_on(space, rows, i, row);
@@ -280,7 +294,19 @@ private:
     const std::vector<TokenId> context = context_of(*space.pool, rows, i);
     float* left = space.left.row(row);
     left[handed_token] = float(context_token(*space.pool, rows, rows.start + i));
-    left[handed_digest] = float(digest(digest_before(space, row), hash_context(options_, context)));
+    left[handed_digest] =
+        float(digest(digest_before(space, row),
+                     hash_context(options_, context) + differing_shards(space, rows, i)));
+  }
+
+  /// Shards that have another context in their pages than the first.
+  std::uint64_t differing_shards(const ScriptedWorkspace& space, const SequenceRows& rows,
+                                 int i) const {
+    std::uint64_t differing = 0;
+    for (int shard = 1; shard < info_.shards; ++shard)
+      differing +=
+          context_of(space.pool->shard(shard), rows, i) != context_of(*space.pool, rows, i);
+    return differing;
   }
 
   std::uint32_t digest_before(const ScriptedWorkspace& space, int row) const {
@@ -314,7 +340,9 @@ private:
     const gpu::Tensor logits = space.logits();
     assert(out < logits.rows);
     const std::vector<TokenId> context = context_of(*space.pool, rows, i);
-    const std::vector<double> p = scripted_row(as_handed_on(space, context, row), context);
+    ScriptedOptions options = as_handed_on(space, context, row);
+    options.seed += differing_shards(space, rows, i);
+    const std::vector<double> p = scripted_row(options, context);
     for (std::size_t t = 0; t < p.size(); ++t)
       logits.row(out)[t] =
           p[t] > 0 ? float(std::log(p[t])) : -std::numeric_limits<float>::infinity();

@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr std::array<std::pair<int, int>, 5> shapes{{{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 3}}};
 constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
                            SpeculationMode::automatic};
 
@@ -46,9 +47,10 @@ std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) 
 }
 
 /// The pair of simulated(), with the target's time divided.
-EngineOptions in_stages(int stages, EngineOptions options = simulated()) {
-  options.devices.assign(std::size_t(stages),
+EngineOptions in_stages(int stages, EngineOptions options = simulated(), int shards = 1) {
+  options.devices.assign(std::size_t(stages * shards),
                          fmt::format("sim:{}us+{}us/row", 10'000 / stages, 100 / stages));
+  options.tensor_parallel_size = shards;
   return options;
 }
 
@@ -67,13 +69,14 @@ Error refused(const EngineOptions& options) {
 
 } // namespace
 
-TEST_CASE("simulated: stages change no greedy and no coupled token, in any mode and batch") {
+TEST_CASE("simulated: stages and shards change no greedy and no coupled token, in any mode and "
+          "batch") {
   const auto expected = on_one_device();
   std::uint64_t seed = 0;
-  for (const int stages : {2, 3, 4})
+  for (const auto& [stages, shards] : shapes)
     for (const SpeculationMode mode : modes)
       for (const int window : {0, 1, 3, 6}) {
-        EngineOptions options = in_stages(stages);
+        EngineOptions options = in_stages(stages, simulated(), shards);
         options.speculation = mode;
         if (window > 0)
           options.window = window;
@@ -82,6 +85,7 @@ TEST_CASE("simulated: stages change no greedy and no coupled token, in any mode 
         options.prefill_chunk = seed % 3 ? 512 : 7;
         options.max_num_seqs = 1 + int(seed % 6);
         CAPTURE(stages);
+        CAPTURE(shards);
         CAPTURE(window);
         CAPTURE(std::string(to_string(mode)));
         Engine engine = open_engine(options);
@@ -117,8 +121,8 @@ TEST_CASE("whichever stage dies, whenever: every request ends once, with the sam
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
-    const int stages = 2 + int(seed % 3);
-    EngineOptions options = in_stages(stages);
+    const auto [stages, shards] = shapes[seed % shapes.size()];
+    EngineOptions options = in_stages(stages, simulated(), shards);
     options.speculation = modes[seed % modes.size()];
     options.page_tokens = 4;
     EngineWorld world(options, seed);

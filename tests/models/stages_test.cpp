@@ -17,19 +17,13 @@ namespace json = boost::json;
 namespace {
 
 using Models = std::vector<std::shared_ptr<const Model>>;
-using Rows = std::vector<std::vector<float>>;
+using test::Rows;
 
 std::vector<std::shared_ptr<gpu::Device>> cores(std::size_t count) {
   std::vector<std::shared_ptr<gpu::Device>> devices;
   for (std::size_t i = 0; i < count; ++i)
     devices.push_back(test::device("cpu", 1 + int(i % 2)));
   return devices;
-}
-
-std::shared_ptr<const CheckpointSource> source_of(const std::string& name) {
-  auto source = open_checkpoint(name, "target");
-  REQUIRE_MESSAGE(source, source.error().text());
-  return *source;
 }
 
 Models in_stages(const CheckpointSource& source, const std::vector<int>& layers,
@@ -69,28 +63,11 @@ Rows rows_of(const Models& stages, const std::vector<TokenId>& tokens) {
   return out;
 }
 
-bool same_bits(const Rows& a, const Rows& b) {
-  if (a.size() != b.size())
-    return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].size() != b[i].size() ||
-        std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
-      return false;
-  return true;
-}
-
-std::vector<TokenId> some_tokens(int count, int vocabulary) {
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i)
-    tokens.push_back(TokenId((i * i * 31 + i * 7 + 3) % vocabulary));
-  return tokens;
-}
-
 } // namespace
 
 TEST_CASE("a pass over all stages gives the bits of the whole model, however it is divided") {
-  const auto source = source_of("demo");
-  const std::vector<TokenId> tokens = some_tokens(41, 4096);
+  const auto source = test::source_of("demo");
+  const std::vector<TokenId> tokens = test::some_tokens(41, 4096);
   for (const NumberFormat dtype : {NumberFormat::automatic, NumberFormat::f32}) {
     LoadOptions options;
     options.dtype = dtype;
@@ -99,7 +76,7 @@ TEST_CASE("a pass over all stages gives the bits of the whole model, however it 
     for (const std::vector<int>& layers :
          {std::vector{3, 3}, {1, 5}, {5, 1}, {2, 2, 2}, {1, 1, 1, 1, 1, 1}}) {
       CAPTURE(layers.size());
-      CHECK(same_bits(rows_of(in_stages(*source, layers, options), tokens), whole));
+      CHECK(test::same_bits(rows_of(in_stages(*source, layers, options), tokens), whole));
     }
   }
 }
@@ -109,17 +86,17 @@ TEST_CASE("every family's stages give the bits of the whole") {
     CAPTURE(std::string(entry.at("name").as_string()));
     const test::TemporaryFolder folder;
     test::write_checkpoint(folder, entry.as_object(), gpu::DType::bf16);
-    const auto source = source_of(folder.path());
+    const auto source = test::source_of(folder.path());
     const int layers = source->config().value().layers;
     const auto prompt = test::ids_of(entry.at("prompt"));
     const std::vector<int> one_each(std::size_t(layers), 1);
-    CHECK(same_bits(rows_of(in_stages(*source, one_each), prompt),
-                    rows_of(in_stages(*source, {layers}), prompt)));
+    CHECK(test::same_bits(rows_of(in_stages(*source, one_each), prompt),
+                          rows_of(in_stages(*source, {layers}), prompt)));
   }
 }
 
 TEST_CASE("a stage has its layers' weights and pages alone") {
-  const auto source = source_of("demo");
+  const auto source = test::source_of("demo");
   const Models whole = in_stages(*source, {6});
   const Models stages = in_stages(*source, {1, 3, 2});
   const auto bytes = [](const Models& models) {
@@ -146,7 +123,7 @@ TEST_CASE("a stage has its layers' weights and pages alone") {
 }
 
 TEST_CASE("a model is not divided into more stages than layers, nor into others than it has") {
-  const auto source = source_of("demo");
+  const auto source = test::source_of("demo");
   CHECK(refusal(*source, 7, {}).find("6 layers, too few for 7 stages") != std::string::npos);
   CHECK(refusal(*source, 2, {3, 4}).find("stage_layers is 3,4") != std::string::npos);
   CHECK(refusal(*source, 2, {6}).find("6 layers for 2 stages") != std::string::npos);
@@ -191,8 +168,8 @@ TEST_CASE("a scripted model's stages give its rows, and show a wrong page of any
   const ScriptedOptions options{.vocabulary = 16, .memory = 3, .seed = 5};
   const auto whole = make_scripted(options, devices[0]).value();
   const auto stages = make_scripted_stages(options, devices).value();
-  const std::vector<TokenId> tokens = some_tokens(12, 16);
-  CHECK(same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));
+  const std::vector<TokenId> tokens = test::some_tokens(12, 16);
+  CHECK(test::same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));
   for (std::size_t wrong = 0; wrong < stages.size(); ++wrong) {
     CAPTURE(wrong);
     test::Runner runner(stages, 4);

@@ -1,6 +1,9 @@
 #include "tests/models/support.hpp"
 
+#include "models/sources.hpp"
+
 #include <boost/json.hpp>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <future>
 #include <stdexcept>
@@ -27,6 +30,7 @@ public:
   std::string name() const override { return "pass"; }
   Next prepare(base::TimePoint) override { return ran_ ? Next::done : Next::ready; }
   gpu::Work work() const override { return {}; }
+  bool in_shards() const override { return true; }
   void run(gpu::Operations& operations) override { model_.forward(operations, workspace_); }
   void complete(base::TimePoint) override { ran_ = true; }
   void retire(const gpu::Retirement& how) override { retired_.set_value(how.completed); }
@@ -46,6 +50,29 @@ std::vector<TokenId> ids_of(const boost::json::value& list) {
   return boost::json::value_to<std::vector<TokenId>>(list);
 }
 
+std::shared_ptr<const CheckpointSource> source_of(const std::string& name) {
+  auto source = open_checkpoint(name, "target");
+  REQUIRE_MESSAGE(source, source.error().text());
+  return *source;
+}
+
+bool same_bits(const Rows& a, const Rows& b) {
+  if (a.size() != b.size())
+    return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].size() != b[i].size() ||
+        std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
+      return false;
+  return true;
+}
+
+std::vector<TokenId> some_tokens(int count, int vocabulary) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(TokenId((i * i * 31 + i * 7 + 3) % vocabulary));
+  return tokens;
+}
+
 void link_all(const std::string& from, const TemporaryFolder& into) {
   for (const auto& entry : fs::directory_iterator(from))
     fs::create_symlink(entry.path(), into.file(entry.path().filename()));
@@ -58,6 +85,15 @@ std::shared_ptr<gpu::Device> device(const std::string& name, int threads) {
   auto opened = gpu::open_device(name, options);
   REQUIRE_MESSAGE(opened, opened.error().text());
   return *opened;
+}
+
+std::shared_ptr<gpu::Device> group(int shards, const std::string& name, int threads) {
+  std::vector<std::shared_ptr<gpu::Device>> devices;
+  for (int i = 0; i < shards; ++i)
+    devices.push_back(device(name, threads));
+  auto made = devices.front()->make_group(devices);
+  REQUIRE_MESSAGE(made, made.error().text());
+  return *made;
 }
 
 Runner::Runner(std::shared_ptr<const Model> model, int page_tokens, std::size_t pages, int max_rows,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/device.hpp"
+#include "models/checkpoint/source.hpp"
 #include "models/model.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -27,6 +28,15 @@ void link_all(const std::string& from, const TemporaryFolder& into);
 
 /// A device by name, on a real clock.
 std::shared_ptr<gpu::Device> device(const std::string& name = "cpu", int threads = 1);
+/// So many of them as one, for a shard on each.
+std::shared_ptr<gpu::Device> group(int shards, const std::string& name = "cpu", int threads = 1);
+
+/// What a name or a folder is opened as.
+std::shared_ptr<const CheckpointSource> source_of(const std::string& name);
+
+using Rows = std::vector<std::vector<float>>;
+bool same_bits(const Rows& a, const Rows& b);
+std::vector<TokenId> some_tokens(int count, int vocabulary);
 
 /// A list of ids in a reference file.
 std::vector<TokenId> ids_of(const boost::json::value& list);

@@ -44,6 +44,7 @@ apps::plan::Costs costs_of(const Options& options) {
   const auto costs = apps::plan::measure_costs(
       {options.checkpoint, "none", options.tokens, 1, {cores[0], cores[1]}},
       {.max_pipeline = 2,
+       .max_tensor = 1,
        .text = "def mean(values):\n    return sum(values) / len(values)\n",
        .progress = {}});
   if (!costs)

@@ -55,8 +55,8 @@ LiveFleet::LiveFleet(const FleetPlan& plan, const Settings& settings, std::strin
   std::promise<std::size_t> opened;
   server_.open(
       plan,
-      [this](const FleetModel& model, const auto& devices, std::uint64_t memory_bytes) {
-        return open(model, devices, memory_bytes);
+      [this](const FleetModel& model, const auto& devices, int shards, std::uint64_t memory_bytes) {
+        return open(model, devices, shards, memory_bytes);
       },
       [&](std::size_t engines) { opened.set_value(engines); });
   server_.start();
@@ -74,7 +74,7 @@ LiveFleet::~LiveFleet() {
 }
 
 Result<Engine> LiveFleet::open(const FleetModel& model, const std::vector<std::string>& devices,
-                               std::uint64_t memory_bytes) {
+                               int shards, std::uint64_t memory_bytes) {
   std::unique_lock lock(mutex_);
   opening_ = true;
   changed_.notify_all();
@@ -87,6 +87,7 @@ Result<Engine> LiveFleet::open(const FleetModel& model, const std::vector<std::s
   EngineOptions options = scripted();
   options.target = ScriptedPair{.context = 65'536, .seed = seed_of(model.checkpoint)}.target();
   options.devices.assign(devices.size(), device_);
+  options.tensor_parallel_size = shards;
   return Engine::open(std::move(options));
 }
 

@@ -56,7 +56,7 @@ public:
 
 private:
   Result<Engine> open(const apps::serve::FleetModel& model, const std::vector<std::string>& devices,
-                      std::uint64_t memory_bytes);
+                      int shards, std::uint64_t memory_bytes);
 
   boost::asio::io_context io_{1};
   apps::serve::Server server_;

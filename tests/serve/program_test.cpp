@@ -121,9 +121,9 @@ std::string placement_of(const std::vector<std::string>& on) {
   return text;
 }
 
-/// Two models on one group of these two devices, a stage on each; checkpoint: of both.
-std::string placement_in_stages(const std::string& first, const std::string& second,
-                                const std::string& checkpoint, int tensor = 1) {
+/// Two models on one group of these two devices, a stage on each, or a shard; checkpoint: of both.
+std::string placement_on_two(const std::string& first, const std::string& second,
+                             const std::string& checkpoint, int tensor = 1) {
   std::string text = "version = 1\n[devices]\nmemory_bytes = \"256M\"\nnames = [\"" + first +
                      "\", \"" + second + "\"]\n";
   for (const char* name : {"a", "b"})
@@ -174,13 +174,17 @@ TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its
   CHECK(result.errors.find("unloaded") != std::string::npos);
 }
 
-TEST_CASE("a placement's group of two devices serves its models in two stages") {
+TEST_CASE("a placement's group of two devices serves its models in two stages or shards") {
   const TemporaryFolder folder;
   const std::vector<std::vector<std::string>> all{{"sim:1ms", "sim:2ms", "scripted:context=65536"},
                                                   {"cpu:0", "cpu:1", "demo"}};
-  for (const auto& on : all) {
+  for (std::size_t i = 0; i < 2 * all.size(); ++i) {
+    const auto& on = all[i / 2];
+    const int tensor = 1 + int(i % 2);
     CAPTURE(on[0]);
-    const std::string file = folder.write("placed.toml", placement_in_stages(on[0], on[1], on[2]));
+    CAPTURE(tensor);
+    const std::string file =
+        folder.write("placed.toml", placement_on_two(on[0], on[1], on[2], tensor));
     Served served({}, {}, {}, {"--placement", file, "--warmup", "0"});
     const auto ask = [&](const std::string& body) {
       HttpClient client(served.port());
@@ -216,7 +220,7 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
     check_refused(more, word);
   };
   const std::string sound = placement_of({"a", "b"});
-  check_file(placement_in_stages("sim:1ms", "sim:2ms", "scripted:", 2), "plan with --max-tensor 1");
+  check_file(placement_on_two("cpu:0", "sim:2ms", "scripted:", 2), "plan with --max-tensor 1");
   check_file(sound, "--model is for one model", {"--model", "other"});
   check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
   check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});

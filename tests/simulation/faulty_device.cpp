@@ -17,6 +17,8 @@ public:
   LyingOperations(gpu::Operations& honest, FaultSource& faults)
       : honest_(honest), faults_(faults) {}
 
+  gpu::ShardRange shards() const override { return honest_.shards(); }
+
   void propose(std::span<gpu::ProposeTask> tasks) override {
     honest_.propose(tasks);
     for (gpu::ProposeTask& task : tasks) {
@@ -92,6 +94,7 @@ public:
     work.rows = 1 + int(length / 1us);
     return work;
   }
+  bool in_shards() const override { return step_->in_shards(); }
   void run(gpu::Operations& operations) override {
     *piece_->lost |= settings_.mortal && settings_.faults->strikes(&FaultPlan::lost);
     if (*piece_->lost)
@@ -177,9 +180,14 @@ class FaultyDevice final : public gpu::Device {
 public:
   explicit FaultyDevice(FaultySettings settings)
       : settings_(std::move(settings)), random_(std::make_shared<std::mt19937_64>(settings_.seed)),
-        device_(gpu::open_device(settings_.queues ? "sim:0us+1us/row+queue" : "sim:0us+1us/row",
-                                 {.threads = 1, .time = settings_.time, .trace = nullptr})
-                    .value()) {}
+        device_(open()) {
+    for (int i = 1; i < settings_.shards; ++i)
+      shards_.push_back(open());
+    if (shards_.empty())
+      return;
+    shards_.push_back(device_);
+    device_ = device_->make_group(shards_).value();
+  }
 
   const std::string& name() const override { return device_->name(); }
   const std::string& kernel() const override { return device_->kernel(); }
@@ -195,6 +203,7 @@ public:
   Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
     return device_->upload(values);
   }
+  std::span<const std::shared_ptr<gpu::Device>> shards() const override { return shards_; }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
     if (*lost_)
       return fail(ErrorCode::unavailable, "injected: the device is lost");
@@ -205,10 +214,17 @@ public:
   }
 
 private:
+  std::shared_ptr<gpu::Device> open() const {
+    return gpu::open_device(settings_.queues ? "sim:0us+1us/row+queue" : "sim:0us+1us/row",
+                            {.threads = 1, .time = settings_.time, .trace = nullptr})
+        .value();
+  }
+
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
   std::shared_ptr<bool> lost_ = std::make_shared<bool>(false);
   std::shared_ptr<gpu::Device> device_;
+  std::vector<std::shared_ptr<gpu::Device>> shards_;
 };
 
 } // namespace

@@ -21,9 +21,10 @@ struct FaultySettings {
   std::shared_ptr<FaultSource> faults;
   base::Duration step{}; ///< Of a piece, on average; it takes from half to one and a half of it.
   std::uint64_t seed = 0;
-  bool queues = false;                ///< Holds pieces ready behind those at work.
-  bool mortal = false;                ///< May be lost for good.
-  std::function<void(LaneNews)> news; ///< May be empty.
+  bool queues = false;                     ///< Holds pieces ready behind those at work.
+  bool mortal = false;                     ///< May be lost for good.
+  int shards = 1;                          ///< Simulated devices that it is a group of.
+  std::function<void(LaneNews)> news = {}; ///< May be empty.
 };
 
 /// A `sim` device that takes as long as its steps say: how long a piece takes, whether it throws,

@@ -161,6 +161,8 @@ Workload draw_workload(std::uint64_t seed) {
       job.spec.lookup_drafts = draw.chance(0.8);
       job.spec.model_drafts = !job.spec.lookup_drafts || draw.chance(0.8);
     }
+  if (!w.reserve && draw.chance(0.3))
+    w.shards = draw.between(2, 3);
   return w;
 }
 

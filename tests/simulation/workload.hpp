@@ -52,7 +52,8 @@ struct Workload {
   std::vector<std::string> draft_words;
   bool looks_up = false; ///< A look-up drafts beside the model.
   bool reserve = false;  ///< The target's device may be lost for good; it has another.
-  int stages = 1;        ///< Of the target, each on a device of its own.
+  int stages = 1;        ///< Of the target, each on a device of its own,
+  int shards = 1;        ///< or on so many.
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;

@@ -1,0 +1,56 @@
+// Several devices as one, each with a shard of what is on it (Megatron-LM: Shoeybi et al. 2019,
+// section 3).
+#pragma once
+
+#include "gpu/device.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu {
+
+class DeviceGroup;
+/// A lane that has what lanes of all the group's devices would.
+using OpenGroupLane =
+    std::function<Result<std::unique_ptr<Lane>>(const DeviceGroup& group, const std::string& role)>;
+
+/// What a back end's Device::make_group gives. Its devices use the host's memory.
+class DeviceGroup final : public Device {
+public:
+  /// shards: two or more.
+  DeviceGroup(std::span<const std::shared_ptr<Device>> shards, OpenGroupLane open);
+
+  const std::string& name() const override { return name_; } ///< "cpu:0|cpu:1"
+  const std::string& kernel() const override { return kernel_; }
+  DeviceMemory memory() const override { return first().memory(); }
+  bool on_host() const override { return first().on_host(); }
+  Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
+    return first().allocate(bytes);
+  }
+  /// Fails: weights belong on its shards.
+  Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override;
+  Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
+    return first().upload(values);
+  }
+  Result<void> check_heads(int head_dim) const override;
+  std::span<const std::shared_ptr<Device>> shards() const override { return shards_; }
+  Result<std::unique_ptr<Lane>> open_lane(std::string role) override { return open_(*this, role); }
+
+private:
+  Device& first() const { return *shards_.front(); }
+
+  const std::vector<std::shared_ptr<Device>> shards_;
+  const OpenGroupLane open_;
+  std::string name_;
+  std::string kernel_; ///< "highway", or all of them where they differ.
+};
+
+inline std::shared_ptr<Device> make_group(std::span<const std::shared_ptr<Device>> shards,
+                                          OpenGroupLane open) {
+  return std::make_shared<DeviceGroup>(shards, std::move(open));
+}
+
+} // namespace paceline::gpu

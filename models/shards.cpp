@@ -1,0 +1,75 @@
+#include "models/shards.hpp"
+
+#include "gpu/mx.hpp"
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
+
+namespace paceline::models {
+namespace {
+
+bool divides(const ModelConfig& c, bool in_blocks, int shards) {
+  const bool heads =
+      c.heads % shards == 0 && (c.kv_heads % shards == 0 || shards % c.kv_heads == 0);
+  if (!heads || c.ffn % shards != 0 || c.vocabulary < shards)
+    return false;
+  const int attended = c.heads / shards * c.head_dim;
+  return !in_blocks || shards == 1 ||
+         (attended % gpu::mx_block == 0 && c.ffn / shards % gpu::mx_block == 0);
+}
+
+std::vector<int> numbers_that_divide(const ModelConfig& c, bool in_blocks) {
+  std::vector<int> numbers;
+  for (int shards = 1; shards <= c.heads; ++shards)
+    if (divides(c, in_blocks, shards))
+      numbers.push_back(shards);
+  return numbers;
+}
+
+} // namespace
+
+Range Shard::part(int rows) const {
+  const auto cut = [&](int shard) { return int(std::int64_t(rows) * shard / of); };
+  return {cut(number), cut(number + 1) - cut(number)};
+}
+
+Range Shard::kv_heads(const ModelConfig& config) const {
+  if (config.kv_heads >= of)
+    return part(config.kv_heads);
+  return {number * config.kv_heads / of, 1};
+}
+
+ModelConfig Shard::config(ModelConfig whole) const {
+  const int heads_here = heads(whole).count;
+  whole.kv_heads = kv_heads(whole).count;
+  whole.ffn = ffn(whole).count;
+  whole.heads = heads_here;
+  return whole;
+}
+
+Result<void> check_shards(const std::string& location, const ModelConfig& c, bool in_blocks,
+                          int shards) {
+  if (shards == 1)
+    return {};
+  const auto refuse = [&](const std::string& why, std::string hint) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("EngineOptions::tensor_parallel_size is {}, and {} {}", shards,
+                            text::shown_path(location), why),
+                std::move(hint));
+  };
+  if (c.qk_norm == QkNorm::full_width)
+    return refuse("normalises the queries of all heads together",
+                  "leave it out: its devices are stages then");
+  if (divides(c, in_blocks, shards))
+    return {};
+  return refuse(fmt::format("has {} heads, {} of keys and values, and {} feed-forward units{}",
+                            c.heads, c.kv_heads, c.ffn,
+                            in_blocks ? fmt::format(", in blocks of {}", gpu::mx_block) : ""),
+                fmt::format("give {}", fmt::join(numbers_that_divide(c, in_blocks), ", ")));
+}
+
+} // namespace paceline::models

@@ -1,0 +1,266 @@
+#include "models/transformer_shard.hpp"
+
+#include <cassert>
+#include <utility>
+
+namespace paceline::models {
+namespace {
+
+const float* floats(const Norm& norm) {
+  return norm ? reinterpret_cast<const float*>(norm->data()) : nullptr;
+}
+
+/// out (+)= in * w^T
+void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in, const gpu::Weight& w,
+              int fast, bool add = false) {
+  const int exact = in.rows - fast;
+  if (fast > 0)
+    operations.linear_fast(out.slice(exact, fast), in.slice(exact, fast), w, add);
+  if (exact > 0 && add)
+    operations.linear_add(out.slice(0, exact), in.slice(0, exact), w);
+  else if (exact > 0)
+    operations.linear(out.slice(0, exact), in.slice(0, exact), w);
+}
+
+} // namespace
+
+Result<gpu::Tensor> TransformerWorkspace::allocate(gpu::Device& device, int height, int width) {
+  auto buffer = device.allocate(std::size_t(height) * std::size_t(width) * sizeof(float));
+  if (!buffer)
+    return tl::unexpected(buffer.error());
+  buffers_.push_back(std::move(*buffer));
+  return buffers_.back()->tensor(height, width);
+}
+
+TransformerShard::TransformerShard(const ModelConfig& config, TransformerWeights weights,
+                                   std::shared_ptr<gpu::Device> device, Shard place)
+    : config_(place.config(config)), weights_(std::move(weights)), device_(std::move(device)),
+      place_(place), vocabulary_(place.part(config.vocabulary)),
+      logits_(place.part(config.logits())) {
+  for (std::size_t i = 0; i < weights_.ropes.size(); ++i) {
+    const int pairs = int(config_.ropes[i].frequencies.size());
+    ropes_.push_back({weights_.ropes[i].cos->tensor(config_.context, pairs),
+                      weights_.ropes[i].sin->tensor(config_.context, pairs)});
+  }
+}
+
+std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::block_weights() const {
+  std::vector<std::shared_ptr<const gpu::Weight>> all;
+  for (const TransformerBlock& block : weights_.blocks)
+    all.insert(all.end(), {block.qkv, block.attention_out, block.gate_up, block.down});
+  return all;
+}
+
+Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, int max_rows,
+                                        int max_logit_rows) const {
+  const ModelConfig& c = config_;
+  const int qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
+  const int addend = place_.is_one() ? 0 : c.hidden;
+  ShardSpace& space = workspace.shards[std::size_t(place_.number)];
+  struct Part {
+    gpu::Tensor* tensor;
+    int rows;
+    int cols;
+  };
+  const Part parts[] = {{&space.all.residual, max_rows, c.hidden},
+                        {&space.all.normed, max_rows, c.hidden},
+                        {&space.all.qkv, max_rows, qkv},
+                        {&space.all.attended, max_rows, c.heads * c.head_dim},
+                        {&space.all.gate_up, max_rows, 2 * c.ffn},
+                        {&space.all.activated, max_rows, c.ffn},
+                        {&space.last, max_logit_rows, is_last() ? c.hidden : 0},
+                        {&space.last_qkv, max_logit_rows, is_last() ? qkv : 0},
+                        {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
+                        {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
+                        {&space.addends[0], max_rows, addend},
+                        {&space.addends[1], max_rows, addend}};
+  for (const Part& part : parts) {
+    if (part.cols == 0)
+      continue;
+    auto tensor = workspace.allocate(*device_, part.rows, part.cols);
+    if (!tensor)
+      return tl::unexpected(tensor.error());
+    *part.tensor = *tensor;
+  }
+  if (is_last())
+    space.logits = workspace.logit_rows.columns(logits_.first, logits_.count);
+  return {};
+}
+
+void TransformerShard::plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const {
+  ShardSpace& own = workspace.shards[std::size_t(place_.number)];
+  own.cache = {&pool.shard(place_.number), layout(pool.shape().page_tokens), 0};
+  own.tokens.clear();
+  if (place_.number > 0 && is_first())
+    for (const TokenId token : workspace.tokens)
+      own.tokens.push_back(token - vocabulary_.first);
+}
+
+TransformerShard::Pass::Pass(const TransformerShard& shard, TransformerWorkspace& workspace)
+    : shard_(shard), space_(workspace), own_(workspace.shards[std::size_t(shard.place_.number)]),
+      map_(&workspace.rows), at_(own_.all.first(workspace.rows.rows())) {
+  at_.fast = workspace.fast;
+}
+
+void TransformerShard::Pass::enter(gpu::Operations& operations) {
+  begins_ = !shard_.place_.is_one() && shard_.is_first();
+  if (config().fusion)
+    fuse(operations);
+  else if (shard_.is_first())
+    embed(operations, begins_ ? addend(own_) : at_.residual);
+  else
+    operations.gather(at_.residual, space_.received, space_.every_row());
+}
+
+void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out) const {
+  const float scale = config().embedding_scale;
+  const gpu::Weight& table = *shard_.weights_.embedding;
+  if (!space_.drawn.empty())
+    operations.embed_drawn(out, table, space_.drawn, scale);
+  else
+    operations.embed(out, table, shard_.place_.number > 0 ? own_.tokens : space_.tokens, scale);
+}
+
+/// What a head's first block reads (Li et al. 2025, section 3): the embedding of a token, and
+/// beside it the features of the position before, which are the residual, too. The target's are
+/// made one of three; the head's own, where it goes on alone, are as its last row left them.
+void TransformerShard::Pass::fuse(gpu::Operations& operations) const {
+  const TransformerWeights& weights = shard_.weights_;
+  const FeaturePlan& plan = space_.features;
+  if (const int rows = plan.tapped.rows()) {
+    operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
+    operations.linear(at_.normed.slice(0, rows), own_.tapped.slice(0, rows), *weights.fusion);
+    operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.tapped.to);
+  }
+  if (const int rows = plan.drafted.rows()) {
+    operations.gather(at_.normed.slice(0, rows), plan.own, plan.drafted.from);
+    operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.drafted.to);
+  }
+  const int hidden = config().hidden;
+  const float epsilon = config().norm_epsilon;
+  const gpu::Tensor fused = own_.fused.slice(0, rows());
+  embed(operations, at_.normed);
+  operations.rms_norm(fused.columns(0, hidden), at_.normed,
+                      floats(weights.blocks.front().attention_norm), epsilon);
+  operations.rms_norm(fused.columns(hidden, hidden), at_.residual, floats(weights.fusion_norm),
+                      epsilon);
+  if (config().fusion->norm_before_residual)
+    operations.rms_norm(at_.residual, at_.residual, floats(weights.fusion_norm), epsilon);
+}
+
+/// Leaves a layer's input in the pages, if a head reads it.
+void TransformerShard::Pass::tap(gpu::Operations& operations, int layer) const {
+  const ModelConfig& c = config();
+  for (std::size_t i = 0; i < c.taps.size(); ++i)
+    if (c.taps[i] == layer)
+      operations.scatter(space_.features.own.columns(int(i) * c.hidden, c.hidden), at_.residual,
+                         space_.features.left);
+}
+
+/// What a sublayer reads: the residual, normalised where the family has a norm before it.
+gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Norm& norm) const {
+  if (!norm)
+    return at_.residual;
+  operations.rms_norm(at_.normed, at_.residual, floats(norm), config().norm_epsilon);
+  return at_.normed;
+}
+
+/// residual += in * w, normalised where the family has a norm behind the sublayer. A shard leaves
+/// its part of the product for `add_up`.
+void TransformerShard::Pass::output(gpu::Operations& operations, const Norm& norm, gpu::Tensor in,
+                                    const gpu::Weight& w) {
+  if (!shard_.place_.is_one()) {
+    behind_ = floats(norm);
+    return multiply(operations, addend(own_), in, w, at_.fast);
+  }
+  if (!norm)
+    return multiply(operations, at_.residual, in, w, at_.fast, true);
+  multiply(operations, at_.normed, in, w, at_.fast);
+  operations.rms_norm_add(at_.residual, at_.normed, floats(norm), config().norm_epsilon);
+}
+
+void TransformerShard::Pass::add_up(gpu::Operations& operations) {
+  parts_.clear();
+  for (const ShardSpace& shard : space_.shards)
+    parts_.push_back(addend(shard));
+  ++sums_;
+  if (const float* norm = std::exchange(behind_, nullptr)) {
+    operations.sum(at_.normed, parts_, false);
+    operations.rms_norm_add(at_.residual, at_.normed, norm, config().norm_epsilon);
+  } else {
+    operations.sum(at_.residual, parts_, !std::exchange(begins_, false));
+  }
+}
+
+void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
+  const TransformerBlock& b = block(i);
+  const ModelConfig& c = config();
+  tap(operations, shard_.weights_.first_layer + i);
+  const bool fused = c.fusion && i == 0;
+  multiply(operations, at_.qkv,
+           fused ? own_.fused.slice(0, rows()) : input(operations, b.attention_norm), *b.qkv,
+           at_.fast);
+  gpu::HeadNorms norms;
+  if (c.qk_norm == QkNorm::per_head)
+    norms = {floats(b.query_norm), floats(b.key_norm), c.norm_epsilon};
+  if (c.qk_norm == QkNorm::full_width)
+    norm_full_width(operations, b);
+  const int rope = layer(i).rope;
+  operations.rope_store(at_.qkv, c.heads,
+                        rope < 0 ? gpu::RopeTable() : shard_.ropes_[std::size_t(rope)], norms,
+                        *map_, cache(i));
+}
+
+/// All queries of a row are normalised together, and all keys (OLMo 2).
+void TransformerShard::Pass::norm_full_width(gpu::Operations& operations,
+                                             const TransformerBlock& block) const {
+  const ModelConfig& c = config();
+  const int width = c.heads * c.head_dim;
+  const gpu::Tensor queries = at_.qkv.columns(0, width);
+  const gpu::Tensor keys = at_.qkv.columns(width, c.kv_heads * c.head_dim);
+  operations.rms_norm(queries, queries, floats(block.query_norm), c.norm_epsilon);
+  operations.rms_norm(keys, keys, floats(block.key_norm), c.norm_epsilon);
+}
+
+void TransformerShard::Pass::narrow(gpu::Operations& operations) {
+  const int wanted = int(space_.wanted.size());
+  Activations out = own_.all.first(wanted);
+  out.residual = own_.last.slice(0, wanted);
+  out.qkv = own_.last_qkv.slice(0, wanted);
+  operations.gather(out.residual, at_.residual, space_.wanted);
+  operations.gather(out.qkv, at_.qkv, space_.wanted);
+  at_ = out;
+  map_ = &space_.wanted_rows;
+}
+
+void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
+  const ModelConfig& c = config();
+  operations.attention(at_.attended, at_.qkv, c.heads,
+                       {c.attention_scale, c.attention_soft_cap, layer(i).window}, *map_, cache(i));
+  output(operations, block(i).attention_post_norm, at_.attended, *block(i).attention_out);
+}
+
+void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
+  const TransformerBlock& b = block(i);
+  multiply(operations, at_.gate_up, input(operations, b.ffn_norm), *b.gate_up, at_.fast);
+  operations.gate(at_.activated, at_.gate_up, config().activation);
+  output(operations, b.ffn_post_norm, at_.activated, *b.down);
+}
+
+void TransformerShard::Pass::leave(gpu::Operations& operations) {
+  const ModelConfig& c = config();
+  if (!shard_.is_last()) {
+    if (shard_.place_.number == 0) // the residual is the same on all
+      operations.gather(space_.left.slice(0, rows()), at_.residual, space_.every_row());
+    return;
+  }
+  if (c.fusion)
+    operations.scatter(space_.features.own, at_.residual, space_.features.left);
+  operations.rms_norm(at_.normed, at_.residual, floats(shard_.weights_.final_norm), c.norm_epsilon);
+  const gpu::Tensor logits = own_.logits.slice(0, int(space_.wanted.size()));
+  operations.linear(logits, at_.normed, *shard_.weights_.head);
+  if (c.logit_soft_cap > 0)
+    operations.soft_cap(logits, c.logit_soft_cap);
+}
+
+} // namespace paceline::models

@@ -1,0 +1,159 @@
+// What one device has of a transformer, and its part of a pass: all of it, or a shard (shards.hpp).
+#pragma once
+
+#include "models/feature_plan.hpp"
+#include "models/shards.hpp"
+#include "models/transformer.hpp"
+
+#include <array>
+#include <vector>
+
+namespace paceline::models {
+
+/// The rows that pass through a block together, and the buffers they use. Widths are the shard's.
+struct Activations {
+  gpu::Tensor residual;  ///< [rows, hidden]
+  gpu::Tensor normed;    ///< [rows, hidden]
+  gpu::Tensor qkv;       ///< [rows, (heads + 2 kv_heads) * head_dim]
+  gpu::Tensor attended;  ///< [rows, heads * head_dim]
+  gpu::Tensor gate_up;   ///< [rows, 2 ffn]
+  gpu::Tensor activated; ///< [rows, ffn]
+  int fast = 0;          ///< The last rows are of the fast path.
+
+  Activations first(int rows) const {
+    return {residual.slice(0, rows), normed.slice(0, rows),  qkv.slice(0, rows),
+            attended.slice(0, rows), gate_up.slice(0, rows), activated.slice(0, rows)};
+  }
+};
+
+/// One shard's memory for passes.
+struct ShardSpace {
+  Activations all;      ///< Every row of the batch.
+  gpu::Tensor last;     ///< [max_logit_rows, hidden]: residual of the rows that are asked for,
+  gpu::Tensor last_qkv; ///< and their queries.
+  gpu::Tensor logits;   ///< [max_logit_rows, its part of the vocabulary]: columns of all logits.
+  gpu::Tensor tapped;   ///< [rows, features]: what a head reads of another model,
+  gpu::Tensor fused;    ///< [rows, 2 hidden], and what its first block makes of it.
+  /// [rows, hidden]: what it adds to a sum over all shards. Two in turn: when a shard writes to one
+  /// again, everybody has met since it was read. Empty: there is no other shard.
+  std::array<gpu::Tensor, 2> addends;
+  std::vector<TokenId> tokens; ///< As its part of the embedding counts them, where that is not the
+                               ///< first.
+  gpu::KvLayer cache;
+};
+
+/// What a pass lays out once for all shards, and their memory.
+class TransformerWorkspace final : public Workspace {
+public:
+  gpu::Tensor logits() const override { return logit_rows; }
+
+  /// A [height, width] buffer of this workspace's.
+  Result<gpu::Tensor> allocate(gpu::Device& device, int height, int width);
+
+  std::vector<ShardSpace> shards;
+  gpu::Tensor logit_rows;          ///< [max_logit_rows, vocabulary]
+  std::vector<std::int32_t> every; ///< 0, 1, ... of all rows: those that stages hand over.
+
+  // What `plan` laid out.
+  std::vector<TokenId> tokens;
+  std::vector<const TokenId*> drawn; ///< Instead of tokens: where the pass before leaves them.
+  gpu::RowMap rows;
+  int fast = 0;                     ///< Rows at the end that are of the fast path.
+  std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
+  gpu::RowMap wanted_rows;          ///< and where they stand.
+  FeaturePlan features;
+
+  std::span<const std::int32_t> every_row() const {
+    return std::span(every).first(std::size_t(rows.rows()));
+  }
+
+private:
+  std::vector<std::shared_ptr<gpu::Buffer>> buffers_;
+};
+
+/// Immutable. Threads: those of its lane, a pass at a time.
+class TransformerShard {
+public:
+  /// config: the whole model's; weights: the shard's.
+  TransformerShard(const ModelConfig& config, TransformerWeights weights,
+                   std::shared_ptr<gpu::Device> device, Shard place);
+
+  const ModelConfig& config() const { return config_; } ///< The shard's own.
+  const TransformerWeights& weights() const { return weights_; }
+  gpu::Device& device() const { return *device_; }
+  int layers() const { return int(weights_.blocks.size()); }
+  bool is_first() const { return weights_.first_layer == 0; }
+  bool is_last() const { return weights_.first_layer + layers() == config_.layers; }
+  /// Matrices that a step reads for every row.
+  std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const;
+  gpu::KvLayout layout(int page_tokens) const {
+    return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
+  }
+  Result<void> allocate(TransformerWorkspace& workspace, int max_rows, int max_logit_rows) const;
+  /// When all else of the workspace is laid out.
+  void plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const;
+
+  /// A shard's way through a pass, on one rank of its team. Between `enter`, `attend` and
+  /// `feed_forward`, and what comes next, `add_up` stands, when all shards are there.
+  class Pass {
+  public:
+    Pass(const TransformerShard& shard, TransformerWorkspace& workspace);
+
+    /// The rows as they come into the first of these layers.
+    void enter(gpu::Operations& operations);
+    /// Layer `i` of these: keys and values of all rows go to the cache.
+    void store(gpu::Operations& operations, int i);
+    /// Once the last block has stored its keys and values, only rows whose logits are asked for go
+    /// on: a prompt's other rows end here.
+    void narrow(gpu::Operations& operations);
+    void attend(gpu::Operations& operations, int i);
+    void feed_forward(gpu::Operations& operations, int i);
+    /// Takes what the shards have left one another into the residual.
+    void add_up(gpu::Operations& operations);
+    /// The rows as they leave the last of these layers: for the next stage, or as logits.
+    void leave(gpu::Operations& operations);
+
+    int rows() const { return at_.residual.rows; }
+
+  private:
+    const ModelConfig& config() const { return shard_.config_; }
+    const TransformerBlock& block(int i) const { return shard_.weights_.blocks[std::size_t(i)]; }
+    const LayerConfig& layer(int i) const {
+      return config().attention[std::size_t(shard_.weights_.first_layer + i)];
+    }
+    gpu::KvLayer cache(int i) const { return {own_.cache.pool, own_.cache.layout, i}; }
+    gpu::Tensor addend(const ShardSpace& shard) const {
+      return shard.addends[sums_ % 2].slice(0, rows());
+    }
+    void embed(gpu::Operations& operations, gpu::Tensor out) const;
+    void fuse(gpu::Operations& operations) const;
+    void tap(gpu::Operations& operations, int layer) const;
+    gpu::Tensor input(gpu::Operations& operations, const Norm& norm) const;
+    void output(gpu::Operations& operations, const Norm& norm, gpu::Tensor in,
+                const gpu::Weight& w);
+    void norm_full_width(gpu::Operations& operations, const TransformerBlock& block) const;
+
+    const TransformerShard& shard_;
+    TransformerWorkspace& space_;
+    ShardSpace& own_;
+    const gpu::RowMap* map_;
+    Activations at_;
+    std::size_t sums_ = 0;
+    /// What `add_up` does with the sum: it is the residual, or is added to it, normalised first
+    /// where there is a weight for that.
+    bool begins_ = false;
+    const float* behind_ = nullptr;
+    std::vector<gpu::Tensor> parts_;
+  };
+
+private:
+  ModelConfig config_;
+  TransformerWeights weights_;
+  std::shared_ptr<gpu::Device> device_;
+  Shard place_;
+  Range vocabulary_; ///< Rows of the embedding, and
+  Range logits_;     ///< of the head.
+  std::vector<gpu::RopeTable> ropes_;
+};
+
+} // namespace paceline::models
