@@ -179,6 +179,10 @@ struct Metrics {
   int running = 0;
   /// Requests that are accepted and not yet running.
   int waiting = 0;
+  /// Requests of the engine's full length (ModelInfo::max_model_len of the target's) that the KV
+  /// caches have room for at a time, up to EngineOptions::max_num_seqs: of so many none ever waits
+  /// for memory or is preempted, however long they become. Shorter ones run in larger numbers.
+  int full_length_requests = 0;
   /// Requests that ended, however they did.
   std::uint64_t finished = 0;
   /// Tokens of the prompts of all accepted requests.
