@@ -139,9 +139,11 @@ namespace {
 
 /// Room for three sequences of 96 tokens and a part of a fourth, in any mode.
 EngineOptions with_room_for_three(SpeculationMode mode) {
-  EngineOptions options = with_room_for(3 * 96 + 40, 96);
+  EngineOptions options = with_room_for(96, 96);
   options.speculation = mode;
-  options.kv_memory_bytes += mode == SpeculationMode::off ? 0 : 3 * q_bytes;
+  if (mode == SpeculationMode::off) // no rows of q, and no draft's pages
+    options.kv_memory_bytes = (options.kv_memory_bytes - q_bytes) / 2;
+  options.kv_memory_bytes = options.kv_memory_bytes * 33 / 10;
   return options;
 }
 
