@@ -311,6 +311,8 @@ Metrics Engine::metrics() const {
   const actors::EngineParts& parts = impl_->context.parts;
   Metrics metrics = parts.telemetry->snapshot();
   metrics.callback_failures = impl_->callback_failures();
+  metrics.full_length_requests =
+      metrics.target_moved ? parts.standby->full_length : parts.target.full_length;
   // Steps that retire give pages back without a word to the cache manager.
   std::size_t out = parts.standby ? parts.standby->pool->ledger().out : 0;
   for (const auto& pool : parts.page_pools())

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <limits>
 #include <utility>
 
 namespace paceline::actors {
@@ -37,6 +36,7 @@ speculation::PolicyOptions policy_of(const EngineOptions& o) {
   policy.window = o.window;
   policy.lookahead = o.lookahead;
   policy.fork_rows = o.fork_rows;
+  policy.fork_rows_all = fork_rows_of(o);
   return policy;
 }
 
@@ -129,32 +129,24 @@ Result<void> ContextBuilder::read_defaults() {
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
 
-/// A page of the target's, over all devices; and memory that is free for such pages, where each
-/// device holds its stage's part of them. Devices on the host have one memory together.
-struct TargetPages {
-  std::size_t bytes = 0;
-  std::size_t available = 0;
-};
-
-TargetPages target_pages(const LoadedModel& target, int page_tokens) {
-  TargetPages pages{target.model->kv_shape(page_tokens).bytes(), 0};
-  std::vector<std::pair<gpu::Device*, std::size_t>> shares{{target.device.get(), pages.bytes}};
-  for (const auto& stage : target.behind) {
-    const std::size_t bytes = stage->kv_shape(page_tokens).bytes();
-    const auto same = std::ranges::find_if(shares, [&](const auto& share) {
-      return share.first->on_host() && stage->device().on_host();
-    });
-    if (same == shares.end())
-      shares.emplace_back(&stage->device(), bytes);
+/// What each memory has of a page of the target's. Devices on the host have one together.
+std::vector<scheduling::PageShare> target_shares(const LoadedModel& target, int page_tokens) {
+  std::vector<scheduling::PageShare> shares;
+  std::optional<std::size_t> host;
+  const auto add = [&](const models::Model& model) {
+    const gpu::Device& device = model.device();
+    const std::size_t bytes = model.kv_shape(page_tokens).bytes();
+    if (device.on_host() && host)
+      shares[*host].bytes += bytes;
     else
-      same->second += bytes;
-    pages.bytes += bytes;
-  }
-  double available = std::numeric_limits<double>::infinity();
-  for (const auto& [device, bytes] : shares)
-    available = std::min(available, double(device->memory().available) / double(bytes));
-  pages.available = std::size_t(available * double(pages.bytes));
-  return pages;
+      shares.push_back({device.memory().available, bytes});
+    if (device.on_host() && !host)
+      host = shares.size() - 1;
+  };
+  add(*target.model);
+  for (const auto& stage : target.behind)
+    add(*stage);
+  return shares;
 }
 
 /// What drafts take besides pages.
@@ -165,46 +157,22 @@ std::size_t ContextBuilder::draft_bytes() const {
          (suffix ? options_.draft_memory_bytes : 0);
 }
 
-/// For pages and rows of q, within EngineOptions::memory_bytes of each device: as many pages as
-/// there is room for where there is least. 0: nothing is said.
+/// For pages and rows of q, within EngineOptions::memory_bytes of each device.
 Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const {
-  if (options_.memory_bytes == 0)
-    return options_.kv_memory_bytes;
-  struct Stage {
-    std::size_t taken; ///< Of each of its devices,
-    std::size_t page;
-    std::size_t shards; ///< which are so many.
-  };
-  std::vector<Stage> stages;
-  const auto add = [&](const models::Model& model) {
+  scheduling::MemoryDemand demand;
+  demand.memory = options_.memory_bytes;
+  demand.kv_memory = options_.kv_memory_bytes;
+  const auto add = [&](const models::Model& model) { // Its shards have equal parts of it.
     const auto shards = std::size_t(model.info().shards);
-    stages.push_back({model.info().weight_bytes / shards,
-                      model.kv_shape(options_.page_tokens).bytes() / shards, shards});
+    const std::size_t page = model.kv_shape(options_.page_tokens).bytes() / shards;
+    demand.devices.insert(demand.devices.end(), shards, {model.info().weight_bytes / shards, page});
   };
   add(*target.model);
   for (const auto& stage : target.behind)
     add(*stage);
-  stages.back().taken += draft_bytes();
-  const std::size_t draft_page = draft_->page_bytes(options_.page_tokens);
-  std::size_t page = draft_page; // over all devices
-  for (const Stage& stage : stages)
-    page += stage.page * stage.shards;
-  stages.back().page += draft_page;
-  std::size_t taken = 0;
-  double pages = std::numeric_limits<double>::infinity();
-  for (const Stage& stage : stages) {
-    taken = std::max(taken, stage.taken);
-    pages =
-        std::min(pages, (double(options_.memory_bytes) - double(stage.taken)) / double(stage.page));
-  }
-  const double most = pages * double(page);
-  if (most < double(std::max<std::size_t>(options_.kv_memory_bytes, 1)))
-    return fail(ErrorCode::out_of_memory,
-                fmt::format("EngineOptions::memory_bytes is {}, and weights and drafts take {}",
-                            options_.memory_bytes, taken),
-                options_.kv_memory_bytes > 0 ? "give more, or EngineOptions::kv_memory_bytes less"
-                                             : "give more, for there have to be pages, too");
-  return options_.kv_memory_bytes > 0 ? options_.kv_memory_bytes : std::size_t(most);
+  demand.devices.back().taken += draft_bytes();
+  demand.devices.back().page_bytes += draft_->page_bytes(options_.page_tokens);
+  return scheduling::page_memory(demand);
 }
 
 /// Pages of all pools, and rows of q, out of one budget.
@@ -214,8 +182,8 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
     return tl::unexpected(memory.error());
   scheduling::KvDemand demand;
   demand.memory = *memory;
-  const TargetPages pages = target_pages(target, options_.page_tokens);
-  demand.available = target.in_stages() ? pages.available : target.device->memory().available;
+  const auto shares = target_shares(target, options_.page_tokens);
+  demand.available = target.in_stages() ? scheduling::room_for_pages(shares) : shares[0].room;
   demand.max_model_len = context_.max_model_len;
   demand.max_num_seqs = options_.max_num_seqs;
   demand.prefill_chunk = options_.prefill_chunk;
@@ -226,10 +194,14 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   const speculation::PolicyOptions policy = policy_of(options_);
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
-  const auto fork_rows = std::size_t(fork_rows_of(options_));
+  // For as many as one sequence may have. More take what sequences leave free.
+  const auto fork_rows = std::size_t(std::min(options_.fork_rows, fork_rows_of(options_)));
   const std::size_t in_flight = 2 * target.behind.size(); // windows in stages, and given up there
   demand.fork_q_rows = (fork_rows + in_flight) * window;
-  demand.pools = {{pages.bytes, target.model->window()}};
+  std::size_t page_bytes = 0;
+  for (const scheduling::PageShare& share : shares)
+    page_bytes += share.bytes;
+  demand.pools = {{page_bytes, target.model->window()}};
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(
         {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});
@@ -254,6 +226,7 @@ Result<void> ContextBuilder::configure_target() {
   target.model = target_.model;
   target.device = target_.device;
   target.pool = *pool;
+  target.full_length = budget_.full_length;
   target.max_logit_rows = logit_rows_of(options_, target_);
   target.max_rows = options_.prefill_chunk + target.max_logit_rows;
   target.closer = context_.closer;
@@ -345,6 +318,7 @@ Result<void> ContextBuilder::prepare_standby() {
   standby.model = loaded->model;
   standby.device = loaded->device;
   standby.pool = *pool;
+  standby.full_length = std::min(first.full_length, budget->full_length);
   context_.parts.standby = std::move(standby);
   context_.standby = target_info(*loaded);
   return {};

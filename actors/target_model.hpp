@@ -23,6 +23,7 @@ struct TargetStage {
 struct TargetModelParts : TargetStage {
   int max_rows = 0;
   int max_logit_rows = 0;
+  int full_length = 0; ///< Sequences of the engine's full length that have room in the caches.
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
   std::vector<TargetStage> behind = {}; ///< The stages behind the first.

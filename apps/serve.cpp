@@ -4,6 +4,7 @@
 #include "apps/configuration.hpp"
 #include "apps/options.hpp"
 #include "apps/serve/notify.hpp"
+#include "apps/serve/replica.hpp"
 #include "apps/serve/server.hpp"
 #include "apps/serve/settings.hpp"
 #include "apps/serve_placement.hpp"
@@ -108,7 +109,7 @@ private:
   void placed(std::size_t engines);
   void reload_placement();
   void fail_start(Error error);
-  void tell_ready();
+  void tell_ready(const serve::LogFields& more = {});
 
   const Options& options_;
   serve::Server& server_;
@@ -166,7 +167,7 @@ void Life::loaded(Result<Engine> engine) {
     return fail_start(std::move(engine.error()));
   engine_ = std::move(*engine);
   server_.open(*engine_);
-  tell_ready();
+  tell_ready({{"capacity", serve::capacity_of(*engine_)}});
 }
 
 /// Each model of the placement is there, or the log says why not.
@@ -193,9 +194,11 @@ void Life::reload_placement() {
                                   {{"error", plan.error().text()}});
 }
 
-void Life::tell_ready() {
+void Life::tell_ready(const serve::LogFields& more) {
   ready_ = true;
-  server_.service().log().info("ready", {{"address", server_.address()}});
+  serve::LogFields fields{{"address", server_.address()}};
+  fields.insert(more.begin(), more.end());
+  server_.service().log().info("ready", fields);
   serve::notify_manager("READY=1");
   std::string addresses = server_.address() + "\n"; // for scripts; whether somebody reads it or not
   if (!server_.tcp_address().empty())

@@ -69,6 +69,8 @@ public:
   /// Gives it up if it has lasted too long: what is bound by now holds its sequence up, and the
   /// others go on.
   void end_late_wait(base::TimePoint now);
+  /// How long a pass of the draft takes; 0: not known yet.
+  base::Duration step() const;
   /// How long a bound token, or a window, is waited for before the draft counts as late.
   base::Duration timeout() const;
 
@@ -115,8 +117,6 @@ private:
   StepNow step_now() const;
   speculation::OverlappedSequence overlapped(const Sequence& s) const;
   int passes_worth_waiting(std::span<const Sequence* const> late) const;
-  /// How long a pass of the draft takes.
-  base::Duration step() const;
 
   const SchedulerConfig& config_;
   Sequences& sequences_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 
 namespace paceline::scheduling {
 
@@ -23,10 +24,22 @@ int held_by_one(const PoolDemand& pool, const KvDemand& d) {
 
 template <class PagesOf>
 KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_rows) {
-  KvBudget budget{{}, q_rows};
+  KvBudget budget{{}, q_rows, 0};
   for (const PoolDemand& pool : d.pools)
     budget.pages.push_back(pages_in(pool));
   return budget;
+}
+
+/// The least that any pool has room for. A sequence needs no page but those of its tokens; where
+/// they come and go one more, since a window may begin inside one.
+int full_length_of(const KvBudget& b, const KvDemand& d) {
+  std::size_t sequences = std::size_t(d.max_num_seqs);
+  for (Pool pool = 0; pool < d.pools.size(); ++pool) {
+    const int held = held_by_one(d.pools[pool], d);
+    const std::size_t pages = pages_of(held, d) - (held == d.max_model_len ? 1 : 0);
+    sequences = std::min(sequences, b.pages[pool] / pages);
+  }
+  return int(sequences);
 }
 
 std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
@@ -37,6 +50,35 @@ std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
 }
 
 } // namespace
+
+std::size_t room_for_pages(std::span<const PageShare> shares) {
+  double pages = std::numeric_limits<double>::infinity();
+  std::size_t bytes = 0;
+  for (const PageShare& share : shares) {
+    pages = std::min(pages, double(share.room) / double(share.bytes));
+    bytes += share.bytes;
+  }
+  return std::size_t(pages * double(bytes));
+}
+
+Result<std::size_t> page_memory(const MemoryDemand& d) {
+  if (d.memory == 0)
+    return d.kv_memory;
+  std::size_t taken = 0;
+  std::vector<PageShare> shares;
+  for (const MemoryDemand::Device& device : d.devices) {
+    taken = std::max(taken, device.taken);
+    shares.push_back({d.memory - std::min(d.memory, device.taken), device.page_bytes});
+  }
+  const std::size_t most = room_for_pages(shares);
+  if (most < std::max<std::size_t>(d.kv_memory, 1))
+    return fail(ErrorCode::out_of_memory,
+                fmt::format("EngineOptions::memory_bytes is {}, and weights and drafts take {}",
+                            d.memory, taken),
+                d.kv_memory > 0 ? "give more, or EngineOptions::kv_memory_bytes less"
+                                : "give more, for there have to be pages, too");
+  return d.kv_memory > 0 ? d.kv_memory : most;
+}
 
 Result<KvBudget> kv_budget(const KvDemand& d) {
   const KvBudget one = budget_of(
@@ -63,9 +105,10 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
   const auto share = [&](std::size_t of_one, std::size_t of_forks) {
     return of_one * (rest / least) + of_one * (rest % least) / least + (with_forks ? of_forks : 0);
   };
-  KvBudget divided{{}, share(one.q_rows, forks.q_rows)};
+  KvBudget divided{{}, share(one.q_rows, forks.q_rows), 0};
   for (Pool pool = 0; pool < d.pools.size(); ++pool)
     divided.pages.push_back(share(one.pages[pool], forks.pages[pool]));
+  divided.full_length = full_length_of(divided, d);
   return divided;
 }
 

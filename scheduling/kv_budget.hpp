@@ -1,12 +1,39 @@
-// How the memory for keys, values and rows of q is divided: for as many sequences as fit.
+// How much memory there is for keys, values and rows of q, and how it is divided: for as many
+// sequences as fit.
 #pragma once
 
 #include "paceline/error.hpp"
 #include "scheduling/kv.hpp"
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
 namespace paceline::scheduling {
+
+/// A memory that has a part of every page.
+struct PageShare {
+  std::size_t room = 0;  ///< Bytes of it that are free for pages.
+  std::size_t bytes = 0; ///< Of a page; more than 0.
+};
+
+/// Bytes, over all shares, of as many pages as there is room for where there is least.
+std::size_t room_for_pages(std::span<const PageShare> shares);
+
+/// What is said of memory, and what models take of it.
+struct MemoryDemand {
+  struct Device {
+    std::size_t taken = 0;      ///< By weights and drafts.
+    std::size_t page_bytes = 0; ///< Its part of a page, over all models.
+  };
+  std::size_t memory = 0;    ///< EngineOptions::memory_bytes: of each device; 0: nothing is said.
+  std::size_t kv_memory = 0; ///< EngineOptions::kv_memory_bytes; 0: all that is left.
+  std::vector<Device> devices;
+};
+
+/// Bytes for pages and rows of q (KvDemand::memory); 0: nothing is said. Refused where weights and
+/// drafts leave less than was asked for.
+Result<std::size_t> page_memory(const MemoryDemand& demand);
 
 /// What a pool's pages are for.
 struct PoolDemand {
@@ -31,6 +58,9 @@ struct KvDemand {
 struct KvBudget {
   PerPool<std::size_t> pages;
   std::size_t q_rows = 0; ///< Lent at a time.
+  /// Sequences of KvDemand::max_model_len that have room at a time, and at most
+  /// KvDemand::max_num_seqs (B of Agrawal et al. 2023, "SARATHI"): of so many none loses its pages.
+  int full_length = 0;
 };
 
 /// As many sequences' worth of each. Forks have theirs besides, out of what is there beyond a

@@ -29,6 +29,10 @@ inline constexpr int row_tile = 16;
 inline constexpr int reservation_tries_max = 1000;
 inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
 
+/// Nobody is preempted while forks that are over may hold pages: for so many passes of the draft,
+/// one that is under way, one that stands ready behind it, and one for the news to come.
+inline constexpr int passes_to_let_go = 3;
+
 /// The scheduler goes on without a window that took this many of the draft's steps more than it has
 /// tokens ...
 inline constexpr int draft_timeout_steps = 20;

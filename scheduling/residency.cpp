@@ -66,7 +66,7 @@ bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& 
 
 void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.phase = Sequence::Phase::running;
-  s.lacks_pages = false;
+  s.lacks_pages.reset();
   s.refusals = 0;
   s.pages = grant.tables;
   s.cached = grant.cached[target_pool];
@@ -90,7 +90,8 @@ void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
 /// in coming back, from those that run or from steps that have not retired.
 void Residency::ask_again(Turn& turn, Sequence& s) {
   pages_short_ = true;
-  s.lacks_pages = s.started.has_value();
+  if (s.started && !s.lacks_pages)
+    s.lacks_pages = turn.now;
   if (runs_alone(s) && ++s.refusals > limits::reservation_tries_max)
     fail(turn, s.spec->id,
          {ErrorCode::out_of_memory, "the KV cache stayed full",
@@ -151,13 +152,13 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
   Sequence& s = at->second;
   s.growing = false;
   if (grant.granted) {
-    s.lacks_pages = false;
+    s.lacks_pages.reset();
     s.refusals = 0;
     s.pages = grant.tables;
   } else if (s.target_pages().capacity() < s.cached + std::max(s.rows_at_least(), 2)) {
     // It cannot take a single step more: what is speculative gives way first, then the youngest.
     s.grows_at = turn.now + limits::reservation_pause;
-    if (end_forks(turn))
+    if (end_forks(turn) || forks_may_hold_pages(s, turn.now))
       ask_again(turn, s);
     else
       preempt_for(turn, s);
@@ -171,6 +172,12 @@ bool Residency::end_forks(Turn& turn) {
     return false;
   turn.act(Forget{}); // so that the draft's lane lets go of their pages
   return true;
+}
+
+/// Those that are over, too, until the draft's lane has heard of it.
+bool Residency::forks_may_hold_pages(const Sequence& s, base::TimePoint now) const {
+  return config_.draft_pool &&
+         now < s.lacks_pages.value_or(now) + limits::passes_to_let_go * drafting_.step();
 }
 
 /// The sequence that came last gives its pages up.

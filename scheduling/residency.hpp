@@ -46,6 +46,7 @@ private:
   void begin(Turn& turn, Sequence& s, const KvGrant& grant);
   void grow(Turn& turn, Sequence& s, int capacity, int windowed_capacity);
   bool end_forks(Turn& turn);
+  bool forks_may_hold_pages(const Sequence& s, base::TimePoint now) const;
   void preempt_for(Turn& turn, Sequence& needy);
   void ask_again(Turn& turn, Sequence& s);
   PerPool<int> valid_of(const Sequence& s) const;

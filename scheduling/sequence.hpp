@@ -33,8 +33,9 @@ struct Sequence {
   int cached = 0;                   ///< Committed tokens in the target's pages.
   PerPool<gpu::PageTableRef> pages; ///< Empty: it has none.
   CacheResidencyRef residency;
-  bool growing = false;     ///< Has asked for more pages.
-  bool lacks_pages = false; ///< They were refused after it had begun: nobody's forks take any.
+  bool growing = false; ///< Has asked for more pages.
+  /// Since when, after it had begun: nobody's forks take any.
+  std::optional<base::TimePoint> lacks_pages;
   bool published = false;
 
   // Its speculation.

@@ -126,17 +126,19 @@ int StepCost::rows_within(base::Duration limit, double context, int most) const 
   return std::max(rows, 1);
 }
 
+/// All sizes are looked at: one of which only a slow step was seen says nothing of those below it.
 int StepCost::knee(double context, int most) const {
-  const double best = is_known() ? seconds(most, context) / most : 0;
-  if (best <= 0)
+  if (!is_known())
     return most;
-  int rows = most;
-  for (int fewer = most; fewer > limits::row_tile; fewer -= limits::row_tile)
-    if (seconds(fewer, context) / fewer <= nearly_as_good * best)
-      rows = fewer;
-    else
-      break;
-  return rows;
+  std::vector<double> per_row; // of `most` rows, and of a tile less each
+  for (int rows = most; rows == most || rows > limits::row_tile; rows -= limits::row_tile)
+    per_row.push_back(seconds(rows, context) / rows);
+  const double enough = nearly_as_good * *std::ranges::min_element(per_row);
+  if (enough <= 0)
+    return most;
+  const auto fewest = std::ranges::find_if(per_row.rbegin(), per_row.rend(),
+                                           [enough](double of) { return of <= enough; });
+  return most - limits::row_tile * int(per_row.rend() - fewest - 1);
 }
 
 } // namespace paceline::scheduling

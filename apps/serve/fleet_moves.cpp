@@ -145,11 +145,13 @@ asio::awaitable<void> Fleet::load(Place place) {
   if (engine) {
     entry.failure.reset();
     moves_["load"] += 1;
+    const std::string capacity = capacity_of(*engine);
     host(place, std::make_shared<Engine>(std::move(*engine)));
     log_.info("loaded",
               {{"model", spec.name},
                {"device", devices_of(group)},
-               {"seconds", std::round(1e3 * (seconds(Clock::now()) - seconds(begin))) / 1e3}});
+               {"seconds", std::round(1e3 * (seconds(Clock::now()) - seconds(begin))) / 1e3},
+               {"capacity", capacity}});
   } else {
     entry.failure = engine.error();
     moves_["failed_load"] += 1;

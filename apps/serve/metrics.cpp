@@ -162,6 +162,9 @@ void add_actors(Page& page, const Metrics& m) {
              m.target_moved);
   page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));
   page.gauge("paceline_kv_pages", "Pages of the KV cache.", double(m.kv_pages_total));
+  page.gauge("paceline_full_length_requests",
+             "Requests of the full length that have room in the KV cache at a time.",
+             m.full_length_requests);
   page.gauge("paceline_kv_pages_used", "Those that requests hold.", double(m.kv_pages_used));
   page.gauge("paceline_kv_pages_quarantined", "Those that only steps in flight hold.",
              double(m.kv_pages_quarantined));

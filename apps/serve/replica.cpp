@@ -14,6 +14,13 @@ std::string fingerprint_of(const ModelInfo& target) {
 
 } // namespace
 
+std::string capacity_of(const Engine& engine) {
+  const int requests = engine.metrics().full_length_requests;
+  return fmt::format("The KV cache has room for {} request{} of {} tokens at a time, and for more "
+                     "that are shorter.",
+                     requests, requests == 1 ? "" : "s", engine.target().max_model_len);
+}
+
 Replica::Replica(std::string model, int number, std::shared_ptr<Engine> engine)
     : model_(std::move(model)), engine_(std::move(engine)), metrics_(model_, number) {
   const ModelInfo target = engine_->target();

@@ -9,6 +9,9 @@
 
 namespace paceline::apps::serve {
 
+/// How many requests of its full length an engine has room for at a time, as a sentence.
+std::string capacity_of(const Engine& engine);
+
 /// Threads: the server's only; the engine itself is for all.
 class Replica {
 public:

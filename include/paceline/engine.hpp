@@ -135,7 +135,7 @@ struct EngineOptions {
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
-  int fork_rows = 15; ///< Forks that one pass of the draft may advance, over all sequences.
+  int fork_rows = 15; ///< Forks that a pass of the draft may advance for a sequence; of all 64.
 
   FaultOptions faults;
 
@@ -186,6 +186,10 @@ struct Metrics {
   int running = 0;
   /// Requests that are accepted and not yet running.
   int waiting = 0;
+  /// Requests of the engine's full length (ModelInfo::max_model_len of the target's) that the KV
+  /// caches have room for at a time, up to EngineOptions::max_num_seqs: of so many none ever waits
+  /// for memory or is preempted, however long they become. Shorter ones run in larger numbers.
+  int full_length_requests = 0;
   /// Requests that ended, however they did.
   std::uint64_t finished = 0;
   /// Tokens of the prompts of all accepted requests.

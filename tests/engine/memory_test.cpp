@@ -135,6 +135,71 @@ TEST_CASE("with a tenth of the memory that all need together every one is served
   }
 }
 
+namespace {
+
+/// Room for three sequences of 96 tokens and a part of a fourth, in any mode.
+EngineOptions with_room_for_three(SpeculationMode mode) {
+  EngineOptions options = with_room_for(96, 96);
+  options.speculation = mode;
+  if (mode == SpeculationMode::off) // no rows of q, and no draft's pages
+    options.kv_memory_bytes = (options.kv_memory_bytes - q_bytes) / 2;
+  options.kv_memory_bytes = options.kv_memory_bytes * 33 / 10;
+  return options;
+}
+
+/// How many answers were under way at a time at most, until all had come to their ends.
+std::ptrdiff_t most_answered(EngineWorld& world, const std::vector<Request>& requests) {
+  std::vector<std::shared_ptr<Recorder>> answers;
+  for (const Request& request : requests)
+    answers.push_back(world.submit(request));
+  std::ptrdiff_t most = 0;
+  CHECK(world.run_until([&] {
+    most = std::max(most, std::ranges::count_if(answers, [](const auto& answer) {
+                      return !answer->answer.tokens.empty() && !answer->ended();
+                    }));
+    return std::ranges::all_of(answers, [](const auto& answer) { return answer->ended(); });
+  }));
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    CHECK(answers[i]->answer.tokens.size() == std::size_t(*requests[i].max_tokens));
+  return most;
+}
+
+} // namespace
+
+TEST_CASE("of so many requests of full length as there is room for none is preempted") {
+  for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::sync,
+                                     SpeculationMode::overlap, SpeculationMode::automatic})
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      CAPTURE(std::string(to_string(mode)));
+      CAPTURE(seed);
+      EngineOptions options = with_room_for_three(mode);
+      if (seed % 2 == 1) // whose lane is slow to let go of forks
+        options.draft_device = "sim:30ms";
+      EngineWorld world(options, seed);
+      const int room = world.parts().target.full_length;
+      REQUIRE(room == 3);
+      std::vector<Request> requests;
+      for (int i = 0; i < room; ++i)
+        requests.push_back(request_of(10 + 3 * i, 96 - (10 + 3 * i), i));
+      CHECK(most_answered(world, requests) == room);
+      CHECK(world.metrics().preemptions == 0);
+    }
+}
+
+TEST_CASE("one more of full length waits until there is room for it") {
+  for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap})
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      CAPTURE(std::string(to_string(mode)));
+      CAPTURE(seed);
+      EngineWorld world(with_room_for_three(mode), seed);
+      std::vector<Request> requests;
+      for (int i = 0; i < 4; ++i)
+        requests.push_back(request_of(70, 26, i));
+      CHECK(most_answered(world, requests) == 3);
+      CHECK(world.metrics().preemptions == 0);
+    }
+}
+
 TEST_CASE("pages that a step still held go to who waits for them as soon as it has retired") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);

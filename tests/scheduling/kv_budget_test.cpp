@@ -1,4 +1,5 @@
 #include "scheduling/kv_budget.hpp"
+#include "scheduling/limits.hpp"
 
 #include <doctest/doctest.h>
 
@@ -95,4 +96,55 @@ TEST_CASE(
   demand.pools.resize(1);
   demand.memory = 3 * 101 * 100;
   CHECK(kv_budget(demand)->pages == PerPool<std::size_t>{303});
+}
+
+TEST_CASE("what is said to have room at a time is what the pages of the smallest pool hold") {
+  KvDemand demand = demand_of(3 * 101 * 110);
+  CHECK(kv_budget(demand)->full_length == 3);
+  demand.memory += 90 * 110; // short of another one, which needs no page but those of its tokens
+  CHECK(kv_budget(demand)->full_length == 3);
+  demand.memory += 10 * 110;
+  CHECK(kv_budget(demand)->full_length == 4);
+  demand.memory = 1 << 30;
+  CHECK(kv_budget(demand)->full_length == 4); // max_num_seqs
+  demand.memory = 2 * 101 * 110 + 80 * 10;
+  demand.pools[1].fork_pages = 80; // pages of the draft's alone are room for nobody
+  CHECK(kv_budget(demand)->pages[1] == 282);
+  CHECK(kv_budget(demand)->full_length == 2);
+}
+
+TEST_CASE("where a window lets pages go more sequences of full length have room") {
+  KvDemand demand = demand_of(0);
+  demand.max_num_seqs = 100;
+  demand.pools = {{.page_bytes = 100}};
+  demand.memory = 10 * 101 * 100;
+  CHECK(kv_budget(demand)->full_length == 10);
+  demand.pools[0].attention_window = 100;
+  const int held = 100 + 3 * 32 + 4 * limits::tokens_ahead;
+  CHECK(kv_budget(demand)->full_length == 10 * 101 / ((held + 9) / 10 + 1));
+}
+
+TEST_CASE("where several memories have a part of each page the smallest says how many there are") {
+  const std::vector<PageShare> shares{{1000, 10}, {300, 5}, {10'000, 1}};
+  CHECK(room_for_pages(shares) == 60 * 16);
+  CHECK(room_for_pages(std::span(shares).first(1)) == 1000);
+}
+
+TEST_CASE("pages have what weights and drafts leave of each device, or what was asked for") {
+  MemoryDemand demand;
+  demand.devices = {{400, 10}, {700, 5}};
+  demand.kv_memory = 77;
+  CHECK(page_memory(demand).value() == 77);
+  demand.memory = 1000;
+  CHECK(page_memory(demand).value() == 77);
+  demand.kv_memory = 0;
+  CHECK(page_memory(demand).value() == 60 * 15);
+  demand.kv_memory = 60 * 15 + 1;
+  const auto refused = page_memory(demand);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text().find("is 1000, and weights and drafts take 700") !=
+        std::string::npos);
+  demand.kv_memory = 0;
+  demand.memory = 700;
+  CHECK_FALSE(page_memory(demand));
 }

@@ -89,6 +89,26 @@ TEST_CASE("a bend at the end of a kernel's tile is met, from both sides") {
   CHECK(*cost.predict(20, 0) > 13ms);
 }
 
+TEST_CASE("a size of which a slow step was seen does not hide that fewer rows are as good") {
+  for (const int slow : {160, 224, 320, 448}) {
+    CAPTURE(slow);
+    StepCost cost;
+    for (int rows = 16; rows <= 528; rows += 16)
+      if (rows != slow)
+        cost.observe(rows, 0, machine(rows, 0));
+    cost.observe(slow, 0, 2 * machine(slow, 0));
+    CHECK(cost.knee(0, 528) <= 32);
+  }
+}
+
+TEST_CASE("where the largest steps are dear the knee is by those that are not") {
+  StepCost cost;
+  for (int rows = 16; rows <= 528; rows += 16)
+    cost.observe(rows, 0, std::max<base::Duration>(10ms, rows * (rows <= 256 ? 100us : 200us)));
+  CHECK(cost.knee(0, 528) >= 91); // 100 rows fill the time of reading the weights
+  CHECK(cost.knee(0, 528) <= 112);
+}
+
 TEST_CASE(
     "a size that was never observed is tried as if its rows were free, but not far from any") {
   StepCost cost;

@@ -75,6 +75,8 @@ TEST_CASE("metrics have vLLM's names, and count what happened") {
   for (const std::uint64_t count : engine.accepted_by_position)
     by_position += double(count);
   CHECK(by_position == double(engine.accepted));
+  CHECK(server.metric("paceline_full_length_requests{") == engine.full_length_requests);
+  CHECK(engine.full_length_requests > 0);
   CHECK(server.metric("vllm:num_requests_running{") == 0);
   CHECK(server.metric("vllm:kv_cache_usage_perc{") == 0);
   CHECK(server.metric(

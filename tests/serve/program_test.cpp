@@ -100,6 +100,8 @@ TEST_CASE("SIGTERM under load: every accepted request finishes, and the program 
   const ProcessResult result = served.process().wait();
   CHECK(result.status == 0);
   CHECK(result.errors.find("stopped") != std::string::npos);
+  CHECK(result.errors.find("The KV cache has room for 16 requests of 65536 tokens at a time") !=
+        std::string::npos);
 }
 
 namespace {
@@ -171,6 +173,7 @@ TEST_CASE("a placement is served, read again at SIGHUP, and SIGTERM lets all its
   CHECK(result.status == 0);
   CHECK(result.errors.find("placed.toml, line 1: the file: version is out of bounds") !=
         std::string::npos);
+  CHECK(result.errors.find("The KV cache has room for") != std::string::npos);
   CHECK(result.errors.find("unloaded") != std::string::npos);
 }
 

@@ -126,7 +126,8 @@ private:
     settings_.time->after(0ns, [piece = piece_] { piece->lane = nullptr; });
   }
   base::Duration pass_length() const {
-    const double jitter = 0.5 + double((*random_)() >> 11) * 0x1p-53;
+    const double drawn = 0.5 + double((*random_)() >> 11) * 0x1p-53;
+    const double jitter = settings_.steady ? 1 : drawn;
     const base::Duration usual = base::from_seconds(base::seconds(settings_.step) * jitter);
     if (settings_.faults->strikes(&FaultPlan::slow))
       return 10 * usual;

@@ -23,6 +23,7 @@ struct FaultySettings {
   std::uint64_t seed = 0;
   bool queues = false;                     ///< Holds pieces ready behind those at work.
   bool mortal = false;                     ///< May be lost for good.
+  bool steady = false;                     ///< Every piece takes just `step`.
   int shards = 1;                          ///< Simulated devices that it is a group of.
   std::function<void(LaneNews)> news = {}; ///< May be empty.
 };

@@ -35,6 +35,9 @@ public:
     start();
     MessageFaults messages(ground_, &witness_, [this](const std::string& line) { log(line); });
     messages.add(engine_);
+    if (workload_.steady && workload_.stages == 1 &&
+        workload_.scheduling == SchedulingPolicy::deadline)
+      witness_.watch_admissions(workload_.target_step, ground_);
     const base::TimePoint begin = ground_.system.now();
     const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
     report_.time = ground_.system.now() - begin;

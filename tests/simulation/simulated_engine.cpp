@@ -44,9 +44,9 @@ SimulatedEngine::SimulatedEngine(Ground& ground, const Workload& workload, Optio
       admission_(workload.max_open) {}
 
 std::shared_ptr<gpu::Device> SimulatedEngine::device(base::Duration step, std::uint64_t salt,
-                                                     bool mortal, int shards) {
+                                                     bool mortal, bool steady, int shards) {
   return make_faulty_device({ground_.time, ground_.faults, step, options_.seed * 3 + salt,
-                             workload_.queues, mortal, shards, options_.news});
+                             workload_.queues, mortal, steady, shards, options_.news});
 }
 
 std::shared_ptr<gpu::KvPool> SimulatedEngine::pool(const models::Model& model,
@@ -109,7 +109,7 @@ void SimulatedEngine::add_target(actors::EngineParts& parts) {
   std::vector<std::shared_ptr<gpu::Device>> devices;
   for (int stage = 0; stage < w.stages; ++stage)
     devices.push_back(
-        device(w.target_step / w.stages, 10 * std::uint64_t(stage), w.reserve, w.shards));
+        device(w.target_step / w.stages, 10 * std::uint64_t(stage), w.reserve, w.steady, w.shards));
   const auto stages = models::make_scripted_stages(w.target, devices).value();
   tokenizer_ = models::make_scripted_tokenizer(stages.front()->info().name).value();
   parts.target = target_parts(stages.front(), devices.front(), "target");

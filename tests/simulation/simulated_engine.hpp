@@ -66,7 +66,7 @@ private:
   using Pools = std::map<std::string, std::shared_ptr<gpu::KvPool>>;
 
   std::shared_ptr<gpu::Device> device(base::Duration step, std::uint64_t salt, bool mortal = false,
-                                      int shards = 1);
+                                      bool steady = false, int shards = 1);
   std::shared_ptr<gpu::KvPool> pool(const models::Model& model, const std::string& name,
                                     int slots_per_token = 1);
   int logit_rows() const;

@@ -76,9 +76,19 @@ void Witness::reached(Probe probe) {
   ++report_.probes[names[probe]];
 }
 
+void Witness::watch_admissions(base::Duration step, const Ground& ground) {
+  admissions_.emplace(step);
+  ground_ = &ground;
+}
+
 void Witness::sees(const Arrival& arrival) {
   if (auto wrong = turns_.sees(arrival))
     report_.failures.push_back(*std::move(wrong));
+  if (admissions_ && ground_->faults->count() > 0)
+    admissions_.reset();
+  if (admissions_)
+    if (auto wrong = admissions_->sees(arrival, ground_->system.now()))
+      report_.failures.push_back(*std::move(wrong));
   if (const auto* batch = as<Batch>(arrival))
     sees(*batch);
   else if (const auto* verdicts = as<Verdicts>(arrival)) {

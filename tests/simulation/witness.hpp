@@ -5,8 +5,10 @@
 #include "actors/system/virtual_time.hpp"
 #include "base/telemetry.hpp"
 #include "messages/interfaces.hpp"
+#include "tests/simulation/admissions.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/run.hpp"
+#include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/turns.hpp"
 
 #include <map>
@@ -26,6 +28,9 @@ public:
   Witness(Report& report, std::shared_ptr<const base::Telemetry> telemetry, SchedulingPolicy policy)
       : report_(report), telemetry_(std::move(telemetry)), turns_(policy) {}
 
+  /// Every step takes `step` as long as nothing was disturbed, and the policy is by deadlines.
+  /// ground: must outlive this.
+  void watch_admissions(base::Duration step, const Ground& ground);
   /// A message is about to be handled.
   void sees(const actors::Arrival& arrival);
   /// Its receiver dies of it, before or after.
@@ -47,6 +52,8 @@ private:
   Report& report_;
   std::shared_ptr<const base::Telemetry> telemetry_;
   Turns turns_;
+  std::optional<Admissions> admissions_;
+  const Ground* ground_ = nullptr; ///< For these.
   /// A batch, without its references.
   struct Step {
     std::uint64_t id = 0;

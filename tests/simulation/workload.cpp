@@ -161,6 +161,13 @@ Workload draw_workload(std::uint64_t seed) {
       job.spec.lookup_drafts = draw.chance(0.8);
       job.spec.model_drafts = !job.spec.lookup_drafts || draw.chance(0.8);
     }
+  w.steady = draw.chance(0.5);
+  const int weights[] = {1, draw.between(1, 3), draw.between(1, 100)}; // of the three clients
+  for (Job& job : w.jobs) {
+    job.spec.client_weight = weights[job.spec.client - 1];
+    if (w.steady && w.scheduling == SchedulingPolicy::deadline && draw.chance(0.5))
+      job.spec.deadline = job.deadline = draw.between(5ms, 600ms);
+  }
   if (!w.reserve && draw.chance(0.3))
     w.shards = draw.between(2, 3);
   return w;

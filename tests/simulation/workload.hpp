@@ -45,6 +45,7 @@ struct Workload {
   std::optional<int> window;
   FaultOptions faults;
   base::Duration target_step{};
+  bool steady = false; ///< The target's passes take just that.
   base::Duration draft_step{};
   bool queues = false; ///< Devices hold pieces ready behind those at work.
   /// Words of target and draft model; empty: they are the same.
