@@ -85,8 +85,8 @@ struct EngineOptions {
   std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
-  /// Several in place of `device`: the target is divided among them by layers, a stage on each, in
-  /// this order (docs/pipeline.md). Empty: it is on `device` as a whole.
+  /// Several in place of `device`: the target is divided among them by layers, a stage on each or
+  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md). Empty: it is on `device`.
   std::vector<std::string> devices;
   /// Stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
   int pipeline_parallel_size = 0;
