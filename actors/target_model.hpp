@@ -23,10 +23,10 @@ struct TargetStage {
 struct TargetModelParts : TargetStage {
   int max_rows = 0;
   int max_logit_rows = 0;
-  int full_length = 0; ///< Sequences of the engine's full length that have room in the caches.
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
   std::vector<TargetStage> behind = {}; ///< The stages behind the first.
+  int full_length = 0; ///< Sequences of the engine's full length that have room in the caches.
 
   std::size_t stages() const { return 1 + behind.size(); }
   const TargetStage& stage(std::size_t number) const {
