@@ -321,6 +321,7 @@ TEST_CASE("no forks are planned while a sequence that has begun waits for pages"
     return batch.entries.at(0).next.forking.rows > 0;
   };
   const auto next_of = [&](const Batch& before) {
+    world.now += scheduling::limits::reservation_pause; // that a step takes
     miss_all(world, before);
     return world.batch();
   };

@@ -265,7 +265,7 @@ private:
       facts_.pop_front();
       carry_out(fact());
     } else if (!alarms_.empty()) {
-      now = *alarms_.begin();
+      now = std::max(now, *alarms_.begin());
       alarms_.erase(alarms_.begin());
       carry_out(scheduler.time_passed(now));
     } else {
