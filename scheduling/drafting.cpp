@@ -190,7 +190,6 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
     next.forking.beyond = plan.lookahead - (plan.window + 1);
     next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
-  next.forking.learns = plan.learns_guesses;
   next.reads_features = config_.draft_reads_features;
   next.pages = pages_of(s);
   next.residency = s.residency;

@@ -135,7 +135,7 @@ struct EngineOptions {
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
-  int fork_rows = 15; ///< Forks that a pass of the draft may advance for a sequence; of all 64.
+  int fork_rows = 15; ///< Forks that one pass of the draft may advance, over all sequences.
 
   FaultOptions faults;
 
