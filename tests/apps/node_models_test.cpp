@@ -128,6 +128,26 @@ TEST_CASE("a node that takes no models, or has no room for one, refuses by name"
                   2, {"/proc/nowhere", "--model-cache"});
 }
 
+namespace {
+
+struct Accepted {
+  std::unique_ptr<Stranger> stranger;
+  std::vector<std::uint64_t> present; ///< Bytes of each file that the node has.
+};
+
+/// A node that has not heard yet that another connection is gone refuses; it is asked again.
+Accepted announce(const RunningNode& node, const Luggage& luggage) {
+  while (true) {
+    auto stranger = std::make_unique<Stranger>(node);
+    stranger->send(frame(messages::Survey{}));
+    stranger->send(frame(luggage.announced));
+    if (auto wanted = stranger->read<messages::ModelWanted>())
+      return {std::move(stranger), std::move(wanted->present)};
+  }
+}
+
+} // namespace
+
 TEST_CASE("what arrived before a cut is not sent again") {
   const OtherDraft draft;
   const Luggage luggage(draft);
@@ -137,18 +157,13 @@ TEST_CASE("what arrived before a cut is not sent again") {
   std::uint64_t before = 0;
   for (const bool killed : {false, true, false}) {
     {
-      Stranger stranger(*node);
-      stranger.send(frame(messages::Survey{}));
-      stranger.send(frame(luggage.announced));
-      const auto wanted = stranger.read<messages::ModelWanted>();
-      REQUIRE(wanted);
-      std::vector<std::uint64_t> present = wanted->present;
+      auto [stranger, present] = announce(*node, luggage);
       REQUIRE(present.size() == 3);
       CHECK(present[0] + present[1] + present[2] == before);
       for (std::uint32_t file = 0, parts = 4; file < 3 && parts > 0; ++file)
         for (; present[file] < luggage.contents[file].size() && parts > 0; --parts) {
-          stranger.send(luggage.part(file, present[file], piece));
-          REQUIRE(stranger.read<messages::ModelTaken>());
+          stranger->send(luggage.part(file, present[file], piece));
+          REQUIRE(stranger->read<messages::ModelTaken>());
           present[file] += std::min(piece, luggage.contents[file].size() - present[file]);
         }
       before = present[0] + present[1] + present[2];
