@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdint>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,7 +42,14 @@ public:
 
   /// Returns when the number is not `old` any more (acquire): spins for about so long, then sleeps.
   void wait_change(std::uint32_t old, std::chrono::nanoseconds spin) {
-    if (load() != old || spun(old, spin))
+    wait_change(old, spin, spin, [] { return false; });
+  }
+  /// The same on a core that is not the thread's alone: from `alone` on it is yielded as often as
+  /// `crowded()` says that somebody has a use for it who will give it back soon.
+  template <class Crowded>
+  void wait_change(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
+                   const Crowded& crowded) {
+    if (load() != old || spun(old, spin, alone, crowded))
       return;
     sleepers_.fetch_add(1); // Looked at behind the number, which is looked at behind this.
     while (word_.load() == old)
@@ -50,15 +58,20 @@ public:
   }
 
 private:
-  bool spun(std::uint32_t old, std::chrono::nanoseconds spin) const {
-    const auto end = std::chrono::steady_clock::now() + spin;
-    do {
+  template <class Crowded>
+  bool spun(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
+            const Crowded& crowded) const {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::chrono::nanoseconds spent{}; spent < spin;
+         spent = std::chrono::steady_clock::now() - begin) {
+      if (spent >= alone && crowded())
+        sched_yield();
       for (int i = 0; i < 8; ++i) {
         if (load() != old)
           return true;
         pause();
       }
-    } while (std::chrono::steady_clock::now() < end);
+    }
     return false;
   }
   void futex(int what, std::uint32_t number) {

@@ -16,6 +16,8 @@ public:
     team_.start();
   }
   void enter() override { team_.enter(); }
+  void has_work(bool some) override { some ? team_.claims().claim() : team_.claims().release(); }
+  bool crowded() const override { return team_.crowded(0); }
   void launch(Step& step, const Work&) override { team_.run(step); }
 
 private:

@@ -1,6 +1,7 @@
 // The threads of a CPU lane: one parallel region at a time.
 #pragma once
 
+#include "gpu/cpu/core_claims.hpp"
 #include "gpu/cpu/operations.hpp"
 #include "gpu/lane.hpp"
 #include "gpu/wait.hpp"
@@ -29,6 +30,11 @@ public:
   /// shards is run by each shard's threads as a team of their own, and all of them meet.
   void run(Step& step);
 
+  /// Says whether there is anything to run (core_claims.hpp).
+  CoreClaims& claims() { return claims_; }
+  /// Whether another team has something to run on the core of this rank.
+  bool crowded(int rank) const { return claims_.wanted_by_others(cores_[std::size_t(rank)]); }
+
 private:
   void add_shards(const Kernels& kernels, const std::vector<int>& threads);
   CpuOperations& operations_for(const Step& step, int rank);
@@ -38,6 +44,7 @@ private:
   void prepare_thread(int rank) const;
 
   const std::vector<int> cores_;
+  CoreClaims claims_;
   TeamState state_;
   std::vector<std::unique_ptr<CpuOperations>> operations_;
   std::vector<std::unique_ptr<TeamState>> shards_;               ///< Where there are several,
