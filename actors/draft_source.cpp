@@ -346,7 +346,9 @@ int fork_rows_of(const EngineOptions& o) {
   const bool forks = o.lookahead == Lookahead::automatic || o.lookahead == Lookahead::fork;
   const bool ahead =
       o.speculation == SpeculationMode::automatic || o.speculation == SpeculationMode::overlap;
-  return forks && ahead ? o.fork_rows : 0;
+  if (!forks || !ahead)
+    return 0;
+  return std::min(o.fork_rows * o.max_num_seqs, speculation::limits::fork_rows_max);
 }
 
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,

@@ -46,7 +46,7 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
                                                          LoadedModel& target, int max_model_len,
                                                          caf::actor_system* system);
 
-/// Rows that a pass of a draft model may have for forks.
+/// Rows that a pass of a draft model may have for forks, over all sequences.
 int fork_rows_of(const EngineOptions& options);
 
 } // namespace paceline::actors

@@ -36,6 +36,7 @@ speculation::PolicyOptions policy_of(const EngineOptions& o) {
   policy.window = o.window;
   policy.lookahead = o.lookahead;
   policy.fork_rows = o.fork_rows;
+  policy.fork_rows_all = fork_rows_of(o);
   return policy;
 }
 
@@ -193,7 +194,8 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   const speculation::PolicyOptions policy = policy_of(options_);
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
-  const auto fork_rows = std::size_t(fork_rows_of(options_));
+  // For as many as one sequence may have. More take what sequences leave free.
+  const auto fork_rows = std::size_t(std::min(options_.fork_rows, fork_rows_of(options_)));
   const std::size_t in_flight = 2 * target.behind.size(); // windows in stages, and given up there
   demand.fork_q_rows = (fork_rows + in_flight) * window;
   std::size_t page_bytes = 0;

@@ -118,7 +118,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                          {"fork", Lookahead::fork}},
                         "What overlap drafts past a window that is being verified");
   app.add_option("--fork-rows", engine.fork_rows,
-                 "Forks that one pass of the draft may advance; 0: none")
+                 "Forks that a pass of the draft may advance for a request; 0: none")
       ->check(whole_number(0, speculation::limits::fork_rows_max))
       ->type_name("N");
 }

@@ -188,7 +188,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
   task.unseen = draw.pending;
   task.position = std::uint32_t(rows.draws);
   task.attempt = rows.chain().attempt();
-  task.guesses_wanted = at.forking.rows > 0;
+  task.guesses_wanted = at.forking.rows > 0 || at.forking.learns;
   task.q = draw.q.get();
   task.q_size = rows_->row_length(); // ids that only the target has are never drafted
   return task;
@@ -226,7 +226,7 @@ void DraftStep::complete(base::TimePoint now) {
   const base::TimePoint begin = std::max(pass.begin, last_end_);
   last_end_ = now;
   if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
-    pace_.observe(now - begin, pass.plan.fork_rows > 0);
+    pace_.observe(now - begin, pass.plan.fork_rows);
   std::size_t next_task = 0;
   const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
   for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {

@@ -60,7 +60,7 @@ void DrafterStep::complete(base::TimePoint now) {
   for (const DrafterTask& task : tasks_)
     asked += task.asked();
   if (asked > 0)
-    pace_.observe((now - begin_) / asked, false);
+    pace_.observe((now - begin_) / asked);
   for (DrafterTask& task : tasks_) {
     proposed += task.proposed();
     task.chain().spent((now - begin_) / std::int64_t(tasks_.size()), pace_);

@@ -76,18 +76,21 @@ void JudgedByMargin::add(const JudgedByMargin& more) {
 }
 
 double Odds::hit(int window, int rows) const {
+  return hits(window, std::max(rows, 0)).back();
+}
+
+std::vector<double> Odds::hits(int window, int most) const {
   std::vector<double> outcomes;
   for (int accepted = 0; accepted <= window; ++accepted)
     for (int rank = 0; rank < limits::guesses_max; ++rank)
       outcomes.push_back(std::pow(acceptance, accepted) * (1 - acceptance) *
                          guess[std::size_t(rank)]);
-  const auto covered = std::min(std::size_t(std::max(rows, 0)), outcomes.size());
-  std::partial_sort(outcomes.begin(), outcomes.begin() + std::ptrdiff_t(covered), outcomes.end(),
-                    std::greater<>());
-  double sum = std::pow(acceptance, window + 1);
-  for (std::size_t i = 0; i < covered; ++i)
-    sum += outcomes[i];
-  return sum;
+  outcomes.resize(std::max(outcomes.size(), std::size_t(most))); // more rows than outcomes
+  std::partial_sort(outcomes.begin(), outcomes.begin() + most, outcomes.end(), std::greater<>());
+  std::vector<double> hits{std::pow(acceptance, window + 1)};
+  for (int rows = 0; rows < most; ++rows)
+    hits.push_back(hits.back() + outcomes[std::size_t(rows)]);
+  return hits;
 }
 
 } // namespace paceline::sampling

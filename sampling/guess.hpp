@@ -9,6 +9,7 @@
 #include <array>
 #include <limits>
 #include <span>
+#include <vector>
 
 namespace paceline::sampling {
 
@@ -72,6 +73,8 @@ struct Odds {
   /// That all outcomes which `rows` forks cover, chosen well, or the chain itself come true: h of
   /// docs/theory.md.
   double hit(int window, int rows) const;
+  /// The same for each number of rows from 0 to `most`.
+  std::vector<double> hits(int window, int most) const;
 };
 
 } // namespace paceline::sampling

@@ -170,7 +170,7 @@ Forking Drafting::share_of_forks(std::size_t sequences) const {
   const auto lacks_pages = [](const auto& entry) { return entry.second.lacks_pages.has_value(); };
   if (rows == 0 || sequences == 0 || std::ranges::any_of(sequences_, lacks_pages))
     return {};
-  return {rows / int(sequences), 0, policy_.odds()};
+  return {std::min(rows / int(sequences), config_.policy.fork_rows), 0, policy_.odds()};
 }
 
 NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& forking,
@@ -190,6 +190,7 @@ NextDraft Drafting::plan_next(const Sequence& s, int length, const Forking& fork
     next.forking.beyond = plan.lookahead - (plan.window + 1);
     next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
+  next.forking.learns = plan.learns_guesses;
   next.reads_features = config_.draft_reads_features;
   next.pages = pages_of(s);
   next.residency = s.residency;

@@ -10,6 +10,7 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
     const speculation::DraftPace pace = chain->pace();
     round.draft_step_seconds = std::max(round.draft_step_seconds, base::seconds(pace.step));
     round.fork_step_seconds = std::max(round.fork_step_seconds, base::seconds(pace.fork_step));
+    round.fork_rows = std::max(round.fork_rows, pace.fork_rows);
   }
   round.prefill |= entry.length - entry.feed.cached > 1;
   round.window = std::max(round.window, verdict.window);

@@ -5,8 +5,10 @@
 
 namespace paceline::speculation {
 
-void DraftPace::observe(std::chrono::nanoseconds took, bool forks) {
-  auto& mean = forks ? fork_step : step;
+void DraftPace::observe(std::chrono::nanoseconds took, int rows) {
+  auto& mean = rows > 0 ? fork_step : step;
+  if (rows > 0)
+    fork_rows += (rows - fork_rows) / (mean.count() == 0 ? 1 : 8);
   if (mean.count() == 0)
     mean = took;
   else // one that stalled says little of the next
@@ -110,12 +112,14 @@ void Chain::spent(std::chrono::nanoseconds time, const DraftPace& pace) {
   busy_.fetch_add(time.count(), std::memory_order_relaxed);
   step_.store(pace.step.count(), std::memory_order_relaxed);
   fork_step_.store(pace.fork_step.count(), std::memory_order_relaxed);
+  fork_rows_.store(pace.fork_rows, std::memory_order_relaxed);
 }
 
 DraftPace Chain::pace() const {
   using std::chrono::nanoseconds;
   return {nanoseconds(step_.load(std::memory_order_relaxed)),
-          nanoseconds(fork_step_.load(std::memory_order_relaxed))};
+          nanoseconds(fork_step_.load(std::memory_order_relaxed)),
+          fork_rows_.load(std::memory_order_relaxed)};
 }
 
 // The writer stores `drawn` and then reads `notify_position`; notify_at stores `notify_position`

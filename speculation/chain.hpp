@@ -36,9 +36,11 @@ private:
 /// How long the draft takes of late: lane time; 0: not known yet.
 struct DraftPace {
   std::chrono::nanoseconds step{};      ///< A pass that drafts.
-  std::chrono::nanoseconds fork_step{}; ///< A pass that advances forks.
+  std::chrono::nanoseconds fork_step{}; ///< A pass that advances forks,
+  double fork_rows = 0;                 ///< and how many of them.
 
-  void observe(std::chrono::nanoseconds took, bool forks);
+  /// fork_rows: of the pass.
+  void observe(std::chrono::nanoseconds took, int fork_rows = 0);
 };
 
 /// A memory row for one position's q; returned to its pool with the last reference.
@@ -162,6 +164,7 @@ private:
   std::atomic<std::int64_t> busy_{0}; ///< Nanoseconds, as those of the pace.
   std::atomic<std::int64_t> step_{0};
   std::atomic<std::int64_t> fork_step_{0};
+  std::atomic<double> fork_rows_{0};
   std::array<Slot, std::size_t(limits::chain_positions)> slots_;
 
   static constexpr int nobody = 1 << 30;

@@ -37,8 +37,10 @@ void Estimates::observe(const RoundObservation& round) {
   if (round.draft_step_seconds > 0)
     draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
                        time_memory);
-  if (round.fork_step_seconds > 0)
+  if (round.fork_step_seconds > 0) {
     fork_seconds_.add(unless_stalled(round.fork_step_seconds, fork_seconds_.value), 1, time_memory);
+    fork_rows_.add(round.fork_rows, 1, time_memory);
+  }
   if (round.target_seconds > 0) {
     const double rows = round.rows;
     const double seconds = unless_stalled(round.target_seconds, target_seconds(rows));
@@ -104,9 +106,13 @@ double Estimates::cost_ratio(double sequences) const {
   return draft_seconds_.weight > 0 && step > 0 ? draft_seconds_.value / step : prior_cost_ratio_;
 }
 
-double Estimates::fork_cost_ratio(double sequences) const {
+double Estimates::fork_cost_ratio(double sequences, double rows) const {
   const double step = target_seconds(sequences);
-  return fork_seconds_.weight > 0 && step > 0 ? fork_seconds_.value / step : 0;
+  const double none = cost_ratio(sequences);
+  if (fork_rows_.value <= 0 || step <= 0)
+    return none;
+  const double more = std::max(0.0, fork_seconds_.value / step - none);
+  return none + more * rows / fork_rows_.value;
 }
 
 void Estimates::observe_guess(int rank) {

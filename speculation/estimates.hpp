@@ -35,6 +35,7 @@ struct RoundObservation {
   double target_seconds = 0;     ///< Target lane time: forward and verification.
   double draft_step_seconds = 0; ///< Lane time of one drafted token; 0: none drafted.
   double fork_step_seconds = 0;  ///< Lane time of a pass that advances forks; 0: there was none.
+  double fork_rows = 0;          ///< Forks that it advances.
 };
 
 /// A mean that forgets: of the last `memory` units of weight, or so.
@@ -91,10 +92,13 @@ public:
   double draft_seconds() const { return draft_seconds_.value; }
   /// A draft step over a target step of one row for each of `sequences`.
   double cost_ratio(double sequences) const;
-  /// The same of a draft pass that advances forks; 0 before the first one was seen.
-  double fork_cost_ratio(double sequences) const;
+  /// The same of a draft pass that advances so many forks: on the line through one that advances
+  /// none and those that were seen. As if forks cost nothing before.
+  double fork_cost_ratio(double sequences, double rows) const;
   /// A rejected token's place was taken by the guess of this rank (-1: by none).
   void observe_guess(int rank);
+  /// Rejections that were seen where there were guesses.
+  double guesses_seen() const { return guess_.front().weight - prior_weight; }
   Odds odds() const;
   /// By how much one more row for each of `sequences` lengthens a target step of one row each, in
   /// units of that step.
@@ -125,7 +129,8 @@ private:
   FadingMean model_share_{1, 1};
   std::array<FadingMean, margin_classes> by_margin_; ///< Acceptance, by how sure the draft was.
   FadingMean draft_seconds_;                         ///< Of one step,
-  FadingMean fork_seconds_;                          ///< and of one that advances forks.
+  FadingMean fork_seconds_;                          ///< and of one that advances forks,
+  FadingMean fork_rows_;                             ///< so many.
   std::array<FadingMean, std::size_t(sampling::limits::guesses_max)> guess_; ///< Hits by rank.
   /// Moments of (rows, seconds) of target steps, for a straight line.
   FadingMean rows_;

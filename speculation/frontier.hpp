@@ -30,7 +30,8 @@ struct Forking {
   int rows = 0;   ///< Forks that a pass advances, for this sequence; 0: none.
   int window = 0; ///< Tokens of each.
   sampling::Odds odds;
-  int beyond = 0; ///< Positions behind the window's outcomes that are judged soon: in flight.
+  int beyond = 0;      ///< Positions behind the window's outcomes that are judged soon: in flight.
+  bool learns = false; ///< Guesses are wanted, without forks: to see how good they are.
 };
 
 /// Who drafts a sequence where a look-up shares the lane of a model. Chosen from the past and the

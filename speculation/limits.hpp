@@ -15,7 +15,7 @@ inline constexpr int chain_positions = 4 * (sampling::limits::window_max + 1);
 /// Contexts are shorter (models/limits.hpp).
 inline constexpr int frontier_bits = 24;
 
-/// Forks of one frontier, and rows that all forks of a pass may have together.
+/// Forks of one frontier, and rows that all forks of a pass may have together, whatever they cost.
 inline constexpr int forks_max = 64;
 inline constexpr int fork_rows_max = 64;
 /// Pages of the draft's pool beyond the target's, for each row of forks. Forks take what no

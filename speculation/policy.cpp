@@ -22,6 +22,8 @@ constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
 constexpr int longest_costly_pause = 16 * longest_pause;
 constexpr int rounds_per_lookahead = 16; // its choice takes some thousand operations
+constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
+constexpr int rounds_per_guess = 8;      // between looks at them, afterwards
 
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
@@ -68,12 +70,15 @@ Plan SpeculationPolicy::plan() const {
     plan.mode = SpeculationMode::sync;
     plan.model = false;
   }
-  if (plan.mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
-    return plan;
-  if (forks_)
-    plan.window = fork_window_;
-  plan.lookahead = plan.window + 1;
-  plan.fork_rows = forks_ ? options_.fork_rows : 0;
+  if (plan.mode == SpeculationMode::overlap && options_.lookahead != Lookahead::none) {
+    if (forks_)
+      plan.window = fork_window_;
+    plan.lookahead = plan.window + 1;
+    plan.fork_rows = forks_ ? fork_rows_ * int(sequences_) : 0;
+  }
+  plan.learns_guesses =
+      plan.fork_rows == 0 && may_fork() &&
+      (estimates_.guesses_seen() < guesses_wanted || rounds_ % rounds_per_guess == 0);
   return plan;
 }
 
@@ -171,40 +176,69 @@ void SpeculationPolicy::choose_windows() {
       [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
 }
 
-double SpeculationPolicy::fork_rate(const Odds& odds, int window) const {
-  const double c = cost_ratio();
-  const double measured = estimates_.fork_cost_ratio(sequences_);
-  const int rows = std::max(1, int(options_.fork_rows / sequences_));
-  return theory::fork_rate(odds.acceptance, window, c, measured > 0 ? measured : c,
-                           1 + window * estimates_.v_slope(sequences_), odds.hit(window, rows));
+/// Where what is drafted ahead is chosen, and there may be a row for each sequence.
+bool SpeculationPolicy::may_fork() const {
+  const bool overlaps =
+      options_.mode == SpeculationMode::automatic || options_.mode == SpeculationMode::overlap;
+  const bool forks =
+      options_.lookahead == Lookahead::automatic || options_.lookahead == Lookahead::fork;
+  return overlaps && forks && fork_rows_max() > 0;
+}
+
+int SpeculationPolicy::fork_rows_min() const {
+  return std::max(1, int(options_.fork_rows / sequences_));
+}
+
+int SpeculationPolicy::fork_rows_max() const {
+  return std::min(options_.fork_rows, int(options_.fork_rows_all / sequences_));
+}
+
+double SpeculationPolicy::fork_rate(double acceptance, int window, int rows, double hit) const {
+  return theory::fork_rate(acceptance, window, cost_ratio(),
+                           estimates_.fork_cost_ratio(sequences_, rows * sequences_),
+                           1 + window * estimates_.v_slope(sequences_), hit);
+}
+
+/// One sequence has all rows. Several share them, and have more as long as more bring something for
+/// what they cost, which is nothing where a pass of the draft takes the time that its weights take
+/// to be read.
+SpeculationPolicy::Forks SpeculationPolicy::best_forks(const Odds& odds) const {
+  const int most = fork_rows_max();
+  Forks best;
+  Forks present;
+  const int first = options_.window.value_or(1);
+  const int last = options_.window.value_or(options_.window_limit);
+  for (int window = first; window <= last; ++window) {
+    const std::vector<double> hits = odds.hits(window, most);
+    for (int rows = fork_rows_min(); rows <= most; ++rows) {
+      const Forks forks{window, rows,
+                        fork_rate(odds.acceptance, window, rows, hits[std::size_t(rows)])};
+      if (forks.rate > best.rate)
+        best = forks;
+      if (window == fork_window_ && rows == std::clamp(fork_rows_, fork_rows_min(), most))
+        present = forks;
+    }
+  }
+  return best.rate < fork_window_lead * present.rate ? present : best;
 }
 
 /// A chain or forks, by what each should bring with its best window. Times that `overlap` showed
 /// with the other kind are forgotten.
 void SpeculationPolicy::choose_lookahead() {
-  const bool before = forks_;
-  forks_ = false;
-  if (options_.lookahead == Lookahead::none || options_.lookahead == Lookahead::chain ||
-      options_.fork_rows == 0)
+  const bool before = std::exchange(forks_, false);
+  if (!may_fork())
     return;
   const Odds odds = estimates_.odds();
+  const Forks best = best_forks(odds);
+  fork_window_ = best.window;
+  fork_rows_ = best.rows;
   estimate_covered(odds);
-  int best = options_.window.value_or(1);
-  if (!options_.window) {
-    for (int window = 2; window <= options_.window_limit; ++window)
-      if (fork_rate(odds, window) > fork_rate(odds, best))
-        best = window;
-    if (fork_window_ > 0 &&
-        fork_rate(odds, best) < fork_window_lead * fork_rate(odds, fork_window_))
-      best = fork_window_;
-  }
-  fork_window_ = best;
   const int chain = arm(SpeculationMode::overlap).choice;
   const double a = odds.acceptance;
   const double chain_rate =
       theory::overlap_rate(a, chain, cost_ratio(), 1 + chain * estimates_.v_slope(sequences_),
                            theory::chain_hit(a, chain));
-  const double lead = fork_rate(odds, best) / chain_rate;
+  const double lead = best.rate / chain_rate;
   forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
   if (forks_ != before) {
     arm(SpeculationMode::overlap).seconds.limit(1);
@@ -213,10 +247,9 @@ void SpeculationPolicy::choose_lookahead() {
 }
 
 void SpeculationPolicy::estimate_covered(const Odds& odds) {
-  const int rows = int(options_.fork_rows / sequences_);
   for (std::size_t window = 1; window < covered_.size(); ++window) {
     const double chain = theory::chain_hit(odds.acceptance, int(window));
-    covered_[window] = chain < 1 ? (odds.hit(int(window), rows) - chain) / (1 - chain) : 0;
+    covered_[window] = chain < 1 ? (odds.hit(int(window), fork_rows_) - chain) / (1 - chain) : 0;
   }
 }
 

@@ -15,15 +15,17 @@ struct Plan {
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
-  bool probes = false;                         ///< To learn what the mode is worth.
-  bool model = true; ///< False: a look-up beside the model is all that drafts.
+  bool learns_guesses = false; ///< Without forks, to learn what they would be worth.
+  bool probes = false;         ///< To learn what the mode is worth.
+  bool model = true;           ///< False: a look-up beside the model is all that drafts.
 };
 
 struct PolicyOptions {
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K.
   Lookahead lookahead = Lookahead::automatic;
-  int fork_rows = 15;
+  int fork_rows = 15;     ///< Forks that a pass may advance for a sequence,
+  int fork_rows_all = 64; ///< and for all of them. No more than what they cost is worth.
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
@@ -102,7 +104,17 @@ private:
   void choose_windows();
   void choose_lookahead();
   void estimate_covered(const Odds& odds);
-  double fork_rate(const Odds& odds, int window) const;
+  /// What is drafted ahead: a chain, or forks of windows of so many tokens.
+  struct Forks {
+    int window = 0;
+    int rows = 0; ///< Of each sequence, in a pass.
+    double rate = 0;
+  };
+  bool may_fork() const;
+  int fork_rows_min() const; ///< Of a sequence.
+  int fork_rows_max() const;
+  Forks best_forks(const Odds& odds) const;
+  double fork_rate(double acceptance, int window, int rows, double hit) const;
   void time(const RoundObservation& round);
   void steer();
   int probe_length(SpeculationMode mode) const;
@@ -119,7 +131,8 @@ private:
   bool forks_ = false; ///< The lookahead that `overlap` uses now.
   /// The share of misses that forks turn into hits, by window.
   std::array<double, WindowGains::tokens_max + 1> covered_{};
-  int fork_window_ = 0; ///< And its window.
+  int fork_window_ = 0; ///< And its window,
+  int fork_rows_ = 0;   ///< and the rows of each sequence's.
   int rounds_ = 0;
   bool prefill_ = false;                                   ///< Of the last round.
   SpeculationMode last_mode_ = SpeculationMode::automatic; ///< automatic: none to compare with.

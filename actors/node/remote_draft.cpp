@@ -229,7 +229,7 @@ void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
              "the node sends too few rows");
   const base::TimePoint at = now();
   if (count > 0) {
-    pace_.observe((at - s.since) / count, false);
+    pace_.observe((at - s.since) / count);
     chain.spent(std::min<base::Duration>(at - s.since, step * count), pace_);
     parts_.telemetry->overlap.drafted(std::max(s.since, at - step * count), at);
   }

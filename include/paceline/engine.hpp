@@ -135,7 +135,7 @@ struct EngineOptions {
   SpeculationMode speculation = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
-  int fork_rows = 15; ///< Forks that one pass of the draft may advance, over all sequences.
+  int fork_rows = 15; ///< Most forks of one sequence in a pass of the draft; all have at most 64.
 
   FaultOptions faults;
 

@@ -99,7 +99,7 @@ TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exac
 
 TEST_CASE("bench on simulated devices sets modes beside their formulas and published figures") {
   const auto object = paceline_json({"bench", "--device", "sim:chinchilla-70b", "--draft-device",
-                                     "sim:chinchilla-4b", "--num-prompts", "2", "-n", "64",
+                                     "sim:chinchilla-4b", "--num-prompts", "8", "-n", "64",
                                      "--repetitions", "1", "--window", "4"});
   const auto& ratios = object.at("ratios").as_object();
   check_keys(object, {"ratios.sync_over_formula", "ratios.overlap_over_formula",

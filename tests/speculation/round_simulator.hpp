@@ -21,7 +21,8 @@ struct Machine {
   double overhead = 0.005; ///< Of a round.
   double noise = 0.02;     ///< Relative, of times.
   int sequences = 1;
-  double guess = 0.5; ///< That a rejected token's successor has a fork, given 8 rows for it.
+  double guess = 0.5;   ///< That a rejected token's successor has a fork, given 8 rows for it.
+  double fork_cost = 0; ///< Of a draft step's time, for each row of forks.
 };
 
 /// Plays rounds of whole batches: sequences accept independently; a round's exposed drafting is
@@ -42,9 +43,11 @@ public:
     r.target_seconds = slower * (1 + m.slope * (r.rows - 1));
     r.draft_step_seconds = k > 0 ? slower * m.c : 0;
     const bool hidden = overlap && hit_;
-    r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * m.c * slower)
+    const double ahead = m.c * slower * (1 + m.fork_cost * plan.fork_rows);
+    r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * ahead)
                                            : r.target_seconds + k * m.c * noise(m));
-    r.fork_step_seconds = plan.fork_rows > 0 ? r.draft_step_seconds : 0;
+    r.fork_step_seconds = plan.fork_rows > 0 ? ahead : 0;
+    r.fork_rows = plan.fork_rows;
     hit_ = overlap && plan.lookahead > 0;
     const double guessed = m.guess * std::min(1.0, plan.fork_rows / m.sequences / 8.0);
     for (int i = 0; i < m.sequences; ++i)
