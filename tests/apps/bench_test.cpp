@@ -99,15 +99,16 @@ TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exac
 
 TEST_CASE("bench on simulated devices sets modes beside their formulas and published figures") {
   const auto object = paceline_json({"bench", "--device", "sim:chinchilla-70b", "--draft-device",
-                                     "sim:chinchilla-4b", "--num-prompts", "8", "-n", "64",
-                                     "--repetitions", "1", "--window", "4"});
+                                     "sim:chinchilla-4b", "--num-prompts", "2", "-n", "64",
+                                     "--repetitions", "1", "--window", "4", "--temperature", "0"});
   const auto& ratios = object.at("ratios").as_object();
   check_keys(object, {"ratios.sync_over_formula", "ratios.overlap_over_formula",
                       "published.sync_over_off", "published.source"});
-  // Short outputs: their first and last windows are shorter, and luck does the rest.
+  // Greedy: with so short outputs luck alone is a third of a ratio. Their first and last windows
+  // are shorter.
   CHECK(ratios.at("sync_over_formula").to_number<double>() == doctest::Approx(1).epsilon(0.15));
   CHECK(ratios.at("overlap_over_formula").to_number<double>() == doctest::Approx(1).epsilon(0.15));
-  CHECK(ratios.at("overlap_over_sync").to_number<double>() > 1);
+  CHECK(ratios.at("overlap_over_sync").to_number<double>() > 1.1);
 }
 
 TEST_CASE("bench --scale measures larger models of the same distribution") {
