@@ -69,14 +69,24 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   }
   if (decoding == 0)
     return config_.prefill_chunk;
-  const int most = config_.prefill_chunk + decoding;
-  const base::Duration objective = config_.time_between_tokens;
-  int rows = config_.row_budget;
-  if (rows == 0)
-    rows = objective.count() > 0 ? cost_.rows_within(objective, context, most)
-                                 : cost_.knee(context, most);
-  rows = rows / limits::row_tile * limits::row_tile - decoding;
+  const int rows = rows_beside(decoding, context) / limits::row_tile * limits::row_tile - decoding;
   return std::min(std::max(rows, least), config_.prefill_chunk);
+}
+
+/// All rows of a step that has so many of streams. Without an objective as many as make it better,
+/// and no more than streams notice little of.
+int BatchBuilder::rows_beside(int decoding, double context) const {
+  if (config_.row_budget > 0)
+    return config_.row_budget;
+  const int most = config_.prefill_chunk + decoding;
+  if (const base::Duration objective = config_.time_between_tokens; objective.count() > 0)
+    return cost_.rows_within(objective, context, most);
+  const auto alone = cost_.predict(decoding, context);
+  const int knee = cost_.knee(context, most);
+  return alone ? cost_.rows_within(
+                     base::from_seconds(limits::prompts_lengthen * base::seconds(*alone)), context,
+                     knee)
+               : knee;
 }
 
 /// Of the step behind the one that reads so many rows of prompts, which their rest is likely to be

@@ -39,6 +39,7 @@ private:
   std::vector<Sequence*> order(base::TimePoint now) const;
   void leave_share(std::vector<Sequence*>& order, int decoding) const;
   int prompt_rows(std::span<Sequence* const> order) const;
+  int rows_beside(int decoding, double context) const;
   void share_windows(std::span<Sequence* const> order, int prompt_rows);
   int rows_to_feed(const Sequence& s, const Allowance& left) const;
   std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);

@@ -24,6 +24,9 @@ inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
 /// Steps are cut to so many rows, which is what a tile of the kernels takes.
 inline constexpr int row_tile = 16;
 
+/// Without an objective, prompts in a step of streams make it at most so many times as long.
+inline constexpr double prompts_lengthen = 2.5;
+
 /// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
 /// that runs gives any back, before its request fails.
 inline constexpr int reservation_tries_max = 1000;

@@ -105,6 +105,19 @@ TEST_CASE("an objective bounds the prompt's rows beside a stream, and no others"
   CHECK((prompt_rows(batch) + 1) % scheduling::limits::row_tile == 0);
 }
 
+TEST_CASE("without an objective prompts leave streams their pace") {
+  World world(batching(Batching::hybrid, 512));
+  world.admit(prompt_of(3, 512, 1));
+  world.go_on(world.batch(), 512ms);    // a millisecond a row, and none is cheaper
+  Batch batch = beside_a_stream(world); // alone 10 ms
+  for (int step = 0; step < 8; ++step) {
+    CHECK(prompt_rows(batch) <= 32);
+    CHECK(prompt_rows(batch) >= scheduling::limits::row_tile - 1);
+    world.go_on(batch, 10ms + prompt_rows(batch) * 1ms);
+    batch = world.batch();
+  }
+}
+
 TEST_CASE("a row budget is kept, and always leaves a prompt a tile") {
   for (const auto& [budget, rows] :
        {std::pair(64, 63), std::pair(1, scheduling::limits::row_tile)}) {
