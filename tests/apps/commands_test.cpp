@@ -256,8 +256,8 @@ TEST_CASE(
     "inspect --devices names cores, kernel, GPUs or why there is none, and simulated devices") {
   const auto object = paceline_json({"inspect", "--devices"});
   check_keys(object, {"name", "kernel", "kernels", "cores", "physical_cores", "memory_bytes",
-                      "cuda.toolkit", "cuda.driver", "cuda.cublas", "cuda.architectures",
-                      "cuda.devices", "cuda.unusable"});
+                      "cuda.toolkit", "cuda.driver", "cuda.cublas", "cuda.nccl",
+                      "cuda.architectures", "cuda.devices", "cuda.unusable"});
   const auto& cuda = object.at("cuda").as_object();
   CHECK(cuda.at("devices").as_array().empty() == cuda.at("unusable").is_string());
   CHECK(object.at("sim").as_array().size() > 3);
