@@ -13,7 +13,8 @@ std::vector<int> devices_of(const std::vector<Place>& places) {
 }
 
 /// ncclAllGather of all in one group, for one thread has all the GPUs. It orders the streams
-/// itself.
+/// itself. Within one process NCCL has GPUs that reach each other read and write each other's
+/// buffers, so those of pools have to be open to all of them.
 class ByNccl final : public Exchanger {
 public:
   ByNccl(const Nccl& nccl, std::vector<Place> places)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -17,9 +18,9 @@ namespace {
 
 /// A GPU's part of the lane. Made with the GPU current.
 struct Part {
-  Part(std::shared_ptr<Context> on, int priority, FastPath fast)
+  Part(std::shared_ptr<Context> on, int priority, FastPath fast, std::set<int> sum_peers)
       : context(std::move(on)), stream(make_stream(priority)),
-        operations(context, stream.get(), std::move(fast)) {}
+        operations(context, stream.get(), std::move(fast), std::move(sum_peers)) {}
 
   void make_current() const { PACELINE_CUDA_CHECK(cudaSetDevice(context->index())); }
   Place place() const { return {context->index(), stream.get()}; }
@@ -65,10 +66,10 @@ public:
     enqueue();
   }
 
-  /// Whoever fails is seen, whoever else waits for it.
+  /// All are asked each time: one that fails is seen, though others wait for it for ever.
   void finish() override {
-    const auto done = [](const auto& part) { return part->operations.is_done(); };
-    for (Pause pause; !std::all_of(at_work_.begin(), at_work_.end(), done);) {
+    const auto at_work = [](const auto& part) { return !part->operations.is_done(); };
+    for (Pause pause; std::count_if(at_work_.begin(), at_work_.end(), at_work) > 0;) {
       exchanger_->check();
       pause.rest();
     }
@@ -145,6 +146,13 @@ std::string names_of(const std::vector<GroupMember>& members) {
   return names;
 }
 
+std::set<int> devices_of(const std::vector<GroupMember>& members) {
+  std::set<int> devices;
+  for (const GroupMember& member : members)
+    devices.insert(member.context->index());
+  return devices;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Lane>> open_group_lane(std::vector<GroupMember> members,
@@ -153,13 +161,15 @@ Result<std::unique_ptr<Lane>> open_group_lane(std::vector<GroupMember> members,
                                               ThreadLaneOptions options) {
   try {
     Parts parts;
+    const std::set<int> writers = nccl ? devices_of(members) : std::set<int>{};
     const CurrentDevice kept(members.front().context->index());
     for (GroupMember& member : members) {
       auto fast = open_fast_path(*member.context, std::move(member.products));
       if (!fast)
         return tl::unexpected(fast.error());
       const CurrentDevice current(member.context->index());
-      parts.push_back(std::make_unique<Part>(member.context, priority_of(role), std::move(*fast)));
+      parts.push_back(
+          std::make_unique<Part>(member.context, priority_of(role), std::move(*fast), writers));
     }
     auto executor = std::make_unique<GroupExecutor>(options.name, std::move(parts), nccl);
     return make_thread_lane(std::move(options), std::move(executor));

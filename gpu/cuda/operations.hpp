@@ -18,16 +18,17 @@ namespace paceline::gpu::cuda {
 /// What a shard gives at a meeting, and takes.
 struct Exchange {
   const float* own = nullptr; ///< [count], in its GPU's memory.
-  float* all = nullptr;       ///< [shards][count], there, too.
-  std::size_t count = 0;      ///< 0: they meet, and that is all.
+  float* all = nullptr;  ///< [shards][count], there, too, where the GPUs reach it that were named.
+  std::size_t count = 0; ///< 0: they meet, and that is all.
 };
 
 /// One rank; what calls enqueue runs in their order. Threads: the lane's. All operations
 /// throw CudaError, or std::runtime_error where memory runs out.
 class CudaOperations final : public Operations {
 public:
-  /// Of the current device.
-  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {});
+  /// Of the current device. sum_peers: GPUs that write to Exchange::all by themselves.
+  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {},
+                 std::set<int> sum_peers = {});
 
   /// Before a piece's operations; nothing of an earlier piece is at work.
   void begin();

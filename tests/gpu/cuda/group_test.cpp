@@ -76,18 +76,25 @@ constexpr std::array<float, 3> addends{1e8f, -1e8f, 1};
 
 /// What a shard of a sum has in its GPU's memory.
 struct Sum {
-  Sum(Device& device, float value, float before)
+  Sum(Device& device, const Device& group, float value, float before)
       : source(device.upload(std::vector<float>(rows * cols, value)).value()),
-        part(device.allocate(rows * cols * sizeof(float)).value()),
+        part(allocate_near(device, group)),
         out(device.upload(std::vector<float>(rows * cols, before)).value()) {}
   std::shared_ptr<Buffer> source, part, out;
+  static std::shared_ptr<Buffer> allocate_near(Device& device, const Device& group) {
+    constexpr std::size_t bytes = rows * cols * sizeof(float);
+    const Device* const others[] = {&group};
+    if (auto reached = device.allocate_reached_by(others, bytes).value())
+      return reached;
+    return device.allocate(bytes).value();
+  }
   Tensor of(const std::shared_ptr<Buffer>& buffer) const { return buffer->tensor(rows, cols); }
 };
 
 std::vector<Sum> sums_on(const Group& group) {
   std::vector<Sum> sums;
   for (std::size_t i = 0; i < addends.size(); ++i)
-    sums.emplace_back(*group.members[i], addends[i], 0.25f);
+    sums.emplace_back(*group.members[i], *group.device, addends[i], 0.25f);
   return sums;
 }
 

@@ -1,6 +1,7 @@
 // NCCL's all-gather on emulated GPUs, as a library of its own that a program loads. As with the
 // real one, a rank waits on its stream for all others, for ever where one does not come, until its
-// communicator is aborted; and one thread that has several ranks calls for them in one group.
+// communicator is aborted; one thread that has several ranks calls for them in one group; and where
+// GPUs have a link those of one process use each other's buffers directly.
 #include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <condition_variable>
@@ -78,6 +79,16 @@ void gather(Clique& clique, Gathering& gathering, const Call& call, std::size_t 
   (void)wait_for(clique, lock, gathering.left, ranks);
 }
 
+bool all_reach(const std::vector<Call>& group, const void* memory) {
+  int linked = 0;
+  if (cudaDeviceCanAccessPeer(&linked, 0, 1) != cudaSuccess || linked == 0)
+    return true; // by way of the host
+  for (const Call& call : group)
+    if (!cuda_emulation::reaches(call.comm->device, memory))
+      return false;
+  return true;
+}
+
 ncclResult_t enqueue() {
   const std::vector<Call> group = std::move(calls);
   calls.clear();
@@ -90,6 +101,9 @@ ncclResult_t enqueue() {
     gathering->from.at(call.comm->rank) = call.from;
   if (group.size() != ranks)
     return ncclInvalidUsage;
+  for (const Call& call : group)
+    if (!all_reach(group, call.from) || !all_reach(group, call.to))
+      return ncclUnhandledCudaError;
   for (const Call& call : group)
     cuda_emulation::append(call.stream,
                            [=, clique = call.comm->clique, device = call.comm->device] {
