@@ -90,6 +90,7 @@ boost::json::object cuda_json(const Survey& survey) {
           {"architectures",
            boost::json::array(survey.architectures.begin(), survey.architectures.end())},
           {"cublas", version_json(survey.cublas)},
+          {"nccl", survey.nccl ? boost::json::value(*survey.nccl) : boost::json::value()},
           {"devices", std::move(gpus)},
           {"unusable", reason_json(survey.unusable)}};
 }
@@ -142,6 +143,10 @@ std::string text_of(const Survey& survey) {
     text += fmt::format("  cuBLASLt {}\n", to_string(*survey.cublas));
   if (survey.no_cublas)
     text += fmt::format("  cuBLASLt {}\n", survey.no_cublas->text());
+  if (survey.nccl)
+    text += fmt::format("  NCCL     {}\n", *survey.nccl);
+  if (survey.no_nccl)
+    text += fmt::format("  NCCL     {}\n", survey.no_nccl->text());
   for (const Gpu& gpu : survey.gpus)
     text += text_of(gpu);
   return text;

@@ -1,6 +1,7 @@
 // paceline inspect: what a checkpoint holds, whether two make a pair, and what this machine offers.
 #include "apps/command.hpp"
 #include "apps/devices.hpp"
+#include "apps/inspect_division.hpp"
 #include "apps/node/survey.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
@@ -16,6 +17,7 @@
 #include <boost/json/value_from.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -29,6 +31,8 @@ struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
   std::optional<WeightFormat> weights;
+  EngineOptions engine;         ///< Devices of the target, and how it is divided among them.
+  std::function<bool()> placed; ///< Whether any of that was given.
   bool devices = false;
   std::string node; ///< Whose devices; empty: this machine's.
   NodeTls node_tls;
@@ -341,6 +345,16 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
   }
   boost::json::object object{{"target", checkpoint_json(*target)}};
   std::string text = checkpoint_text(*target, "target");
+  if (options.placed()) {
+    EngineOptions engine = options.engine;
+    engine.target = options.model;
+    engine.weights = options.weights;
+    const auto divided = divide_model(engine);
+    if (!divided)
+      return tl::unexpected(divided.error());
+    object["target"].as_object()["division"] = division_json(*divided);
+    text += "\n" + division_text(*divided);
+  }
   if (draft) {
     const Pair pair = pair_of(*target, *draft);
     object["draft"] = checkpoint_json(*draft);
@@ -377,6 +391,7 @@ Result<int> run(const Options& options) {
 constexpr const char* footer = R"(Examples:
   paceline inspect
   paceline inspect ~/models/target --draft-model ~/models/draft
+  paceline inspect ~/models/large --device cuda:0 --device cuda:1 --tensor-parallel-size 2
   paceline inspect --devices --json
   paceline inspect --devices --node 127.0.0.1:7000)";
 
@@ -404,6 +419,12 @@ Command add_inspect(CLI::App& program) {
       ->excludes(devices);
   add_json_option(*app, options->json);
   add_node_certificates(*app, options->node_tls);
+  add_device_options(*app, options->engine);
+  options->placed = [app] {
+    return app->count("--device") + app->count("--pipeline-parallel-size") +
+               app->count("--tensor-parallel-size") + app->count("--stage-layers") >
+           0;
+  };
   app->footer(footer);
   return {app, [options](Interrupt&) { return run(*options); }};
 }

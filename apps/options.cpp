@@ -223,8 +223,6 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
       "How blocks that are quantized find their scales");
 }
 
-namespace {
-
 void add_device_options(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "--device",
@@ -253,8 +251,6 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
       ->allow_extra_args(false)
       ->type_name("N,...");
 }
-
-} // namespace
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);

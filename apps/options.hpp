@@ -22,6 +22,8 @@ struct PromptSource {
 /// -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c,
 /// --kv-memory
 void add_model_options(CLI::App& app, EngineOptions& engine);
+/// Of these, --device and how the target is divided among several.
+void add_device_options(CLI::App& app, EngineOptions& engine);
 /// --scheduling-policy, --batching, --row-budget, --time-between-tokens.
 void add_batching_options(CLI::App& app, EngineOptions& engine);
 /// -d, --draft-device, --draft-weights, --max-num-seqs, --prefill, --prefill-chunk, --speculation,

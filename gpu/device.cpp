@@ -137,15 +137,16 @@ Device::make_group(std::span<const std::shared_ptr<Device>> shards) const {
               fmt::format("{} cannot have shards of one model (EngineOptions::"
                           "tensor_parallel_size is {})",
                           names, shards.size()),
-              "give cpu devices alone or sim devices alone, or leave "
-              "EngineOptions::tensor_parallel_size out, so that each device is a stage");
+              "give devices of one kind, or leave EngineOptions::tensor_parallel_size out, so that "
+              "each device is a stage");
 }
 
 Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader,
                                                  std::size_t bytes) {
   if (writer.name() == reader.name() || (writer.on_host() && reader.on_host()))
     return writer.allocate(bytes);
-  if (auto near = reader.allocate_reached_by(writer, bytes); !near || *near)
+  const Device* const one[] = {&writer};
+  if (auto near = reader.allocate_reached_by(one, bytes); !near || *near)
     return near;
   return (writer.on_host() ? reader : writer).allocate_shared(bytes);
 }

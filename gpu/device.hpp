@@ -54,10 +54,10 @@ public:
   virtual Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) {
     return allocate(bytes);
   }
-  /// Memory of its own that lanes of `writer`, another device, write to directly; null where they
+  /// Memory of its own that lanes of these others read and write directly; null where one of them
   /// cannot.
-  virtual Result<std::shared_ptr<Buffer>> allocate_reached_by(Device& /*writer*/,
-                                                              std::size_t /*bytes*/) {
+  virtual Result<std::shared_ptr<Buffer>>
+  allocate_reached_by(std::span<const Device* const> /*others*/, std::size_t /*bytes*/) {
     return nullptr;
   }
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
@@ -77,7 +77,8 @@ public:
   virtual std::span<const std::shared_ptr<Device>> shards() const { return {}; }
   /// A device out of these, two or more of which this is the first: its lanes have the threads and
   /// the queues of all of them (Step::in_shards). Weights and pages lie with its shards, all other
-  /// memory with the first. Errors: they are not of one kind, or it knows no groups.
+  /// memory with the first, where the others reach it. Errors: they are not of one kind, or it
+  /// knows no groups.
   virtual Result<std::shared_ptr<Device>>
   make_group(std::span<const std::shared_ptr<Device>> shards) const;
   /// A new lane. role: "target" or "draft", for traces and for sim profiles.

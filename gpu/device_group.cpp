@@ -1,5 +1,6 @@
 #include "gpu/device_group.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -18,6 +19,32 @@ DeviceGroup::DeviceGroup(std::span<const std::shared_ptr<Device>> shards, OpenGr
 
 Result<std::shared_ptr<const Weight>> DeviceGroup::pack(std::span<const HostMatrix> /*parts*/) {
   return fail(ErrorCode::internal, "a weight for all of " + name_ + ", where each has a shard", {});
+}
+
+DeviceMemory DeviceGroup::memory() const {
+  DeviceMemory least = first().memory();
+  if (on_host())
+    return least;
+  for (const auto& shard : shards_) {
+    const DeviceMemory own = shard->memory();
+    least = {std::min(least.total, own.total), std::min(least.available, own.available)};
+  }
+  return {least.total * shards_.size(), least.available * shards_.size()};
+}
+
+Result<std::shared_ptr<Buffer>> DeviceGroup::allocate(std::size_t bytes) {
+  if (on_host())
+    return first().allocate(bytes);
+  auto near = allocate_reached_by({}, bytes);
+  return near && !*near ? allocate_shared(bytes) : near;
+}
+
+Result<std::shared_ptr<Buffer>>
+DeviceGroup::allocate_reached_by(std::span<const Device* const> others, std::size_t bytes) {
+  std::vector<const Device*> all(others.begin(), others.end());
+  for (const auto& shard : shards_)
+    all.push_back(shard.get());
+  return first().allocate_reached_by(all, bytes);
 }
 
 Result<void> DeviceGroup::check_heads(int head_dim) const {

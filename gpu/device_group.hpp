@@ -17,7 +17,7 @@ class DeviceGroup;
 using OpenGroupLane =
     std::function<Result<std::unique_ptr<Lane>>(const DeviceGroup& group, const std::string& role)>;
 
-/// What a back end's Device::make_group gives. Its devices use the host's memory.
+/// What a back end's Device::make_group gives.
 class DeviceGroup final : public Device {
 public:
   /// shards: two or more.
@@ -25,11 +25,16 @@ public:
 
   const std::string& name() const override { return name_; } ///< "cpu:0|cpu:1"
   const std::string& kernel() const override { return kernel_; }
-  DeviceMemory memory() const override { return first().memory(); }
+  /// The host's; of devices with a memory each what all of them have for equal parts.
+  DeviceMemory memory() const override;
   bool on_host() const override { return first().on_host(); }
-  Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
-    return first().allocate(bytes);
+  /// Every shard reads and writes it.
+  Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override;
+  Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {
+    return first().allocate_shared(bytes);
   }
+  Result<std::shared_ptr<Buffer>> allocate_reached_by(std::span<const Device* const> others,
+                                                      std::size_t bytes) override;
   /// Fails: weights belong on its shards.
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override;
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {

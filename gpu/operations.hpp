@@ -193,8 +193,8 @@ public:
   /// All ranks of all teams meet: behind it each reads what the others have written before. Where
   /// one of them fails it throws on the rest, so that nobody waits for who does not come.
   virtual void meet();
-  /// out = parts[0] + parts[1] + ..., each number in this order, or += all of that with `add`. A
-  /// part: [rows, cols], as out; of another shard it is read behind `meet`.
+  /// out = parts[0] + parts[1] + ..., each number in this order; with `add`, out += all of that. A
+  /// part: [rows, cols], which all shards' lanes reach where they can; read it behind `meet`.
   virtual void sum(Tensor out, std::span<const Tensor> parts, bool add);
 
   /// out[r] = scale * table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives

@@ -114,6 +114,43 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
   return ranges;
 }
 
+namespace {
+
+DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::DType dtype,
+                   const LayerRange& layers, const Shard& shard, const LoadOptions& options) {
+  ModelConfig own = shard.config(config);
+  own.vocabulary = shard.part(config.vocabulary).count;
+  const WeightSizes sizes = sizes_of(own, tensors, dtype, options);
+  const bool first = layers.first == 0;
+  const bool last = layers.end() == config.layers;
+  const bool one_table = first && last && config.tied_embedding && !options.head;
+  const double bytes =
+      layers.count * sizes.layer + first * sizes.embedding + (last && !one_table) * sizes.head;
+  gpu::KvLayout pages{layers.count, own.kv_heads, own.head_dim};
+  pages.dtype = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+  return {layers, std::size_t(bytes), pages.token_bytes()};
+}
+
+} // namespace
+
+Result<std::vector<DevicePart>> parts_of(const std::string& location, const ModelConfig& config,
+                                         const TensorSource& tensors, gpu::DType dtype,
+                                         std::size_t stages, int shards,
+                                         const LoadOptions& options) {
+  const bool blocks = in_blocks(tensors, options);
+  if (auto divided = check_shards(location, config, blocks, shards); !divided)
+    return tl::unexpected(divided.error());
+  const WeightSizes sizes = sizes_of(config, tensors, dtype, options);
+  return stages_of(location, config, sizes, stages, options)
+      .map([&](const std::vector<LayerRange>& ranges) {
+        std::vector<DevicePart> parts;
+        for (const LayerRange& layers : ranges)
+          for (int number = 0; number < shards; ++number)
+            parts.push_back(part_of(config, tensors, dtype, layers, {number, shards}, options));
+        return parts;
+      });
+}
+
 // Devices on the host have one memory together.
 Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
                           std::span<const LayerRange> stages,

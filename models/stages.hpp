@@ -43,6 +43,19 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options);
 
+/// What a device has of a model, by its files: packing adds a little.
+struct DevicePart {
+  LayerRange layers;
+  std::size_t weight_bytes = 0;
+  std::size_t token_bytes = 0; ///< Of keys and values, for a position.
+};
+/// The same of each shard of each stage, with nothing loaded. dtype: as in sizes_of. Errors: as of
+/// stages_of, or `shards` do not divide the model.
+Result<std::vector<DevicePart>> parts_of(const std::string& location, const ModelConfig& config,
+                                         const TensorSource& tensors, gpu::DType dtype,
+                                         std::size_t stages, int shards,
+                                         const LoadOptions& options);
+
 /// Refuses weights that are larger than the devices' memory, and says how many such devices would
 /// hold them.
 Result<void> check_memory(const std::string& location, const WeightSizes& sizes,

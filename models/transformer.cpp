@@ -85,7 +85,7 @@ public:
     }
     space->shards.resize(shards_.size());
     for (const TransformerShard& shard : shards_)
-      if (auto ready = shard.allocate(*space, max_rows, max_logit_rows); !ready)
+      if (auto ready = shard.allocate(*space, *device_, max_rows, max_logit_rows); !ready)
         return tl::unexpected(ready.error());
     return space;
   }

@@ -22,10 +22,20 @@ void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in, cons
     operations.linear(out.slice(0, exact), in.slice(0, exact), w);
 }
 
+Result<std::shared_ptr<gpu::Buffer>> allocate_near(gpu::Device& device, const gpu::Device* readers,
+                                                   std::size_t bytes) {
+  if (readers)
+    if (auto reached = device.allocate_reached_by({&readers, 1}, bytes); !reached || *reached)
+      return reached;
+  return device.allocate(bytes);
+}
+
 } // namespace
 
-Result<gpu::Tensor> TransformerWorkspace::allocate(gpu::Device& device, int height, int width) {
-  auto buffer = device.allocate(std::size_t(height) * std::size_t(width) * sizeof(float));
+Result<gpu::Tensor> TransformerWorkspace::allocate(gpu::Device& device, int height, int width,
+                                                   const gpu::Device* readers) {
+  const std::size_t bytes = std::size_t(height) * std::size_t(width) * sizeof(float);
+  auto buffer = allocate_near(device, readers, bytes);
   if (!buffer)
     return tl::unexpected(buffer.error());
   buffers_.push_back(std::move(*buffer));
@@ -51,8 +61,8 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::block_weights(
   return all;
 }
 
-Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, int max_rows,
-                                        int max_logit_rows) const {
+Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const gpu::Device& group,
+                                        int max_rows, int max_logit_rows) const {
   const ModelConfig& c = config_;
   const int qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
   const int addend = place_.is_one() ? 0 : c.hidden;
@@ -61,6 +71,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, int max
     gpu::Tensor* tensor;
     int rows;
     int cols;
+    const gpu::Device* readers = nullptr;
   };
   const Part parts[] = {{&space.all.residual, max_rows, c.hidden},
                         {&space.all.normed, max_rows, c.hidden},
@@ -72,12 +83,12 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, int max
                         {&space.last_qkv, max_logit_rows, is_last() ? qkv : 0},
                         {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
                         {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
-                        {&space.addends[0], max_rows, addend},
-                        {&space.addends[1], max_rows, addend}};
+                        {&space.addends[0], max_rows, addend, &group},
+                        {&space.addends[1], max_rows, addend, &group}};
   for (const Part& part : parts) {
     if (part.cols == 0)
       continue;
-    auto tensor = workspace.allocate(*device_, part.rows, part.cols);
+    auto tensor = workspace.allocate(*device_, part.rows, part.cols, part.readers);
     if (!tensor)
       return tl::unexpected(tensor.error());
     *part.tensor = *tensor;

@@ -47,8 +47,10 @@ class TransformerWorkspace final : public Workspace {
 public:
   gpu::Tensor logits() const override { return logit_rows; }
 
-  /// A [height, width] buffer of this workspace's.
-  Result<gpu::Tensor> allocate(gpu::Device& device, int height, int width);
+  /// A [height, width] buffer of this workspace's. readers: of lanes that may read it besides;
+  /// null: of none.
+  Result<gpu::Tensor> allocate(gpu::Device& device, int height, int width,
+                               const gpu::Device* readers = nullptr);
 
   std::vector<ShardSpace> shards;
   gpu::Tensor logit_rows;          ///< [max_logit_rows, vocabulary]
@@ -89,7 +91,9 @@ public:
   gpu::KvLayout layout(int page_tokens) const {
     return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
   }
-  Result<void> allocate(TransformerWorkspace& workspace, int max_rows, int max_logit_rows) const;
+  /// group: the device of all shards.
+  Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
+                        int max_logit_rows) const;
   /// When all else of the workspace is laid out.
   void plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const;
 

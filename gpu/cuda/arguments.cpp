@@ -53,9 +53,15 @@ Twin<std::byte> Arguments::take_bytes(std::size_t bytes) {
   return twin;
 }
 
+std::shared_ptr<Buffer> DeviceScratch::allocate(std::size_t bytes) const {
+  if (auto reached = base::value_or_throw(context_->allocate_reached_by(peers_, bytes)))
+    return reached;
+  return base::value_or_throw(context_->allocate(bytes));
+}
+
 std::byte* DeviceScratch::at_least(std::size_t bytes) {
   if (!buffer_ || buffer_->size() < bytes) {
-    auto grown = base::value_or_throw(context_->allocate(bytes + bytes / 2));
+    auto grown = allocate(bytes + bytes / 2);
     if (buffer_)
       outgrown_.push_back(std::move(buffer_));
     buffer_ = std::move(grown);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -82,12 +83,17 @@ private:
 /// was before it grew stays until `begin`, since kernels may still be at it.
 class DeviceScratch {
 public:
-  explicit DeviceScratch(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  /// peers: other GPUs that reach it, where they reach this one's memory at all.
+  explicit DeviceScratch(std::shared_ptr<Context> context, std::set<int> peers = {})
+      : context_(std::move(context)), peers_(std::move(peers)) {}
   void begin() { outgrown_.clear(); }
   std::byte* at_least(std::size_t bytes);
 
 private:
+  std::shared_ptr<Buffer> allocate(std::size_t bytes) const;
+
   std::shared_ptr<Context> context_;
+  std::set<int> peers_;
   std::shared_ptr<Buffer> buffer_;
   std::vector<std::shared_ptr<Buffer>> outgrown_;
 };

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <vector>
 
 namespace paceline::gpu::cuda {
 
@@ -55,18 +56,21 @@ Pool make_pool(int index) {
   return made;
 }
 
-/// Null where the peer has no access.
-Pool make_pool_reached_by(int peer, int index) {
-  int can = 0;
-  PACELINE_CUDA_CHECK(cudaDeviceCanAccessPeer(&can, peer, index));
-  if (can == 0)
-    return {};
+/// Null where one of the peers has no access.
+Pool make_pool_reached_by(const std::set<int>& peers, int index) {
+  std::vector<cudaMemAccessDesc> granted;
+  for (const int peer : peers) {
+    int can = 0;
+    PACELINE_CUDA_CHECK(cudaDeviceCanAccessPeer(&can, peer, index));
+    if (can == 0)
+      return {};
+    cudaMemAccessDesc& access = granted.emplace_back();
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+  }
   Pool pool = make_pool(index);
-  cudaMemAccessDesc access{};
-  access.location.type = cudaMemLocationTypeDevice;
-  access.location.id = peer;
-  access.flags = cudaMemAccessFlagsProtReadWrite;
-  if (cudaMemPoolSetAccess(pool.get(), &access, 1) == cudaSuccess)
+  if (cudaMemPoolSetAccess(pool.get(), granted.data(), granted.size()) == cudaSuccess)
     return pool;
   (void)cudaGetLastError(); // As if it could not.
   return {};
@@ -116,7 +120,11 @@ Result<std::shared_ptr<Buffer>> Context::allocate(std::size_t bytes) {
   return allocate_from(pool_.get(), bytes);
 }
 
-Result<std::shared_ptr<Buffer>> Context::allocate_reached_by(int peer, std::size_t bytes) {
+Result<std::shared_ptr<Buffer>> Context::allocate_reached_by(std::set<int> peers,
+                                                             std::size_t bytes) {
+  peers.erase(index_);
+  if (peers.empty())
+    return allocate(bytes);
   if (lost())
     return tl::unexpected(lost_error());
   try {
@@ -124,9 +132,9 @@ Result<std::shared_ptr<Buffer>> Context::allocate_reached_by(int peer, std::size
     cudaMemPool_t pool = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      auto known = shared_pools_.find(peer);
+      auto known = shared_pools_.find(peers);
       if (known == shared_pools_.end())
-        known = shared_pools_.emplace(peer, make_pool_reached_by(peer, index_)).first;
+        known = shared_pools_.emplace(peers, make_pool_reached_by(peers, index_)).first;
       pool = known->second.get();
     }
     if (!pool)

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -30,9 +31,9 @@ public:
 
   /// Zeroed memory of the GPU, aligned to 256 bytes. Synchronises with its own stream only.
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes);
-  /// The same, which kernels of another GPU read and write directly; null where that one has no
-  /// access to this one's memory.
-  Result<std::shared_ptr<Buffer>> allocate_reached_by(int peer, std::size_t bytes);
+  /// The same, which kernels of other GPUs read and write directly; null where one of them has no
+  /// access to this one's memory. peers: indices; this one's own is none.
+  Result<std::shared_ptr<Buffer>> allocate_reached_by(std::set<int> peers, std::size_t bytes);
   /// Whether this is the GPU's own memory, in one of these buffers.
   bool holds(const void* memory) const;
   /// Zeroed memory of the host that every GPU reads and writes.
@@ -65,9 +66,9 @@ private:
   std::size_t used_ = 0;
   std::map<const std::byte*, std::size_t> lent_; ///< What buffers hold, and how many bytes.
   Pool pool_;
-  /// A pool for each other GPU that was asked for, so that the rest of the memory stays out of its
-  /// reach; null: it has no access.
-  std::map<int, Pool> shared_pools_;
+  /// A pool for each set of other GPUs that was asked for, so that the rest of the memory stays out
+  /// of their reach; null: one of them has no access.
+  std::map<std::set<int>, Pool> shared_pools_;
   Stream stream_; ///< Allocations, and what fills new memory.
   std::atomic<bool> lost_{false};
 

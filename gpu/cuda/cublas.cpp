@@ -1,20 +1,15 @@
 #include "gpu/cuda/cublas.hpp"
 
+#include "gpu/cuda/library.hpp"
+
 #include <array>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <stdexcept>
 #include <type_traits>
 
 namespace paceline::gpu::cuda {
 namespace {
-
-template <class Function>
-bool bind(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
 
 /// What cuBLASLt makes and destroys.
 template <class T>

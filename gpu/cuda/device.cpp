@@ -1,12 +1,16 @@
 #include "gpu/cuda/device.hpp"
 
 #include "gpu/cuda/find.hpp"
+#include "gpu/cuda/group_lane.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/lane.hpp"
 #include "gpu/cuda/weight.hpp"
+#include "gpu/device_group.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <mutex>
+#include <set>
 
 namespace paceline::gpu::cuda {
 namespace {
@@ -27,9 +31,13 @@ public:
   Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {
     return context_->allocate_pinned(bytes);
   }
-  Result<std::shared_ptr<Buffer>> allocate_reached_by(Device& writer, std::size_t bytes) override {
-    const auto* gpu = dynamic_cast<const CudaDevice*>(&writer);
-    return gpu ? context_->allocate_reached_by(gpu->context_->index(), bytes) : nullptr;
+  Result<std::shared_ptr<Buffer>> allocate_reached_by(std::span<const Device* const> others,
+                                                      std::size_t bytes) override {
+    std::set<int> peers;
+    for (const Device* other : others)
+      if (!add_index(peers, *other))
+        return nullptr;
+    return context_->allocate_reached_by(std::move(peers), bytes);
   }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return DeviceWeight::pack(*context_, parts);
@@ -56,19 +64,61 @@ public:
                 "run it with EngineOptions::device = cpu");
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    const auto products = [this] {
-      const std::lock_guard lock(mutex_);
-      return products_;
-    };
-    return cuda::open_lane(context_, role, products(),
-                           {role + " " + name(), options_.time, options_.trace});
+    return cuda::open_lane(context_, role, products(), lane_options(role, name()));
+  }
+  /// NCCL is looked for now, and where it is not found GPUs copy from each other.
+  Result<std::shared_ptr<Device>>
+  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+    for (const auto& shard : shards)
+      if (!dynamic_cast<const CudaDevice*>(shard.get()))
+        return Device::make_group(shards);
+    auto nccl = Nccl::load();
+    if (!nccl && nccl.error().code != ErrorCode::not_found)
+      return tl::unexpected(nccl.error());
+    return gpu::make_group(shards, [found = nccl ? std::optional(*nccl) : std::nullopt](
+                                       const DeviceGroup& group, const std::string& role) {
+      return open_group_lane(group, role, found);
+    });
   }
 
 private:
+  /// False: it is no GPU of CUDA's.
+  static bool add_index(std::set<int>& peers, const Device& device) {
+    if (const auto* gpu = dynamic_cast<const CudaDevice*>(&device)) {
+      peers.insert(gpu->context_->index());
+      return true;
+    }
+    const auto shards = device.shards();
+    return !shards.empty() && std::all_of(shards.begin(), shards.end(), [&](const auto& shard) {
+      return add_index(peers, *shard);
+    });
+  }
+
+  static Result<std::unique_ptr<Lane>> open_group_lane(const DeviceGroup& group,
+                                                       const std::string& role,
+                                                       const std::optional<Nccl>& nccl) {
+    std::vector<GroupMember> members;
+    for (const auto& shard : group.shards()) {
+      const auto& gpu = static_cast<const CudaDevice&>(*shard);
+      members.push_back({gpu.context_, gpu.products()});
+    }
+    const auto& first = static_cast<const CudaDevice&>(*group.shards().front());
+    return cuda::open_group_lane(std::move(members), role, nccl,
+                                 first.lane_options(role, group.name()));
+  }
+
+  FastProductsRef products() const {
+    const std::lock_guard lock(mutex_);
+    return products_;
+  }
+  ThreadLaneOptions lane_options(const std::string& role, const std::string& device) const {
+    return {role + " " + device, options_.time, options_.trace};
+  }
+
   const std::shared_ptr<Context> context_;
   const std::string kernel_ = "cuda";
   const DeviceOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   FastProductsRef products_; ///< Null: none are prepared.
 };
 

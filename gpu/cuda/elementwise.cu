@@ -178,6 +178,20 @@ __global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const
     to[i] = from[i];
 }
 
+__global__ void sum_parts(Tensor out, const float* parts, int count, bool add) {
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column >= out.cols)
+    return;
+  const std::size_t size = std::size_t(out.rows) * std::size_t(out.cols);
+  const float* part = parts + std::size_t(row) * std::size_t(out.cols) + column;
+  float sum = *part;
+  for (int i = 1; i < count; ++i)
+    sum += part[std::size_t(i) * size];
+  float& to = out.row(row)[column];
+  to = add ? to + sum : sum;
+}
+
 dim3 grid_over(int cols, int rows) {
   return {unsigned(divide_up(cols, row_threads)), unsigned(rows), 1};
 }
@@ -213,6 +227,11 @@ cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activatio
 
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {
   return launch(queue, grid_over(x.cols, x.rows), row_threads, 0, cap_rows, x, cap);
+}
+
+cudaError_t sum(const Queue& queue, Tensor out, const float* parts, int count, bool add) {
+  return launch(queue, grid_over(out.cols, out.rows), row_threads, 0, sum_parts, out, parts, count,
+                add);
 }
 
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows) {

@@ -133,6 +133,9 @@ cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activatio
                  StagedRows staged = {});
 /// x = cap * tanh(x / cap)
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);
+/// out = parts[0] + parts[1] + ..., each number in this order, or += all of that with `add`.
+/// parts: [count][out.rows][out.cols].
+cudaError_t sum(const Queue& queue, Tensor out, const float* parts, int count, bool add);
 /// out[i] = in[rows[i]]; rows: [out.rows].
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
 /// out[rows[i]] = in[i]; rows: [in.rows].

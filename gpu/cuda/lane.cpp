@@ -22,10 +22,8 @@ public:
   }
 
   void enter() override {
-    (void)cudaSetDevice(context_->index());          // It fails only where all that follows does.
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are meant as they are said.
-    prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
-    name_thread(name_);
+    (void)cudaSetDevice(context_->index()); // It fails only where all that follows does.
+    prepare_lane_thread(name_);
   }
 
   void begin_step(const Step& step) override { step_.emplace(step.name()); }
@@ -71,6 +69,14 @@ private:
   std::optional<Range> step_;                ///< That is at work.
 };
 
+} // namespace
+
+void prepare_lane_thread(const std::string& name) {
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are meant as they are said.
+  prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
+  name_thread(name);
+}
+
 int priority_of(const std::string& role) {
   int lowest = 0;
   int highest = 0;
@@ -78,24 +84,28 @@ int priority_of(const std::string& role) {
   return role == "draft" ? highest : lowest;
 }
 
-} // namespace
+Result<FastPath> open_fast_path(Context& context, FastProductsRef products) {
+  if (context.lost())
+    return tl::unexpected(context.lost_error());
+  FastPath fast{std::move(products), nullptr};
+  if (!fast.products)
+    return fast;
+  return context.allocate(fast.products->scratch_bytes()).map([&](auto&& scratch) {
+    fast.scratch = std::move(scratch);
+    return std::move(fast);
+  });
+}
 
 Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
                                         const std::string& role, FastProductsRef products,
                                         ThreadLaneOptions options) {
-  if (context->lost())
-    return tl::unexpected(context->lost_error());
-  FastPath fast{std::move(products), nullptr};
-  if (fast.products) {
-    auto scratch = context->allocate(fast.products->scratch_bytes());
-    if (!scratch)
-      return tl::unexpected(scratch.error());
-    fast.scratch = std::move(*scratch);
-  }
+  auto fast = open_fast_path(*context, std::move(products));
+  if (!fast)
+    return tl::unexpected(fast.error());
   try {
     const CurrentDevice current(context->index());
-    auto executor =
-        std::make_unique<StreamExecutor>(context, options.name, priority_of(role), std::move(fast));
+    auto executor = std::make_unique<StreamExecutor>(context, options.name, priority_of(role),
+                                                     std::move(*fast));
     return make_thread_lane(std::move(options), std::move(executor));
   } catch (const CudaError& e) {
     context->examine();

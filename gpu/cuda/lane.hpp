@@ -17,4 +17,13 @@ Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
                                         const std::string& role, FastProductsRef products,
                                         ThreadLaneOptions options);
 
+// What lanes of several GPUs need, too.
+
+/// On the lane's own thread, first.
+void prepare_lane_thread(const std::string& name);
+/// Of a stream for `role` on the current device. Throws CudaError.
+int priority_of(const std::string& role);
+/// A lane's share of `products`, which may be null. Errors: the GPU was lost, or has no memory.
+Result<FastPath> open_fast_path(Context& context, FastProductsRef products);
+
 } // namespace paceline::gpu::cuda

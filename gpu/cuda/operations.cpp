@@ -38,17 +38,29 @@ int rounded_context(const RowMap& map) {
 
 } // namespace
 
-CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast)
+CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast,
+                               std::set<int> sum_peers)
     : context_(std::move(context)), stream_(stream), fast_(std::move(fast)), done_(make_event()),
       arguments_(context_, recording_), staged_memory_(context_), attention_memory_(context_),
-      row_memory_(context_) {}
+      row_memory_(context_), sum_memory_(context_, std::move(sum_peers)) {}
+
+void CudaOperations::begin_shard(int number) {
+  begin();
+  in_shards_ = true;
+  shards_ = {number, 1};
+}
 
 void CudaOperations::begin() {
+  in_shards_ = false;
+  shards_ = {};
+  meetings_.clear();
+  met_.clear();
   recording_.clear();
   arguments_.begin();
   staged_memory_.begin();
   attention_memory_.begin();
   row_memory_.begin();
+  sum_memory_.begin();
   sent_rows_.clear();
   results_.clear();
   staged_ = {};
@@ -59,17 +71,29 @@ void CudaOperations::launch() {
   PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
 }
 
+void CudaOperations::send_part(std::size_t meeting) {
+  const std::size_t first = meeting == 0 ? 0 : met_[meeting - 1];
+  const bool rest = meeting == met_.size();
+  recording_.issue(stream_, first, rest ? recording_.size() : met_[meeting]);
+  if (rest)
+    PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
+}
+
 // The one wait of a piece.
 void CudaOperations::finish() {
-  Pause pause;
-  for (;;) {
-    const cudaError_t state = cudaEventQuery(done_.get());
-    if (state == cudaSuccess)
-      break;
-    if (state != cudaErrorNotReady)
-      throw CudaError(state, "what a step enqueued");
+  for (Pause pause; !is_done();)
     pause.rest();
-  }
+  give_results();
+}
+
+bool CudaOperations::is_done() const {
+  const cudaError_t state = cudaEventQuery(done_.get());
+  if (state != cudaSuccess && state != cudaErrorNotReady)
+    throw CudaError(state, "what a step enqueued");
+  return state == cudaSuccess;
+}
+
+void CudaOperations::give_results() {
   for (const auto& give : results_)
     give();
   results_.clear();
@@ -79,6 +103,25 @@ void CudaOperations::abandon() noexcept {
   (void)cudaStreamSynchronize(stream_);
   results_.clear();
   staged_ = {};
+}
+
+void CudaOperations::meet() {
+  met_.push_back(recording_.size());
+  meetings_.emplace_back();
+}
+
+void CudaOperations::sum(Tensor out, std::span<const Tensor> parts, bool add) {
+  if (!in_shards_)
+    return Operations::sum(out, parts, add); // Which says so.
+  const Tensor& own = parts[std::size_t(shards_.first)];
+  assert(own.stride == own.cols && out.rows == own.rows && out.cols == own.cols);
+  if (met_.empty() || met_.back() != recording_.size() || meetings_.back().count > 0)
+    meet();
+  const std::size_t count = std::size_t(own.rows) * std::size_t(own.cols);
+  auto* all = reinterpret_cast<float*>(sum_memory_.at_least(parts.size() * count * sizeof(float)));
+  meetings_.back() = {own.data, all, count};
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::sum(queue("sum"), out, all, int(parts.size()), add));
 }
 
 void CudaOperations::embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,

@@ -15,23 +15,46 @@
 
 namespace paceline::gpu::cuda {
 
+/// What a shard gives at a meeting, and takes.
+struct Exchange {
+  const float* own = nullptr; ///< [count], in its GPU's memory.
+  float* all = nullptr;  ///< [shards][count], there, too, where the GPUs reach it that were named.
+  std::size_t count = 0; ///< 0: they meet, and that is all.
+};
+
 /// One rank; what calls enqueue runs in their order. Threads: the lane's. All operations
 /// throw CudaError, or std::runtime_error where memory runs out.
 class CudaOperations final : public Operations {
 public:
-  /// Of the current device.
-  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {});
+  /// Of the current device. sum_peers: GPUs that write to Exchange::all by themselves.
+  CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {},
+                 std::set<int> sum_peers = {});
 
   /// Before a piece's operations; nothing of an earlier piece is at work.
   void begin();
   void launch(); ///< Sends the piece to the stream.
   void finish(); ///< Waits for it, then gives tasks their results.
+
+  /// Of a lane of several GPUs, instead of these: a shard's piece is sent part by part.
+  void begin_shard(int number);
+  const std::vector<Exchange>& meetings() const { return meetings_; }
+  /// What comes before a meeting and behind the one before it; behind the last one that is the
+  /// rest.
+  void send_part(std::size_t meeting);
+  bool is_done() const; ///< Throws where it failed.
+  void give_results();
+
   /// Instead of `finish`: waits for all that is in the stream, and drops the results.
   void abandon() noexcept;
 
   int rank() const override { return 0; }
   int ranks() const override { return 1; }
   void barrier() override {}
+  ShardRange shards() const override { return shards_; }
+  /// What is recorded behind it is enqueued when all shards' streams are ordered.
+  void meet() override;
+  /// Of a group's lane. What the others add is brought here first, where they meet.
+  void sum(Tensor out, std::span<const Tensor> parts, bool add) override;
 
   void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
              float scale) override;
@@ -91,6 +114,12 @@ private:
   DeviceScratch staged_memory_;
   DeviceScratch attention_memory_;
   DeviceScratch row_memory_; ///< Distributions, adjusted logits and counts of judged rows.
+  DeviceScratch sum_memory_; ///< What shards add to a sum.
+
+  bool in_shards_ = false;
+  ShardRange shards_;
+  std::vector<Exchange> meetings_;
+  std::vector<std::size_t> met_; ///< How many calls are recorded before each.
 
   std::vector<SentRows> sent_rows_;
   /// The tensor whose rows are in staged_memory_; data is null: none.

@@ -18,9 +18,9 @@ bool Recording::operator==(const Recording& other) const {
                     [](const Call* a, const Call* b) { return a->same(*b); });
 }
 
-void Recording::issue(cudaStream_t stream) const {
-  for (const Call* call : calls_)
-    check(call->issue(stream), call->name());
+void Recording::issue(cudaStream_t stream, std::size_t first, std::size_t last) const {
+  for (std::size_t i = first; i < last; ++i)
+    check(calls_[i]->issue(stream), calls_[i]->name());
 }
 
 } // namespace paceline::gpu::cuda

@@ -86,12 +86,15 @@ public:
   void clear();
 
   bool empty() const { return calls_.empty(); }
+  std::size_t size() const { return calls_.size(); }
   /// False: it holds a call that is not even the same as itself, so that it never will.
   bool comes_again() const;
   bool operator==(const Recording& other) const;
 
   /// Throws a CudaError that names the call that failed.
-  void issue(cudaStream_t stream) const;
+  void issue(cudaStream_t stream) const { issue(stream, 0, size()); }
+  /// Calls [first, last).
+  void issue(cudaStream_t stream, std::size_t first, std::size_t last) const;
 
 private:
   static constexpr std::size_t first_bytes = std::size_t(32) << 10;

@@ -3,6 +3,7 @@
 #include "gpu/cuda/fast_products.hpp"
 #include "gpu/cuda/find.hpp"
 #include "gpu/cuda/handle.hpp"
+#include "gpu/cuda/nccl.hpp"
 
 #include <algorithm>
 #include <array>
@@ -153,6 +154,10 @@ Survey survey() {
     all.cublas = *cublas;
   else
     all.no_cublas = cublas.error();
+  if (const auto nccl = Nccl::load())
+    all.nccl = nccl->version();
+  else
+    all.no_nccl = nccl.error();
   return all;
 }
 

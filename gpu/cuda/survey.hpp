@@ -44,9 +44,11 @@ struct Survey {
   std::vector<int> architectures; ///< That this build has kernels for: 80, 86, ...
   std::optional<Version> driver;  ///< The newest CUDA it supports; none: not installed.
   std::vector<Gpu> gpus;
-  std::optional<Error> unusable;  ///< Why there is no GPU at all.
-  std::optional<Version> cublas;  ///< Of cuBLASLt, for the fast path of prompts.
-  std::optional<Error> no_cublas; ///< Why it does not load. Neither: there is no GPU for it.
+  std::optional<Error> unusable;   ///< Why there is no GPU at all.
+  std::optional<Version> cublas;   ///< Of cuBLASLt, for the fast path of prompts.
+  std::optional<Error> no_cublas;  ///< Why it does not load. Neither: there is no GPU for it.
+  std::optional<std::string> nccl; ///< "2.27.3", of NCCL, for shards;
+  std::optional<Error> no_nccl;    ///< as with cuBLASLt.
 };
 
 /// Looks anew at each call. Creates contexts on the GPUs, to ask for their free memory.

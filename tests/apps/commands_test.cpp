@@ -191,6 +191,42 @@ TEST_CASE("inspect --weights shows what a model would take with its blocks quant
   check_complaint(run_paceline({"inspect", "--weights", "q4"}), 2, {"--weights", "mxfp4"});
 }
 
+TEST_CASE("inspect shows what each device would have of a target in stages and shards") {
+  const std::vector<std::string> where{
+      "inspect",  "--device",       "sim:5ms",  "--device", "sim:5ms",
+      "--device", "sim:5ms",        "--device", "sim:5ms",  "--tensor-parallel-size",
+      "2",        "--stage-layers", "2,4"};
+  const auto target = paceline_json(where).at("target").as_object();
+  const auto& division = target.at("division").as_object();
+  const auto& devices = division.at("devices").as_array();
+  REQUIRE(devices.size() == 4);
+  std::int64_t token = 0;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto& device = devices[i].as_object();
+    CHECK(device.at("stage").to_number<std::size_t>() == i / 2 + 1);
+    CHECK(device.at("shard").to_number<std::size_t>() == i % 2 + 1);
+    CHECK(device.at("first_layer") == (i < 2 ? 0 : 2));
+    CHECK(device.at("layers") == (i < 2 ? 2 : 4));
+    CHECK(device.at("weight_bytes").to_number<std::int64_t>() > 1'000'000);
+    token += device.at("kv_bytes_per_token").to_number<std::int64_t>();
+    CHECK(device.at("kv_bytes").to_number<std::int64_t>() ==
+          device.at("kv_bytes_per_token").to_number<std::int64_t>() *
+              division.at("kv_tokens").to_number<std::int64_t>());
+  }
+  CHECK(token == target.at("kv_bytes_per_token").to_number<std::int64_t>());
+  const auto shown = run_paceline(where).output;
+  CHECK(shown.find("target over its devices") != std::string::npos);
+  CHECK(shown.find("2-5") != std::string::npos);
+  CHECK(!paceline_json({"inspect"}).at("target").as_object().contains("division"));
+  check_complaint(run_paceline({"inspect", "--device", "cpu:0", "--device", "cpu:0"}), 2,
+                  {"--device", "not two devices"});
+  check_complaint(run_paceline({"inspect", "--device", "sim:5ms", "--device", "sim:5ms",
+                                "--stage-layers", "1,2"}),
+                  2, {"--stage-layers", "6 layers"});
+  check_complaint(run_paceline({"inspect", "--device", "sim:5ms", "--tensor-parallel-size", "2"}),
+                  2, {"--tensor-parallel-size"});
+}
+
 TEST_CASE("inspect shows a draft out of the model itself, and the memory that it adds") {
   const auto alone = paceline_json({"inspect"}).at("target").as_object();
   const auto object = paceline_json({"inspect", "-d", "self:mxfp4"});
@@ -256,8 +292,8 @@ TEST_CASE(
     "inspect --devices names cores, kernel, GPUs or why there is none, and simulated devices") {
   const auto object = paceline_json({"inspect", "--devices"});
   check_keys(object, {"name", "kernel", "kernels", "cores", "physical_cores", "memory_bytes",
-                      "cuda.toolkit", "cuda.driver", "cuda.cublas", "cuda.architectures",
-                      "cuda.devices", "cuda.unusable"});
+                      "cuda.toolkit", "cuda.driver", "cuda.cublas", "cuda.nccl",
+                      "cuda.architectures", "cuda.devices", "cuda.unusable"});
   const auto& cuda = object.at("cuda").as_object();
   CHECK(cuda.at("devices").as_array().empty() == cuda.at("unusable").is_string());
   CHECK(object.at("sim").as_array().size() > 3);

@@ -97,6 +97,27 @@ void check_lossless(Rule rule, int requests) {
   check_reached(all, requests);
 }
 
+void check_divided(int stages, int shards, int requests) {
+  for (const Rule rule : {Rule::rejection, Rule::coupled})
+    for (Case& c : cases_of(rule)) {
+      CAPTURE(int(rule));
+      CAPTURE(c.name);
+      CAPTURE(stages);
+      c.setting.stages = stages;
+      c.setting.shards = shards;
+      c.setting.requests = effort(requests) * c.share;
+      const Outcome outcome = run(c.setting);
+      const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+      CHECK(chi_square.p_value > false_alarm);
+      CHECK(outcome.seen.dropped == 0);
+      CHECK(outcome.seen.repeated == 0);
+      CHECK(outcome.seen.judged > std::uint64_t(c.setting.requests));
+      if (rule == Rule::coupled)
+        CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+      MESSAGE(c.name, ", ", stages, " stages of ", shards, ": p = ", chi_square.p_value);
+    }
+}
+
 } // namespace
 
 TEST_CASE("rejection has the target's distribution against every adversary") {
@@ -112,24 +133,13 @@ TEST_CASE("match has the target's distribution against every adversary") {
 }
 
 TEST_CASE("a target in stages has the target's distribution against every adversary") {
-  for (const Rule rule : {Rule::rejection, Rule::coupled})
-    for (Case& c : cases_of(rule))
-      for (const int stages : {2, 4}) {
-        CAPTURE(int(rule));
-        CAPTURE(c.name);
-        CAPTURE(stages);
-        c.setting.stages = stages;
-        c.setting.requests = effort(2'500) * c.share;
-        const Outcome outcome = run(c.setting);
-        const ChiSquare chi_square = fit(c.setting, outcome.outputs);
-        CHECK(chi_square.p_value > false_alarm);
-        CHECK(outcome.seen.dropped == 0);
-        CHECK(outcome.seen.repeated == 0);
-        CHECK(outcome.seen.judged > std::uint64_t(c.setting.requests));
-        if (rule == Rule::coupled)
-          CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
-        MESSAGE(c.name, ", ", stages, " stages: p = ", chi_square.p_value);
-      }
+  for (const int stages : {2, 4})
+    check_divided(stages, 1, 2'500);
+}
+
+TEST_CASE("a target in shards has the target's distribution against every adversary") {
+  for (const int stages : {1, 2})
+    check_divided(stages, 2, 1'000);
 }
 
 TEST_CASE("what is looked up is judged without a bias, whatever it costs and says") {

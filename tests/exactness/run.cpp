@@ -136,12 +136,19 @@ public:
   }
 
 private:
-  std::shared_ptr<gpu::Device> make_device(const World& coarse, int stage = 0) {
+  std::shared_ptr<gpu::Device> make_device(const World& coarse, int number) {
     const auto rules = setting_.coarse ? std::make_shared<CoarseRules>(coarse) : nullptr;
     Pace pace = setting_.pace;
     pace.target /= setting_.stages;
-    return make_watched_device(
-        {time_, pace, setting_.seed + 1009 * std::uint64_t(stage), probe_, setting_.queues, rules});
+    return make_watched_device({time_, pace, setting_.seed + 1009 * std::uint64_t(number), probe_,
+                                setting_.queues, rules});
+  }
+
+  std::shared_ptr<gpu::Device> make_stage(const World& coarse, int stage) {
+    std::vector<std::shared_ptr<gpu::Device>> shards;
+    for (int i = 0; i < setting_.shards; ++i)
+      shards.push_back(make_device(coarse, stage * setting_.shards + i));
+    return shards.size() > 1 ? shards.front()->make_group(shards).value() : shards.front();
   }
 
   std::shared_ptr<gpu::KvPool> make_pool(const models::Model& model, int page_tokens) {
@@ -172,10 +179,10 @@ private:
 
   actors::EngineParts make_parts() {
     const World coarse = setting_.coarse ? coarse_world(setting_.length) : World();
-    const auto device = make_device(coarse);
-    std::vector<std::shared_ptr<gpu::Device>> devices{device};
+    std::vector<std::shared_ptr<gpu::Device>> devices;
     while (int(devices.size()) < setting_.stages)
-      devices.push_back(make_device(coarse, int(devices.size())));
+      devices.push_back(make_stage(coarse, int(devices.size())));
+    const auto device = setting_.shards > 1 ? devices[0]->shards().front() : devices[0];
     const auto stages = models::make_scripted_stages(setting_.target, devices).value();
     const auto& target = stages.front();
     const auto draft = models::make_scripted(setting_.draft(), device).value();
@@ -197,7 +204,7 @@ private:
     parts.scheduler.faults = faults();
     parts.faults = faults();
     const auto map = make_map();
-    parts.target = {{target, device, make_pool(*target, setting_.page_tokens)},
+    parts.target = {{target, devices[0], make_pool(*target, setting_.page_tokens)},
                     setting_.prefill_chunk + logit_rows,
                     logit_rows,
                     closer_,

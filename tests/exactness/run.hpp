@@ -33,6 +33,7 @@ struct Setting {
   std::function<void(speculation::SequenceSpec&, int n)> vary;
   int together = 4; ///< Sequences in a batch; as many again wait.
   int stages = 1;   ///< Of the target, a device for each; a pass takes its time on all together.
+  int shards = 1;   ///< Of each stage, likewise.
   int page_tokens = 2;
   int prefill_chunk = 64;
   std::size_t q_rows = 1024; ///< That drafts may hold, all together.

@@ -1,6 +1,7 @@
 #include "tests/exactness/watched_device.hpp"
 
 #include "gpu/cpu/operations.hpp"
+#include "gpu/device_group.hpp"
 #include "tests/support/scripted_operations.hpp"
 
 #include <algorithm>
@@ -16,10 +17,13 @@ public:
   explicit WatchedOperations(const Watch& watch)
       : watch_(watch), team_(gpu::cpu::scalar_kernels(), 1), cpu_(team_, 0) {}
 
-  void begin_piece(int number) {
+  /// Of a step in shards one after the other has its part.
+  void begin_piece(int number, bool in_shards) {
     piece_ = number;
+    shards_ = {0, in_shards ? watch_.shards : 1};
     drawn_.clear();
   }
+  gpu::ShardRange shards() const override { return shards_; }
   std::span<const gpu::ProposeTask> drawn() const { return drawn_; }
 
   void propose(std::span<gpu::ProposeTask> tasks) override {
@@ -50,15 +54,24 @@ private:
   gpu::cpu::TeamState team_;
   gpu::cpu::CpuOperations cpu_;
   int piece_ = 0;
+  gpu::ShardRange shards_;
   std::vector<gpu::ProposeTask> drawn_;
 };
+
+/// As many as shards, which have nothing to do with each other.
+std::vector<Pacemaker> pacemakers_of(const Watch& watch, const std::string& role) {
+  std::vector<Pacemaker> pacemakers;
+  for (int shard = 0; shard < watch.shards; ++shard)
+    pacemakers.emplace_back(watch.pace,
+                            (watch.seed + 7919 * std::uint64_t(shard)) * 2 + (role == "draft"));
+  return pacemakers;
+}
 
 /// At any time one callback is pending, or the queue is empty.
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   LaneState(Watch watch, const std::string& role)
-      : watch_(std::move(watch)), pacemaker_(watch_.pace, watch_.seed * 2 + (role == "draft")),
-        operations_(watch_) {}
+      : watch_(std::move(watch)), pacemakers_(pacemakers_of(watch_, role)), operations_(watch_) {}
 
   void submit(std::shared_ptr<gpu::Step> step) {
     queue_.push_back(std::move(step));
@@ -110,12 +123,16 @@ private:
 
   /// The piece that was prepared last; its length.
   base::Duration run_piece() {
-    operations_.begin_piece(piece_++);
+    operations_.begin_piece(piece_++, step_->in_shards());
     auto& looked_up = watch_.probe->looked_up;
     looked_up.clear();
     step_->run(operations_);
     const bool by_drafter = !looked_up.empty();
-    return pacemaker_.length(step_->work(), by_drafter ? looked_up : operations_.drawn());
+    base::Duration longest{};
+    for (Pacemaker& pacemaker : pacemakers_)
+      longest = std::max(
+          longest, pacemaker.length(step_->work(), by_drafter ? looked_up : operations_.drawn()));
+    return longest;
   }
   void look_behind() {
     if (watch_.queues && step_->prepare_behind(watch_.time->now()))
@@ -152,7 +169,7 @@ private:
   }
 
   const Watch watch_;
-  Pacemaker pacemaker_;
+  std::vector<Pacemaker> pacemakers_;
   WatchedOperations operations_;
   std::deque<std::shared_ptr<gpu::Step>> queue_;
   bool busy_ = false;
@@ -204,6 +221,14 @@ public:
   }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
     return std::make_unique<WatchedLane>(watch_, std::move(role));
+  }
+  Result<std::shared_ptr<gpu::Device>>
+  make_group(std::span<const std::shared_ptr<gpu::Device>> shards) const override {
+    Watch watch = watch_;
+    watch.shards = int(shards.size());
+    return gpu::make_group(shards, [watch](const gpu::DeviceGroup&, const std::string& role) {
+      return Result<std::unique_ptr<gpu::Lane>>(std::make_unique<WatchedLane>(watch, role));
+    });
   }
 
 private:

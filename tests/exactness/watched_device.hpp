@@ -17,11 +17,12 @@ struct Watch {
   std::shared_ptr<Probe> probe;
   bool queues = false;                       ///< Holds a piece ready behind the one at work.
   std::shared_ptr<const CoarseRules> coarse; ///< Null: the CPU's own operations.
+  int shards = 1; ///< Of a group's lane: each has times of its own, and a piece takes the longest.
 };
 
 /// Its lanes have no threads: all happens in the Timekeeper's callbacks. A piece is prepared and
 /// run when it begins, so that its length can depend on what it drew, and completes when it ends.
-/// One that stands ready behind another is run then, too.
+/// One that stands ready behind another is run then, too. Its groups have lanes like it.
 std::shared_ptr<gpu::Device> make_watched_device(Watch watch);
 
 } // namespace paceline::testing

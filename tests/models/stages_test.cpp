@@ -151,6 +151,43 @@ TEST_CASE("layers are divided so that the slowest stage is as fast as it can be"
   CHECK(counts(4, 100, 4) == std::vector{1, 1, 1, 1});
 }
 
+TEST_CASE("what a device would have is what it has when the model is loaded, but for packing") {
+  const auto source = test::source_of("demo");
+  const ModelConfig config = source->config().value();
+  const auto tensors = source->tensors(config).value();
+  for (const int shards : {1, 2})
+    for (const NumberFormat dtype : {NumberFormat::bf16, NumberFormat::f32}) {
+      CAPTURE(shards);
+      LoadOptions options;
+      options.dtype = dtype;
+      options.stage_layers = {2, 4};
+      const auto stored = dtype == NumberFormat::f32 ? gpu::DType::f32 : gpu::DType::bf16;
+      const auto parts =
+          parts_of(source->location(), config, *tensors, stored, 2, shards, options).value();
+      REQUIRE(parts.size() == 2 * std::size_t(shards));
+      std::vector<std::shared_ptr<gpu::Device>> devices = cores(2);
+      if (shards > 1)
+        devices = {test::group(shards), test::group(shards)};
+      const Models stages = source->load_stages(devices, options).value();
+      for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+        double bytes = 0;
+        std::size_t token = 0;
+        for (int s = 0; s < shards; ++s) {
+          const DevicePart& part = parts[stage * std::size_t(shards) + std::size_t(s)];
+          CHECK(part.layers == (stage == 0 ? LayerRange{0, 2} : LayerRange{2, 4}));
+          bytes += double(part.weight_bytes);
+          token += part.token_bytes;
+        }
+        CHECK(token == stages[stage]->kv_shape(1).bytes());
+        const double loaded = double(stages[stage]->info().weight_bytes);
+        CHECK(loaded / bytes > 0.98);
+        CHECK(loaded / bytes < 1.15);
+      }
+    }
+  CHECK(!parts_of(source->location(), config, *tensors, gpu::DType::bf16, 1, 5, {}));
+  CHECK(!parts_of(source->location(), config, *tensors, gpu::DType::bf16, 7, 1, {}));
+}
+
 TEST_CASE("weights that no memory holds say how many devices would") {
   const auto devices = cores(2);
   const double memory = double(devices[0]->memory().total);

@@ -258,13 +258,3 @@ TEST_CASE("a lost GPU gives errors that say so, and the process lives") {
   lane.reset();
   CHECK(open_device("cuda:1", options()).value()->allocate(1).has_value());
 }
-
-TEST_CASE("GPUs have no shards of one model, and say what has") {
-  const Machine emulated({.devices = 2});
-  const std::vector<std::shared_ptr<Device>> both{open_device("cuda:0", options()).value(),
-                                                  open_device("cuda:1", options()).value()};
-  const auto group = both.front()->make_group(both);
-  REQUIRE(!group);
-  CHECK(group.error().message.find("cuda:0, cuda:1 cannot have shards") != std::string::npos);
-  CHECK(group.error().hint.find("each device is a stage") != std::string::npos);
-}

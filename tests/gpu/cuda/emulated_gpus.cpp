@@ -9,8 +9,9 @@
 namespace paceline::gpu::testing {
 namespace {
 
-/// The emulated cuBLASLt takes the real one's place.
+/// The emulated cuBLASLt takes the real one's place, and no real NCCL is loaded.
 [[maybe_unused]] const int named = setenv("PACELINE_CUBLASLT", PACELINE_CUBLAS_EMULATED, 1);
+[[maybe_unused]] const int none = setenv("PACELINE_NCCL", "none", 1);
 
 } // namespace
 

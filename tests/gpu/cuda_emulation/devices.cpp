@@ -89,6 +89,7 @@ const char* cudaGetErrorName(cudaError_t error) {
   case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
   case cudaErrorNoDevice: return "cudaErrorNoDevice";
   case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+  case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
   case cudaErrorNotReady: return "cudaErrorNotReady";
   case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
   case cudaErrorNotSupported: return "cudaErrorNotSupported";

@@ -228,6 +228,8 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void()> body) {
   if (const cudaError_t error = usable())
     return error;
+  if (device_of(config.stream) != current_device())
+    return remember(cudaErrorInvalidResourceHandle);
   if (!valid(config, kernel))
     return remember(cudaErrorInvalidValue);
   state().launches.fetch_add(1);

@@ -1,0 +1,38 @@
+// What each device would have of a model in stages and shards, with nothing loaded.
+#pragma once
+
+#include "models/stages.hpp"
+#include "paceline/engine.hpp"
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+struct DividedModel {
+  struct Place {
+    std::string device;
+    int stage = 0; ///< Numbered from 1, as in traces.
+    int shard = 0; ///< Of its stage, likewise.
+    models::DevicePart part;
+    std::size_t available = 0; ///< Bytes of its memory that are free now.
+    bool on_host = false;      ///< Which is one memory for all such devices.
+  };
+  std::vector<Place> places; ///< In the order of EngineOptions::devices.
+  /// Tokens that an engine would have pages for where --kv-memory is not given: a quarter of what
+  /// weights leave where that is least. 0: they leave nothing.
+  std::size_t kv_tokens = 0;
+
+  std::size_t kv_bytes(const Place& place) const { return kv_tokens * place.part.token_bytes; }
+};
+
+/// engine: target, its devices, their stages and shards, and the weights' format. Errors: as of
+/// opening an engine on these devices.
+Result<DividedModel> divide_model(const EngineOptions& engine);
+
+/// docs/program.md
+boost::json::object division_json(const DividedModel& model);
+std::string division_text(const DividedModel& model);
+
+} // namespace paceline::apps

@@ -1,0 +1,30 @@
+// A lane of several GPUs: a stream on each, and one thread that launches on all of them.
+#pragma once
+
+#include "gpu/cuda/context.hpp"
+#include "gpu/cuda/fast_products.hpp"
+#include "gpu/cuda/nccl.hpp"
+#include "gpu/thread_lane.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::gpu::cuda {
+
+struct GroupMember {
+  std::shared_ptr<Context> context;
+  FastProductsRef products; ///< Null: linear_fast is refused.
+};
+
+/// members: in the order of the shards. A step in shards runs on all of them, any other on the
+/// first. Pieces are launched call by call, without graphs, and one at a time. Where one GPU fails
+/// the step fails, when nothing of it is at work on the others any more. nccl: none: GPUs copy from
+/// each other.
+Result<std::unique_ptr<Lane>> open_group_lane(std::vector<GroupMember> members,
+                                              const std::string& role,
+                                              const std::optional<Nccl>& nccl,
+                                              ThreadLaneOptions options);
+
+} // namespace paceline::gpu::cuda

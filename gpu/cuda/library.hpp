@@ -1,0 +1,15 @@
+// Functions of libraries that are loaded when they are asked for.
+#pragma once
+
+#include <dlfcn.h>
+
+namespace paceline::gpu::cuda {
+
+/// Whether `library` has it.
+template <class Function>
+bool bind(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+} // namespace paceline::gpu::cuda

@@ -1,0 +1,212 @@
+// Models in shards on several emulated GPUs: what the CPU's shards say but for rounding, always
+// with the same bits, whatever moves what they add.
+#include "models/shards.hpp"
+#include "tests/gpu/cuda/demo_pair.hpp"
+#include "tests/gpu/cuda/named_nccl.hpp"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
+#include "tests/models/reference_checkpoint.hpp"
+
+#include <array>
+#include <boost/json.hpp>
+#include <cmath>
+
+using namespace paceline;
+using namespace paceline::testing;
+using gpu::testing::NamedNccl;
+using models::test::Rows;
+namespace test = models::test;
+
+namespace {
+
+using Devices = std::vector<std::shared_ptr<gpu::Device>>;
+
+/// Emulated GPUs, reset behind the test.
+struct Machine {
+  explicit Machine(int devices, bool linked = true) {
+    cuda_emulation::reset({.devices = devices, .peers = linked});
+  }
+  ~Machine() {
+    CHECK(cuda_emulation::violation().empty());
+    cuda_emulation::reset({});
+  }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+};
+
+std::shared_ptr<gpu::Device> gpus(int first, int count) {
+  Devices devices;
+  for (int i = first; i < first + count; ++i)
+    devices.push_back(test::device("cuda:" + std::to_string(i)));
+  return devices.front()->make_group(devices).value();
+}
+
+using Models = std::vector<std::shared_ptr<const models::Model>>;
+
+Models load(const models::CheckpointSource& source, const Devices& devices,
+            const models::LoadOptions& options) {
+  auto stages = source.load_stages(devices, options);
+  REQUIRE_MESSAGE(stages, stages.error().text());
+  return std::move(*stages);
+}
+
+Rows in_pieces(const Models& stages, const std::vector<TokenId>& tokens, std::size_t chunk = 1000) {
+  test::Runner runner(stages, 8);
+  const auto pages = runner.take_pages(int(tokens.size()));
+  Rows out;
+  while (out.size() < tokens.size()) {
+    const auto rows = std::span(tokens).subspan(out.size());
+    const models::SequenceRows piece{pages, int(out.size()),
+                                     rows.first(std::min(chunk, rows.size())), 0};
+    for (auto& row : runner.run({&piece, 1}))
+      out.push_back(std::move(row));
+  }
+  return out;
+}
+
+/// The largest RMS(difference) / RMS(row) of any row; NaN counts as largest.
+double difference(const Rows& a, const Rows& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    double off = 0;
+    double size = 0;
+    for (std::size_t k = 0; k < a[i].size(); ++k) {
+      off += std::pow(double(a[i][k]) - b[i][k], 2);
+      size += std::pow(double(b[i][k]), 2);
+    }
+    const double error = std::sqrt(off / size);
+    largest = error <= largest ? largest : error;
+  }
+  return largest;
+}
+
+EngineOptions in_shards(int stages = 1) {
+  EngineOptions options = small_on("cuda:0");
+  for (int i = 0; i < 2 * stages; ++i)
+    options.devices.push_back("cuda:" + std::to_string(i));
+  options.tensor_parallel_size = 2;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("two and four shards on GPUs say what the CPU's say, but for rounding") {
+  for (const char* name : {"Qwen 3", "Gemma 2", "Gemma 3 with a soft cap of logits"}) {
+    CAPTURE(name);
+    const auto& entry = test::reference_case(name);
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, entry, gpu::DType::f32);
+    const auto source = test::source_of(folder.path());
+    auto prompt = test::ids_of(entry.at("prompt"));
+    prompt.resize(10);
+    struct Case {
+      NumberFormat format;
+      double tolerance;
+    };
+    for (const int shards : {2, 4})
+      for (const Case& c : {Case{NumberFormat::f32, 1e-4}, Case{NumberFormat::bf16, 2e-2}}) {
+        CAPTURE(shards);
+        models::LoadOptions options;
+        options.dtype = c.format;
+        const Machine machine(shards);
+        const Rows expected = in_pieces(load(*source, {test::group(shards)}, options), prompt);
+        const Models model = load(*source, {gpus(0, shards)}, options);
+        const Rows rows = in_pieces(model, prompt);
+        const double off = difference(rows, expected);
+        CHECK(off <= c.tolerance);
+        CHECK(test::same_bits(in_pieces(model, prompt, 3), rows));
+      }
+  }
+}
+
+TEST_CASE("shards on GPUs have the same bits by NCCL and by copies, linked and not, in stages") {
+  const auto& entry = test::reference_case("Qwen 3");
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, entry, gpu::DType::bf16);
+  const auto source = test::source_of(folder.path());
+  auto prompt = test::ids_of(entry.at("prompt"));
+  prompt.resize(12);
+  const auto rows = [&](bool nccl, bool linked, bool stages) {
+    const Machine machine(4, linked);
+    const NamedNccl named(nccl);
+    Devices devices{gpus(0, 2)};
+    if (stages)
+      devices.push_back(gpus(2, 2));
+    return in_pieces(load(*source, devices, {}), prompt, nccl ? 5 : 12);
+  };
+  const Rows expected = rows(false, true, false);
+  CHECK(test::same_bits(rows(true, true, false), expected));
+  CHECK(test::same_bits(rows(true, false, false), expected));
+  CHECK(test::same_bits(rows(false, false, true), expected));
+  CHECK(test::same_bits(rows(true, true, true), expected));
+}
+
+TEST_CASE("over shards on GPUs the same tokens come in every mode") {
+  const Machine machine(4);
+  const auto expected = plain(in_shards());
+  std::uint64_t accepted = 0;
+  for (const bool nccl : {false, true})
+    for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
+      const NamedNccl named(nccl);
+      EngineOptions options = in_shards(nccl ? 2 : 1);
+      options.speculation = mode;
+      options.window = mode == SpeculationMode::sync ? 3 : 2;
+      options.prefill_chunk = nccl ? 3 : 64;
+      Engine engine = open_engine(options);
+      CHECK(engine.target().device.starts_with("cuda:0|cuda:1"));
+      CHECK(engine.target().shards == 2);
+      const auto answers = ask_all(engine, requests());
+      CHECK(tokens_of(answers) == expected);
+      for (const Answer& answer : answers)
+        accepted += answer.end().speculation.accepted;
+      // `rejection` reads the draft's rows where the first shard judges.
+      Request sampled = requests()[1];
+      sampled.verify = VerifyRule::rejection;
+      CHECK(tokens_of({ask(engine, sampled)})[0].size() == expected[1].size());
+      CHECK(engine.metrics().restarts == 0);
+    }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("when a GPU of a target in shards is lost requests end with a clear error") {
+  for (const bool nccl : {false, true}) {
+    CAPTURE(nccl);
+    const Machine machine(2);
+    const NamedNccl named(nccl);
+    EngineOptions options = in_shards();
+    options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
+    options.faults.restarts_max = options.faults.rebuilds_max = 3;
+    Engine engine = open_engine(options);
+    Request request = requests()[0];
+    request.max_tokens = 60;
+    Stream stream = submit(engine, request);
+    Answer answer;
+    answer.add(*stream.next());
+    cuda_emulation::lose(1);
+    while (auto event = stream.next())
+      answer.add(std::move(*event));
+    const Finished& end = answer.end();
+    CHECK(end.reason == FinishReason::error);
+    REQUIRE(end.error);
+    CHECK(end.error->text().find("cuda:1 was lost") != std::string::npos);
+  }
+}
+
+TEST_CASE("shards on GPUs read prompts by the fast path, each with products of its own") {
+  const Machine machine(2);
+  EngineOptions options = in_shards();
+  options.prefill = Prefill::fast;
+  options.prefill_chunk = 128;
+  options.max_model_len = 200;
+  Request request = requests()[0];
+  for (int i = 0; i < 130; ++i)
+    request.prompt_tokens.push_back(i * 37 % 250 + 10);
+  std::vector<std::vector<TokenId>> all;
+  for (const int chunk : {64, 128}) {
+    options.prefill_chunk = chunk;
+    Engine engine = open_engine(options);
+    all.push_back(ask(engine, request).tokens);
+  }
+  CHECK(all[0].size() == 5);
+  CHECK(all[0] == all[1]);
+}
