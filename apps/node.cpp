@@ -95,7 +95,7 @@ void add_tls_options(CLI::App& app, NodeTls& tls) {
 } // namespace
 
 Command add_node(CLI::App& program) {
-  auto* app = program.add_subcommand("node", "Draft for engines on other machines");
+  auto* app = program.add_subcommand("node", "Draft, or have layers of a target, for engines on other machines");
   auto options = std::make_shared<Options>();
   app->add_option("--listen", options->listen, "Where engines connect; port 0: one that is free")
       ->type_name("HOST:PORT");
@@ -109,8 +109,13 @@ Command add_node(CLI::App& program) {
          "on each device")
       ->capture_default_str()
       ->type_name("MODEL");
+  app->add_option("-t,--target", options->node.targets,
+                  "Targets, of which engines may have layers here (their --device node://...): "
+                  "folders, hub ids or demo; layers are loaded when an engine asks for them")
+      ->capture_default_str()
+      ->type_name("MODEL");
   app->add_option("--kv-memory", options->node.kv_memory_bytes,
-                  "For the KV cache of each engine that it drafts for; default: 256M")
+                  "For the KV cache of each engine, of drafts or layers; default: 256M")
       ->transform(memory_size())
       ->type_name("SIZE");
   app->add_option("--accept-models", options->node.accept_models_bytes,

@@ -29,14 +29,14 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   const Role role = config_.children[child];
   Care& care = care_[child];
   care.running = false;
-  const bool failing = keeps_failing(care, now);
+  const bool failing = keeps_failing(child, now);
   if (failing && role == Role::target && config_.has_standby)
     move_target(turn);
   else if (role == Role::facade || (failing && role != Role::draft))
     return {EndEngine{}};
   if (role == Role::draft) {
     turn.act(Announce{}); // nobody waits for it meanwhile
-    if (failing && !config_.draft_returns)
+    if (failing)
       disable(turn, child);
     if (care.disabled) {
       start_due(turn); // those who had to wait for it
@@ -50,14 +50,16 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   return std::move(turn.actions);
 }
 
-/// Counts this time, unless it was told to go.
-bool Supervision::keeps_failing(Care& care, base::TimePoint now) {
+/// Counts this time, unless it was told to go. What comes back some day does not keep failing.
+bool Supervision::keeps_failing(Child child, base::TimePoint now) {
+  Care& care = care_[child];
   if (now - care.started >= config_.faults.restarts_forgotten) {
     care.restarts = 0;
     care.pause = {};
   }
   const bool told_to = std::exchange(care.leaving, false);
-  return !told_to && ++care.restarts > config_.faults.restarts_max;
+  return !told_to && ++care.restarts > config_.faults.restarts_max &&
+         std::ranges::find(config_.returning, child) == config_.returning.end();
 }
 
 Supervision::Actions Supervision::time_passed(base::TimePoint now) {

@@ -57,8 +57,11 @@ struct FaultOptions {
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
   /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
   std::chrono::milliseconds stall_patience{10'000};
-  /// Silence after which a node (EngineOptions::draft_device) counts as gone.
+  /// Silence after which a node (EngineOptions::draft_device, devices) counts as gone.
   std::chrono::milliseconds heartbeat{1000};
+  /// How long requests wait for a node that has a stage of the target and is gone. Those that have
+  /// waited so long fail as `unavailable`, and so do further ones until it is back.
+  std::chrono::milliseconds stage_patience{30'000};
 };
 
 /// PEM files with which two machines know each other (docs/machines.md).
