@@ -117,7 +117,7 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   how.dtype = layers.dtype;
   how.blocks = layers.blocks;
   how.max_positions = layers.max_positions;
-  how.only = models::LayerRange{layers.first, layers.count};
+  how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
   const ModelLoader loader(loading, time, nullptr);
   return loader.load_part(location, device, how).map([&](LoadedModel&& model) -> OfferRef {
