@@ -43,6 +43,8 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
       return std::move(turn.actions);
     }
   }
+  if (role == Role::target && returns(child))
+    end_caches(turn);
   care.pause = std::clamp<base::Duration>(care.pause * 2, config_.faults.restart_pause,
                                           config_.faults.restart_pause_max);
   care.due = now + care.pause;
@@ -58,8 +60,20 @@ bool Supervision::keeps_failing(Child child, base::TimePoint now) {
     care.pause = {};
   }
   const bool told_to = std::exchange(care.leaving, false);
-  return !told_to && ++care.restarts > config_.faults.restarts_max &&
-         std::ranges::find(config_.returning, child) == config_.returning.end();
+  return !told_to && ++care.restarts > config_.faults.restarts_max && !returns(child);
+}
+
+bool Supervision::returns(Child child) const {
+  return std::ranges::find(config_.returning, child) != config_.returning.end();
+}
+
+/// What they know of pages is lost on the other machine.
+void Supervision::end_caches(Turn& turn) {
+  for (Child child = 0; child < care_.size(); ++child)
+    if (config_.children[child] == Role::kv_cache && care_[child].running) {
+      care_[child].leaving = true;
+      turn.act(EndChild{child});
+    }
 }
 
 Supervision::Actions Supervision::time_passed(base::TimePoint now) {

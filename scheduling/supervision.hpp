@@ -46,7 +46,8 @@ public:
     FaultOptions faults;
     bool has_standby = false; ///< Another device for the target, once.
     /// Those on other machines, which come back some day: a draft is never left out for failing,
-    /// nor does a stage of the target end the engine.
+    /// nor does a stage of the target end the engine. With such a stage its pages are lost, so that
+    /// the KV-cache manager begins anew, too.
     std::vector<Child> returning = {};
   };
   /// MoveTarget: the target is made for its standby from now on.
@@ -83,6 +84,8 @@ private:
   };
 
   bool keeps_failing(Child child, base::TimePoint now);
+  bool returns(Child child) const;
+  void end_caches(Turn& turn);
   void start(Turn& turn, Child child);
   void start_due(Turn& turn);
   void disable(Turn& turn, Child draft);

@@ -181,6 +181,24 @@ TEST_CASE("a stage's node that is gone: requests wait, and go on when it is back
   }
 }
 
+TEST_CASE("a node that comes back has no pages of before: no prompt goes on from them") {
+  auto node = open_node();
+  const std::uint16_t port = node->port();
+  std::string text = "import os\nimport sys\n\n";
+  for (int line = 0; line < 20; ++line)
+    text += "def function_" + std::to_string(line) + "(x):\n    return x + 1\n\n";
+  const Request request = repeatable(text, 24);
+  const auto expected = alone(request);
+  Engine engine = open_engine(in_two(*node));
+  CHECK(ask(engine, request).tokens == expected);
+  const Answer again = ask(engine, request);
+  CHECK(again.tokens == expected);
+  CHECK(again.end().usage.cached_tokens > 0); // it begins with pages that are there
+  node = nullptr;
+  node = open_node(port);
+  CHECK(ask(engine, request).tokens == expected);
+}
+
 TEST_CASE("requests wait for a stage's node as long as they are told to, and fail by name") {
   auto node = open_node();
   const std::uint16_t port = node->port();
