@@ -151,8 +151,7 @@ Result<void> ContextBuilder::read_defaults() {
 
 /// What each memory has of a page of the target's. Devices on the host have one together; a node
 /// gives all that it says, of which a quarter would be taken here.
-std::vector<scheduling::PageShare>
-ContextBuilder::target_shares(const LoadedModel& target) const {
+std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedModel& target) const {
   std::vector<scheduling::PageShare> shares;
   std::optional<std::size_t> host;
   const auto add = [&](const models::Model& model) {
@@ -262,7 +261,8 @@ Result<void> ContextBuilder::configure_target() {
   target.telemetry = telemetry;
   auto there = node_stages_.begin();
   for (const auto& model : target_.behind) {
-    Result<TargetStage> stage = model->device().elsewhere() ? node_stage(*there++) : further_stage(model);
+    Result<TargetStage> stage =
+        model->device().elsewhere() ? node_stage(*there++) : further_stage(model);
     if (!stage)
       return tl::unexpected(stage.error());
     target.behind.push_back(std::move(*stage));

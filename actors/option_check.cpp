@@ -117,10 +117,10 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
                              *first, o.tensor_parallel_size),
                  "leave it out: layers on another machine are not divided into shards");
   if (o.prefill == Prefill::fast)
-    return wrong(ErrorCode::unsupported,
-                 fmt::format("EngineOptions::devices has {}, and EngineOptions::prefill is fast",
-                             *first),
-                 "leave it out: a node reads prompts in the invariant way");
+    return wrong(
+        ErrorCode::unsupported,
+        fmt::format("EngineOptions::devices has {}, and EngineOptions::prefill is fast", *first),
+        "leave it out: a node reads prompts in the invariant way");
   if (o.virtual_time)
     return wrong(ErrorCode::invalid_argument,
                  fmt::format("EngineOptions::devices has {}, where time is not virtual", *first),
@@ -138,10 +138,10 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
                  "give the reserve as a node, too: paceline node --listen 127.0.0.1:7001 makes one "
                  "of this machine");
   if (std::ranges::find(devices, o.reserve_device) != devices.end())
-    return wrong(ErrorCode::invalid_argument,
-                 fmt::format("EngineOptions::reserve_device is {}, where a stage is",
-                             o.reserve_device),
-                 "give another node");
+    return wrong(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::reserve_device is {}, where a stage is", o.reserve_device),
+        "give another node");
   return check_tls(o.node_tls);
 }
 

@@ -6,7 +6,8 @@ namespace paceline::execution {
 
 CrossingPass::CrossingPass(const Stage& stage, std::shared_ptr<ForwardPass> pass,
                            std::shared_ptr<base::Telemetry> telemetry, Error lost)
-    : telemetry_(telemetry), step_(stage, std::move(pass), std::move(telemetry)), lost_(std::move(lost)) {}
+    : telemetry_(telemetry), step_(stage, std::move(pass), std::move(telemetry)),
+      lost_(std::move(lost)) {}
 
 CrossingPass::~CrossingPass() {
   if (!retired_)

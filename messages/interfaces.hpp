@@ -61,15 +61,13 @@ using DraftActor = Interface<
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
 /// One end of a connection: what it is told crosses, and what comes goes to its owner.
-using LinkActor =
-    Interface<caf::result<void>(OpenDraft), caf::result<void>(DraftOpened),
-              caf::result<void>(DraftRefused), caf::result<void>(DraftWork),
-              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong),
-              caf::result<void>(Survey), caf::result<void>(Surveyed), caf::result<void>(SendModel),
-              caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
-              caf::result<void>(ModelTaken), caf::result<void>(ModelStored),
-              caf::result<void>(OpenStage), caf::result<void>(StageOpened),
-              caf::result<void>(StageRows), caf::result<void>(StageDone)>;
+using LinkActor = Interface<
+    caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(DraftWork), caf::result<void>(Drafted), caf::result<void>(Ping),
+    caf::result<void>(Pong), caf::result<void>(Survey), caf::result<void>(Surveyed),
+    caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
+    caf::result<void>(ModelTaken), caf::result<void>(ModelStored), caf::result<void>(OpenStage),
+    caf::result<void>(StageOpened), caf::result<void>(StageRows), caf::result<void>(StageDone)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<

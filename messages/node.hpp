@@ -52,7 +52,7 @@ struct StageLayers {
 /// Engine to node, in place of OpenDraft: layers of the engine's target that are to be there.
 /// Answered with StageOpened or DraftRefused.
 struct OpenStage {
-  std::string device;   ///< As OpenDraft's, and so the next two.
+  std::string device; ///< As OpenDraft's, and so the next two.
   std::string model;
   std::string identity;
   StageLayers layers;
@@ -87,7 +87,7 @@ struct StageRows {
 /// Node to engine: what a piece has become.
 struct StageDone {
   std::uint64_t piece = 0;
-  std::string values; ///< As StageRows::values; behind the last layer those with logits alone.
+  std::string values;    ///< As StageRows::values; behind the last layer those with logits alone.
   base::Duration busy{}; ///< How long the node's lane was at it.
 };
 

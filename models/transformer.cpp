@@ -111,8 +111,7 @@ public:
     for (const TransformerShard& shard : shards_)
       shard.plan(pool, space);
     assert(space.drawn.empty() || (space.tokens.empty() && shards_.size() == 1));
-    assert(first_shard().is_tail() ||
-           space.rows.rows() <= space.shards.front().all.residual.rows);
+    assert(first_shard().is_tail() || space.rows.rows() <= space.shards.front().all.residual.rows);
     assert(handed_on() > 0 || int(space.wanted.size()) <= space.logit_rows.rows);
   }
 

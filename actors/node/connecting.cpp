@@ -9,8 +9,7 @@ namespace paceline::actors {
 using namespace messages;
 
 std::string name_of(const NodeAddress& address) {
-  return "node://" + address.endpoint.text() +
-         (address.device.empty() ? "" : "/" + address.device);
+  return "node://" + address.endpoint.text() + (address.device.empty() ? "" : "/" + address.device);
 }
 
 Connector make_connector(const NodeAddress& address, const NodeTls& tls) {

@@ -68,8 +68,8 @@ private:
   bool asked_ = false;       ///< What it wants.
   messages::OpenDraft wanted_;
   std::optional<messages::OpenStage> stage_wanted_; ///< In its place.
-  NodeParts::OfferRef offer_; ///< What it has got.
-  std::unique_ptr<GuestStage> stage_; ///< Null: it has none.
+  NodeParts::OfferRef offer_;                       ///< What it has got.
+  std::unique_ptr<GuestStage> stage_;               ///< Null: it has none.
   messages::DraftActor draft_;
   messages::ReceiverActor receiver_; ///< Null: no files come.
   std::shared_ptr<speculation::DraftInbox> inbox_;

@@ -83,7 +83,7 @@ void Guest::open() {
   if (!found.kept)
     return refuse(found.why, found.takes_files);
   const auto load = [node = node_, wanted = wanted_weights()](caf::event_based_actor* loader,
-                                                     const caf::actor& guest) {
+                                                              const caf::actor& guest) {
     const auto loaded = node->load_kept(wanted);
     loader->send(guest, ModelReady{loaded ? Error() : loaded.error()});
     loader->quit();

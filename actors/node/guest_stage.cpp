@@ -92,16 +92,16 @@ private:
 
 int piece_rows(const models::Model& model) {
   const std::size_t row = sizeof(float) * std::size_t(model.handed_on());
-  return int(std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1,
-                                     limits::stage_piece_rows_max));
+  return int(
+      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, limits::stage_piece_rows_max));
 }
 
 } // namespace
 
 StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& offer,
                                  const OpenStage& wanted) {
-  return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(),
-          node.kv_memory_bytes, piece_rows(*offer.model.model)};
+  return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(), node.kv_memory_bytes,
+          piece_rows(*offer.model.model)};
 }
 
 Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,

@@ -15,7 +15,7 @@ struct NodeOptions {
   Endpoint listen{"127.0.0.1", 0}; ///< Port 0: one that is free.
   NodeTls tls;                     ///< Needed for all but loopback.
   std::vector<std::string> devices{"cpu"};
-  std::vector<std::string> models{"demo"};              ///< Drafts, each on each device.
+  std::vector<std::string> models{"demo"}; ///< Drafts, each on each device.
   /// Of which engines may have layers here, loaded when one asks.
   std::vector<std::string> targets{"demo"};
   EngineOptions loading;                                ///< Formats and what is said while loading.
@@ -25,7 +25,8 @@ struct NodeOptions {
   std::string model_cache; ///< Where they are kept; empty: default_model_cache.
 };
 
-/// Drafts for engines that connect, and has layers of their targets, as long as it lives. Threads: any.
+/// Drafts for engines that connect, and has layers of their targets, as long as it lives. Threads:
+/// any.
 class Node {
 public:
   /// Loads every draft, then listens.

@@ -16,9 +16,7 @@ namespace {
 
 /// An engine says so, whoever that is. Whether the model has such layers is for its loader to say.
 Result<void> check(const messages::StageLayers& layers) {
-  const auto format = [](WeightFormat f) {
-    return f <= WeightFormat::mxint8 && gpu::is_mx(f);
-  };
+  const auto format = [](WeightFormat f) { return f <= WeightFormat::mxint8 && gpu::is_mx(f); };
   if (layers.max_positions < 1 || int(layers.dtype) < 0 || layers.dtype > NumberFormat::bf16 ||
       (layers.blocks &&
        (!format(layers.blocks->format) || layers.blocks->scales > ScaleChoice::search)))
@@ -83,7 +81,7 @@ NodeParts::Found NodeParts::find(const Wanted& wanted) {
                           fmt::join(models, ", "), wanted.model),
       fmt::format("start it with {} and a copy of the {}'s folder, or with --accept-models to be "
                   "sent it",
-                  stage ? "-t" : "-m", stage ? "target" : "draft")));
+                  stage ? "--target" : "-m", stage ? "target" : "draft")));
   none.takes_files = cache != nullptr;
   return none;
 }

@@ -21,7 +21,7 @@ public:
   struct Offer {
     LoadedModel model;
     ModelInfo info;
-    std::string identity; ///< models::checkpoint_identity
+    std::string identity;                             ///< models::checkpoint_identity
     std::optional<messages::StageLayers> layers = {}; ///< None: all of it, as a draft.
   };
   using OfferRef = std::shared_ptr<const Offer>;

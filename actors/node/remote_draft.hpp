@@ -15,7 +15,7 @@
 namespace paceline::actors {
 
 struct RemoteDraftParts {
-  std::string name; ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
+  std::string name;  ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
   Connector connect; ///< The hello goes over the connection.
   messages::OpenDraft hello;
   std::chrono::milliseconds heartbeat{}; ///< Of silence, after which the node is gone.

@@ -143,7 +143,8 @@ void RemoteStage::look_after() {
 
 bool RemoteStage::out_of_patience() const {
   const std::int64_t since = parts_->memory->lost_at.load();
-  return since != 0 && now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
+  return since != 0 &&
+         now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
 }
 
 /// Not as of a lane that was closed: this one is here, and it is the node that is missing.
@@ -171,7 +172,8 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   batches_.note(batch.id);
   auto crossing = std::make_shared<CrossingPass>(
       stage_, pass, telemetry_,
-      Error{ErrorCode::unavailable, place().name + ", where a stage of the target is, was lost", ""});
+      Error{ErrorCode::unavailable, place().name + ", where a stage of the target is, was lost",
+            ""});
   pass->handovers[stage_.number - 1].expect(
       [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
         if (const auto stage = caf::actor_cast<caf::actor>(me))

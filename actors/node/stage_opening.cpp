@@ -46,8 +46,7 @@ Result<StageOpened> open_there(const EngineOptions& o, const NodeAddress& addres
     auto opened = ask_for_stage(system, address, o.node_tls, hello, takes_files);
     if (opened || !takes_files || sent)
       return opened;
-    const auto arrived =
-        send_model(system, address, o.node_tls, location, hello.identity, show);
+    const auto arrived = send_model(system, address, o.node_tls, location, hello.identity, show);
     sent = arrived.has_value();
     if (!arrived && arrived.error().code != ErrorCode::overloaded)
       return tl::unexpected(arrived.error());

@@ -16,10 +16,11 @@ struct NodeStage {
   std::size_t kv_bytes = 0;                   ///< For all its pages, there and in its reserve.
 };
 
-/// Asks the node, and then EngineOptions::reserve_device, if it is given, for the layers that `stage`
-/// (models::StageElsewhere) leaves to it, and sends the target's files first to a node that lacks
-/// them and takes them. Waits as long as the node needs to load them. Errors: a node that is not there, has another model or too little memory, or keeps
-/// pages of another size; a target that is no checkpoint.
+/// Asks the node, and then EngineOptions::reserve_device, if it is given, for the layers that
+/// `stage` (models::StageElsewhere) leaves to it, and sends the target's files first to a node that
+/// lacks them and takes them. Waits as long as the node needs to load them. Errors: a node that is
+/// not there, has another model or too little memory, or keeps pages of another size; a target that
+/// is no checkpoint.
 Result<NodeStage> open_node_stage(const ModelLoader& loader, const LoadedModel& target,
                                   const models::Model& stage, caf::actor_system& system);
 

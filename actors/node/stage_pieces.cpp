@@ -49,8 +49,7 @@ StageRows StagePieces::send() {
 void StagePieces::take(const StageDone& done) {
   check_peer(back_ < sent_, "a stage answers what nobody has sent");
   const gpu::Tensor rows = left_.slice(rows_back_, pieces_[back_].back);
-  check_peer(done.values.size() ==
-                 sizeof(float) * std::size_t(rows.rows) * std::size_t(rows.cols),
+  check_peer(done.values.size() == sizeof(float) * std::size_t(rows.rows) * std::size_t(rows.cols),
              "a stage sends other rows than were asked for");
   from_bytes(done.values, rows);
   rows_back_ += rows.rows;

@@ -89,7 +89,8 @@ struct EngineOptions {
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
   /// Several in place of `device`: the target is divided among them by layers, a stage on each or
-  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md). Empty: it is on `device`.
+  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md); behind the first also on
+  /// nodes, "node://HOST:PORT/cpu:0" (docs/machines.md). Empty: it is on `device`.
   std::vector<std::string> devices;
   /// Stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
   int pipeline_parallel_size = 0;
@@ -105,7 +106,8 @@ struct EngineOptions {
   /// it draws from these alone; 0: all.
   int draft_top_k = 64;
   /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
-  /// are there from the start. Empty: nowhere, and requests end with an error.
+  /// are there from the start. Empty: nowhere, and requests end with an error. For stages on nodes
+  /// another node, on which such a stage goes on.
   std::string reserve_device;
   int threads = 0; ///< Of the target's CPU lane; 0: the physical cores.
   NumberFormat dtype = NumberFormat::automatic;

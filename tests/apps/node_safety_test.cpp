@@ -155,7 +155,9 @@ TEST_CASE("whatever strangers say of stages, a node goes on having them") {
     case 0: wanted.layers.first = odd(); break;
     case 1: wanted.layers.count = odd(); break;
     case 2: wanted.layers.dtype = NumberFormat(odd()); break;
-    case 3: wanted.layers.blocks = gpu::Quantization{WeightFormat(odd()), ScaleChoice(odd())}; break;
+    case 3:
+      wanted.layers.blocks = gpu::Quantization{WeightFormat(odd()), ScaleChoice(odd())};
+      break;
     case 4: wanted.layers.max_positions = odd(); break;
     case 5: wanted.page_tokens = odd(); break;
     case 6: wanted.pages = std::uint64_t(odd()); break;

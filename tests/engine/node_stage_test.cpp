@@ -2,11 +2,14 @@
 #include "actors/node/node.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -244,6 +247,21 @@ TEST_CASE("a stage's reserve takes over, and the stage comes back when that is g
   CHECK(ask(engine, request).tokens == expected);
 }
 
+TEST_CASE("a node with other weights under the same names is refused by name") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(PACELINE_DEMO_MODELS "/target", folder.path(),
+                        std::filesystem::copy_options::overwrite_existing);
+  const std::string weights = folder.path() + "/model.safetensors";
+  const auto size = std::filesystem::file_size(weights);
+  {
+    std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(std::streamoff(size / 2));
+    file << std::string(size / 4, '\x11'); // a layer or two, trained otherwise
+  }
+  const auto node = open_node(0, {folder.path()});
+  CHECK(contains(refused(in_two(*node)).text(), "other weights under the same names"));
+}
+
 TEST_CASE("what does not go with stages on nodes is refused by name") {
   const auto node = open_node();
   const std::string there = address(*node);
@@ -270,5 +288,5 @@ TEST_CASE("what does not go with stages on nodes is refused by name") {
   options.target = "scripted:vocabulary=32";
   CHECK(contains(refused(options).text(), "a rule has no layers"));
   const auto without = open_node(0, {});
-  CHECK(contains(refused(in_two(*without)).text(), "start it with -t"));
+  CHECK(contains(refused(in_two(*without)).text(), "start it with --target"));
 }

@@ -150,10 +150,8 @@ TEST_CASE("who had to wait for a draft that is left out begins when that is down
 
 TEST_CASE("a stage on another machine comes back for ever, and the caches begin anew with it") {
   World world;
-  world.supervision = Supervision({{Role::facade, Role::target, Role::target, Role::kv_cache},
-                                   faults(),
-                                   false,
-                                   {2}});
+  world.supervision = Supervision(
+      {{Role::facade, Role::target, Role::target, Role::kv_cache}, faults(), false, {2}});
   world.supervision.start(world.now);
   for (int time = 0; time < 10; ++time) {
     CHECK(world.down(2).starts_with("end 3, wake "));
