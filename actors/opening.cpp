@@ -73,7 +73,6 @@ private:
   Result<void> read_defaults();
   Result<void> configure_target();
   void configure_others();
-  FaultOptions scheduler_faults() const;
   SchedulerParts scheduler_parts() const;
   Result<void> add_draft();
   Result<void> prepare_standby();
@@ -304,14 +303,6 @@ void ContextBuilder::configure_others() {
   parts.sampler.telemetry = parts.telemetry;
 }
 
-/// A pass that waits for a node is no lane that stands still.
-FaultOptions ContextBuilder::scheduler_faults() const {
-  FaultOptions faults = options_.faults;
-  if (!node_stages_.empty() && faults.stall_patience.count() > 0)
-    faults.stall_patience += faults.stage_patience;
-  return faults;
-}
-
 SchedulerParts ContextBuilder::scheduler_parts() const {
   SchedulerParts parts;
   parts.policy = policy_of(options_);
@@ -332,7 +323,9 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   if (!target_.is_divided() && !options_.virtual_time)
     parts.step_prior = execution::measure_step_prior(*target_.device, *target_.model);
   parts.telemetry = context_.parts.telemetry;
-  parts.faults = scheduler_faults();
+  parts.faults = options_.faults;
+  if (!node_stages_.empty())
+    parts.stage_wait = options_.faults.stage_patience;
   return parts;
 }
 

@@ -33,8 +33,16 @@ inline constexpr std::uint16_t node_protocol = 3;
   X(Ping)                                                                                          \
   X(Pong)                                                                                          \
   X(Survey)                                                                                        \
-  X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart) X(ModelTaken) X(ModelStored) X(OpenStage)   \
-      X(StageOpened) X(StageRows) X(StageDone)
+  X(Surveyed)                                                                                      \
+  X(SendModel)                                                                                     \
+  X(ModelWanted)                                                                                   \
+  X(ModelPart)                                                                                     \
+  X(ModelTaken)                                                                                    \
+  X(ModelStored)                                                                                   \
+  X(OpenStage)                                                                                     \
+  X(StageOpened)                                                                                   \
+  X(StageRows)                                                                                     \
+  X(StageDone)
 
 enum class FrameKind : std::uint16_t {
   refusal = 0, ///< A text, in every version of the protocol.

@@ -67,8 +67,10 @@ public:
   }
   void complete(base::TimePoint /*now*/) override {}
   void retire(const gpu::Retirement& how) override {
+    std::string values = how.completed ? to_bytes(left_) : std::string();
+    parts_.in = parts_.out = nullptr; // the next piece may take their place once this one is known
     if (how.completed)
-      parts_.done(StageDone{piece_, to_bytes(left_), how.busy});
+      parts_.done(StageDone{piece_, std::move(values), how.busy});
     else
       parts_.done(tl::unexpected(
           how.error.value_or(Error{ErrorCode::unavailable, "the node is being closed", ""})));

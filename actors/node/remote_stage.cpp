@@ -131,14 +131,14 @@ void RemoteStage::lost(const std::string& why) {
 void RemoteStage::look_after() {
   if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4)
     return open_ ? lost("it does not answer") : not_there("it does not answer");
+  if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
+    fail_all();
   if (link_)
     return tell(self_, link_, Ping{});
   if (retry_at_ && now() >= *retry_at_) {
     retry_at_.reset();
     place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
   }
-  if (out_of_patience())
-    fail_all();
 }
 
 bool RemoteStage::out_of_patience() const {

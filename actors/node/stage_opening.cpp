@@ -1,6 +1,5 @@
 #include "actors/node/stage_opening.hpp"
 
-#include "actors/limits.hpp"
 #include "actors/node/node_device.hpp"
 #include "actors/node/sending.hpp"
 #include "actors/node/talk.hpp"
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
-#include <thread>
 #include <vector>
 
 namespace paceline::actors {
@@ -31,28 +29,6 @@ Result<StageOpened> ask_for_stage(caf::actor_system& system, const NodeAddress& 
                                        node->end(tl::unexpected(refused.why));
                                      }};
                            });
-}
-
-/// Sends the model first to a node that lacks it and takes it.
-Result<StageOpened> open_there(const EngineOptions& o, const NodeAddress& address,
-                               const std::string& location, const OpenStage& hello,
-                               caf::actor_system& system) {
-  const auto show = [&](double done) {
-    if (o.progress)
-      o.progress(fmt::format("sending {} to {}", hello.model, address.endpoint.text()), done);
-  };
-  for (bool sent = false;;) {
-    bool takes_files = false;
-    auto opened = ask_for_stage(system, address, o.node_tls, hello, takes_files);
-    if (opened || !takes_files || sent)
-      return opened;
-    const auto arrived = send_model(system, address, o.node_tls, location, hello.identity, show);
-    sent = arrived.has_value();
-    if (!arrived && arrived.error().code != ErrorCode::overloaded)
-      return tl::unexpected(arrived.error());
-    if (!arrived)
-      std::this_thread::sleep_for(limits::sending_pause);
-  }
 }
 
 std::shared_ptr<RemoteStageParts> parts_of(const EngineOptions& o) {
@@ -123,10 +99,13 @@ Result<NodeStage> open_node_stage(const ModelLoader& loader, const LoadedModel& 
   for (const NodeAddress& address : *addresses) {
     const std::string name = name_of(address);
     hello->device = address.device;
-    auto opened = open_there(o, address, target.source->location(), *hello, system)
-                      .and_then([&](StageOpened&& there) {
-                        return check(there, stage, o.page_tokens, name).map([&] { return there; });
-                      });
+    const auto ask = [&](bool& takes_files) {
+      return ask_for_stage(system, address, o.node_tls, *hello, takes_files);
+    };
+    const ModelFiles files{o.target, target.source->location(), hello->identity};
+    auto opened = ask_and_send(system, address, o, files, ask).and_then([&](StageOpened&& there) {
+      return check(there, stage, o.page_tokens, name).map([&] { return there; });
+    });
     if (!opened)
       return tl::unexpected(opened.error());
     out.parts->places.push_back({name, make_connector(address, o.node_tls), *hello});

@@ -29,6 +29,20 @@ long peak_memory(Process& process) {
   return size;
 }
 
+constexpr int demo_width = 384; ///< Of the demo target's hidden states.
+
+/// What an engine would ask for that has the first three layers of the demo target.
+messages::OpenStage last_layers() {
+  const std::string model = std::string(PACELINE_DEMO_MODELS) + "/target";
+  messages::OpenStage hello;
+  hello.model = "demo";
+  hello.identity = models::checkpoint_identity(model).value();
+  hello.layers = {models::sample_weights(model).value(), 3, 3, NumberFormat::automatic, {}, 256};
+  hello.page_tokens = 16;
+  hello.pages = 64;
+  return hello;
+}
+
 /// An engine is still served as ever.
 void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
   EngineOptions options;
@@ -138,13 +152,7 @@ TEST_CASE("whatever strangers say, a node goes on drafting") {
 
 TEST_CASE("whatever strangers say of stages, a node goes on having them") {
   RunningNode node({"-m", "demo", "--kv-memory", "16M"});
-  const std::string model = std::string(PACELINE_DEMO_MODELS) + "/target";
-  messages::OpenStage hello;
-  hello.model = "demo";
-  hello.identity = models::checkpoint_identity(model).value();
-  hello.layers = {models::sample_weights(model).value(), 3, 3, NumberFormat::automatic, {}, 256};
-  hello.page_tokens = 16;
-  hello.pages = 64;
+  const messages::OpenStage hello = last_layers();
   int opened = 0;
   std::mt19937 random(7);
   const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
@@ -180,7 +188,7 @@ TEST_CASE("whatever strangers say of stages, a node goes on having them") {
           sequence.pages.push_back(std::uint32_t(any(8) == 0 ? odd() : any(64)));
         count += std::max(sequence.rows, 0);
       }
-      const std::size_t width = 384 * sizeof(float);
+      const std::size_t width = demo_width * sizeof(float);
       rows.values.assign(any(8) == 0 ? std::size_t(any(4000)) : std::size_t(count % 300) * width,
                          char(any(256)));
       std::vector<char> bytes = frame(rows);
@@ -201,13 +209,25 @@ TEST_CASE("whatever strangers say of stages, a node goes on having them") {
 TEST_CASE("a peer with more pieces under way than were agreed is cut off") {
   RunningNode node;
   Stranger stranger(node);
-  std::vector<char> bytes = frame(messages::OpenStage{"none", "", "", {}, 16, 1, true});
-  for (int piece = 0; piece <= limits::stage_pieces_in_flight; ++piece) {
-    const auto more = frame(messages::StageRows{std::uint64_t(piece), {}, std::string(1000, 'x')});
+  stranger.send(frame(last_layers()));
+  REQUIRE(stranger.read<messages::StageOpened>());
+  constexpr int sent = 3 * limits::stage_pieces_in_flight;
+  messages::StageRows piece; // which takes longer to run than to read
+  messages::StageSequence& sequence = piece.sequences.emplace_back();
+  sequence.rows = limits::stage_piece_rows_max;
+  for (std::uint32_t page = 0; page < 16; ++page)
+    sequence.pages.push_back(page);
+  piece.values.assign(std::size_t(sequence.rows) * demo_width * sizeof(float), '\0');
+  std::vector<char> bytes;
+  for (; piece.piece < sent; ++piece.piece) {
+    const auto more = frame(piece);
     bytes.insert(bytes.end(), more.begin(), more.end());
   }
   stranger.send(bytes);
-  stranger.read_to_end();
+  int answered = 0;
+  while (stranger.read<messages::StageDone>())
+    ++answered;
+  CHECK(answered < sent);
 }
 
 TEST_CASE("frames of stages that were damaged anyhow are read or refused") {
