@@ -250,7 +250,7 @@ TEST_CASE("a stage's reserve takes over, and the stage comes back when that is g
 TEST_CASE("a node with other weights under the same names is refused by name") {
   const TemporaryFolder folder;
   std::filesystem::copy(PACELINE_DEMO_MODELS "/target", folder.path(),
-                        std::filesystem::copy_options::overwrite_existing);
+                        std::filesystem::copy_options::recursive);
   const std::string weights = folder.path() + "/model.safetensors";
   const auto size = std::filesystem::file_size(weights);
   {
