@@ -262,6 +262,30 @@ TEST_CASE("a node with other weights under the same names is refused by name") {
   CHECK(contains(refused(in_two(*node)).text(), "other weights under the same names"));
 }
 
+TEST_CASE("a node that lacks the target is sent it, and has it when it comes back") {
+  const TemporaryFolder cache;
+  actors::NodeOptions options;
+  options.devices = {"cpu:1"};
+  options.models = options.targets = {};
+  options.accept_models_bytes = 1 << 30;
+  options.model_cache = cache.path();
+  const Request request = repeatable("import os\n", 24);
+  const auto expected = alone(request);
+  int sent = 0;
+  for (int time = 0; time < 2; ++time) {
+    auto node = actors::Node::open(options);
+    REQUIRE(node);
+    EngineOptions engine_options = in_two(**node);
+    engine_options.progress = [&](const std::string& what, double) {
+      sent += contains(what, "sending demo to ");
+    };
+    Engine engine = open_engine(engine_options);
+    CHECK(ask(engine, request).tokens == expected);
+    CHECK((sent > 0) == (time == 0));
+    sent = 0;
+  }
+}
+
 TEST_CASE("what does not go with stages on nodes is refused by name") {
   const auto node = open_node();
   const std::string there = address(*node);
