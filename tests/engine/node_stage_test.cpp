@@ -114,6 +114,7 @@ TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") 
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = in_two(*node);
     options.speculation = mode;
+    options.prefill_chunk = options.row_budget = 700; // the long prompt is several pieces
     Engine engine = open_engine(options);
     const Expected got = expected_of(ask_all(engine, requests()));
     CHECK(got.tokens == expected.tokens);
