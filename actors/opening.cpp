@@ -73,6 +73,7 @@ private:
   Result<void> read_defaults();
   Result<void> configure_target();
   void configure_others();
+  std::size_t stages_with_layers() const;
   SchedulerParts scheduler_parts() const;
   Result<void> add_draft();
   Result<void> prepare_standby();
@@ -303,6 +304,14 @@ void ContextBuilder::configure_others() {
   parts.sampler.telemetry = parts.telemetry;
 }
 
+/// A head alone is on a device that has layers as well, and no batch is made for it: with fewer
+/// sequences in each, the others would read their weights more often.
+std::size_t ContextBuilder::stages_with_layers() const {
+  const TargetModelParts& target = context_.parts.target;
+  const bool head_alone = target.last_stage().model->kv_shape(options_.page_tokens).bytes() == 0;
+  return target.stages() - head_alone;
+}
+
 SchedulerParts ContextBuilder::scheduler_parts() const {
   SchedulerParts parts;
   parts.policy = policy_of(options_);
@@ -311,7 +320,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.drafters = context_.drafters;
   parts.max_model_len = context_.max_model_len;
   parts.max_num_seqs = options_.max_num_seqs;
-  parts.stages = int(context_.parts.target.stages());
+  parts.stages = int(stages_with_layers());
   parts.scheduling = options_.scheduling;
   parts.batching = options_.batching;
   parts.prefill_chunk = options_.prefill_chunk;
