@@ -44,7 +44,7 @@ std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   const auto name = last_name(target);
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
     return fmt::format("cpu:{}", name->cores.back());
-  return devices_of(o).back();
+  return last_own_device(o);
 }
 
 /// A Drafter is code of the host's; ours takes no time beside a simulated target.

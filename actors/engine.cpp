@@ -72,8 +72,10 @@ namespace {
 
 /// Whether the engine talks to other machines, and how.
 std::optional<NodeTls> network_of(const EngineOptions& options) {
-  const bool networked = is_node_device(options.draft_device) && !options.virtual_time &&
-                         options.speculation != SpeculationMode::off;
+  const bool drafts_there =
+      is_node_device(options.draft_device) && options.speculation != SpeculationMode::off;
+  const bool networked = (drafts_there || std::ranges::any_of(options.devices, is_node_device)) &&
+                         !options.virtual_time;
   return networked ? std::optional(options.node_tls) : std::nullopt;
 }
 

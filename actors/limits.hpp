@@ -20,6 +20,8 @@ inline constexpr int priority_max = 1'000'000;
 inline constexpr int client_weight_max = 1000;
 /// Most prompt tokens in one step (EngineOptions::prefill_chunk): a GPU's grid ends at 65,535 rows.
 inline constexpr int prefill_chunk_max = 32'768;
+/// Most tokens of a page (EngineOptions::page_tokens).
+inline constexpr int page_tokens_max = 1024;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 /// Largest Sampling::choice; noise is keyed by 29 bits of it.
@@ -71,6 +73,11 @@ inline constexpr std::size_t model_files_max = 1024 + 3;
 inline constexpr std::uint64_t model_file_bytes_max = std::uint64_t(1) << 44;
 /// Left free on a node's disk; a model that leaves less is refused.
 inline constexpr std::uint64_t disk_left_bytes = 64u << 20;
+/// Of a stage on a node: bytes of a piece's hidden states, rows of it, and pieces that may be under
+/// way; a peer that sends more is cut off.
+inline constexpr std::size_t stage_piece_bytes = 512u << 10;
+inline constexpr int stage_piece_rows_max = 256;
+inline constexpr int stage_pieces_in_flight = 8;
 /// Connections in a row that may end without one more byte of a model having arrived.
 inline constexpr int sending_attempts_max = 4;
 /// Before the next one, and before a node is asked again whether another engine has sent it.

@@ -1,5 +1,6 @@
 #include "actors/model_loader.hpp"
 
+#include "actors/node/node_device.hpp"
 #include "models/sources.hpp"
 
 #include <iterator>
@@ -39,11 +40,22 @@ ModelInfo LoadedModel::info(const std::string& name) const {
 
 Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string& name,
                                                               int threads) const {
+  if (is_node_device(name))
+    return open_node_device(name);
   gpu::DeviceOptions how;
   how.threads = threads;
   how.time = time_;
   how.trace = trace_;
   return gpu::open_device(name, how);
+}
+
+Result<std::shared_ptr<gpu::Device>> ModelLoader::open_node_device(const std::string& name) const {
+  auto address = parse_node_address("EngineOptions::devices", name);
+  if (!address)
+    return tl::unexpected(address.error());
+  return open_device("cpu", 1).map([&](std::shared_ptr<gpu::Device>&& host) {
+    return std::make_shared<StageDevice>(name, std::move(*address), std::move(host));
+  });
 }
 
 models::LoadOptions ModelLoader::load_options(const std::string& role) const {
@@ -104,6 +116,24 @@ Result<LoadedModel> ModelLoader::load_on(const std::string& name, const std::str
         loaded.model = std::move(stages.front());
         loaded.behind.assign(std::move_iterator(stages.begin() + 1),
                              std::move_iterator(stages.end()));
+        return std::move(loaded);
+      });
+}
+
+Result<LoadedModel> ModelLoader::load_part(const std::string& location, const std::string& device,
+                                           const models::LoadOptions& how) const {
+  LoadedModel loaded;
+  return open_device(device, 0)
+      .and_then([&](auto opened) {
+        loaded.device = std::move(opened);
+        return models::open_checkpoint(location, "target");
+      })
+      .and_then([&](auto source) {
+        loaded.source = std::move(source);
+        return loaded.source->load(loaded.device, how);
+      })
+      .map([&](auto model) {
+        loaded.model = std::move(model);
         return std::move(loaded);
       });
 }

@@ -47,11 +47,16 @@ public:
   const std::shared_ptr<base::Timekeeper>& time() const { return time_; }
   const std::shared_ptr<base::Trace>& trace() const { return trace_; }
 
-  /// threads: of a CPU lane; 0: the physical cores.
+  /// threads: of a CPU lane; 0: the physical cores. A node's is a StageDevice.
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
+  /// How the target is loaded, wherever.
+  models::LoadOptions target_options() const { return load_options("target"); }
   /// On one device. role: "target" or "draft", for names that mean a pair.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
                            const std::string& device, int threads) const;
+  /// Layers alone of what is at `location` (LoadOptions::only), without a tokenizer.
+  Result<LoadedModel> load_part(const std::string& location, const std::string& device,
+                                const models::LoadOptions& how) const;
   /// The target once more with its blocks in `format`, to draft for it: on its own device unless
   /// EngineOptions::draft_device is another. All else is the target's where both use one memory.
   Result<LoadedModel> load_self_draft(const LoadedModel& target, WeightFormat format) const;
@@ -64,6 +69,7 @@ public:
   Result<LoadedModel> load_target(const std::vector<std::string>& devices) const;
 
 private:
+  Result<std::shared_ptr<gpu::Device>> open_node_device(const std::string& name) const;
   models::LoadOptions load_options(const std::string& role) const;
   Result<std::vector<std::shared_ptr<gpu::Device>>>
   open_devices(const std::vector<std::string>& names, int threads, int shards) const;

@@ -3,6 +3,7 @@
 #include "actors/draft_source.hpp"
 #include "actors/limits.hpp"
 #include "actors/model_loader.hpp"
+#include "actors/node/stage_opening.hpp"
 #include "actors/option_check.hpp"
 #include "execution/step_prior.hpp"
 #include "sampling/limits.hpp"
@@ -56,6 +57,7 @@ public:
   Result<EngineContext> build() {
     return check_options(options_)
         .and_then([this] { return load_target(); })
+        .and_then([this] { return open_node_stages(); })
         .and_then([this] { return choose_draft(); })
         .and_then([this] { return read_defaults(); })
         .and_then([this] { return configure_target(); })
@@ -67,23 +69,28 @@ public:
 
 private:
   Result<void> load_target();
+  Result<void> open_node_stages();
   Result<void> choose_draft();
   Result<void> read_defaults();
   Result<void> configure_target();
   void configure_others();
+  std::size_t stages_with_layers() const;
   SchedulerParts scheduler_parts() const;
   Result<void> add_draft();
   Result<void> prepare_standby();
   Result<std::size_t> page_memory(const LoadedModel& target) const;
   std::size_t draft_bytes() const;
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
+  std::vector<scheduling::PageShare> target_shares(const LoadedModel& target) const;
   Result<TargetStage> further_stage(const std::shared_ptr<const models::Model>& model) const;
+  TargetStage node_stage(const NodeStage& there) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
   const EngineOptions& options_;
   ModelLoader loader_;
   caf::actor_system* system_;
   LoadedModel target_;
+  std::vector<NodeStage> node_stages_; ///< Of the target's on other machines, in their order.
   std::unique_ptr<DraftSource> draft_;
   scheduling::KvBudget budget_;
   EngineContext context_;
@@ -99,6 +106,20 @@ Result<void> ContextBuilder::load_target() {
                 fmt::format("EngineOptions::page_tokens is {}", options_.page_tokens),
                 fmt::format("give a multiple of {}", multiple));
   target_ = std::move(*target);
+  return {};
+}
+
+/// Pages and models there are asked for before anything here is divided.
+Result<void> ContextBuilder::open_node_stages() {
+  for (auto& stage : target_.behind) {
+    if (!stage->device().elsewhere())
+      continue;
+    auto there = open_node_stage(loader_, target_, *stage, *system_);
+    if (!there)
+      return tl::unexpected(there.error());
+    stage = there->model;
+    node_stages_.push_back(std::move(*there));
+  }
   context_.tokenizer = target_.tokenizer;
   context_.target = target_info(target_);
   context_.max_model_len = context_of(options_, target_);
@@ -129,13 +150,16 @@ Result<void> ContextBuilder::read_defaults() {
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
 
-/// What each memory has of a page of the target's. Devices on the host have one together.
-std::vector<scheduling::PageShare> target_shares(const LoadedModel& target, int page_tokens) {
+/// What each memory has of a page of the target's. Devices on the host have one together; a node
+/// gives all that it says, of which a quarter would be taken here.
+std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedModel& target) const {
   std::vector<scheduling::PageShare> shares;
   std::optional<std::size_t> host;
   const auto add = [&](const models::Model& model) {
     const gpu::Device& device = model.device();
-    const std::size_t bytes = model.kv_shape(page_tokens).bytes();
+    const std::size_t bytes = model.kv_shape(options_.page_tokens).bytes();
+    if (device.elsewhere() || bytes == 0)
+      return;
     if (device.on_host() && host)
       shares[*host].bytes += bytes;
     else
@@ -146,6 +170,8 @@ std::vector<scheduling::PageShare> target_shares(const LoadedModel& target, int 
   add(*target.model);
   for (const auto& stage : target.behind)
     add(*stage);
+  for (const NodeStage& stage : node_stages_)
+    shares.push_back({4 * stage.kv_bytes, stage.model->kv_shape(options_.page_tokens).bytes()});
   return shares;
 }
 
@@ -165,7 +191,11 @@ Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const
   const auto add = [&](const models::Model& model) { // Its shards have equal parts of it.
     const auto shards = std::size_t(model.info().shards);
     const std::size_t page = model.kv_shape(options_.page_tokens).bytes() / shards;
-    demand.devices.insert(demand.devices.end(), shards, {model.info().weight_bytes / shards, page});
+    if (page == 0) // a head behind others' layers: on a device that has some of its own
+      demand.devices.front().taken += model.info().weight_bytes;
+    else if (!model.device().elsewhere())
+      demand.devices.insert(demand.devices.end(), shards,
+                            {model.info().weight_bytes / shards, page});
   };
   add(*target.model);
   for (const auto& stage : target.behind)
@@ -182,7 +212,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
     return tl::unexpected(memory.error());
   scheduling::KvDemand demand;
   demand.memory = *memory;
-  const auto shares = target_shares(target, options_.page_tokens);
+  const auto shares = target_shares(target);
   demand.available = target.in_stages() ? scheduling::room_for_pages(shares) : shares[0].room;
   demand.max_model_len = context_.max_model_len;
   demand.max_num_seqs = options_.max_num_seqs;
@@ -231,8 +261,10 @@ Result<void> ContextBuilder::configure_target() {
   target.max_rows = options_.prefill_chunk + target.max_logit_rows;
   target.closer = context_.closer;
   target.telemetry = telemetry;
+  auto there = node_stages_.begin();
   for (const auto& model : target_.behind) {
-    auto stage = further_stage(model);
+    Result<TargetStage> stage =
+        model->device().elsewhere() ? node_stage(*there++) : further_stage(model);
     if (!stage)
       return tl::unexpected(stage.error());
     target.behind.push_back(std::move(*stage));
@@ -240,10 +272,21 @@ Result<void> ContextBuilder::configure_target() {
   return {};
 }
 
-/// Its part of all pages.
+/// The node has its pages, by the numbers that the first stage's have.
+TargetStage ContextBuilder::node_stage(const NodeStage& there) const {
+  auto parts = std::make_shared<RemoteStageParts>(*there.parts);
+  for (RemoteStageParts::Place& place : parts->places)
+    place.hello.pages = budget_.pages[scheduling::target_pool];
+  return {there.model, std::shared_ptr<gpu::Device>(there.model, &there.model->device()),
+          context_.parts.target.pool, std::move(parts)};
+}
+
+/// Its part of all pages; none without layers.
 Result<TargetStage>
 ContextBuilder::further_stage(const std::shared_ptr<const models::Model>& model) const {
   const std::shared_ptr<gpu::Device> device(model, &model->device());
+  if (model->kv_shape(options_.page_tokens).bytes() == 0)
+    return TargetStage{model, device, context_.parts.target.pool};
   return gpu::KvPool::create(*device, model->kv_shape(options_.page_tokens),
                              budget_.pages[scheduling::target_pool])
       .map([&](auto&& pool) {
@@ -263,6 +306,14 @@ void ContextBuilder::configure_others() {
   parts.sampler.telemetry = parts.telemetry;
 }
 
+/// A head alone is on a device that has layers as well, and no batch is made for it: with fewer
+/// sequences in each, the others would read their weights more often.
+std::size_t ContextBuilder::stages_with_layers() const {
+  const TargetModelParts& target = context_.parts.target;
+  const bool head_alone = target.last_stage().model->kv_shape(options_.page_tokens).bytes() == 0;
+  return target.stages() - head_alone;
+}
+
 SchedulerParts ContextBuilder::scheduler_parts() const {
   SchedulerParts parts;
   parts.policy = policy_of(options_);
@@ -271,7 +322,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
   parts.drafters = context_.drafters;
   parts.max_model_len = context_.max_model_len;
   parts.max_num_seqs = options_.max_num_seqs;
-  parts.stages = int(context_.parts.target.stages());
+  parts.stages = int(stages_with_layers());
   parts.scheduling = options_.scheduling;
   parts.batching = options_.batching;
   parts.prefill_chunk = options_.prefill_chunk;
@@ -284,6 +335,8 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
     parts.step_prior = execution::measure_step_prior(*target_.device, *target_.model);
   parts.telemetry = context_.parts.telemetry;
   parts.faults = options_.faults;
+  if (!node_stages_.empty())
+    parts.stage_wait = options_.faults.stage_patience;
   return parts;
 }
 
@@ -295,7 +348,7 @@ Result<void> ContextBuilder::add_draft() {
 /// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
 /// than the first one's.
 Result<void> ContextBuilder::prepare_standby() {
-  if (options_.reserve_device.empty())
+  if (options_.reserve_device.empty() || !node_stages_.empty()) // their own affair
     return {};
   const TargetModelParts& first = context_.parts.target;
   auto loaded = loader_.load_target({options_.reserve_device});

@@ -1,11 +1,13 @@
 #include "actors/option_check.hpp"
 
 #include "actors/limits.hpp"
+#include "actors/node/network.hpp"
 #include "gpu/device.hpp"
 #include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "models/limits.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
@@ -40,7 +42,8 @@ Result<void> check(const FaultOptions& o) {
         check_time("EngineOptions::faults.restart_pause_max", o.restart_pause_max),
         check_time("EngineOptions::faults.restarts_forgotten", o.restarts_forgotten),
         check_time("EngineOptions::faults.stall_patience", o.stall_patience),
-        check_time("EngineOptions::faults.heartbeat", o.heartbeat)})
+        check_time("EngineOptions::faults.heartbeat", o.heartbeat),
+        check_time("EngineOptions::faults.stage_patience", o.stage_patience)})
     if (!result)
       return result;
   if (o.heartbeat < limits::heartbeat_min)
@@ -77,6 +80,10 @@ bool same_device(const gpu::DeviceName& a, const gpu::DeviceName& b) {
 Result<void> check_apart(const std::vector<std::string>& devices) {
   std::vector<gpu::DeviceName> names;
   for (const std::string& device : devices) {
+    if (is_node_device(device)) {
+      names.push_back({gpu::DeviceKind::sim, {}, 0, device}); // the node has it, not this machine
+      continue;
+    }
     auto name = gpu::parse_device(device);
     if (!name)
       return tl::unexpected(name.error());
@@ -89,6 +96,53 @@ Result<void> check_apart(const std::vector<std::string>& devices) {
     names.push_back(std::move(*name));
   }
   return {};
+}
+
+/// What goes with stages on other machines; one is.
+Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>& devices) {
+  const auto wrong = [](ErrorCode code, std::string what, std::string how) {
+    return fail(code, std::move(what), std::move(how));
+  };
+  const auto first = std::ranges::find_if(devices, is_node_device);
+  if (first == devices.begin())
+    return wrong(ErrorCode::invalid_argument,
+                 fmt::format("EngineOptions::devices begins with {}, and prompts and drafts are "
+                             "here",
+                             *first),
+                 "name a device of this machine first: it has the embedding and some layers");
+  if (o.tensor_parallel_size > 1)
+    return wrong(ErrorCode::unsupported,
+                 fmt::format("EngineOptions::devices has {}, and "
+                             "EngineOptions::tensor_parallel_size is {}",
+                             *first, o.tensor_parallel_size),
+                 "leave it out: layers on another machine are not divided into shards");
+  if (o.prefill == Prefill::fast)
+    return wrong(
+        ErrorCode::unsupported,
+        fmt::format("EngineOptions::devices has {}, and EngineOptions::prefill is fast", *first),
+        "leave it out: a node reads prompts in the invariant way");
+  if (o.virtual_time)
+    return wrong(ErrorCode::invalid_argument,
+                 fmt::format("EngineOptions::devices has {}, where time is not virtual", *first),
+                 "give a sim device");
+  if (models::is_scripted(o.target))
+    return wrong(ErrorCode::unsupported,
+                 fmt::format("EngineOptions::devices has {}, and EngineOptions::target is {}",
+                             *first, o.target),
+                 "give a checkpoint: a rule has no layers");
+  if (!o.reserve_device.empty() && !is_node_device(o.reserve_device))
+    return wrong(ErrorCode::unsupported,
+                 fmt::format("EngineOptions::devices has {}, and EngineOptions::reserve_device is "
+                             "{}",
+                             *first, o.reserve_device),
+                 "give the reserve as a node, too: paceline node --listen 127.0.0.1:7001 makes one "
+                 "of this machine");
+  if (std::ranges::find(devices, o.reserve_device) != devices.end())
+    return wrong(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::reserve_device is {}, where a stage is", o.reserve_device),
+        "give another node");
+  return check_tls(o.node_tls);
 }
 
 Result<void> check_stages(const EngineOptions& o) {
@@ -113,9 +167,18 @@ Result<void> check_stages(const EngineOptions& o) {
                              shards > 1 ? fmt::format(", {} for each stage", shards) : ""),
                  shards > 1 ? "give a device for each shard of each stage, or leave it out"
                             : "give as many devices as stages, or leave it out");
-  if (devices.size() > 1 && !o.reserve_device.empty())
+  if (std::ranges::any_of(devices, is_node_device)) {
+    if (auto nodes = check_nodes(o, devices); !nodes)
+      return nodes;
+  } else if (is_node_device(o.reserve_device)) {
+    return wrong(fmt::format("EngineOptions::reserve_device is {}, and no stage of the target is "
+                             "on a node",
+                             o.reserve_device),
+                 "give a device of this machine: all of the target would go there");
+  } else if (devices.size() > 1 && !o.reserve_device.empty()) {
     return wrong("EngineOptions::reserve_device with several EngineOptions::devices",
                  "leave it out: a target in stages or shards moves nowhere");
+  }
   return devices.size() > 1 ? check_apart(devices) : Result<void>();
 }
 
@@ -123,6 +186,11 @@ Result<void> check_stages(const EngineOptions& o) {
 
 std::vector<std::string> devices_of(const EngineOptions& o) {
   return o.devices.empty() ? std::vector{o.device} : o.devices;
+}
+
+std::string last_own_device(const EngineOptions& o) {
+  const std::vector<std::string> devices = devices_of(o);
+  return *std::ranges::find_if_not(devices.rbegin(), devices.rend(), is_node_device);
 }
 
 std::string draft_name(const EngineOptions& o) {
@@ -137,7 +205,7 @@ Result<void> check_options(const EngineOptions& o) {
        {check_range("EngineOptions::max_num_seqs", o.max_num_seqs, 1, limits::max_num_seqs_max),
         check_range("EngineOptions::max_waiting", o.max_waiting, 0, limits::max_waiting_max),
         check_range("EngineOptions::fork_rows", o.fork_rows, 0, speculation::limits::fork_rows_max),
-        check_range("EngineOptions::page_tokens", o.page_tokens, 1, 1024),
+        check_range("EngineOptions::page_tokens", o.page_tokens, 1, limits::page_tokens_max),
         check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
         check_range("EngineOptions::row_budget", o.row_budget, 0, limits::prefill_chunk_max),
         check_time("EngineOptions::time_between_tokens", o.time_between_tokens),

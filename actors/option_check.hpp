@@ -15,6 +15,9 @@ Result<void> check_options(const EngineOptions& options);
 /// Where the target is: a stage on each. One: as a whole.
 std::vector<std::string> devices_of(const EngineOptions& options);
 
+/// The last of them that is not a node's.
+std::string last_own_device(const EngineOptions& options);
+
 /// What EngineOptions::draft comes to: a model, "suffix" or "ngram"; empty: nothing drafts.
 std::string draft_name(const EngineOptions& options);
 

@@ -1,6 +1,7 @@
 #include "actors/supervisor.hpp"
 
 #include "actors/node/remote_draft.hpp"
+#include "actors/node/remote_stage.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,6 +32,25 @@ DraftActor start_draft(Host& host, const DraftModelParts& parts,
   return spawn<DraftModel>(host, parts, target);
 }
 
+template <class Host>
+TargetActor start_stage(Host& host, const TargetModelParts& parts, std::size_t stage) {
+  if (parts.stage(stage).remote)
+    return spawn<RemoteStage>(host, parts, stage);
+  return spawn<TargetModel>(host, parts, stage);
+}
+
+/// They come back some day.
+std::vector<Child> on_other_machines(const EngineParts& parts) {
+  const std::vector<Role> roles = children_of(parts);
+  std::vector<Child> there;
+  std::size_t stage = 0;
+  for (Child child = 0; child < roles.size(); ++child)
+    if ((roles[child] == Role::draft && parts.draft->remote) ||
+        (roles[child] == Role::target && parts.target.stage(stage++).remote))
+      there.push_back(child);
+  return there;
+}
+
 } // namespace
 
 PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
@@ -43,7 +63,7 @@ PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
 Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
     : self_(self), parts_(std::move(parts)),
       supervision_({children_of(parts_), parts_.faults, parts_.standby.has_value(),
-                    parts_.draft && parts_.draft->remote}),
+                    on_other_machines(parts_)}),
       running_(supervision_.roles().size()) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
   handles_.drafts.resize(parts_.draft ? 1 : 0);
@@ -132,7 +152,7 @@ void Supervisor::act(StartChild& start) {
     break;
   case Role::target: {
     const std::size_t stage = stage_of(child);
-    handles_.stages[stage] = watch(child, spawn<TargetModel>(*self_, parts_.target, stage));
+    handles_.stages[stage] = watch(child, start_stage(*self_, parts_.target, stage));
     break;
   }
   case Role::sampler:

@@ -14,16 +14,23 @@ using namespace messages;
 using namespace scheduling;
 using execution::ForwardPass;
 
+std::shared_ptr<execution::RowPool> room_for_rows(const TargetModelParts& parts,
+                                                  std::size_t stage) {
+  if (stage + 1 == parts.stages())
+    return nullptr;
+  const TargetStage& own = parts.stage(stage);
+  return std::make_shared<execution::RowPool>(execution::RowPool::Config{
+      own.device, parts.stage(stage + 1).device, parts.max_rows * own.model->handed_on(),
+      execution::limits::passes_per_stage * parts.stages()});
+}
+
 TargetModel::TargetModel(Handle::pointer self, TargetModelParts parts, std::size_t stage)
     : self_(self), parts_(std::move(parts)) {
   const TargetStage& own = parts_.stage(stage);
   stage_ = {stage, own.model, own.pool, {}, {}};
   stage_.workspace =
       base::value_or_throw(own.model->make_workspace(parts_.max_rows, parts_.max_logit_rows));
-  if (stage + 1 < parts_.stages())
-    stage_.left = std::make_shared<execution::RowPool>(execution::RowPool::Config{
-        own.device, parts_.stage(stage + 1).device, parts_.max_rows * own.model->handed_on(),
-        execution::limits::passes_per_stage * parts_.stages()});
+  stage_.left = room_for_rows(parts_, stage);
   const std::string role = parts_.behind.empty() ? name : fmt::format("{} {}", name, stage + 1);
   lane_ = parts_.closer->guard(base::value_or_throw(own.device->open_lane(role)));
 }

@@ -13,11 +13,15 @@
 
 namespace paceline::actors {
 
+struct RemoteStageParts;
+
 /// A model on one device, or what one of several has of it.
 struct TargetStage {
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<gpu::Device> device;
-  std::shared_ptr<gpu::KvPool> pool; ///< The first stage's gives out the pages of all.
+  /// The first stage's gives out the pages of all; a stage without any here has that one.
+  std::shared_ptr<gpu::KvPool> pool;
+  std::shared_ptr<const RemoteStageParts> remote = nullptr; ///< Null: it is on this machine.
 };
 
 struct TargetModelParts : TargetStage {
@@ -34,6 +38,9 @@ struct TargetModelParts : TargetStage {
   }
   const TargetStage& last_stage() const { return stage(behind.size()); }
 };
+
+/// For what a stage leaves to the one behind it; null: it is the last.
+std::shared_ptr<execution::RowPool> room_for_rows(const TargetModelParts& parts, std::size_t stage);
 
 /// A stage of the target; mostly there is one. Owns its lane; the last stage lends its own to the
 /// sampler with each batch's logits. The workspace is one: passes and their verifications run on

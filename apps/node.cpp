@@ -74,6 +74,7 @@ Result<int> run(Options& options, Interrupt& interrupt) {
 constexpr const char* footer = R"(Examples:
   paceline node --listen 127.0.0.1:7000 --device cpu:1
   paceline generate "def fib(n):" --device cpu:0 --draft-device node://127.0.0.1:7000/cpu:1
+  paceline generate "def fib(n):" --device cpu:0 --device node://127.0.0.1:7000/cpu:1
   paceline node --listen 127.0.0.1:7000 --accept-models 20G
   paceline node --make-certificates ~/tls here there,192.168.1.7
   paceline node --listen 0.0.0.0:7000 -m ~/models/small --tls-cert ~/tls/there/certificate.pem \
@@ -95,7 +96,8 @@ void add_tls_options(CLI::App& app, NodeTls& tls) {
 } // namespace
 
 Command add_node(CLI::App& program) {
-  auto* app = program.add_subcommand("node", "Draft for engines on other machines");
+  auto* app = program.add_subcommand(
+      "node", "Draft, or have layers of a target, for engines on other machines");
   auto options = std::make_shared<Options>();
   app->add_option("--listen", options->listen, "Where engines connect; port 0: one that is free")
       ->type_name("HOST:PORT");
@@ -109,8 +111,13 @@ Command add_node(CLI::App& program) {
          "on each device")
       ->capture_default_str()
       ->type_name("MODEL");
+  app->add_option("--target", options->node.targets,
+                  "Targets, of which engines may have layers here (their --device node://...): "
+                  "folders, hub ids or demo; layers are loaded when an engine asks for them")
+      ->capture_default_str()
+      ->type_name("MODEL");
   app->add_option("--kv-memory", options->node.kv_memory_bytes,
-                  "For the KV cache of each engine that it drafts for; default: 256M")
+                  "For the KV cache of each engine, of drafts or layers; default: 256M")
       ->transform(memory_size())
       ->type_name("SIZE");
   app->add_option("--accept-models", options->node.accept_models_bytes,

@@ -230,8 +230,8 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
            engine.device = given.front();
            engine.devices = given.size() > 1 ? given : std::vector<std::string>();
          },
-         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each, or "
-         "in shards")
+         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each "
+         "(behind the first also on node://HOST:PORT/DEVICE), or in shards")
       ->default_str(engine.device)
       ->allow_extra_args(false)
       ->type_name("DEVICE");
@@ -260,7 +260,8 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("MODEL");
   add_device_options(app, engine);
   app.add_option("--reserve-device", engine.reserve_device,
-                 "Holds the target's weights, too, and goes on when --device keeps failing")
+                 "Holds the target's weights, too, and goes on when --device keeps failing; for "
+                 "stages on nodes another node")
       ->type_name("DEVICE");
   app.add_option("-t,--threads", engine.threads, "Threads of the target; 0: the physical cores")
       ->capture_default_str()

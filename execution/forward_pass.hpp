@@ -35,11 +35,12 @@ struct ForwardPass {
 
   std::vector<Handover> handovers; ///< From each stage but the last to the next one.
   speculation::QRow handed;        ///< What the last stage that it went through has left:
-  int handed_width = 0;            ///< so many floats of each row.
+  int handed_count = 0;            ///< so many rows,
+  int handed_width = 0;            ///< and so many floats of each.
 
   /// memory: as large as `handed`.
-  gpu::Tensor handed_rows(float* memory, int count) const {
-    return {memory, count, handed_width, handed_width};
+  gpu::Tensor handed_rows(float* memory) const {
+    return {memory, handed_count, handed_width, handed_width};
   }
   /// A stage's step has retired.
   void went_through(const gpu::Retirement& how, bool first) {

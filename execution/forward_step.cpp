@@ -143,19 +143,28 @@ void ForwardStep::plan() {
   stage_.model->plan(batch, *stage_.pool, *stage_.workspace);
 }
 
-/// The rows that stages hand over are those of the pass, in their order.
+/// The rows that stages hand over are those of the pass, in their order, or those whose logits are
+/// asked for.
 void ForwardStep::connect() {
   if (!is_first()) {
     received_ = pass_->handed;
-    stage_.workspace->received = pass_->handed_rows(received_.get(), work_.rows);
+    stage_.workspace->received = pass_->handed_rows(received_.get());
   }
   if (!stage_.left)
     return;
   left_ = stage_.left->take();
   if (!left_)
     throw std::bad_alloc();
+  pass_->handed_count = stage_.model->leaves_wanted() ? wanted_rows() : work_.rows;
   pass_->handed_width = stage_.model->handed_on();
-  stage_.workspace->left = pass_->handed_rows(left_.get(), work_.rows);
+  stage_.workspace->left = pass_->handed_rows(left_.get());
+}
+
+int ForwardStep::wanted_rows() const {
+  int rows = 0;
+  for (const ForwardPass::Rows& entry : pass_->rows)
+    rows += entry.logit_rows;
+  return rows;
 }
 
 gpu::Work ForwardStep::work() const {

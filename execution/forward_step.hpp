@@ -42,6 +42,7 @@ private:
   void read_rows();
   void plan();
   void connect();
+  int wanted_rows() const;
 
   Stage stage_;
   std::shared_ptr<ForwardPass> pass_;

@@ -3,35 +3,10 @@
 #include <utility>
 
 namespace paceline::execution {
+namespace {
 
-void Handover::arrive() {
-  std::shared_ptr<gpu::Lane> lane;
-  std::vector<std::shared_ptr<gpu::Step>> steps;
-  {
-    const std::lock_guard lock(mutex_);
-    arrived_ = true;
-    lane.swap(lane_);
-    steps.swap(steps_); // they hold the pass, which holds this
-  }
-  if (lane)
-    submit(*lane, std::move(steps));
-}
-
-void Handover::expect(std::shared_ptr<gpu::Lane> lane,
-                      std::vector<std::shared_ptr<gpu::Step>> steps) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!arrived_) {
-      lane_ = std::move(lane);
-      steps_ = std::move(steps);
-      return;
-    }
-  }
-  submit(*lane, std::move(steps));
-}
-
-void Handover::submit(gpu::Lane& lane, std::vector<std::shared_ptr<gpu::Step>> steps) {
-  for (auto& step : steps)
+void submit(gpu::Lane& lane, const std::vector<std::shared_ptr<gpu::Step>>& steps) {
+  for (const auto& step : steps)
     if (!lane.submit(step))
       step->retire(
           {.completed = false,
@@ -40,6 +15,35 @@ void Handover::submit(gpu::Lane& lane, std::vector<std::shared_ptr<gpu::Step>> s
            .begin = {},
            .end = {},
            .busy = {}});
+}
+
+} // namespace
+
+void Handover::arrive() {
+  std::function<void()> then;
+  {
+    const std::lock_guard lock(mutex_);
+    arrived_ = true;
+    then.swap(then_); // it holds the pass, which holds this
+  }
+  if (then)
+    then();
+}
+
+void Handover::expect(std::shared_ptr<gpu::Lane> lane,
+                      std::vector<std::shared_ptr<gpu::Step>> steps) {
+  expect([lane = std::move(lane), steps = std::move(steps)] { submit(*lane, steps); });
+}
+
+void Handover::expect(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!arrived_) {
+      then_ = std::move(then);
+      return;
+    }
+  }
+  then();
 }
 
 } // namespace paceline::execution

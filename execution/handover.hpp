@@ -3,6 +3,7 @@
 
 #include "gpu/lane.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace paceline::execution {
 
 /// Where a pass leaves the lane of one stage for that of the next: no message stands in between.
-/// Its arrival and what is to follow come in either order; whoever comes second submits the steps.
+/// Its arrival and what is to follow come in either order; whoever comes second does that.
 /// Threads: any; each member once.
 class Handover {
 public:
@@ -19,14 +20,14 @@ public:
   /// From the actor whose steps follow, in this order, on `lane`. Where it takes no more work they
   /// retire as not completed.
   void expect(std::shared_ptr<gpu::Lane> lane, std::vector<std::shared_ptr<gpu::Step>> steps);
+  /// From the actor that has something else done, which must not throw, and lets go of what holds
+  /// the pass when it is done or dropped.
+  void expect(std::function<void()> then);
 
 private:
-  static void submit(gpu::Lane& lane, std::vector<std::shared_ptr<gpu::Step>> steps);
-
   std::mutex mutex_;
   bool arrived_ = false;
-  std::shared_ptr<gpu::Lane> lane_; ///< Null: nobody has said yet what follows.
-  std::vector<std::shared_ptr<gpu::Step>> steps_;
+  std::function<void()> then_; ///< Empty: nobody has said yet what follows.
 };
 
 } // namespace paceline::execution

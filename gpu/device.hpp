@@ -48,6 +48,9 @@ public:
 
   /// Whether what it allocates is the host's memory, which the host and other such devices use.
   virtual bool on_host() const { return true; }
+  /// Whether it is another machine's: weights, pages and lanes are there, memory() too, and what it
+  /// allocates is memory of this host, for what crosses.
+  virtual bool elsewhere() const { return false; }
 
   virtual Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) = 0;
   /// Memory that its lanes, the host, and the lanes of every other device use; slower.

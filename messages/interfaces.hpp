@@ -61,13 +61,13 @@ using DraftActor = Interface<
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
 /// One end of a connection: what it is told crosses, and what comes goes to its owner.
-using LinkActor =
-    Interface<caf::result<void>(OpenDraft), caf::result<void>(DraftOpened),
-              caf::result<void>(DraftRefused), caf::result<void>(DraftWork),
-              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong),
-              caf::result<void>(Survey), caf::result<void>(Surveyed), caf::result<void>(SendModel),
-              caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
-              caf::result<void>(ModelTaken), caf::result<void>(ModelStored)>;
+using LinkActor = Interface<
+    caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(DraftWork), caf::result<void>(Drafted), caf::result<void>(Ping),
+    caf::result<void>(Pong), caf::result<void>(Survey), caf::result<void>(Surveyed),
+    caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
+    caf::result<void>(ModelTaken), caf::result<void>(ModelStored), caf::result<void>(OpenStage),
+    caf::result<void>(StageOpened), caf::result<void>(StageRows), caf::result<void>(StageDone)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<
@@ -92,7 +92,8 @@ using ReceiverActor = Interface<
     /// What comes next of them.
     caf::result<void>(ModelPart)>;
 
-/// On a node: drafts for one engine, which is at the other end of a connection.
+/// On a node: drafts for one engine, or has a stage of its target, which is at the other end of a
+/// connection.
 using GuestActor = Interface<
     /// What is there; answered with Surveyed.
     caf::result<void>(Survey),
@@ -104,6 +105,8 @@ using GuestActor = Interface<
     caf::result<void>(OpenDraft),
     /// Where sequences stand.
     caf::result<void>(DraftWork),
+    /// What is to be a stage; answered with StageOpened or DraftRefused. Then its passes.
+    caf::result<void>(OpenStage), caf::result<void>(StageRows),
     /// Windows are there (from the draft's lane).
     caf::result<void>(WindowsReady),
     /// The engine asks whether the node is alive; answered with Pong.
@@ -118,6 +121,25 @@ using TargetActor = Interface<
     caf::result<void>(scheduling::Batch),
     /// Any other stage: what follows on its lane when the pass gets there; and the same.
     caf::result<void>(StagePass), caf::result<void>(ActorHandles), caf::result<Pong>(Ping)>;
+
+/// Stands for a stage of the target that is on a node: understands what a stage does that is not
+/// the first, and what comes from there.
+using RemoteStageActor = Interface<
+    // As TargetActor; it never gets a batch.
+    caf::result<void>(scheduling::Batch), caf::result<void>(StagePass),
+    caf::result<void>(ActorHandles), caf::result<Pong>(Ping),
+    /// A pass has left the stage before.
+    caf::result<void>(StageArrived),
+    /// There is a connection, or why not.
+    caf::result<void>(Connected),
+    /// The node has the stage, or has not.
+    caf::result<void>(StageOpened), caf::result<void>(DraftRefused),
+    /// A piece has come back.
+    caf::result<void>(StageDone),
+    /// The node is alive.
+    caf::result<void>(Pong),
+    /// Time to ask whether it is, or to look for it again.
+    caf::result<void>(Wake)>;
 
 /// Judges: enqueues verification behind the pass, which tells the draft, and sends the verdicts.
 using SamplerActor = Interface<

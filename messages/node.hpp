@@ -1,7 +1,9 @@
-// Between an engine and a node that drafts for it: what crosses machines (docs/machines.md).
+// Between an engine and a node that drafts for it, or has a stage of its target: what crosses
+// machines (docs/machines.md).
 #pragma once
 
 #include "base/clock.hpp"
+#include "gpu/tensor.hpp"
 #include "paceline/engine.hpp"
 #include "speculation/sequence.hpp"
 
@@ -34,6 +36,59 @@ struct DraftOpened {
 struct DraftRefused {
   Error why;
   bool takes_files = false; ///< It has no such model, and would take its files (SendModel).
+};
+
+/// Layers of a target, and how they are loaded: as all others of that target.
+struct StageLayers {
+  std::string weights; ///< models::sample_weights: what a stage computes, nobody judges.
+  int first = 0;
+  int count = 0;
+  NumberFormat dtype = NumberFormat::automatic;
+  std::optional<gpu::Quantization> blocks; ///< models::LoadOptions::blocks
+  int max_positions = 0;                   ///< models::LoadOptions::max_positions
+  bool operator==(const StageLayers&) const = default;
+};
+
+/// Engine to node, in place of OpenDraft: layers of the engine's target that are to be there.
+/// Answered with StageOpened or DraftRefused.
+struct OpenStage {
+  std::string device; ///< As OpenDraft's, and so the next two.
+  std::string model;
+  std::string identity;
+  StageLayers layers;
+  int page_tokens = 0;
+  std::uint64_t pages = 0; ///< That the engine gives out numbers of.
+  bool only_asks = false;  ///< Whether it could be, and what it is; pages are not looked at.
+};
+
+/// Node to engine: a stage is there.
+struct StageOpened {
+  ModelInfo info;               ///< Of its layers.
+  std::uint64_t page_bytes = 0; ///< Of a page there,
+  std::uint64_t kv_bytes = 0;   ///< and of all that it gives one engine.
+  int piece_rows = 0;           ///< Rows of a pass that it takes at a time.
+};
+
+/// Rows of one sequence, as models::SequenceRows has them.
+struct StageSequence {
+  std::vector<std::uint32_t> pages;
+  int start = 0; ///< Position of the first row.
+  int rows = 0;
+  int logits_from = 0;
+};
+
+/// Engine to node: a piece of a pass, or all of it. Pieces are run in the order in which they come.
+struct StageRows {
+  std::uint64_t piece = 0; ///< Counts up with each of the connection.
+  std::vector<StageSequence> sequences;
+  std::string values; ///< Hidden states as the stage before has left them: f32, little-endian.
+};
+
+/// Node to engine: what a piece has become.
+struct StageDone {
+  std::uint64_t piece = 0;
+  std::string values;    ///< As StageRows::values; behind the last layer those with logits alone.
+  base::Duration busy{}; ///< How long the node's lane was at it.
 };
 
 /// Engine to node, instead of OpenDraft or before it: what is there?

@@ -1,6 +1,7 @@
 // Between the actors of a target step.
 #pragma once
 
+#include "execution/crossing_pass.hpp"
 #include "execution/forward_pass.hpp"
 #include "gpu/lane.hpp"
 
@@ -13,6 +14,11 @@ namespace paceline::messages {
 /// themselves; who is told says what follows there (ForwardPass::handovers).
 struct StagePass {
   std::shared_ptr<execution::ForwardPass> pass;
+};
+
+/// To a stage on another machine, from the lane of the stage before: a pass has got here.
+struct StageArrived {
+  std::shared_ptr<execution::CrossingPass> pass;
 };
 
 /// Target to sampler: a pass that was enqueued, and leave to enqueue verification behind it.

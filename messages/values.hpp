@@ -42,6 +42,10 @@ struct ActorHandles;
   X(paceline::messages, ModelTaken)                                                                \
   X(paceline::messages, ModelStored)                                                               \
   X(paceline::messages, ModelReady)                                                                \
+  X(paceline::messages, OpenStage)                                                                 \
+  X(paceline::messages, StageOpened)                                                               \
+  X(paceline::messages, StageRows)                                                                 \
+  X(paceline::messages, StageDone)                                                                 \
   X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
@@ -64,7 +68,10 @@ struct ActorHandles;
   X(paceline::messages, DraftFrom)                                                                 \
   X(paceline::messages, DraftedTokens)                                                             \
   X(paceline::messages, ModelFile)                                                                 \
+  X(paceline::gpu, Quantization)                                                                   \
   X(paceline::messages, NodeDevice)                                                                \
+  X(paceline::messages, StageLayers)                                                               \
+  X(paceline::messages, StageSequence)                                                             \
   X(paceline::messages, TokenProbability)                                                          \
   X(paceline::sampling, JudgedByMargin)                                                            \
   X(paceline::sampling, Noise)                                                                     \
@@ -80,6 +87,7 @@ struct ActorHandles;
   X(paceline::messages, Connected)    /* an actor */                                               \
   X(paceline::messages, Lent)         /* the draft's inbox */                                      \
   X(paceline::messages, Logits)       /* lane, pass and step */                                    \
+  X(paceline::messages, StageArrived) /* a pass */                                                 \
   X(paceline::messages, StagePass)    /* a pass */                                                 \
   X(paceline::scheduling, Batch)      /* page tables, chains, logs */                              \
   X(paceline::scheduling, KvGrant)    /* page tables */                                            \

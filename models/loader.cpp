@@ -20,7 +20,7 @@ public:
   /// The large tables come first: while one is packed it is in memory twice.
   Result<LoadedWeights> load(const LayerRange& layers) {
     const ModelConfig& c = config_;
-    const bool last = layers.end() == c.layers;
+    const bool last = layers.has_head(c.layers);
     TransformerWeights w;
     w.first_layer = layers.first;
     if (layers.first == 0 || last)

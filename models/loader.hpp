@@ -15,7 +15,8 @@ struct LoadedWeights {
 };
 
 /// The weights of these layers, or a shard's part of them; with the first the embedding, with the
-/// last the final norm and the head. dtype: of matrices that are not quantized.
+/// last (or behind it, LayerRange) the final norm and the head. dtype: of matrices that are not
+/// quantized.
 Result<LoadedWeights> load_weights(TensorSource& tensors, const ModelConfig& config,
                                    gpu::DType dtype, gpu::Device& device,
                                    const LoadOptions& options, const LayerRange& layers,

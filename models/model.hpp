@@ -4,6 +4,7 @@
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
+#include "models/layer_range.hpp"
 #include "models/limits.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
@@ -55,7 +56,7 @@ public:
 
   /// Of a stage (CheckpointSource::load_stages), set before each pass: what the stage before has
   /// left, and where this one leaves what the next one reads. [rows, Model::handed_on], of all rows
-  /// of the pass, in memory that the lane uses.
+  /// of the pass (but see Model::leaves_wanted), in memory that the lane uses.
   gpu::Tensor received;
   gpu::Tensor left;
 };
@@ -76,6 +77,9 @@ public:
   virtual gpu::Device& device() const = 0;
   /// Of a stage: the floats of a row that it leaves for the next one. 0: it leaves logits.
   virtual int handed_on() const { return 0; }
+  /// Of a stage that leaves something: whether that is the rows alone whose logits are asked for,
+  /// in their order, for nothing but the head is behind it.
+  virtual bool leaves_wanted() const { return false; }
   /// The weights that every step reads from end to end: what a step costs at least.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
 
@@ -105,6 +109,8 @@ struct LoadOptions {
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.
   std::optional<gpu::Quantization> head = {};    ///< Of the output head; none: dtype.
   std::vector<int> stage_layers = {}; ///< Of each stage; empty: divided by what they cost.
+  /// These alone, on one device: a stage whose neighbours are on other machines.
+  std::optional<LayerRange> only = {};
   /// The same checkpoint, loaded with these options but `blocks` into memory that the device uses:
   /// all but the linear layers of its blocks serves this model, too. Null: nothing is shared.
   std::shared_ptr<const Model> shared = {};

@@ -3,6 +3,7 @@
 
 #include "gpu/device.hpp"
 #include "models/config.hpp"
+#include "models/layer_range.hpp"
 
 #include <memory>
 #include <span>
@@ -13,15 +14,6 @@ namespace paceline::models {
 
 class TensorSource;
 struct LoadOptions;
-
-/// The layers of a stage. The first stage has the embedding besides, the last one the final norm
-/// and the head.
-struct LayerRange {
-  int first = 0;
-  int count = 0;
-  int end() const { return first + count; }
-  bool operator==(const LayerRange&) const = default;
-};
 
 /// Bytes of weights, as they are loaded.
 struct WeightSizes {
@@ -57,9 +49,12 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
                                          const LoadOptions& options);
 
 /// Refuses weights that are larger than the devices' memory, and says how many such devices would
-/// hold them.
+/// hold them. Those of other machines are asked there.
 Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
                           std::span<const LayerRange> stages,
                           std::span<const std::shared_ptr<gpu::Device>> devices);
+/// Refuses so many layers for which the device has not enough memory left.
+Result<void> check_room(const std::string& location, const WeightSizes& sizes, int layers,
+                        const gpu::Device& device);
 
 } // namespace paceline::models

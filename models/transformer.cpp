@@ -43,6 +43,7 @@ public:
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return config_.logits(); }
   int handed_on() const override { return first_shard().is_last() ? 0 : config_.hidden; }
+  bool leaves_wanted() const override { return first_shard().ends() && !first_shard().is_last(); }
   gpu::KvShape kv_shape(int page_tokens) const override {
     return {page_tokens, first_shard().layout(page_tokens).token_bytes(), config_.features(),
             int(shards_.size())};
@@ -110,14 +111,14 @@ public:
     for (const TransformerShard& shard : shards_)
       shard.plan(pool, space);
     assert(space.drawn.empty() || (space.tokens.empty() && shards_.size() == 1));
-    assert(space.rows.rows() <= space.shards.front().all.residual.rows);
+    assert(first_shard().is_tail() || space.rows.rows() <= space.shards.front().all.residual.rows);
     assert(handed_on() > 0 || int(space.wanted.size()) <= space.logit_rows.rows);
   }
 
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
     auto& space = static_cast<TransformerWorkspace&>(workspace);
     const int wanted = int(space.wanted.size());
-    if (space.rows.rows() == 0)
+    if (space.rows.rows() == 0 || (first_shard().is_tail() && wanted == 0))
       return;
     std::vector<TransformerShard::Pass> passes;
     const gpu::ShardRange here = operations.shards();
@@ -133,7 +134,7 @@ public:
       add_up(operations, passes);
     for (int i = 0; i < first_shard().layers(); ++i) {
       all(&Pass::store, i);
-      const bool ends = first_shard().is_last() && i + 1 == first_shard().layers();
+      const bool ends = first_shard().ends() && i + 1 == first_shard().layers();
       if (ends && wanted == 0)
         return;
       if (ends && wanted < space.rows.rows())

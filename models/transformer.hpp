@@ -76,7 +76,9 @@ class TensorSource;
 Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
                                                       std::shared_ptr<gpu::Device> device,
                                                       const LoadOptions& options);
-/// In stages, one for each device.
+/// In stages, one for each device; those of devices elsewhere are StageElsewhere. Where the last
+/// device is, the final norm and the head are one stage more, on the last device that is not. The
+/// first device is of this machine.
 Result<std::vector<std::shared_ptr<const Model>>>
 load_transformer(const CheckpointSource& source,
                  std::span<const std::shared_ptr<gpu::Device>> devices, const LoadOptions& options);

@@ -73,14 +73,17 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
     int cols;
     const gpu::Device* readers = nullptr;
   };
-  const Part parts[] = {{&space.all.residual, max_rows, c.hidden},
-                        {&space.all.normed, max_rows, c.hidden},
-                        {&space.all.qkv, max_rows, qkv},
-                        {&space.all.attended, max_rows, c.heads * c.head_dim},
-                        {&space.all.gate_up, max_rows, 2 * c.ffn},
-                        {&space.all.activated, max_rows, c.ffn},
-                        {&space.last, max_logit_rows, is_last() ? c.hidden : 0},
-                        {&space.last_qkv, max_logit_rows, is_last() ? qkv : 0},
+  const bool blocks = !is_tail();
+  const bool narrows = blocks && ends();
+  const int rows = blocks ? max_rows : max_logit_rows;
+  const Part parts[] = {{&space.all.residual, rows, c.hidden},
+                        {&space.all.normed, rows, c.hidden},
+                        {&space.all.qkv, rows, blocks ? qkv : 0},
+                        {&space.all.attended, rows, blocks ? c.heads * c.head_dim : 0},
+                        {&space.all.gate_up, rows, blocks ? 2 * c.ffn : 0},
+                        {&space.all.activated, rows, blocks ? c.ffn : 0},
+                        {&space.last, max_logit_rows, narrows ? c.hidden : 0},
+                        {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
                         {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
                         {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
                         {&space.addends[0], max_rows, addend, &group},
@@ -109,7 +112,8 @@ void TransformerShard::plan(const gpu::KvPool& pool, TransformerWorkspace& works
 
 TransformerShard::Pass::Pass(const TransformerShard& shard, TransformerWorkspace& workspace)
     : shard_(shard), space_(workspace), own_(workspace.shards[std::size_t(shard.place_.number)]),
-      map_(&workspace.rows), at_(own_.all.first(workspace.rows.rows())) {
+      map_(&workspace.rows),
+      at_(own_.all.first(shard.is_tail() ? int(workspace.wanted.size()) : workspace.rows.rows())) {
   at_.fast = workspace.fast;
 }
 
@@ -120,7 +124,7 @@ void TransformerShard::Pass::enter(gpu::Operations& operations) {
   else if (shard_.is_first())
     embed(operations, begins_ ? addend(own_) : at_.residual);
   else
-    operations.gather(at_.residual, space_.received, space_.every_row());
+    operations.gather(at_.residual, space_.received, space_.first_rows(rows()));
 }
 
 void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out) const {
@@ -262,7 +266,7 @@ void TransformerShard::Pass::leave(gpu::Operations& operations) {
   const ModelConfig& c = config();
   if (!shard_.is_last()) {
     if (shard_.place_.number == 0) // the residual is the same on all
-      operations.gather(space_.left.slice(0, rows()), at_.residual, space_.every_row());
+      operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
     return;
   }
   if (c.fusion)

@@ -54,7 +54,7 @@ public:
 
   std::vector<ShardSpace> shards;
   gpu::Tensor logit_rows;          ///< [max_logit_rows, vocabulary]
-  std::vector<std::int32_t> every; ///< 0, 1, ... of all rows: those that stages hand over.
+  std::vector<std::int32_t> every; ///< 0, 1, ... up to all rows: those that stages hand over.
 
   // What `plan` laid out.
   std::vector<TokenId> tokens;
@@ -65,8 +65,8 @@ public:
   gpu::RowMap wanted_rows;          ///< and where they stand.
   FeaturePlan features;
 
-  std::span<const std::int32_t> every_row() const {
-    return std::span(every).first(std::size_t(rows.rows()));
+  std::span<const std::int32_t> first_rows(int count) const {
+    return std::span(every).first(std::size_t(count));
   }
 
 private:
@@ -85,7 +85,11 @@ public:
   gpu::Device& device() const { return *device_; }
   int layers() const { return int(weights_.blocks.size()); }
   bool is_first() const { return weights_.first_layer == 0; }
-  bool is_last() const { return weights_.first_layer + layers() == config_.layers; }
+  /// Has the last layer, or comes behind it.
+  bool ends() const { return weights_.first_layer + layers() == config_.layers; }
+  bool is_last() const { return ends() && weights_.head; }
+  /// The final norm and the head alone.
+  bool is_tail() const { return layers() == 0; }
   /// Matrices that a step reads for every row.
   std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const;
   gpu::KvLayout layout(int page_tokens) const {

@@ -37,6 +37,8 @@ struct SchedulerConfig {
   StepPrior step_prior;
   std::shared_ptr<base::Telemetry> telemetry; ///< Written to, never read.
   FaultOptions faults;
+  /// How long a pass may wait for a stage on another machine; its lane stands still no sooner.
+  base::Duration stage_wait{};
   bool has_standby = false; ///< The target can go on elsewhere; the supervisor knows.
 };
 

@@ -224,7 +224,7 @@ void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   if (patience.count() <= 0)
     return;
   flight.overdue = turn.now + cost_.timeout(flight.rows, flight.context(), patience) +
-                   2 * flight.batch.draft_timeout;
+                   2 * flight.batch.draft_timeout + config_.stage_wait;
   alarms_.wake_at(turn, *flight.overdue);
 }
 

@@ -29,20 +29,22 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   const Role role = config_.children[child];
   Care& care = care_[child];
   care.running = false;
-  const bool failing = keeps_failing(care, now);
+  const bool failing = keeps_failing(child, now);
   if (failing && role == Role::target && config_.has_standby)
     move_target(turn);
   else if (role == Role::facade || (failing && role != Role::draft))
     return {EndEngine{}};
   if (role == Role::draft) {
     turn.act(Announce{}); // nobody waits for it meanwhile
-    if (failing && !config_.draft_returns)
+    if (failing)
       disable(turn, child);
     if (care.disabled) {
       start_due(turn); // those who had to wait for it
       return std::move(turn.actions);
     }
   }
+  if (role == Role::target && returns(child))
+    end_caches(turn);
   care.pause = std::clamp<base::Duration>(care.pause * 2, config_.faults.restart_pause,
                                           config_.faults.restart_pause_max);
   care.due = now + care.pause;
@@ -50,14 +52,28 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   return std::move(turn.actions);
 }
 
-/// Counts this time, unless it was told to go.
-bool Supervision::keeps_failing(Care& care, base::TimePoint now) {
+/// Counts this time, unless it was told to go. What comes back some day does not keep failing.
+bool Supervision::keeps_failing(Child child, base::TimePoint now) {
+  Care& care = care_[child];
   if (now - care.started >= config_.faults.restarts_forgotten) {
     care.restarts = 0;
     care.pause = {};
   }
   const bool told_to = std::exchange(care.leaving, false);
-  return !told_to && ++care.restarts > config_.faults.restarts_max;
+  return !told_to && ++care.restarts > config_.faults.restarts_max && !returns(child);
+}
+
+bool Supervision::returns(Child child) const {
+  return std::ranges::find(config_.returning, child) != config_.returning.end();
+}
+
+/// What they know of pages is lost on the other machine.
+void Supervision::end_caches(Turn& turn) {
+  for (Child child = 0; child < care_.size(); ++child)
+    if (config_.children[child] == Role::kv_cache && care_[child].running) {
+      care_[child].leaving = true;
+      turn.act(EndChild{child});
+    }
 }
 
 Supervision::Actions Supervision::time_passed(base::TimePoint now) {

@@ -45,9 +45,10 @@ public:
     std::vector<Role> children; ///< In the order in which they are started.
     FaultOptions faults;
     bool has_standby = false; ///< Another device for the target, once.
-    /// The draft is on another machine, which comes back some day: it is never left out for
-    /// failing.
-    bool draft_returns = false;
+    /// Those on other machines, which come back some day: a draft is never left out for failing,
+    /// nor does a stage of the target end the engine. With such a stage its pages are lost, so that
+    /// the KV-cache manager begins anew, too.
+    std::vector<Child> returning = {};
   };
   /// MoveTarget: the target is made for its standby from now on.
   using Action =
@@ -82,7 +83,9 @@ private:
     bool disabled = false; ///< Left out for good.
   };
 
-  bool keeps_failing(Care& care, base::TimePoint now);
+  bool keeps_failing(Child child, base::TimePoint now);
+  bool returns(Child child) const;
+  void end_caches(Turn& turn);
   void start(Turn& turn, Child child);
   void start_due(Turn& turn);
   void disable(Turn& turn, Child draft);

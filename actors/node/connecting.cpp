@@ -1,4 +1,4 @@
-// How an engine finds a node: the parts of RemoteDraft that wait.
+// How an engine finds a node: the parts of RemoteDraft and RemoteStage that wait.
 #include "actors/limits.hpp"
 #include "actors/node/remote_draft.hpp"
 #include "actors/node/survey.hpp"
@@ -8,11 +8,12 @@ namespace paceline::actors {
 
 using namespace messages;
 
-RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls) {
-  RemoteDraftParts parts;
-  parts.name =
-      "node://" + address.endpoint.text() + (address.device.empty() ? "" : "/" + address.device);
-  parts.connect = [address, tls](caf::actor_system& system, const caf::actor& self) {
+std::string name_of(const NodeAddress& address) {
+  return "node://" + address.endpoint.text() + (address.device.empty() ? "" : "/" + address.device);
+}
+
+Connector make_connector(const NodeAddress& address, const NodeTls& tls) {
+  return [address, tls](caf::actor_system& system, const caf::actor& self) {
     system.spawn<caf::detached>([address, tls, self](caf::event_based_actor* dialler) {
       const auto socket = dial(address.endpoint, tls, limits::connect_timeout);
       Connected connected;
@@ -24,6 +25,12 @@ RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& t
       dialler->quit();
     });
   };
+}
+
+RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls) {
+  RemoteDraftParts parts;
+  parts.name = name_of(address);
+  parts.connect = make_connector(address, tls);
   return parts;
 }
 

@@ -1,21 +1,24 @@
-// On a node: drafts for one engine.
+// On a node: drafts for one engine, or has layers of its target.
 #pragma once
 
 #include "actors/draft_model.hpp"
 #include "actors/limits.hpp"
+#include "actors/node/guest_stage.hpp"
 #include "actors/node/node_parts.hpp"
 #include "messages/interfaces.hpp"
 
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace paceline::actors {
 
 /// Stands where a scheduler stands for a draft model that is the very one of an engine: keeps
 /// copies of the sequences' logs and of their chains, gives them pages of a pool of its own, and
 /// sends what the chains have got: a window when it is whole, then the lookahead behind it. Before
-/// that it says what the node has, and has files of models received.
+/// that it says what the node has, and has files of models received. Or it has the passes of an
+/// engine's target run through layers that are here.
 /// Whatever a peer says that cannot be ends the guest, and with it the connection.
 class Guest {
 public:
@@ -42,7 +45,9 @@ private:
 
   void meet();
   void open();
+  NodeParts::Wanted wanted_weights() const;
   void serve(const NodeParts::OfferRef& offer);
+  void serve_stage(const NodeParts::OfferRef& offer);
   Result<void> start(const NodeParts::Offer& offer);
   void refuse(const Error& why, bool takes_files);
   void receive(const messages::SendModel& what);
@@ -62,7 +67,9 @@ private:
   messages::LinkActor link_; ///< Null until the engine has said what it wants.
   bool asked_ = false;       ///< What it wants.
   messages::OpenDraft wanted_;
-  NodeParts::OfferRef offer_; ///< What it has got.
+  std::optional<messages::OpenStage> stage_wanted_; ///< In its place.
+  NodeParts::OfferRef offer_;                       ///< What it has got.
+  std::unique_ptr<GuestStage> stage_;               ///< Null: it has none.
   messages::DraftActor draft_;
   messages::ReceiverActor receiver_; ///< Null: no files come.
   std::shared_ptr<speculation::DraftInbox> inbox_;

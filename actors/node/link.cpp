@@ -63,6 +63,10 @@ public:
     --parts_;
     write<messages::ModelTaken>(value);
   }
+  void write(const messages::StageDone& value) {
+    --pieces_;
+    write<messages::StageDone>(value);
+  }
   template <class Value>
   void write(const Value& value) {
     auto& unsent = self_->wr_buf(connection_);
@@ -93,7 +97,8 @@ private:
 
   /// It says who it is, or what it wants.
   bool introduces(FrameKind kind) const {
-    return end_ == End::engine || kind == FrameKind::OpenDraft || kind == FrameKind::Survey;
+    return end_ == End::engine || kind == FrameKind::OpenDraft || kind == FrameKind::OpenStage ||
+           kind == FrameKind::Survey;
   }
 
   void refuse_protocol(int theirs) {
@@ -116,6 +121,9 @@ private:
     }
     if (header.kind == FrameKind::ModelPart && ++parts_ > limits::model_parts_in_flight)
       return lost(); // they would pile up in memory
+    if (header.kind == FrameKind::StageRows && end_ == End::node &&
+        ++pieces_ > limits::stage_pieces_in_flight)
+      return lost();
     const auto pass_on = [this](auto value) { self_->send(owner_, std::move(value)); };
     if (is_for_node(header.kind) != (end_ == End::node) ||
         !read_frame(header.kind, content, pass_on))
@@ -129,6 +137,7 @@ private:
   std::optional<FrameHeader> header_; ///< Of the frame whose content comes next.
   bool introduced_ = false;           ///< A first frame was what it should be.
   int parts_ = 0;                     ///< Of files: that the owner has still to take.
+  int pieces_ = 0;                    ///< Of passes: that the owner has still to answer.
   std::shared_ptr<const std::string> distrust_;
 };
 
@@ -150,6 +159,10 @@ caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
       [link](const messages::ModelPart& value) { link->write(value); },
       [link](const messages::ModelTaken& value) { link->write(value); },
       [link](const messages::ModelStored& value) { link->write(value); },
+      [link](const messages::OpenStage& value) { link->write(value); },
+      [link](const messages::StageOpened& value) { link->write(value); },
+      [link](const messages::StageRows& value) { link->write(value); },
+      [link](const messages::StageDone& value) { link->write(value); },
   };
 }
 

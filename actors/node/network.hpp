@@ -31,6 +31,13 @@ struct NodeAddress {
 bool is_node_device(std::string_view device);
 Result<NodeAddress> parse_node_address(const std::string& field, std::string_view text);
 
+/// Has `self` told Connected, with a link that `self` owns or with why there is none; from any
+/// thread, at once.
+using Connector = std::function<void(caf::actor_system&, const caf::actor& self)>;
+Connector make_connector(const NodeAddress& address, const NodeTls& tls);
+/// "node://127.0.0.1:7000/cpu:1"
+std::string name_of(const NodeAddress& address);
+
 /// All named or none; with them both ends of every connection show a certificate of one authority.
 Result<void> check_tls(const NodeTls& files);
 

@@ -1,5 +1,9 @@
 #include "actors/node/node.hpp"
 
+#include "models/checkpoint/identity.hpp"
+#include "models/sources.hpp"
+#include "models/synthetic/scripted.hpp"
+
 namespace paceline::actors {
 
 Node::Node(const NodeOptions& options)
@@ -42,7 +46,25 @@ Result<void> Node::load(const NodeOptions& options) {
     }
   }
   parts_->loading.progress = nullptr; // engines' models are loaded on other threads
-  return open_cache(options);
+  return find_targets(options).and_then([&] { return open_cache(options); });
+}
+
+/// What they are called by content; weights wait until an engine asks.
+Result<void> Node::find_targets(const NodeOptions& options) {
+  for (const std::string& name : options.targets) {
+    if (models::is_scripted(name))
+      return fail(ErrorCode::unsupported, name + " has no layers that an engine could have here",
+                  "name the folder of a checkpoint");
+    auto found = models::open_checkpoint(name, "target").and_then([](const auto& source) {
+      return models::checkpoint_identity(source->location()).map([&](std::string&& identity) {
+        return NodeParts::Files{std::move(identity), source->location()};
+      });
+    });
+    if (!found)
+      return tl::unexpected(found.error());
+    parts_->targets.push_back(std::move(*found));
+  }
+  return {};
 }
 
 Result<void> Node::open_cache(const NodeOptions& options) {

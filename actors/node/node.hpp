@@ -15,18 +15,21 @@ struct NodeOptions {
   Endpoint listen{"127.0.0.1", 0}; ///< Port 0: one that is free.
   NodeTls tls;                     ///< Needed for all but loopback.
   std::vector<std::string> devices{"cpu"};
-  std::vector<std::string> models{"demo"};              ///< Drafts, each on each device.
+  std::vector<std::string> models{"demo"}; ///< Drafts, each on each device.
+  /// Of which engines may have layers here, loaded when one asks.
+  std::vector<std::string> targets{"demo"};
   EngineOptions loading;                                ///< Formats and what is said while loading.
-  std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine that it drafts for.
+  std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine.
   /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
   std::uint64_t accept_models_bytes = 0;
   std::string model_cache; ///< Where they are kept; empty: default_model_cache.
 };
 
-/// Drafts for engines that connect, as long as it lives. Threads: any.
+/// Drafts for engines that connect, and has layers of their targets, as long as it lives. Threads:
+/// any.
 class Node {
 public:
-  /// Loads every model, then listens.
+  /// Loads every draft, then listens.
   static Result<std::unique_ptr<Node>> open(const NodeOptions& options);
   ~Node();
 
@@ -36,6 +39,7 @@ public:
 private:
   explicit Node(const NodeOptions& options);
   Result<void> load(const NodeOptions& options);
+  Result<void> find_targets(const NodeOptions& options);
   Result<void> open_cache(const NodeOptions& options);
   Result<void> listen(const NodeOptions& options);
 

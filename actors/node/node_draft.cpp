@@ -1,6 +1,5 @@
 #include "actors/node/node_draft.hpp"
 
-#include "actors/limits.hpp"
 #include "actors/node/remote_draft.hpp"
 #include "actors/node/sending.hpp"
 #include "actors/option_check.hpp"
@@ -10,7 +9,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <thread>
 
 namespace paceline::actors {
 
@@ -100,28 +98,6 @@ Result<Files> read_files(const LoadedModel& target, const std::string& name) {
   });
 }
 
-/// Asks, and sends the model first to a node that lacks it and takes it.
-Result<ModelInfo> open_there(const EngineOptions& o, const NodeAddress& address, const Files& files,
-                             const OpenDraft& hello, caf::actor_system& system) {
-  const auto show = [&](double done) {
-    if (o.progress)
-      o.progress(fmt::format("sending {} to {}", hello.model, address.endpoint.text()), done);
-  };
-  for (bool sent = false;;) {
-    bool takes_files = false;
-    auto info = ask_node(system, address, o.node_tls, hello, takes_files);
-    if (info || !takes_files || sent)
-      return info;
-    const auto arrived =
-        send_model(system, address, o.node_tls, files.location, files.identity, show);
-    sent = arrived.has_value();
-    if (!arrived && arrived.error().code != ErrorCode::overloaded)
-      return tl::unexpected(arrived.error());
-    if (!arrived)
-      std::this_thread::sleep_for(limits::sending_pause);
-  }
-}
-
 } // namespace
 
 Result<std::unique_ptr<DraftSource>> node_draft(const ModelLoader& loader,
@@ -151,7 +127,10 @@ Result<std::unique_ptr<DraftSource>> node_draft(const ModelLoader& loader,
   parts.heartbeat = o.faults.heartbeat;
   parts.top_k = o.draft_top_k;
   parts.host = *host;
-  return open_there(o, *address, *files, parts.hello, *system)
+  const auto ask = [&](bool& takes_files) {
+    return ask_node(*system, *address, o.node_tls, parts.hello, takes_files);
+  };
+  return ask_and_send(*system, *address, o, {name, files->location, files->identity}, ask)
       .map([&](ModelInfo&& info) -> std::unique_ptr<DraftSource> {
         info.name = name;
         info.device = o.draft_device;

@@ -2,8 +2,8 @@
 
 #include "actors/limits.hpp"
 #include "actors/node/guest.hpp"
+#include "gpu/mx.hpp"
 #include "models/checkpoint/identity.hpp"
-#include "models/limits.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,35 +12,29 @@
 
 namespace paceline::actors {
 
-using messages::OpenDraft;
-
 namespace {
 
-/// An engine says so, whoever that is.
-Result<void> check(const OpenDraft& wanted) {
-  if (wanted.vocabulary < 1 || wanted.max_num_seqs < 1 || wanted.max_model_len < 1 ||
-      wanted.max_num_seqs > limits::max_num_seqs_max ||
-      wanted.max_model_len > models::limits::context_max ||
-      wanted.vocabulary > models::limits::context_max)
-    return fail(ErrorCode::invalid_argument, "the engine asks for a draft that cannot be");
-  if (std::int64_t(wanted.max_model_len) * wanted.max_num_seqs > limits::guest_tokens_max)
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("a node drafts for {} tokens at a time, and {} sequences of {} are more",
-                    limits::guest_tokens_max, wanted.max_num_seqs, wanted.max_model_len),
-        "lower EngineOptions::max_num_seqs or EngineOptions::max_model_len");
+/// An engine says so, whoever that is. Whether the model has such layers is for its loader to say.
+Result<void> check(const messages::StageLayers& layers) {
+  const auto format = [](WeightFormat f) { return f <= WeightFormat::mxint8 && gpu::is_mx(f); };
+  if (layers.max_positions < 1 || int(layers.dtype) < 0 || layers.dtype > NumberFormat::bf16 ||
+      (layers.blocks &&
+       (!format(layers.blocks->format) || layers.blocks->scales > ScaleChoice::search)))
+    return fail(ErrorCode::invalid_argument, "the engine asks for a stage that cannot be");
   return {};
 }
 
 } // namespace
 
-std::string NodeParts::device_of(const OpenDraft& wanted) const {
+std::string NodeParts::device_of(const Wanted& wanted) const {
   return wanted.device.empty() ? devices.front().name : wanted.device;
 }
 
-NodeParts::OfferRef NodeParts::find_loaded(const std::string& identity, const std::string& device) {
+NodeParts::OfferRef NodeParts::find_loaded(const Wanted& wanted) {
+  const std::string device = device_of(wanted);
   const auto fits = [&](const OfferRef& offer) {
-    return offer && offer->identity == identity && offer->info.device == device;
+    return offer && offer->identity == wanted.identity && offer->info.device == device &&
+           offer->layers == wanted.layers;
   };
   if (const auto found = std::ranges::find_if(offers, fits); found != offers.end())
     return *found;
@@ -51,10 +45,19 @@ NodeParts::OfferRef NodeParts::find_loaded(const std::string& identity, const st
   return nullptr;
 }
 
-NodeParts::Found NodeParts::find(const OpenDraft& wanted) {
+std::optional<std::string> NodeParts::location_of(const Wanted& wanted) const {
+  if (wanted.layers)
+    if (const auto found = std::ranges::find(targets, wanted.identity, &Files::identity);
+        found != targets.end())
+      return found->location;
+  return cache ? cache->find(wanted.identity) : std::nullopt;
+}
+
+NodeParts::Found NodeParts::find(const Wanted& wanted) {
   const auto no = [](const Result<void>& why) { return Found{nullptr, false, why.error(), false}; };
-  if (const auto possible = check(wanted); !possible)
-    return no(possible);
+  if (wanted.layers)
+    if (const auto possible = check(*wanted.layers); !possible)
+      return no(possible);
   const std::string device = device_of(wanted);
   std::vector<std::string> names;
   for (const NamedDevice& each : devices)
@@ -62,18 +65,23 @@ NodeParts::Found NodeParts::find(const OpenDraft& wanted) {
   if (std::ranges::find(names, device) == names.end())
     return no(fail(ErrorCode::not_found, "the node has no device " + device,
                    fmt::format("give one that it has: {}", fmt::join(names, ", "))));
-  if (OfferRef offer = find_loaded(wanted.identity, device))
+  if (OfferRef offer = find_loaded(wanted))
     return {std::move(offer), false, {}, false};
-  if (cache && cache->find(wanted.identity))
+  if (location_of(wanted))
     return {nullptr, true, {}, false};
   std::vector<std::string> models;
   for (const OfferRef& offer : offers)
     models.push_back(offer->info.name);
+  const bool stage = wanted.layers.has_value();
   Found none = no(fail(
       ErrorCode::not_found,
-      fmt::format("the node has other models ({}) than {}, or other files of it",
-                  fmt::join(models, ", "), wanted.model),
-      "start it with -m and a copy of the draft's folder, or with --accept-models to be sent it"));
+      stage ? fmt::format("the node has no {} of which to load layers, or other files of it",
+                          wanted.model)
+            : fmt::format("the node has other models ({}) than {}, or other files of it",
+                          fmt::join(models, ", "), wanted.model),
+      fmt::format("start it with {} and a copy of the {}'s folder, or with --accept-models to be "
+                  "sent it",
+                  stage ? "--target" : "-m", stage ? "target" : "draft")));
   none.takes_files = cache != nullptr;
   return none;
 }
@@ -93,15 +101,41 @@ Result<NodeParts::OfferRef> NodeParts::load(const std::string& name,
       Offer{std::move(*model), std::move(info), std::move(*identity)});
 }
 
-Result<void> NodeParts::load_kept(const OpenDraft& wanted) {
-  const std::lock_guard one_at_a_time(loading_);
+Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
+                                                   const Wanted& wanted) const {
+  const messages::StageLayers& layers = *wanted.layers;
+  const auto weights = models::sample_weights(location);
+  if (!weights)
+    return tl::unexpected(weights.error());
+  if (*weights != layers.weights)
+    return fail(ErrorCode::not_found,
+                fmt::format("the node's {} has other weights under the same names", wanted.model),
+                "give both machines copies of one folder");
+  models::LoadOptions how;
+  how.dtype = layers.dtype;
+  how.blocks = layers.blocks;
+  how.max_positions = layers.max_positions;
+  how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
-  const auto folder = cache->find(wanted.identity);
-  if (!folder || find_loaded(wanted.identity, device))
+  const ModelLoader loader(loading, time, nullptr);
+  return loader.load_part(location, device, how).map([&](LoadedModel&& model) -> OfferRef {
+    ModelInfo info = model.model->info();
+    info.name = fmt::format("{}, layers {} to {}", wanted.model, layers.first + 1,
+                            layers.first + layers.count);
+    info.device = device;
+    return std::make_shared<const Offer>(
+        Offer{std::move(model), std::move(info), wanted.identity, layers});
+  });
+}
+
+Result<void> NodeParts::load_kept(const Wanted& wanted) {
+  const std::lock_guard one_at_a_time(loading_);
+  const auto location = location_of(wanted);
+  if (!location || find_loaded(wanted))
     return {};
-  auto offer = load(*folder, device);
+  auto offer = wanted.layers ? load_layers(*location, wanted) : load(*location, device_of(wanted));
   if (!offer) {
-    if (offer.error().code == ErrorCode::corrupt)
+    if (offer.error().code == ErrorCode::corrupt && cache)
       cache->drop(wanted.identity); // it may be sent again
     return tl::unexpected(offer.error());
   }

@@ -15,9 +15,8 @@
 namespace paceline::actors {
 
 struct RemoteDraftParts {
-  std::string name; ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
-  /// Has `self` told Connected; from any thread, at once. The hello goes over the connection.
-  std::function<void(caf::actor_system&, const caf::actor& self)> connect;
+  std::string name;  ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
+  Connector connect; ///< The hello goes over the connection.
   messages::OpenDraft hello;
   std::chrono::milliseconds heartbeat{}; ///< Of silence, after which the node is gone.
   int top_k = 0;                         ///< EngineOptions::draft_top_k

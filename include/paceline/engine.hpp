@@ -57,8 +57,11 @@ struct FaultOptions {
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
   /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
   std::chrono::milliseconds stall_patience{10'000};
-  /// Silence after which a node (EngineOptions::draft_device) counts as gone.
+  /// Silence after which a node (EngineOptions::draft_device, devices) counts as gone.
   std::chrono::milliseconds heartbeat{1000};
+  /// How long requests wait for a node that has a stage of the target and is gone. Those that have
+  /// waited so long fail as `unavailable`, and so do further ones until it is back.
+  std::chrono::milliseconds stage_patience{30'000};
 };
 
 /// PEM files with which two machines know each other (docs/machines.md).
@@ -86,7 +89,8 @@ struct EngineOptions {
 
   std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
   /// Several in place of `device`: the target is divided among them by layers, a stage on each or
-  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md). Empty: it is on `device`.
+  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md); behind the first also on
+  /// nodes, "node://HOST:PORT/cpu:0" (docs/machines.md). Empty: it is on `device`.
   std::vector<std::string> devices;
   /// Stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
   int pipeline_parallel_size = 0;
@@ -102,7 +106,8 @@ struct EngineOptions {
   /// it draws from these alone; 0: all.
   int draft_top_k = 64;
   /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
-  /// are there from the start. Empty: nowhere, and requests end with an error.
+  /// are there from the start. Empty: nowhere, and requests end with an error. For stages on nodes
+  /// another node, on which such a stage goes on.
   std::string reserve_device;
   int threads = 0; ///< Of the target's CPU lane; 0: the physical cores.
   NumberFormat dtype = NumberFormat::automatic;

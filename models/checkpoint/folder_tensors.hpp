@@ -44,6 +44,7 @@ public:
   void read_ahead_block(int block) const override;
   void release(TensorKey key) override;
   void ignore(TensorKey key) override { files_.ignore(name_of(key) + ".weight"); }
+  void ignore_block(int block) override { files_.ignore_all(prefix_of(block)); }
   std::string name(TensorKey key) const override { return name_of(key) + ".weight"; }
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }
   std::uint64_t parameters() const override { return files_.parameters(); }

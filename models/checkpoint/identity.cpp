@@ -17,6 +17,10 @@ namespace {
 constexpr std::array texts{"config.json", "tokenizer.json"};
 constexpr std::string_view index_name = "model.safetensors.index.json";
 constexpr std::string_view weights_ending = ".safetensors";
+/// Of a sample of a file: pieces at most, bytes of each, and from one to the next at least.
+constexpr std::size_t pieces_max = 4096;
+constexpr std::size_t piece_bytes = 64;
+constexpr std::size_t stride_min = std::size_t(16) << 10;
 
 /// Its length goes before it, so that no two lists of texts are one.
 void add_text(Digest& digest, std::string_view text) {
@@ -57,6 +61,25 @@ Result<std::string> checkpoint_identity(const std::string& location) {
     add_text(digest, std::filesystem::path(path).filename().string());
     add_text(digest, std::to_string(file->text().size()));
     add_text(digest, header_of(file->text()));
+  }
+  return digest.hex();
+}
+
+Result<std::string> sample_weights(const std::string& location) {
+  if (is_scripted(location))
+    return std::string();
+  const auto weights = TensorFiles::open(location);
+  if (!weights)
+    return tl::unexpected(weights.error());
+  Digest digest;
+  for (const std::string& path : weights->files()) {
+    const auto file = MappedFile::open(path);
+    if (!file)
+      return tl::unexpected(file.error());
+    const std::string_view text = file->text();
+    const std::size_t stride = std::max(stride_min, text.size() / pieces_max);
+    for (std::size_t at = 0; at < text.size(); at += stride)
+      digest.add(text.substr(at, piece_bytes));
   }
   return digest.hex();
 }

@@ -15,6 +15,11 @@ namespace paceline::models {
 /// a draft with other numbers is a worse draft, never a wrong output.
 Result<std::string> checkpoint_identity(const std::string& location);
 
+/// The same for machines that have layers of one model: SHA-256, in hex, of a few thousand short
+/// pieces spread over each file of weights. Another training of the same model differs in it, a
+/// few numbers that were changed by hand may not. Empty: it has no files.
+Result<std::string> sample_weights(const std::string& location);
+
 /// Paths of the files that a model at `location` is loaded from: configuration, tokenizer, weights
 /// and their index. None: it has no files (a scripted model).
 Result<std::vector<std::string>> checkpoint_files(const std::string& location);

@@ -222,6 +222,12 @@ void TensorFiles::ignore(std::string_view name) {
     at->second.taken = true;
 }
 
+void TensorFiles::ignore_all(std::string_view prefix) {
+  for (auto at = tensors_.lower_bound(prefix);
+       at != tensors_.end() && at->first.starts_with(prefix); ++at)
+    at->second.taken = true;
+}
+
 std::vector<TensorFiles::Stored> TensorFiles::tensors() const {
   std::vector<Stored> out;
   for (const auto& [name, tensor] : tensors_)

@@ -41,6 +41,8 @@ public:
   bool same(std::string_view a, std::string_view b) const;
   /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
+  /// All tensors whose names begin so.
+  void ignore_all(std::string_view prefix);
   /// A tensor of any type, and any shape but `shape` refused. parameters: what it holds of them.
   Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape,
                                   std::uint64_t parameters);

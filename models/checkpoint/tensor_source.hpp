@@ -72,6 +72,8 @@ public:
   virtual void release(TensorKey key) = 0;
   /// The matrix changes nothing here (such as a tied head that is stored all the same).
   virtual void ignore(TensorKey key) = 0;
+  /// Nothing of this block is used here, for others load it.
+  virtual void ignore_block(int block) = 0;
 
   /// What the source calls the tensor, for messages.
   virtual std::string name(TensorKey key) const = 0;

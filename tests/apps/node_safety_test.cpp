@@ -1,5 +1,6 @@
 // What a stranger can make a node do.
 #include "actors/limits.hpp"
+#include "models/checkpoint/identity.hpp"
 #include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
@@ -7,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -25,6 +27,20 @@ long peak_memory(Process& process) {
     if (word == "VmHWM:")
       status >> size;
   return size;
+}
+
+constexpr int demo_width = 384; ///< Of the demo target's hidden states.
+
+/// What an engine would ask for that has the first three layers of the demo target.
+messages::OpenStage last_layers() {
+  const std::string model = std::string(PACELINE_DEMO_MODELS) + "/target";
+  messages::OpenStage hello;
+  hello.model = "demo";
+  hello.identity = models::checkpoint_identity(model).value();
+  hello.layers = {models::sample_weights(model).value(), 3, 3, NumberFormat::automatic, {}, 256};
+  hello.page_tokens = 16;
+  hello.pages = 64;
+  return hello;
 }
 
 /// An engine is still served as ever.
@@ -132,6 +148,113 @@ TEST_CASE("whatever strangers say, a node goes on drafting") {
     Stranger(node).send(bytes);
   }
   check_drafts(node);
+}
+
+TEST_CASE("whatever strangers say of stages, a node goes on having them") {
+  RunningNode node({"-m", "demo", "--kv-memory", "16M"});
+  const messages::OpenStage hello = last_layers();
+  int opened = 0;
+  std::mt19937 random(7);
+  const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
+  const auto odd = [&] { return any(3) == 0 ? any(1 << 30) : any(40) - 8; };
+  for (int round = 0; round < 200; ++round) {
+    messages::OpenStage wanted = hello;
+    switch (any(12)) {
+    case 0: wanted.layers.first = odd(); break;
+    case 1: wanted.layers.count = odd(); break;
+    case 2: wanted.layers.dtype = NumberFormat(odd()); break;
+    case 3:
+      wanted.layers.blocks = gpu::Quantization{WeightFormat(odd()), ScaleChoice(odd())};
+      break;
+    case 4: wanted.layers.max_positions = odd(); break;
+    case 5: wanted.page_tokens = odd(); break;
+    case 6: wanted.pages = std::uint64_t(odd()); break;
+    case 7: wanted.layers.weights = "others"; break;
+    default: break;
+    }
+    Stranger stranger(node);
+    stranger.send(frame(wanted));
+    opened += stranger.read<messages::StageOpened>().has_value();
+    for (int pieces = any(4); pieces > 0; --pieces) {
+      messages::StageRows rows;
+      rows.piece = std::uint64_t(any(4));
+      int count = 0;
+      for (int i = any(3); i >= 0; --i) {
+        messages::StageSequence& sequence = rows.sequences.emplace_back();
+        sequence.rows = any(8) == 0 ? odd() : 1 + any(4);
+        sequence.start = any(4) == 0 ? odd() : any(20);
+        sequence.logits_from = any(4) == 0 ? odd() : 0;
+        for (int page = any(4); page >= 0; --page)
+          sequence.pages.push_back(std::uint32_t(any(8) == 0 ? odd() : any(64)));
+        count += std::max(sequence.rows, 0);
+      }
+      const std::size_t width = demo_width * sizeof(float);
+      rows.values.assign(any(8) == 0 ? std::size_t(any(4000)) : std::size_t(count % 300) * width,
+                         char(any(256)));
+      std::vector<char> bytes = frame(rows);
+      if (any(4) == 0)
+        bytes[std::size_t(any(int(bytes.size())))] = char(any(256));
+      stranger.send(bytes);
+    }
+  }
+  CHECK(opened > 50); // the others were refused, or what came was too much
+  EngineOptions options;
+  options.devices = {"cpu:0", node.address()};
+  auto engine = Engine::open(options);
+  while (!engine)
+    engine = Engine::open(options);
+  CHECK(ask(*engine, repeatable("def", 24)).tokens.size() == 24);
+}
+
+TEST_CASE("a peer with more pieces under way than were agreed is cut off") {
+  RunningNode node;
+  Stranger stranger(node);
+  stranger.send(frame(last_layers()));
+  REQUIRE(stranger.read<messages::StageOpened>());
+  constexpr int sent = 3 * limits::stage_pieces_in_flight;
+  messages::StageRows piece; // which takes longer to run than to read
+  messages::StageSequence& sequence = piece.sequences.emplace_back();
+  sequence.rows = limits::stage_piece_rows_max;
+  for (std::uint32_t page = 0; page < 16; ++page)
+    sequence.pages.push_back(page);
+  piece.values.assign(std::size_t(sequence.rows) * demo_width * sizeof(float), '\0');
+  std::vector<char> bytes;
+  for (; piece.piece < sent; ++piece.piece) {
+    const auto more = frame(piece);
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  }
+  stranger.send(bytes);
+  int answered = 0;
+  while (stranger.read<messages::StageDone>())
+    ++answered;
+  CHECK(answered < sent);
+}
+
+TEST_CASE("frames of stages that were damaged anyhow are read or refused") {
+  messages::StageRows rows;
+  rows.sequences = {{{1, 2, 3}, 7, 2, 1}, {{4}, 0, 1, 0}};
+  rows.values.assign(96, 'v');
+  messages::OpenStage hello;
+  hello.layers.blocks.emplace();
+  const std::vector<std::pair<FrameKind, std::vector<char>>> whole{
+      {FrameKind::StageRows, frame(rows)},
+      {FrameKind::OpenStage, frame(hello)},
+      {FrameKind::StageOpened, frame(messages::StageOpened{})},
+      {FrameKind::StageDone, frame(messages::StageDone{3, std::string(64, 'd'), {}})}};
+  std::mt19937 random(3);
+  const auto ignore = [](const auto&) {};
+  for (const auto& [kind, bytes] : whole) {
+    const std::span<const char> content = std::span(bytes).subspan(frame_header_bytes);
+    CHECK(read_frame(kind, content, ignore));
+    for (std::size_t length = 0; length < content.size(); ++length)
+      CHECK_FALSE(read_frame(kind, content.first(length), ignore));
+    for (int round = 0; round < 20'000; ++round) {
+      std::vector<char> damaged(content.begin(), content.end());
+      for (int hits = 1 + int(random() % 3); hits > 0; --hits)
+        damaged[random() % damaged.size()] = char(random());
+      read_frame(kind, damaged, ignore);
+    }
+  }
 }
 
 TEST_CASE("a frame that is no value is refused") {

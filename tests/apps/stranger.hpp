@@ -38,7 +38,8 @@ public:
     boost::asio::read(socket_, boost::asio::dynamic_buffer(all), ended);
     return all;
   }
-  /// The next value of this kind; those before it are passed over. None: the connection ended.
+  /// The next value of this kind; those before it are passed over. None: it was refused, or the
+  /// connection ended.
   template <class Value>
   std::optional<Value> read() {
     std::optional<Value> found;
@@ -51,6 +52,9 @@ public:
         return std::nullopt;
       std::vector<char> content(is->size);
       boost::asio::read(socket_, boost::asio::buffer(content), ended);
+      if (is->kind == actors::FrameKind::DraftRefused &&
+          !std::is_same_v<Value, messages::DraftRefused>)
+        return std::nullopt;
       actors::read_frame(is->kind, content, [&](auto value) {
         if constexpr (std::is_same_v<decltype(value), Value>)
           found = std::move(value);

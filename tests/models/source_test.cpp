@@ -45,6 +45,7 @@ public:
   void read_ahead_block(int /*block*/) const override {}
   void release(TensorKey /*key*/) override {}
   void ignore(TensorKey key) override { folder_->ignore(key); }
+  void ignore_block(int block) override { folder_->ignore_block(block); }
   std::string name(TensorKey key) const override { return folder_->name(key); }
   Result<void> check_all_taken() const override { return folder_->check_all_taken(); }
   std::uint64_t parameters() const override { return folder_->parameters(); }

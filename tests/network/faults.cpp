@@ -1,7 +1,7 @@
-// An engine and its draft's node with faults in between, drawn by a seed: every output has to be
-// that of plain decoding (docs/machines.md).
+// An engine and its draft's node, or the node that has a stage of its target, with faults in
+// between, drawn by a seed: every output has to be that of plain decoding (docs/machines.md).
 //
-//   network_faults PROGRAM [--faults N] [--seed N]
+//   network_faults PROGRAM [--has draft|stage] [--faults N] [--seed N]
 //     [--there COMMAND] [--host HOST] [--wire COMMAND] [--tls DIR]
 //
 // --there: starts the node elsewhere ("ip netns exec NAME"); --host: where it then listens; --wire:
@@ -39,6 +39,7 @@ constexpr std::array fault_names{"killed",      "frozen",  "wire held",
 
 struct Options {
   std::string program;
+  bool stage = false; ///< The node has a stage of the target, and no draft.
   int faults = 10;
   std::uint64_t seed = 1;
   std::string there;
@@ -52,14 +53,14 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-/// The demo draft with another rope: the same name and shape, and another model.
+/// The demo's draft or target with another rope: the same name and shape, and another model.
 class OtherModel {
 public:
-  explicit OtherModel(const std::string& demo) {
+  explicit OtherModel(const std::string& model) {
     namespace fs = std::filesystem;
     folder_ =
         (fs::temp_directory_path() / ("paceline_faults_" + std::to_string(::getpid()))).string();
-    fs::copy(demo + "/draft", folder_);
+    fs::copy(model, folder_);
     std::ifstream in(folder_ + "/config.json");
     std::string config{std::istreambuf_iterator<char>(in), {}};
     in.close();
@@ -81,7 +82,8 @@ private:
 class Run {
 public:
   explicit Run(const Options& options)
-      : options_(options), random_(options.seed), other_(PACELINE_DEMO_MODELS) {
+      : options_(options), random_(options.seed),
+        other_(PACELINE_DEMO_MODELS + std::string(options.stage ? "/target" : "/draft")) {
     for (int i = 0; i < 6; ++i)
       requests_.push_back(repeatable(prompts[std::size_t(i) % prompts.size()], 96,
                                      i % 2 == 0 ? std::nullopt : std::optional<std::uint64_t>(i)));
@@ -99,7 +101,11 @@ public:
     relay_.emplace(Relay::Options{.to_host = options_.host, .to_port = std::uint16_t(port_)});
     EngineOptions options = engine_options();
     options.speculation = SpeculationMode::overlap;
-    options.draft_device = "node://127.0.0.1:" + std::to_string(relay_->port());
+    const std::string node = "node://127.0.0.1:" + std::to_string(relay_->port());
+    if (options_.stage)
+      options.devices = {"cpu:0", node};
+    else
+      options.draft_device = node;
     if (!options_.tls.empty())
       options.node_tls = {options_.tls + "/certificate.pem", options_.tls + "/key.pem",
                           options_.tls + "/authority.pem"};
@@ -152,7 +158,7 @@ private:
     }
     const auto begun = engine_->metrics().restarts;
     begin(fault);
-    const bool mended_early = draw(2) == 0;
+    const bool mended_early = options_.stage || draw(2) == 0; // nothing goes on without a stage
     if (mended_early) {
       std::this_thread::sleep_for(std::chrono::milliseconds(draw(300)));
       mend(fault);
@@ -170,7 +176,9 @@ private:
     case Fault::kill: return node_->send(SIGKILL);
     case Fault::freeze: return node_->send(SIGSTOP);
     case Fault::unplug: return relay_->unplug(true);
-    case Fault::other_model: node_->send(SIGKILL); return start_node({"-m", other_.folder()});
+    case Fault::other_model:
+      node_->send(SIGKILL);
+      return start_node({options_.stage ? "--target" : "-m", other_.folder()});
     case Fault::cut: return relay_->cut();
     case Fault::unplug_wire: return wire(" down");
     }
@@ -215,7 +223,8 @@ private:
   }
 
   void report(double seconds) {
-    std::printf("network: %d faults by seed %llu in %.0f s (", options_.faults,
+    std::printf("network: a %s on a node: %d faults by seed %llu in %.0f s (",
+                options_.stage ? "stage" : "draft", options_.faults,
                 static_cast<unsigned long long>(options_.seed), seconds);
     const char* comma = "";
     for (const auto& [fault, count] : counts_)
@@ -249,7 +258,9 @@ std::optional<Options> read_options(int argc, char** argv) {
   options.program = argv[1];
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--faults")
+    if (name == "--has")
+      options.stage = value == "stage";
+    else if (name == "--faults")
       options.faults = std::atoi(value.c_str());
     else if (name == "--seed")
       options.seed = std::strtoull(value.c_str(), nullptr, 10);
@@ -272,8 +283,8 @@ std::optional<Options> read_options(int argc, char** argv) {
 int main(int argc, char** argv) {
   const auto options = read_options(argc, argv);
   if (!options)
-    return std::fputs("usage: network_faults PROGRAM [--faults N] [--seed N] [--there COMMAND] "
-                      "[--host HOST] [--wire COMMAND] [--tls DIR]\n",
+    return std::fputs("usage: network_faults PROGRAM [--has draft|stage] [--faults N] [--seed N] "
+                      "[--there COMMAND] [--host HOST] [--wire COMMAND] [--tls DIR]\n",
                       stderr),
            2;
   try {

@@ -147,3 +147,17 @@ TEST_CASE("who had to wait for a draft that is left out begins when that is down
   CHECK(world.after(10ms).empty());
   CHECK(world.down(draft) == "announce, start 1, start 3, start 5, announce");
 }
+
+TEST_CASE("a stage on another machine comes back for ever, and the caches begin anew with it") {
+  World world;
+  world.supervision = Supervision(
+      {{Role::facade, Role::target, Role::target, Role::kv_cache}, faults(), false, {2}});
+  world.supervision.start(world.now);
+  for (int time = 0; time < 10; ++time) {
+    CHECK(world.down(2).starts_with("end 3, wake "));
+    CHECK(world.after(50ms).empty()); // the one that is told to end is waited for
+    CHECK(world.down(3).starts_with("wake "));
+    CHECK(world.after(50ms) == "start 2, start 3, announce");
+  }
+  CHECK(world.down(1) == "wake 10"); // a stage that is here leaves what is cached alone
+}

@@ -1,0 +1,45 @@
+// On a node: the layers that an engine has here.
+#pragma once
+
+#include "actors/node/node_parts.hpp"
+#include "execution/row_pool.hpp"
+#include "gpu/kv_pool.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace paceline::actors {
+
+/// Runs pieces of passes on a lane of its own, in the order in which they come. It knows no
+/// sequences: each piece says which pages its rows use. Threads: its owner's.
+class GuestStage {
+public:
+  /// Told from the lane's thread: what a piece has become, or why it failed.
+  using Done = std::function<void(Result<messages::StageDone>)>;
+
+  /// What engines are told of such a stage, and how large its pieces are.
+  static messages::StageOpened describe(const NodeParts& node, const NodeParts::Offer& offer,
+                                        const messages::OpenStage& wanted);
+  /// Errors: more pages than the node gives an engine, or no memory.
+  static Result<std::unique_ptr<GuestStage>> open(const NodeParts& node, NodeParts::OfferRef offer,
+                                                  const messages::OpenStage& wanted, Done done);
+
+  /// Throws std::invalid_argument at what cannot be, std::runtime_error where there is no room.
+  void take(const messages::StageRows& rows);
+
+private:
+  GuestStage(NodeParts::OfferRef offer, Done done)
+      : offer_(std::move(offer)), done_(std::move(done)) {}
+  void check(const messages::StageRows& rows) const;
+
+  NodeParts::OfferRef offer_;
+  Done done_;
+  int piece_rows_ = 0;
+  std::shared_ptr<gpu::KvPool> pool_;
+  std::shared_ptr<models::Workspace> workspace_;
+  std::shared_ptr<execution::RowPool> in_;
+  std::shared_ptr<execution::RowPool> out_;
+  std::shared_ptr<gpu::Lane> lane_;
+};
+
+} // namespace paceline::actors

@@ -1,0 +1,248 @@
+#include "actors/node/remote_stage.hpp"
+
+#include "actors/limits.hpp"
+#include "actors/node/peer.hpp"
+#include "base/expect.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <utility>
+
+namespace paceline::actors {
+
+using namespace messages;
+using execution::CrossingPass;
+using execution::ForwardPass;
+
+namespace {
+
+/// What strangers say is shown as one line.
+std::string one_line(std::string text) {
+  text.resize(std::min<std::size_t>(text.size(), 300));
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return text;
+}
+
+} // namespace
+
+RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, std::size_t stage)
+    : self_(self), parts_(parts.stage(stage).remote), telemetry_(parts.telemetry) {
+  const TargetStage& own = parts.stage(stage);
+  stage_ = {stage, own.model, own.pool, {}, {}};
+  stage_.workspace =
+      base::value_or_throw(own.model->make_workspace(parts.max_rows, parts.max_logit_rows));
+  stage_.left = room_for_rows(parts, stage);
+  self_->set_default_handler(caf::drop); // a node may send any value
+  self_->set_exit_handler([this](const caf::exit_msg& ended) {
+    if (ended.reason != caf::exit_reason::remote_link_unreachable)
+      return self_->quit(ended.reason);
+    if (link_ && ended.source == link_.address()) // behind what it said before
+      tell(self_, self_,
+           Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
+  });
+  place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+  tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+}
+
+RemoteStageActor::behavior_type RemoteStage::make_behavior() {
+  return {
+      [](const scheduling::Batch&) {}, // the first stage's
+      [this](const StagePass& on) {
+        const base::Handling span(*telemetry_, name, "pass");
+        enqueue(on.pass);
+      },
+      [this](const ActorHandles& handles) {
+        if (handles.version <= handles_.version)
+          return;
+        handles_ = handles;
+        for (auto& pass : std::exchange(early_, {}))
+          enqueue(std::move(pass));
+      },
+      [](const Ping&) { return Pong{}; },
+      [this](const StageArrived& news) {
+        const base::Handling span(*telemetry_, name, "arrived");
+        arrived(news.pass);
+      },
+      [this](const Connected& how) {
+        if (!how.link)
+          return open_ ? lost(how.why.message) : not_there(how.why.message);
+        link_ = caf::actor_cast<LinkActor>(how.link);
+        heard_ = now();
+        tell(self_, link_, place().hello);
+      },
+      [this](const StageOpened& stage) { opened(stage); },
+      [this](const DraftRefused& refused) {
+        open_ ? lost(refused.why.message) : not_there(refused.why.message);
+      },
+      [this](const StageDone& done) {
+        const base::Handling span(*telemetry_, name, "done");
+        take(done);
+      },
+      [this](const Pong&) { heard_ = now(); },
+      [this](const Wake&) {
+        look_after();
+        tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+      },
+  };
+}
+
+// ---- the node ----
+
+void RemoteStage::opened(const StageOpened& stage) {
+  if (!link_ || self_->current_sender() != link_)
+    return; // of a connection that was given up
+  check_peer(!open_ && stage.piece_rows > 0 && stage.piece_rows <= limits::stage_piece_rows_max,
+             "a stage takes no such pieces");
+  open_ = true;
+  heard_ = now();
+  piece_rows_ = stage.piece_rows;
+  if (parts_->memory->lost_at.exchange(0) != 0)
+    std::fprintf(stderr, "paceline: %s has the stage: the target goes on\n", place().name.c_str());
+  send();
+}
+
+/// The next one is asked after a pause, or the same again. What waits is told only when that has
+/// lasted.
+void RemoteStage::not_there(const std::string& why) {
+  if (const LinkActor link = std::exchange(link_, nullptr))
+    caf::anon_send_exit(link, caf::exit_reason::user_shutdown);
+  else if (retry_at_)
+    return;
+  why_not_ = fmt::format("{}: {}", place().name, one_line(why));
+  ++parts_->memory->place;
+  retry_at_ = now() + parts_->retry_pause;
+  std::int64_t there = 0;
+  if (parts_->memory->lost_at.compare_exchange_strong(there, now().time_since_epoch().count()))
+    std::fprintf(stderr,
+                 "paceline: %s: a stage of the target is there, so requests wait, and it is asked "
+                 "again and again\n",
+                 why_not_.c_str());
+}
+
+/// With what it kept of every sequence.
+void RemoteStage::lost(const std::string& why) {
+  not_there(why);
+  self_->quit(caf::exit_reason::remote_link_unreachable);
+}
+
+/// Silence is found within a heartbeat, by quarters.
+void RemoteStage::look_after() {
+  if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4)
+    return open_ ? lost("it does not answer") : not_there("it does not answer");
+  if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
+    fail_all();
+  if (link_)
+    return tell(self_, link_, Ping{});
+  if (retry_at_ && now() >= *retry_at_) {
+    retry_at_.reset();
+    place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+  }
+}
+
+bool RemoteStage::out_of_patience() const {
+  const std::int64_t since = parts_->memory->lost_at.load();
+  return since != 0 &&
+         now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
+}
+
+/// Not as of a lane that was closed: this one is here, and it is the node that is missing.
+void RemoteStage::fail_all() {
+  for (Way& way : std::exchange(ways_, {}))
+    way.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why_not_,
+                    "start paceline node there again, with the same model"});
+}
+
+std::string RemoteStage::row() const {
+  return fmt::format("target {} {}", stage_.number + 1, place().name);
+}
+
+// ---- passes ----
+
+/// As every stage that is not the first one; what comes next is this actor in place of a lane.
+void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
+  const scheduling::Batch& batch = pass->batch;
+  if (!batches_.is_due(batch.id, true))
+    return;
+  if (batch.handles > handles_.version) {
+    early_.push_back(std::move(pass));
+    return;
+  }
+  batches_.note(batch.id);
+  auto crossing = std::make_shared<CrossingPass>(
+      stage_, pass, telemetry_,
+      Error{ErrorCode::unavailable, place().name + ", where a stage of the target is, was lost",
+            ""});
+  pass->handovers[stage_.number - 1].expect(
+      [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
+        if (const auto stage = caf::actor_cast<caf::actor>(me))
+          tell(stage, StageArrived{crossing});
+      });
+  if (const TargetActor& next = handles_.stages[stage_.number + 1])
+    tell(self_, next, StagePass{std::move(pass)});
+}
+
+void RemoteStage::arrived(PassRef pass) {
+  ways_.push_back({std::move(pass), {}, {}, {}});
+  if (!open_ && out_of_patience())
+    return fail_all();
+  send();
+}
+
+/// As much as may be under way; as late as can be, for what a verdict ends meanwhile is not sent.
+void RemoteStage::send() {
+  while (open_ && sending_ < ways_.size() &&
+         pieces_ - back_ < std::uint64_t(limits::stage_pieces_in_flight)) {
+    Way& way = ways_[sending_];
+    if (!way.begun)
+      begin(way);
+    if (!way.pieces.all_sent()) {
+      StageRows rows = way.pieces.send();
+      rows.piece = pieces_++;
+      tell(self_, link_, std::move(rows));
+    }
+    if (way.pieces.all_sent())
+      ++sending_;
+  }
+  while (sending_ > 0 && ways_.front().pieces.all_back())
+    end_first();
+}
+
+/// Without pieces where there is nothing to send: it then waits for those before it alone.
+void RemoteStage::begin(Way& way) {
+  way.begun = now();
+  try {
+    if (!way.pass->prepare(*way.begun))
+      return;
+  } catch (const std::bad_alloc&) {
+    way.wrong = {ErrorCode::out_of_memory, "no memory for what stages of the target hand on",
+                 "lower EngineOptions::prefill_chunk"};
+    return;
+  }
+  const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
+  way.pieces = StagePieces(planned, piece_rows_, stage_.model->leaves_wanted());
+}
+
+void RemoteStage::take(const StageDone& done) {
+  heard_ = now();
+  check_peer(open_ && done.piece == back_ && back_ < pieces_,
+             "a stage answers what nobody has sent");
+  ++back_;
+  ways_.front().pieces.take(done);
+  send();
+}
+
+void RemoteStage::end_first() {
+  const Way way = std::move(ways_.front());
+  ways_.pop_front();
+  --sending_;
+  if (way.wrong)
+    return way.pass->fail(*way.wrong);
+  const base::TimePoint at = now();
+  if (telemetry_->trace && way.pieces.any())
+    telemetry_->trace->span(row(), "forward", *way.begun, at);
+  way.pass->complete(at);
+}
+
+} // namespace paceline::actors

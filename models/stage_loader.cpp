@@ -1,0 +1,283 @@
+// A transformer's stages, out of one source.
+#include "models/checkpoint/source.hpp"
+#include "models/loader.hpp"
+#include "models/shards.hpp"
+#include "models/stage_elsewhere.hpp"
+#include "models/stages.hpp"
+#include "models/transformer.hpp"
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace paceline::models {
+namespace {
+
+/// Whether any of the blocks' linear layers is of a microscaling format.
+bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
+  return options.blocks || std::ranges::any_of(tensors.tensors(), [](const auto& stored) {
+           return stored.quantized &&
+                  (stored.part == ModelPart::attention || stored.part == ModelPart::feed_forward);
+         });
+}
+
+Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
+                                const std::string& location) {
+  switch (wanted) {
+  case NumberFormat::automatic: return stored;
+  case NumberFormat::f32: return gpu::DType::f32;
+  case NumberFormat::bf16: return gpu::DType::bf16;
+  case NumberFormat::f16: break;
+  }
+  if (stored == gpu::DType::f16)
+    return stored;
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} holds {} weights, which f16 cannot hold", text::shown_path(location),
+                          gpu::to_string(stored)),
+              "use EngineOptions::dtype = auto, bf16 or f32");
+}
+
+/// The formats of the blocks' linear layers, of which there is mostly one.
+std::string formats_of(const std::vector<TransformerBlock>& blocks) {
+  std::set<std::string> names;
+  for (const TransformerBlock& block : blocks)
+    for (const auto& weight : {block.qkv, block.attention_out, block.gate_up, block.down})
+      names.emplace(to_string(weight->format()));
+  return fmt::format("{}", fmt::join(names, "+"));
+}
+
+/// Of the blocks' linear layers.
+std::size_t layer_bytes(const TransformerWeights& weights) {
+  std::size_t bytes = 0;
+  for (const TransformerBlock& b : weights.blocks)
+    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
+      bytes += layer->bytes();
+  return bytes;
+}
+
+using Devices = std::span<const std::shared_ptr<gpu::Device>>;
+using Models = std::vector<std::shared_ptr<const Model>>;
+
+/// A model's stages, one for each device, out of one source.
+class StageLoader {
+public:
+  StageLoader(std::string location, ModelConfig config, std::unique_ptr<TensorSource> tensors,
+              Devices devices, const LoadOptions& options)
+      : location_(std::move(location)), config_(std::move(config)), tensors_(std::move(tensors)),
+        devices_(devices.begin(), devices.end()), options_(options) {}
+
+  Result<Models> load() {
+    return check()
+        .and_then([this] { return divide(); })
+        .and_then([this] { return load_weights(); })
+        .map([this] { return make_models(); });
+  }
+
+private:
+  Result<void> check() {
+    if (const auto enough = check_context(location_, config_.context, options_); !enough)
+      return enough;
+    config_.context = std::min(config_.context, options_.max_positions);
+    const auto dtype = choose_dtype(options_.dtype, tensors_->dtype(), location_);
+    if (!dtype)
+      return tl::unexpected(dtype.error());
+    dtype_ = *dtype;
+    for (const auto& device : devices_) {
+      if (device->elsewhere())
+        continue;
+      if (const auto heads = device->check_heads(config_.head_dim); !heads)
+        return heads;
+      const int shards = std::max(1, int(device->shards().size()));
+      if (auto divided = check_shards(location_, config_, in_blocks(*tensors_, options_), shards);
+          !divided)
+        return divided;
+    }
+    if (config_.quantization.activations)
+      std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
+                   text::shown_path(location_).c_str(), config_.quantization.method.c_str());
+    return {};
+  }
+
+  Result<void> divide() {
+    WeightSizes sizes = sizes_of(config_, *tensors_, dtype_, options_);
+    if (options_.only)
+      return take_only(*options_.only, sizes);
+    const bool tail = devices_.back()->elsewhere();
+    if (tail)
+      sizes.head = 0; // no stage with layers reads it
+    return stages_of(location_, config_, sizes, devices_.size(), options_)
+        .and_then([&](std::vector<LayerRange>&& ranges) {
+          ranges_ = std::move(ranges);
+          ranges_.back().without_head = tail;
+          return devices_.size() > 1 ? check_memory(location_, sizes, ranges_, devices_)
+                                     : Result<void>();
+        })
+        .map([&] {
+          if (tail)
+            add_tail();
+        });
+  }
+
+  /// Behind the last stage, on this machine.
+  void add_tail() {
+    const auto own = std::ranges::find_if(devices_.rbegin(), devices_.rend(),
+                                          [](const auto& device) { return !device->elsewhere(); });
+    devices_.push_back(*own);
+    ranges_.push_back({config_.layers, 0});
+  }
+
+  /// Whoever asks for them may be anybody.
+  Result<void> take_only(const LayerRange& layers, const WeightSizes& sizes) {
+    if (layers.first < 0 || layers.count < 1 || layers.count > config_.layers ||
+        layers.first > config_.layers - layers.count)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} has {} layers, and not those that were asked for",
+                              text::shown_path(location_), config_.layers));
+    ranges_ = {layers};
+    return check_room(location_, sizes, layers.count, *devices_.front());
+  }
+
+  Result<void> load_weights() {
+    const TransformerWeights* shared = options_.shared ? weights_of(*options_.shared) : nullptr;
+    whole_ = shared ? options_.shared.get() : nullptr;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      Loaded& stage = stages_.emplace_back();
+      if (devices_[i]->elsewhere())
+        continue;
+      const auto members = devices_[i]->shards();
+      const int shards = members.empty() ? 1 : int(members.size());
+      for (int s = 0; s < shards; ++s) {
+        gpu::Device& device = members.empty() ? *devices_[i] : *members[std::size_t(s)];
+        auto loaded = shared ? load_layers(*tensors_, config_, dtype_, device, options_, *shared)
+                             : models::load_weights(*tensors_, config_, dtype_, device, options_,
+                                                    ranges_[i], {s, shards});
+        if (!loaded)
+          return tl::unexpected(loaded.error());
+        stage.info.shared_bytes +=
+            shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loaded->shared_bytes;
+        stage.info.weight_bytes += loaded->bytes;
+        stage.weights.push_back(std::move(loaded->weights));
+      }
+      stage.info.weight_bytes += stage.info.shared_bytes;
+    }
+    if (shared)
+      return {};
+    leave_to_others();
+    return tensors_->check_all_taken();
+  }
+
+  bool is_loaded(int layer) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      if (layer >= ranges_[i].first && layer < ranges_[i].end())
+        return !devices_[i]->elsewhere();
+    return false;
+  }
+
+  /// What other machines load, they check as well.
+  void leave_to_others() {
+    if (options_.only)
+      for (const TensorRole role :
+           {TensorRole::embedding, TensorRole::head, TensorRole::final_norm})
+        tensors_->ignore({role});
+    for (int layer = 0; layer < config_.layers; ++layer)
+      if (!is_loaded(layer))
+        tensors_->ignore_block(layer);
+  }
+
+  std::uint64_t parameters() const {
+    if (whole_)
+      return whole_->info().parameters;
+    std::uint64_t all = 0;
+    for (const TensorSource::Stored& stored : tensors_->tensors())
+      all += stored.elements;
+    const auto is_elsewhere = [](const auto& device) { return device->elsewhere(); };
+    const bool divided = options_.only || std::ranges::any_of(devices_, is_elsewhere);
+    return divided ? all : tensors_->parameters();
+  }
+
+  Models make_models() {
+    if (options_.progress)
+      options_.progress("weights", 1);
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      ModelInfo& info = stages_[i].info;
+      info.name = location_;
+      info.architecture = config_.architecture;
+      info.parameters = parameters();
+      info.dtype = gpu::to_string(dtype_);
+      info.device = devices_[i]->name();
+      info.kernel = devices_[i]->kernel();
+      info.layers = ranges_[i].count;
+      info.vocabulary = config_.logits();
+      info.max_model_len = config_.context;
+      models_.push_back(devices_[i]->elsewhere() ? make_elsewhere(i) : make_stage(i));
+    }
+    return std::move(models_);
+  }
+
+  std::shared_ptr<const Model> make_stage(std::size_t i) {
+    ModelInfo& info = stages_[i].info;
+    const TransformerWeights& weights = stages_[i].weights.front();
+    info.weights = formats_of(weights.blocks);
+    info.head_weights = weights.head ? to_string(weights.head->format()) : "";
+    info.shards = int(stages_[i].weights.size());
+    return make_transformer(config_, std::move(stages_[i].weights), std::move(info), devices_[i]);
+  }
+
+  std::shared_ptr<const Model> make_elsewhere(std::size_t i) {
+    const gpu::DType cached = weights_of(*models_.front())->cached;
+    return std::make_shared<const StageElsewhere>(config_, ranges_[i], cached,
+                                                  std::move(stages_[i].info), devices_[i]);
+  }
+
+  struct Loaded {
+    std::vector<TransformerWeights> weights; ///< Of each shard.
+    ModelInfo info;
+  };
+  const std::string location_;
+  ModelConfig config_;
+  const std::unique_ptr<TensorSource> tensors_;
+  std::vector<std::shared_ptr<gpu::Device>> devices_;
+  const LoadOptions& options_;
+  gpu::DType dtype_ = gpu::DType::f32;
+  const Model* whole_ = nullptr; ///< LoadOptions::shared, where it is a transformer.
+  std::vector<LayerRange> ranges_;
+  std::vector<Loaded> stages_;
+  Models models_;
+};
+
+} // namespace
+
+Result<Models> load_transformer(const CheckpointSource& source, Devices devices,
+                                const LoadOptions& options) {
+  auto config = source.config();
+  if (!config)
+    return tl::unexpected(config.error());
+  auto tensors = source.tensors(*config);
+  if (!tensors)
+    return tl::unexpected(tensors.error());
+  return StageLoader(source.location(), std::move(*config), std::move(*tensors), devices, options)
+      .load();
+}
+
+Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
+                                                      std::shared_ptr<gpu::Device> device,
+                                                      const LoadOptions& options) {
+  return load_transformer(source, Devices(&device, 1), options).map([](Models&& models) {
+    return std::move(models.front());
+  });
+}
+
+Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
+                                                      ModelConfig config,
+                                                      std::unique_ptr<TensorSource> tensors,
+                                                      std::shared_ptr<gpu::Device> device,
+                                                      const LoadOptions& options) {
+  return StageLoader(location, std::move(config), std::move(tensors), Devices(&device, 1), options)
+      .load()
+      .map([](Models&& models) { return std::move(models.front()); });
+}
+
+} // namespace paceline::models
