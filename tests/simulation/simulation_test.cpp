@@ -51,7 +51,7 @@ TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plai
     CAPTURE(probe);
     CHECK((campaign.probes.at(probe) > 0 || !all_paths));
   }
-  for (const FaultField& field : fault_fields()) {
+  for (const FaultField& field : local_fault_fields()) {
     CAPTURE(field.name);
     CHECK(campaign.faults.contains(field.name));
   }
