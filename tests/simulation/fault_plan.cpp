@@ -39,11 +39,12 @@ constexpr std::array rates{
     Rate{{"leap", &FaultPlan::leap}, 0.001, 0.01},
     Rate{{"cut", &FaultPlan::cut}, 0.005, 0.05},
     Rate{{"parted", &FaultPlan::parted}, 0.005, 0.05},
+    Rate{{"half_open", &FaultPlan::half_open}, 0.005, 0.05},
     Rate{{"frozen", &FaultPlan::frozen}, 0.005, 0.05},
     Rate{{"rebooted", &FaultPlan::rebooted}, 0.005, 0.05},
     Rate{{"exchanged", &FaultPlan::exchanged}, 0.005, 0.05},
 };
-constexpr std::size_t node_rates = 5; // the last of them
+constexpr std::size_t node_rates = 6; // the last of them
 
 /// Beside a node's: of these each lets the engine draft again.
 constexpr std::array beside_node{

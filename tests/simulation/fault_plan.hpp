@@ -39,7 +39,8 @@ struct FaultPlan {
 
   // The way to a node, and the node; per piece of bytes that is sent.
   double cut = 0;       ///< The connection ends, maybe within a frame.
-  double parted = 0;    ///< For a while nothing gets through.
+  double parted = 0;    ///< For a while nothing gets through, both ways or one.
+  double half_open = 0; ///< It is gone, and no end hears of it, or the engine does not.
   double frozen = 0;    ///< The node stands still for a while.
   double rebooted = 0;  ///< The node dies, and knows nothing when it is back.
   double exchanged = 0; ///< The same, and for a while it has another model.

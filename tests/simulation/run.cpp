@@ -145,6 +145,8 @@ void SimulatedRun::settle() {
     return fail("the engine never falls silent");
   engine_.check_ledger(report_.failures);
   witness_.settles();
+  if (node_)
+    node_->check_settled(report_.failures);
 }
 
 /// A node that is back is used: nothing goes wrong any more.

@@ -113,6 +113,13 @@ void SimulatedNode::die(base::Duration pause, Has then) {
   });
 }
 
+/// Whoever has lost its engine without hearing of it has found that out.
+void SimulatedNode::check_settled(std::vector<std::string>& failures) {
+  failures.insert(failures.end(), failures_.begin(), failures_.end());
+  if (const int engines = parts_ ? parts_->survey().engines : 0; engines > 1)
+    failures.push_back(fmt::format("the node drafts for {} engines, and there is one", engines));
+}
+
 void SimulatedNode::end() {
   ended_ = true;
   if (parts_)
@@ -133,10 +140,10 @@ void SimulatedNode::after(base::Duration delay, std::function<void()> then) {
 }
 
 /// What would arrive while nothing gets through comes when it does again.
-base::TimePoint SimulatedNode::arrival(LinkEnd) {
+base::TimePoint SimulatedNode::arrival(LinkEnd from) {
   const base::Duration jitter = uniform() < 0.9 ? delay_ / 10 : 3 * delay_;
   const auto usual = delay_ + base::from_seconds(base::seconds(jitter) * uniform());
-  return std::max({now(), parted_until_, frozen_until_}) + usual;
+  return std::max({now(), parted_until_[from == LinkEnd::node], frozen_until_}) + usual;
 }
 
 std::size_t SimulatedNode::comes_apart(std::size_t bytes) {
@@ -156,7 +163,9 @@ std::optional<std::size_t> SimulatedNode::cut_within(std::size_t bytes) {
 void SimulatedNode::misfortune() {
   FaultSource& f = *faults_;
   if (f.strikes(&FaultPlan::parted))
-    parted_until_ = now() + f.delay(10s);
+    part();
+  if (f.strikes(&FaultPlan::half_open))
+    leave_half_open();
   if (f.strikes(&FaultPlan::frozen))
     frozen_until_ = now() + f.delay(10s);
   if (f.strikes(&FaultPlan::rebooted))
@@ -167,9 +176,30 @@ void SimulatedNode::misfortune() {
   }
 }
 
+void SimulatedNode::part() {
+  const base::TimePoint until = now() + faults_->delay(10s);
+  const double which = uniform();
+  if (which < 0.7)
+    parted_until_[0] = until;
+  if (which > 0.3)
+    parted_until_[1] = until;
+  reached(which < 0.7 && which > 0.3 ? "parted both ways" : "parted one way");
+}
+
+/// The node has lost its power, or what lies between has forgotten the connections.
+void SimulatedNode::leave_half_open() {
+  const bool power = uniform() < 0.5;
+  for (const auto& each : std::exchange(wires_, {}))
+    if (const auto wire = each.lock())
+      power ? wire->vanish(LinkEnd::node) : wire->forget();
+  reached(power ? "half open for the engine" : "half open for both");
+  if (power)
+    die(faults_->delay(4s), Has::draft);
+}
+
 /// A machine that stands still takes connections, for its kernel does.
 void SimulatedNode::connect(const caf::actor_addr& engine) {
-  const base::Duration parted = parted_until_ - now();
+  const base::Duration parted = std::max(parted_until_[0], parted_until_[1]) - now();
   if (parted > actors::limits::connect_timeout) {
     reached("nobody answered");
     return after(actors::limits::connect_timeout,
@@ -192,9 +222,26 @@ void SimulatedNode::answer(const caf::actor_addr& engine) {
   if (!guest)
     return tell_engine(engine, no_connection("too many guests"));
   reached("connections");
-  const auto wire = std::make_shared<SimulatedWire>(shared_from_this());
+  const auto wire = wire_to(owner);
   wire->spawn_link(system, LinkEnd::node, guest);
   tell_engine(engine, Connected{wire->spawn_link(system, LinkEnd::engine, owner), {}});
+}
+
+/// What the engine hears of its end, it acts on at once, unless its messages are late themselves.
+std::shared_ptr<SimulatedWire> SimulatedNode::wire_to(const caf::actor& engine) {
+  const auto gone = std::make_shared<bool>(false);
+  engine->attach_functor([gone] { *gone = true; });
+  const bool at_once = !faults_->plan().delays() && faults_->plan().late == 0;
+  auto wire = std::make_shared<SimulatedWire>(
+      shared_from_this(), [node = shared_from_this(), gone, at_once] {
+        if (at_once)
+          node->after(10ms, [node, gone] {
+            if (!*gone)
+              node->failures_.push_back("the engine goes on with a connection that is lost");
+          });
+      });
+  wires_.push_back(wire);
+  return wire;
 }
 
 } // namespace paceline::testing

@@ -6,6 +6,7 @@
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <random>
@@ -27,6 +28,8 @@ public:
   actors::RemoteDraftParts parts(std::shared_ptr<gpu::Device> host);
   /// It dies, and what it knows with it.
   void end();
+  /// While nothing goes wrong for longer than a guest is patient: adds what is wrong.
+  void check_settled(std::vector<std::string>& failures);
   /// Behind its end: adds what somebody still has of it.
   void check_gone(std::vector<std::string>& failures) const;
 
@@ -35,12 +38,16 @@ public:
   void after(base::Duration delay, std::function<void()> then) override;
   std::optional<std::size_t> cut_within(std::size_t bytes) override;
   std::size_t comes_apart(std::size_t bytes) override;
+  bool is_up(LinkEnd end) const override { return end == LinkEnd::engine || parts_; }
 
 private:
   enum class Has { draft, another_model, nothing };
   void begin(Has what);
   void die(base::Duration pause, Has then);
   void misfortune();
+  void part();
+  void leave_half_open();
+  std::shared_ptr<SimulatedWire> wire_to(const caf::actor& engine);
   void connect(const caf::actor_addr& engine);
   void answer(const caf::actor_addr& engine);
   std::shared_ptr<gpu::Device> device();
@@ -55,13 +62,15 @@ private:
   const std::uint64_t seed_;
   std::map<std::string, int>& counts_;
   std::mt19937_64 random_;
-  base::Duration delay_{}; ///< One way, at least.
-  base::TimePoint parted_until_{};
+  base::Duration delay_{};                        ///< One way, at least.
+  std::array<base::TimePoint, 2> parted_until_{}; ///< For what the engine sends; for the node's.
   base::TimePoint frozen_until_{};
   std::uint64_t life_ = 0;
   bool ended_ = false;
   std::shared_ptr<actors::NodeParts> parts_; ///< Null: it is down.
   std::vector<std::weak_ptr<actors::NodeParts>> lives_;
+  std::vector<std::weak_ptr<SimulatedWire>> wires_;
+  std::vector<std::string> failures_;
 };
 
 } // namespace paceline::testing

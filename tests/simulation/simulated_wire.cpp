@@ -97,8 +97,11 @@ void SimulatedWire::send(LinkEnd from, std::vector<char> bytes) {
 
 void SimulatedWire::arrive(LinkEnd end, const std::vector<char>& bytes) {
   Side& side = at(end);
-  if (!side.link)
+  if (!side.link) {
+    if (way_->is_up(end))
+      hang_up(other(end));
     return;
+  }
   side.arrived.insert(side.arrived.end(), bytes.begin(), bytes.end());
   caf::anon_send(side.link, BytesCame{});
 }
@@ -106,8 +109,11 @@ void SimulatedWire::arrive(LinkEnd end, const std::vector<char>& bytes) {
 /// An end hears that there is no more, behind what was sent before.
 void SimulatedWire::hang_up(LinkEnd end) {
   way_->after(time_to(end), [wire = shared_from_this(), end] {
-    if (wire->at(end).link)
-      caf::anon_send(wire->at(end).link, HungUp{});
+    if (!wire->at(end).link)
+      return;
+    caf::anon_send(wire->at(end).link, HungUp{});
+    if (end == LinkEnd::engine)
+      wire->ended_();
   });
 }
 
@@ -117,7 +123,15 @@ void SimulatedWire::close(LinkEnd end) {
     return;
   side.reads = false;
   side.arrived.clear();
-  hang_up(other(end));
+  if (!cut_)
+    hang_up(other(end));
+}
+
+void SimulatedWire::vanish(LinkEnd end) {
+  Side& side = at(end);
+  side.link = nullptr;
+  side.reads = false;
+  side.arrived.clear();
 }
 
 } // namespace paceline::testing

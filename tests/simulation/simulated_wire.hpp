@@ -28,17 +28,26 @@ public:
   virtual std::optional<std::size_t> cut_within(std::size_t bytes) = 0;
   /// Where a run of so many bytes comes apart on the way; it may be `bytes`.
   virtual std::size_t comes_apart(std::size_t bytes) = 0;
+  /// Whether the machine there is up: it then says of connections that it does not know them.
+  virtual bool is_up(LinkEnd end) const = 0;
 };
 
 /// As TCP has it: what arrives, arrives once and in order, up to where the connection ends; in
-/// pieces of any size. An end that is closed says so, and hears no more. Only the socket is
-/// simulated: at each end is the real link with its frames. Threads: the virtual system's.
+/// pieces of any size. An end that is closed says so, and hears no more, unless it is half open.
+/// Only the socket is simulated: at each end is the real link with its frames. Threads: the virtual
+/// system's.
 class SimulatedWire : public std::enable_shared_from_this<SimulatedWire> {
 public:
-  explicit SimulatedWire(std::shared_ptr<Way> way) : way_(std::move(way)) {}
+  /// ended: told when the engine's end hears that there will be no more.
+  SimulatedWire(std::shared_ptr<Way> way, std::function<void()> ended)
+      : way_(std::move(way)), ended_(std::move(ended)) {}
 
   /// Spawns the actor at an end, which passes on to `owner` and dies with it.
   caf::actor spawn_link(caf::actor_system& system, LinkEnd end, const caf::actor& owner);
+  /// Its machine is gone, and can tell nobody.
+  void vanish(LinkEnd end);
+  /// What lies between has forgotten the connection: nothing that is sent gets anywhere.
+  void forget() { cut_ = true; }
 
 private:
   class End;
@@ -61,6 +70,7 @@ private:
   base::Duration time_to(LinkEnd end);
 
   std::shared_ptr<Way> way_;
+  std::function<void()> ended_;
   std::array<Side, 2> sides_;
   bool cut_ = false;
 };
