@@ -40,6 +40,8 @@ public:
     if (workload_.steady && workload_.stages == 1 &&
         workload_.scheduling == SchedulingPolicy::deadline)
       witness_.watch_admissions(workload_.target_step, ground_);
+    if (node_)
+      witness_.watch_drafts(workload_);
     const base::TimePoint begin = ground_.system.now();
     const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
     report_.time = ground_.system.now() - begin;

@@ -222,6 +222,8 @@ void SimulatedNode::answer(const caf::actor_addr& engine) {
   if (!guest)
     return tell_engine(engine, no_connection("too many guests"));
   reached("connections");
+  if (parts_->offers.empty() || parts_->offers.front()->identity != draft_identity)
+    reached("refused by a node with another model");
   const auto wire = wire_to(owner);
   wire->spawn_link(system, LinkEnd::node, guest);
   tell_engine(engine, Connected{wire->spawn_link(system, LinkEnd::engine, owner), {}});
