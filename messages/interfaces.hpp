@@ -61,13 +61,13 @@ using DraftActor = Interface<
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
 /// One end of a connection: what it is told crosses, and what comes goes to its owner.
-using LinkActor =
-    Interface<caf::result<void>(OpenDraft), caf::result<void>(DraftOpened),
-              caf::result<void>(DraftRefused), caf::result<void>(DraftWork),
-              caf::result<void>(Drafted), caf::result<void>(Ping), caf::result<void>(Pong),
-              caf::result<void>(Survey), caf::result<void>(Surveyed), caf::result<void>(SendModel),
-              caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
-              caf::result<void>(ModelTaken), caf::result<void>(ModelStored)>;
+using LinkActor = Interface<
+    caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(DraftWork), caf::result<void>(Drafted), caf::result<void>(Ping),
+    caf::result<void>(Pong), caf::result<void>(Survey), caf::result<void>(Surveyed),
+    caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
+    caf::result<void>(ModelTaken), caf::result<void>(ModelStored), caf::result<void>(ReadClock),
+    caf::result<void>(ClockRead), caf::result<void>(NodeSpans)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<
@@ -82,6 +82,8 @@ using RemoteDraftActor = Interface<
     caf::result<void>(Drafted),
     /// The node is alive.
     caf::result<void>(Pong),
+    /// What it shows, and did, for a trace.
+    caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
     /// Time to ask whether it is.
     caf::result<void>(Wake)>;
 
@@ -108,6 +110,8 @@ using GuestActor = Interface<
     caf::result<void>(WindowsReady),
     /// The engine asks whether the node is alive; answered with Pong.
     caf::result<void>(Ping),
+    /// It keeps a trace; answered with ClockRead, and NodeSpans follow.
+    caf::result<void>(ReadClock),
     /// Time to look whether the engine is.
     caf::result<void>(Wake)>;
 

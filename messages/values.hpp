@@ -42,6 +42,9 @@ struct ActorHandles;
   X(paceline::messages, ModelTaken)                                                                \
   X(paceline::messages, ModelStored)                                                               \
   X(paceline::messages, ModelReady)                                                                \
+  X(paceline::messages, ReadClock)                                                                 \
+  X(paceline::messages, ClockRead)                                                                 \
+  X(paceline::messages, NodeSpans)                                                                 \
   X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
@@ -65,6 +68,7 @@ struct ActorHandles;
   X(paceline::messages, DraftedTokens)                                                             \
   X(paceline::messages, ModelFile)                                                                 \
   X(paceline::messages, NodeDevice)                                                                \
+  X(paceline::messages, NodeSpan)                                                                  \
   X(paceline::messages, TokenProbability)                                                          \
   X(paceline::sampling, JudgedByMargin)                                                            \
   X(paceline::sampling, Noise)                                                                     \

@@ -21,7 +21,7 @@ namespace paceline::actors {
 
 /// Of frames and what is in them; a peer with another one is refused by name. It changes whenever a
 /// value does.
-inline constexpr std::uint16_t node_protocol = 2;
+inline constexpr std::uint16_t node_protocol = 3;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.
 #define PACELINE_CROSSING_VALUES(X)                                                                \
@@ -32,7 +32,9 @@ inline constexpr std::uint16_t node_protocol = 2;
   X(Drafted)                                                                                       \
   X(Ping)                                                                                          \
   X(Pong)                                                                                          \
-  X(Survey) X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart) X(ModelTaken) X(ModelStored)
+  X(Survey)                                                                                        \
+  X(Surveyed) X(SendModel) X(ModelWanted) X(ModelPart) X(ModelTaken) X(ModelStored) X(ReadClock)   \
+      X(ClockRead) X(NodeSpans)
 
 enum class FrameKind : std::uint16_t {
   refusal = 0, ///< A text, in every version of the protocol.
@@ -50,7 +52,8 @@ constexpr bool is_for_node(FrameKind kind) {
   case FrameKind::Ping:
   case FrameKind::Survey:
   case FrameKind::SendModel:
-  case FrameKind::ModelPart: return true;
+  case FrameKind::ModelPart:
+  case FrameKind::ReadClock: return true;
   default: return false;
   }
 }

@@ -15,7 +15,8 @@ using namespace messages;
 
 Guest::Guest(Handle::pointer self, std::shared_ptr<NodeParts> node,
              std::shared_ptr<const void> place)
-    : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()) {
+    : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()),
+      spans_(std::make_shared<SpanLog>(node_->clock_ahead)) {
   self_->set_default_handler(caf::drop); // a peer may send any value
   tell_after(self_, limits::hello_timeout, self_, Wake{});
 }
@@ -61,6 +62,14 @@ GuestActor::behavior_type Guest::make_behavior() {
         if (link_)
           tell(self_, link_, Pong{});
       },
+      [this](const ReadClock&) {
+        if (!link_)
+          return;
+        heard_ = self_->clock().now();
+        spans_->begin();
+        tell(self_, link_, ClockRead{spans_->by_its_clock(heard_)});
+        send_spans();
+      },
       [this](const Wake&) { look_after(); },
   };
 }
@@ -70,6 +79,11 @@ void Guest::look_after() {
   if (!link_ || self_->clock().now() - heard_ > limits::guest_patience)
     return self_->quit(caf::exit_reason::remote_link_unreachable);
   tell_after(self_, limits::guest_patience / 4, self_, Wake{});
+}
+
+void Guest::send_spans() {
+  if (NodeSpans done = spans_->take(); !done.spans.empty() || done.dropped > 0)
+    tell(self_, link_, std::move(done));
 }
 
 // ---- opening ----
@@ -150,11 +164,12 @@ Result<void> Guest::start(const NodeParts::Offer& offer) {
       .q_rows = std::size_t(wanted.max_num_seqs) * speculation::limits::windows_held * window};
   DraftModelParts parts;
   parts.device = model.device;
-  parts.make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
-                               std::shared_ptr<gpu::Device> reader) {
+  parts.make_step = [drafting, spans = spans_](std::shared_ptr<execution::DraftQueue> queue,
+                                               std::shared_ptr<gpu::Device> reader) {
     auto all = drafting;
     all.reader = std::move(reader);
-    return std::make_shared<execution::DraftStep>(std::move(all), std::move(queue));
+    return logged(spans, "draft " + all.device->name(),
+                  std::make_shared<execution::DraftStep>(all, std::move(queue)));
   };
   parts.closer = node_->closer;
   parts.telemetry = node_->telemetry;

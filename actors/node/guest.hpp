@@ -4,6 +4,7 @@
 #include "actors/draft_model.hpp"
 #include "actors/limits.hpp"
 #include "actors/node/node_parts.hpp"
+#include "actors/node/span_log.hpp"
 #include "messages/interfaces.hpp"
 
 #include <atomic>
@@ -55,6 +56,7 @@ private:
   void collect();
   messages::DraftedTokens news_of(Sequence& s, speculation::SequenceId id);
   void look_after();
+  void send_spans();
 
   Handle::pointer self_;
   std::shared_ptr<NodeParts> node_;
@@ -72,6 +74,7 @@ private:
   /// A word that windows are there is under way; lanes set it.
   std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
   base::TimePoint heard_;
+  std::shared_ptr<SpanLog> spans_;
 };
 
 } // namespace paceline::actors

@@ -151,6 +151,9 @@ caf::message_handler FrameLink::handlers() {
       [link](const messages::ModelPart& value) { link->write(value); },
       [link](const messages::ModelTaken& value) { link->write(value); },
       [link](const messages::ModelStored& value) { link->write(value); },
+      [link](const messages::ReadClock& value) { link->write(value); },
+      [link](const messages::ClockRead& value) { link->write(value); },
+      [link](const messages::NodeSpans& value) { link->write(value); },
   };
 }
 

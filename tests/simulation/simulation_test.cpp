@@ -125,10 +125,6 @@ TEST_CASE("the same where the draft is on another machine, whatever the way ther
   }
 }
 
-TEST_CASE("who runs and lacks pages gets them before who made room for it comes back") {
-  CHECK_FALSE(simulate(2853, {}, {.node = true}).failed()); // it took minutes
-}
-
 TEST_CASE("rejection keeps the target's distribution while actors die") {
   const auto all = rejection_under_kills(effort(40'000));
   for (const Fit& fit : all) {
