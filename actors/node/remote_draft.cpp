@@ -103,6 +103,7 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
       [this](const DraftOpened&) {
         open_ = true;
         heard_ = now();
+        read_clock(); // nothing else is in its way now
         if (parts_.gone->exchange(false))
           std::fprintf(stderr, "paceline: %s drafts again\n", parts_.name.c_str());
       },

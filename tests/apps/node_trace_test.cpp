@@ -18,15 +18,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Event {
+struct Span {
   std::int64_t pid = 0;
   std::string name;
   double begin = 0; ///< Microseconds.
   double end = 0;
 };
 
-std::vector<Event> events_of(const json::value& trace) {
-  std::vector<Event> events;
+std::vector<Span> events_of(const json::value& trace) {
+  std::vector<Span> events;
   for (const json::value& e : trace.at("traceEvents").as_array()) {
     if (e.at("ph").as_string() != "X")
       continue;
@@ -37,9 +37,9 @@ std::vector<Event> events_of(const json::value& trace) {
   return events;
 }
 
-const Event& first(const std::vector<Event>& events, std::int64_t pid, const std::string& name) {
-  const Event* first = nullptr;
-  for (const Event& e : events)
+const Span& first(const std::vector<Span>& events, std::int64_t pid, const std::string& name) {
+  const Span* first = nullptr;
+  for (const Span& e : events)
     if (e.pid == pid && e.name == name && (!first || e.begin < first->begin))
       first = &e;
   REQUIRE_MESSAGE(first, name);
@@ -65,7 +65,7 @@ json::value trace_with(base::Duration clock_ahead) {
   const auto expected = without_draft(request);
   Engine engine = open_engine(options);
   ask_until(engine, request, expected, drafted);
-  REQUIRE(engine.close());
+  REQUIRE(engine.shutdown(1s));
   return json::parse(read_file(options.trace_file));
 }
 
@@ -86,10 +86,10 @@ TEST_CASE("a trace has all machines on one clock, and says how far theirs are") 
           uncertainty);
     const auto pid = node.at("pid").to_number<std::int64_t>();
     const auto events = events_of(trace);
-    const Event& pass = first(events, pid, "draft");
+    const Span& pass = first(events, pid, "draft");
     CHECK(pass.begin >= first(events, 1, "frontiers").begin - most); // asked for,
     CHECK(pass.end <= first(events, 1, "drafted").begin + most); // and told of when it was there
-    CHECK(std::ranges::count_if(events, [&](const Event& e) { return e.pid == pid; }) >= 10);
+    CHECK(std::ranges::count_if(events, [&](const Span& e) { return e.pid == pid; }) >= 10);
   }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a trace without a node speaks of no other machine") {
   options.trace_file = folder.file("trace.json");
   Engine engine = open_engine(options);
   ask(engine, repeatable("def", 8));
-  REQUIRE(engine.close());
+  REQUIRE(engine.shutdown(1s));
   CHECK_FALSE(
       json::parse(read_file(options.trace_file)).at("otherData").as_object().contains("machines"));
 }

@@ -8,7 +8,7 @@
 #include "models/checkpoint/identity.hpp"
 #include "tests/network/nodes.hpp"
 #include "tests/network/relay.hpp"
-#include "tests/support/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <atomic>
 #include <chrono>
