@@ -76,7 +76,7 @@ int run(const std::string& program, const std::string& folder) {
                     "--accept-models", std::to_string(2 * bytes)});
   Relay wire({.to_port = std::uint16_t(node.port())});
   const actors::NodeAddress address{{"127.0.0.1", wire.port()}, ""};
-  actors::Runtime runtime(std::nullopt, {});
+  actors::Runtime runtime(std::nullopt, NodeTls());
   const double here = peak_of(::getpid()), there = peak_of(node.id());
   const auto began = Clock::now();
   Cut cut{wire};

@@ -199,6 +199,7 @@ TEST_CASE("a draft is not held to what its predecessor owed") {
   world.commits();
   world.announce(false);
   world.abandon(1);
+  world.go_on(world.batch());
   world.run();
   world.now += 1h;
   world.announce();
