@@ -1,15 +1,17 @@
 // Spans of work in Chrome's trace format (chrome://tracing, ui.perfetto.dev): one row per lane and
-// per actor. Absent (a null pointer) unless the user asks for it.
+// per actor, and a process for each machine. Absent (a null pointer) unless the user asks for it.
 #pragma once
 
 #include "base/clock.hpp"
 #include "base/limits.hpp"
+#include "base/remote_clock.hpp"
 #include "paceline/error.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +26,31 @@ public:
   /// args: a JSON object's inside (`"rows":8`), or empty.
   void span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
             std::string args = {});
+  /// The same of another machine. Both times are by this one's clock.
+  void span_there(const std::string& machine, const std::string& row, const std::string& name,
+                  TimePoint begin, TimePoint end);
+  /// How far that machine's clock is from this one's; the file says the last, and of
+  /// uncertainties the largest, too.
+  void set_clock(const std::string& machine, const RemoteClock::Estimate& clock);
   /// As `write_file` does it: no half-written file is left.
   Result<void> write(const std::string& path) const;
 
 private:
+  struct Machine {
+    std::string name;
+    std::optional<RemoteClock::Estimate> clock; ///< None: it is this one.
+    Duration uncertainty_max{};
+  };
+  struct Row {
+    int machine;
+    std::string name;
+    bool operator==(const Row&) const = default;
+  };
   void write(std::FILE* out) const;
+  std::string clocks() const;
+  int machine_of(const std::string& name);
+  void add(int machine, const std::string& row, const std::string& name, TimePoint begin,
+           TimePoint end, std::string args);
   struct Event {
     int row;
     std::string name;
@@ -38,7 +60,8 @@ private:
   };
   const std::size_t events_max_;
   mutable std::mutex mutex_;
-  std::vector<std::string> rows_;
+  std::vector<Machine> machines_{{.name = "paceline", .clock = {}}};
+  std::vector<Row> rows_;
   std::vector<Event> events_;
   std::uint64_t dropped_ = 0;
 };

@@ -67,7 +67,8 @@ using LinkActor = Interface<
     caf::result<void>(Pong), caf::result<void>(Survey), caf::result<void>(Surveyed),
     caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
     caf::result<void>(ModelTaken), caf::result<void>(ModelStored), caf::result<void>(OpenStage),
-    caf::result<void>(StageOpened), caf::result<void>(StageRows), caf::result<void>(StageDone)>;
+    caf::result<void>(StageOpened), caf::result<void>(StageRows), caf::result<void>(StageDone),
+    caf::result<void>(ReadClock), caf::result<void>(ClockRead), caf::result<void>(NodeSpans)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<
@@ -82,6 +83,8 @@ using RemoteDraftActor = Interface<
     caf::result<void>(Drafted),
     /// The node is alive.
     caf::result<void>(Pong),
+    /// What it shows, and did, for a trace.
+    caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
     /// Time to ask whether it is.
     caf::result<void>(Wake)>;
 
@@ -111,6 +114,8 @@ using GuestActor = Interface<
     caf::result<void>(WindowsReady),
     /// The engine asks whether the node is alive; answered with Pong.
     caf::result<void>(Ping),
+    /// It keeps a trace; answered with ClockRead, and NodeSpans follow.
+    caf::result<void>(ReadClock),
     /// Time to look whether the engine is.
     caf::result<void>(Wake)>;
 

@@ -188,6 +188,28 @@ struct Drafted {
   base::Duration step{}; ///< How long a pass of the draft takes there; 0: not known yet.
 };
 
+/// Engine to node, with a heartbeat: it keeps a trace. What does its clock show?
+struct ReadClock {};
+
+/// Node to engine: this.
+struct ClockRead {
+  base::TimePoint now;
+};
+
+/// What a lane of a node's did, by the node's clock.
+struct NodeSpan {
+  std::string row;
+  std::string name;
+  base::TimePoint begin;
+  base::Duration length{};
+};
+
+/// Node to an engine that has read its clock: what was done for it.
+struct NodeSpans {
+  std::vector<NodeSpan> spans;
+  std::uint64_t dropped = 0; ///< There were more.
+};
+
 /// To a guest, from who loads for it: the model that it asked for is there, or why it is not.
 struct ModelReady {
   Error why; ///< Without a message: it is there.

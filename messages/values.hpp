@@ -46,6 +46,9 @@ struct ActorHandles;
   X(paceline::messages, StageOpened)                                                               \
   X(paceline::messages, StageRows)                                                                 \
   X(paceline::messages, StageDone)                                                                 \
+  X(paceline::messages, ReadClock)                                                                 \
+  X(paceline::messages, ClockRead)                                                                 \
+  X(paceline::messages, NodeSpans)                                                                 \
   X(paceline::scheduling, Abandon)                                                                 \
   X(paceline::scheduling, Admit)                                                                   \
   X(paceline::scheduling, Commits)                                                                 \
@@ -72,6 +75,7 @@ struct ActorHandles;
   X(paceline::messages, NodeDevice)                                                                \
   X(paceline::messages, StageLayers)                                                               \
   X(paceline::messages, StageSequence)                                                             \
+  X(paceline::messages, NodeSpan)                                                                  \
   X(paceline::messages, TokenProbability)                                                          \
   X(paceline::sampling, JudgedByMargin)                                                            \
   X(paceline::sampling, Noise)                                                                     \

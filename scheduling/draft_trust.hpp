@@ -41,6 +41,8 @@ public:
   /// that changes whenever it has written. step: how long a token takes it. True: it stands still
   /// (once; then the watch begins anew, for its successor).
   bool stands_still(bool owes, std::uint64_t written, base::Duration step, base::TimePoint now);
+  /// Another draft writes from now on.
+  void begin_anew() { silent_since_.reset(); }
 
 private:
   base::Duration least_;

@@ -412,6 +412,12 @@ void Drafting::retire_all_chains(base::TimePoint now) {
   }
 }
 
+void Drafting::set_draft(std::uint64_t draft) {
+  if (draft != draft_)
+    watch_.begin_anew();
+  draft_ = draft;
+}
+
 void Drafting::disable(Turn& turn) {
   enabled_ = false;
   turn.act(DisableDraft{}); // so that nobody uses it again
@@ -428,7 +434,7 @@ void Drafting::watch(Turn& turn) {
     owes |= !s.window_settled() || s.held_up();
     written += std::uint64_t(s.chain->drawn() - s.chain->start());
   }
-  if (draft_ == 0 || !watch_.stands_still(owes, written, step(), turn.now))
+  if (!watch_.stands_still(owes && draft_ != 0, written, step(), turn.now))
     return;
   base::add(config_.telemetry->stalls, 1);
   turn.act(EndDraft{});

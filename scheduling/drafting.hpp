@@ -23,7 +23,7 @@ public:
            const StepCost& cost);
 
   /// draft: a number for the one there is now, another for each successor; 0: there is none.
-  void set_draft(std::uint64_t draft) { draft_ = draft; }
+  void set_draft(std::uint64_t draft);
   std::uint64_t draft() const { return draft_; }
 
   // What is drafted.

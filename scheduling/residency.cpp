@@ -19,14 +19,16 @@ void Residency::admit_next(Turn& turn) {
   int taken = 0;
   bool reserving = false;
   bool decoding = false;
+  bool stuck = false; // what comes back is for somebody who runs: who makes room for it waits
   for (const auto& [id, s] : sequences_) {
+    stuck |= s.running() && s.lacks_pages;
     reserving |= s.phase == Sequence::Phase::reserving;
     taken += s.phase != Sequence::Phase::waiting;
     decoding |= s.running() && s.output() > 0;
   }
   config_.telemetry->running.store(taken, std::memory_order_relaxed);
   config_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
-  if (reserving || pages_short_ || taken >= config_.max_num_seqs)
+  if (reserving || stuck || pages_short_ || taken >= config_.max_num_seqs)
     return;
   if (config_.batching == Batching::request && decoding) // its batch runs to its end
     return;

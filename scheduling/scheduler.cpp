@@ -38,6 +38,7 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
   Turn turn{now, {}};
   if (find(request.spec->id))
     return {};
+  drafting_.watch(turn); // nobody has looked since the last request ended
   Sequence& s = sequences_[request.spec->id];
   s.spec = request.spec;
   order_.arrive(s, now);

@@ -42,7 +42,10 @@ inline constexpr std::uint16_t node_protocol = 3;
   X(OpenStage)                                                                                     \
   X(StageOpened)                                                                                   \
   X(StageRows)                                                                                     \
-  X(StageDone)
+  X(StageDone)                                                                                     \
+  X(ReadClock)                                                                                     \
+  X(ClockRead)                                                                                     \
+  X(NodeSpans)
 
 enum class FrameKind : std::uint16_t {
   refusal = 0, ///< A text, in every version of the protocol.
@@ -62,7 +65,8 @@ constexpr bool is_for_node(FrameKind kind) {
   case FrameKind::SendModel:
   case FrameKind::ModelPart:
   case FrameKind::OpenStage:
-  case FrameKind::StageRows: return true;
+  case FrameKind::StageRows:
+  case FrameKind::ReadClock: return true;
   default: return false;
   }
 }

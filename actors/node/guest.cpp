@@ -10,7 +10,8 @@ using namespace messages;
 
 Guest::Guest(Handle::pointer self, std::shared_ptr<NodeParts> node,
              std::shared_ptr<const void> place)
-    : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()) {
+    : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()),
+      spans_(std::make_shared<SpanLog>(node_->clock_ahead)) {
   self_->set_default_handler(caf::drop); // a peer may send any value
   tell_after(self_, limits::hello_timeout, self_, Wake{});
 }
@@ -67,6 +68,14 @@ GuestActor::behavior_type Guest::make_behavior() {
         if (link_)
           tell(self_, link_, Pong{});
       },
+      [this](const ReadClock&) {
+        if (!link_)
+          return;
+        heard_ = self_->clock().now();
+        spans_->begin();
+        tell(self_, link_, ClockRead{spans_->by_its_clock(heard_)});
+        send_spans();
+      },
       [this](const Wake&) { look_after(); },
   };
 }
@@ -76,6 +85,11 @@ void Guest::look_after() {
   if (!link_ || self_->clock().now() - heard_ > limits::guest_patience)
     return self_->quit(caf::exit_reason::remote_link_unreachable);
   tell_after(self_, limits::guest_patience / 4, self_, Wake{});
+}
+
+void Guest::send_spans() {
+  if (NodeSpans done = spans_->take(); !done.spans.empty() || done.dropped > 0)
+    tell(self_, link_, std::move(done));
 }
 
 } // namespace paceline::actors

@@ -5,6 +5,7 @@
 #include "actors/limits.hpp"
 #include "actors/node/guest_stage.hpp"
 #include "actors/node/node_parts.hpp"
+#include "actors/node/span_log.hpp"
 #include "messages/interfaces.hpp"
 
 #include <atomic>
@@ -60,6 +61,7 @@ private:
   void collect();
   messages::DraftedTokens news_of(Sequence& s, speculation::SequenceId id);
   void look_after();
+  void send_spans();
 
   Handle::pointer self_;
   std::shared_ptr<NodeParts> node_;
@@ -79,6 +81,7 @@ private:
   /// A word that windows are there is under way; lanes set it.
   std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
   base::TimePoint heard_;
+  std::shared_ptr<SpanLog> spans_;
 };
 
 } // namespace paceline::actors

@@ -149,11 +149,12 @@ Result<void> Guest::start(const NodeParts::Offer& offer) {
       .q_rows = std::size_t(wanted.max_num_seqs) * speculation::limits::windows_held * window};
   DraftModelParts parts;
   parts.device = model.device;
-  parts.make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
-                               std::shared_ptr<gpu::Device> reader) {
+  parts.make_step = [drafting, spans = spans_](std::shared_ptr<execution::DraftQueue> queue,
+                                               std::shared_ptr<gpu::Device> reader) {
     auto all = drafting;
     all.reader = std::move(reader);
-    return std::make_shared<execution::DraftStep>(std::move(all), std::move(queue));
+    return logged(spans, "draft " + all.device->name(),
+                  std::make_shared<execution::DraftStep>(all, std::move(queue)));
   };
   parts.closer = node_->closer;
   parts.telemetry = node_->telemetry;

@@ -166,6 +166,7 @@ void Guest::collect() {
       send();
   }
   send();
+  send_spans();
 }
 
 DraftedTokens Guest::news_of(Sequence& s, speculation::SequenceId id) {

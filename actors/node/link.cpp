@@ -1,4 +1,5 @@
-// The broker at one end of a connection: values to frames, frames to values.
+#include "actors/node/link.hpp"
+
 #include "actors/limits.hpp"
 #include "actors/node/frames.hpp"
 #include "actors/node/network.hpp"
@@ -6,6 +7,7 @@
 
 #include <caf/io/broker.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/send.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -19,43 +21,40 @@ using caf::io::connection_handle;
 using caf::io::receive_policy;
 
 /// Whether TLS has found a peer wanting.
-void say_distrust(broker* self, const caf::actor& owner, const std::string& distrust) {
+void say_distrust(caf::scheduled_actor* self, const caf::actor& owner,
+                  const std::string& distrust) {
   if (!distrust.empty())
-    self->send(owner, messages::DraftRefused{{ErrorCode::unavailable, distrust,
-                                              "see docs/machines.md about certificates and their "
-                                              "hosts"},
-                                             false});
+    caf::unsafe_send_as(self, owner,
+                        messages::DraftRefused{{ErrorCode::unavailable, distrust,
+                                                "see docs/machines.md about certificates and their "
+                                                "hosts"},
+                                               false});
 }
 
-class Link {
+class FrameLink final : public Link, public std::enable_shared_from_this<FrameLink> {
 public:
-  enum class End { engine, node };
-  /// distrust: why TLS trusts the peer not, once it does not; null: it is not asked.
-  Link(broker* self, connection_handle connection, caf::actor owner, End end,
-       std::shared_ptr<const std::string> distrust = nullptr)
-      : self_(self), connection_(connection), owner_(std::move(owner)), end_(end),
-        distrust_(std::move(distrust)) {
+  FrameLink(caf::scheduled_actor* self, std::unique_ptr<Pipe> pipe, caf::actor owner, LinkEnd end)
+      : self_(self), pipe_(std::move(pipe)), owner_(std::move(owner)), end_(end) {
     self_->link_to(owner_);
     self_->set_exit_handler([this](const caf::exit_msg&) { lost(); });
-    self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
+    pipe_->await(frame_header_bytes);
   }
 
-  void received(const std::vector<char>& bytes) {
+  void received(const std::vector<char>& bytes) override {
     if (header_)
       take(std::exchange(header_, std::nullopt).value(), bytes);
     else
       begin(read_header(bytes));
   }
-  /// The peer has closed the connection, or shows no certificate that is trusted.
-  void closed() {
-    if (distrust_)
-      say_distrust(self_, owner_, *distrust_);
+  void closed() override {
+    say_distrust(self_, owner_, pipe_->distrust());
     self_->quit(caf::exit_reason::remote_link_unreachable);
   }
+  caf::message_handler handlers() override;
   /// So has this end. It does not wait for the peer to do the same, which may stand still; a node
   /// still writes what it has refused.
   void lost() {
-    ::shutdown(int(connection_.id()), end_ == End::node ? SHUT_RD : SHUT_RDWR);
+    pipe_->shut(end_ == LinkEnd::engine);
     closed();
   }
 
@@ -69,11 +68,11 @@ public:
   }
   template <class Value>
   void write(const Value& value) {
-    auto& unsent = self_->wr_buf(connection_);
+    auto& unsent = pipe_->unsent();
     append_frame(unsent, value);
     if (unsent.size() > limits::unsent_bytes_max)
       return lost();
-    self_->flush(connection_);
+    pipe_->flush();
   }
 
 private:
@@ -86,65 +85,67 @@ private:
     if (header->size == 0)
       return take(*header, {});
     header_ = header;
-    self_->configure_read(connection_, receive_policy::exactly(header->size));
+    pipe_->await(header->size);
   }
 
   std::uint32_t most() const {
     if (!introduced_)
       return limits::first_frame_bytes_max;
-    return end_ == End::node ? limits::guest_frame_bytes_max : limits::engine_frame_bytes_max;
+    return end_ == LinkEnd::node ? limits::guest_frame_bytes_max : limits::engine_frame_bytes_max;
   }
 
   /// It says who it is, or what it wants.
   bool introduces(FrameKind kind) const {
-    return end_ == End::engine || kind == FrameKind::OpenDraft || kind == FrameKind::OpenStage ||
-           kind == FrameKind::Survey;
+    return end_ == LinkEnd::engine || kind == FrameKind::OpenDraft ||
+           kind == FrameKind::OpenStage || kind == FrameKind::Survey;
   }
 
   void refuse_protocol(int theirs) {
-    append_refusal(self_->wr_buf(connection_),
+    append_refusal(pipe_->unsent(),
                    fmt::format("one end speaks protocol {} of nodes and the other {}: install the "
                                "same version of paceline on both machines",
                                node_protocol, theirs));
-    self_->flush(connection_);
+    pipe_->flush();
     lost();
   }
 
   void take(const FrameHeader& header, std::span<const char> content) {
-    self_->configure_read(connection_, receive_policy::exactly(frame_header_bytes));
+    pipe_->await(frame_header_bytes);
     introduced_ |= introduces(header.kind);
     if (header.kind == FrameKind::refusal) {
-      self_->send(owner_, messages::DraftRefused{{ErrorCode::unsupported,
-                                                  std::string(content.begin(), content.end()), ""},
-                                                 false});
+      tell_owner(messages::DraftRefused{
+          {ErrorCode::unsupported, std::string(content.begin(), content.end()), ""}, false});
       return;
     }
     if (header.kind == FrameKind::ModelPart && ++parts_ > limits::model_parts_in_flight)
       return lost(); // they would pile up in memory
-    if (header.kind == FrameKind::StageRows && end_ == End::node &&
+    if (header.kind == FrameKind::StageRows && end_ == LinkEnd::node &&
         ++pieces_ > limits::stage_pieces_in_flight)
       return lost();
-    const auto pass_on = [this](auto value) { self_->send(owner_, std::move(value)); };
-    if (is_for_node(header.kind) != (end_ == End::node) ||
+    const auto pass_on = [this](auto value) { tell_owner(std::move(value)); };
+    if (is_for_node(header.kind) != (end_ == LinkEnd::node) ||
         !read_frame(header.kind, content, pass_on))
       lost();
   }
 
-  broker* self_;
-  connection_handle connection_;
+  template <class Value>
+  void tell_owner(Value value) {
+    caf::unsafe_send_as(self_, owner_, std::move(value));
+  }
+
+  caf::scheduled_actor* self_;
+  std::unique_ptr<Pipe> pipe_;
   caf::actor owner_;
-  End end_;                           ///< At which this one is.
+  LinkEnd end_;                       ///< At which this one is.
   std::optional<FrameHeader> header_; ///< Of the frame whose content comes next.
   bool introduced_ = false;           ///< A first frame was what it should be.
   int parts_ = 0;                     ///< Of files: that the owner has still to take.
   int pieces_ = 0;                    ///< Of passes: that the owner has still to answer.
-  std::shared_ptr<const std::string> distrust_;
 };
 
-caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
+caf::message_handler FrameLink::handlers() {
+  const auto link = shared_from_this();
   return {
-      [link](const caf::io::new_data_msg& data) { link->received(data.buf); },
-      [link](const caf::io::connection_closed_msg&) { link->closed(); },
       [link](const messages::OpenDraft& value) { link->write(value); },
       [link](const messages::DraftOpened& value) { link->write(value); },
       [link](const messages::DraftRefused& value) { link->write(value); },
@@ -163,7 +164,40 @@ caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
       [link](const messages::StageOpened& value) { link->write(value); },
       [link](const messages::StageRows& value) { link->write(value); },
       [link](const messages::StageDone& value) { link->write(value); },
+      [link](const messages::ReadClock& value) { link->write(value); },
+      [link](const messages::ClockRead& value) { link->write(value); },
+      [link](const messages::NodeSpans& value) { link->write(value); },
   };
+}
+
+/// A broker's connection.
+class Connection final : public Pipe {
+public:
+  Connection(broker* self, connection_handle handle,
+             std::shared_ptr<const std::string> distrust = nullptr)
+      : self_(self), handle_(handle), distrust_(std::move(distrust)) {}
+
+  std::vector<char>& unsent() override { return self_->wr_buf(handle_); }
+  void flush() override { self_->flush(handle_); }
+  void await(std::size_t bytes) override {
+    self_->configure_read(handle_, receive_policy::exactly(bytes));
+  }
+  void shut(bool both_ways) override {
+    ::shutdown(int(handle_.id()), both_ways ? SHUT_RDWR : SHUT_RD);
+  }
+  std::string distrust() const override { return distrust_ ? *distrust_ : std::string(); }
+
+private:
+  broker* self_;
+  connection_handle handle_;
+  std::shared_ptr<const std::string> distrust_; ///< Filled in by TLS once it is known.
+};
+
+caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
+  return caf::message_handler{
+      [link](const caf::io::new_data_msg& data) { link->received(data.buf); },
+      [link](const caf::io::connection_closed_msg&) { link->closed(); }}
+      .or_else(link->handlers());
 }
 
 caf::behavior connected(broker* self, int socket, bool tls, const std::string& host,
@@ -183,11 +217,13 @@ caf::behavior connected(broker* self, int socket, bool tls, const std::string& h
   } else {
     connection = self->add_scribe(socket);
   }
-  return behavior_of(std::make_shared<Link>(self, connection, owner, Link::End::engine, distrust));
+  return behavior_of(make_link(self, std::make_unique<Connection>(self, connection, distrust),
+                               owner, LinkEnd::engine));
 }
 
 caf::behavior accepted(broker* self, connection_handle connection, const caf::actor& guest) {
-  return behavior_of(std::make_shared<Link>(self, connection, guest, Link::End::node));
+  return behavior_of(
+      make_link(self, std::make_unique<Connection>(self, connection), guest, LinkEnd::node));
 }
 
 /// Says why it is not served. What it says is read until it goes, or else the refusal may not
@@ -225,6 +261,11 @@ caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::
 }
 
 } // namespace
+
+std::shared_ptr<Link> make_link(caf::scheduled_actor* self, std::unique_ptr<Pipe> pipe,
+                                caf::actor owner, LinkEnd end) {
+  return std::make_shared<FrameLink>(self, std::move(pipe), std::move(owner), end);
+}
 
 caf::actor open_link(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
                      const std::string& host, const caf::actor& owner) {

@@ -12,6 +12,7 @@ Node::Node(const NodeOptions& options)
       parts_(std::make_shared<NodeParts>()) {
   parts_->closer = closer_;
   parts_->time = runtime_->time();
+  parts_->clock_ahead = options.clock_ahead;
   parts_->kv_memory_bytes = options.kv_memory_bytes;
   parts_->telemetry = std::make_shared<base::Telemetry>();
   parts_->telemetry->time = runtime_->time();

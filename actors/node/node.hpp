@@ -23,6 +23,8 @@ struct NodeOptions {
   /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
   std::uint64_t accept_models_bytes = 0;
   std::string model_cache; ///< Where they are kept; empty: default_model_cache.
+  /// For tests: in traces, the node's clock shows so much more than it does.
+  base::Duration clock_ahead{};
 };
 
 /// Drafts for engines that connect, and has layers of their targets, as long as it lives. Threads:

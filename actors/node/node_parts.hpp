@@ -49,6 +49,7 @@ public:
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
   std::shared_ptr<base::Timekeeper> time;
+  base::Duration clock_ahead{};    ///< NodeOptions::clock_ahead
   EngineOptions loading;           ///< Formats; without a progress, which is one thread's.
   std::size_t kv_memory_bytes = 0; ///< Of each guest.
   int page_tokens = 16;

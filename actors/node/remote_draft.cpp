@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 namespace paceline::actors {
 
@@ -23,6 +25,20 @@ speculation::SequenceSpec spec_for_node(const speculation::SequenceSpec& spec, i
   if (spec.needs_q() && top_k > 0)
     cut.warping.top_k = spec.warping.top_k > 0 ? std::min(spec.warping.top_k, top_k) : top_k;
   return cut;
+}
+
+/// It may be a stranger who says so.
+std::string printable(std::string text) {
+  text.resize(std::min<std::size_t>(text.size(), 300));
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return text;
+}
+
+/// Far from where sums overflow.
+bool possible(base::TimePoint time) {
+  constexpr auto most = base::Duration(std::int64_t(1) << 60).count(); // 36 years
+  return std::abs(time.time_since_epoch().count() / 2) < most / 2;
 }
 
 } // namespace
@@ -81,11 +97,13 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         link_ = caf::actor_cast<LinkActor>(how.link);
         heard_ = now();
         tell(self_, link_, parts_.hello);
+        read_clock();
         tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
       },
       [this](const DraftOpened&) {
         open_ = true;
         heard_ = now();
+        read_clock(); // nothing else is in its way now
         if (parts_.gone->exchange(false))
           std::fprintf(stderr, "paceline: %s drafts again\n", parts_.name.c_str());
       },
@@ -95,15 +113,15 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         take(news);
       },
       [this](const Pong&) { heard_ = now(); },
+      [this](const ClockRead& answer) { take(answer); },
+      [this](const NodeSpans& news) { take(news); },
       [this](const Wake&) { look_after(); },
   };
 }
 
 /// Ends; the supervisor tries again.
 void RemoteDraft::gone(std::string why) {
-  why.resize(std::min<std::size_t>(why.size(), 300)); // it may be a stranger who says so
-  std::ranges::replace_if(
-      why, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  why = printable(std::move(why));
   if (!parts_.gone->exchange(true))
     std::fprintf(stderr,
                  "paceline: no drafts from %s: %s: decoding goes on without them, and it is asked "
@@ -117,7 +135,38 @@ void RemoteDraft::look_after() {
   if (now() - heard_ > parts_.heartbeat * 3 / 4)
     return gone("it does not answer");
   tell(self_, link_, Ping{});
+  read_clock();
   tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
+}
+
+// ---- what a trace shows of the node ----
+
+void RemoteDraft::read_clock() {
+  if (!parts_.telemetry->trace || clock_asked_)
+    return;
+  clock_asked_ = now();
+  tell(self_, link_, ReadClock{});
+}
+
+void RemoteDraft::take(const ClockRead& answer) {
+  check_peer(clock_asked_.has_value(), "it says what its clock shows, and nobody has asked");
+  check_peer(possible(answer.now), "its clock cannot show that");
+  heard_ = now();
+  clock_.observe(*std::exchange(clock_asked_, std::nullopt), answer.now, heard_);
+  parts_.telemetry->trace->set_clock(parts_.name, *clock_.estimate(heard_));
+}
+
+void RemoteDraft::take(const NodeSpans& news) {
+  const auto clock = clock_.estimate(now());
+  if (!parts_.telemetry->trace || !clock)
+    return;
+  for (const NodeSpan& span : news.spans) {
+    check_peer(possible(span.begin) && possible(base::TimePoint(span.length)),
+               "what it did cannot have been then");
+    const base::TimePoint begin = clock->here(span.begin);
+    parts_.telemetry->trace->span_there(parts_.name, printable(span.row), printable(span.name),
+                                        begin, begin + span.length);
+  }
 }
 
 // ---- frontiers ----

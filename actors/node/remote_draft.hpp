@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/node/network.hpp"
+#include "base/remote_clock.hpp"
 #include "base/telemetry.hpp"
 #include "execution/sparse_rows.hpp"
 #include "gpu/device.hpp"
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace paceline::actors {
 
@@ -66,6 +68,9 @@ private:
   speculation::QRow row_of(const Sequence& s, const messages::DraftedTokens& drafted,
                            std::size_t index) const;
   void look_after();
+  void read_clock();
+  void take(const messages::ClockRead& answer);
+  void take(const messages::NodeSpans& news);
   void gone(std::string why);
   base::TimePoint now() const { return self_->clock().now(); }
 
@@ -76,6 +81,8 @@ private:
   messages::LinkActor link_;
   bool open_ = false; ///< The node drafts.
   base::TimePoint heard_;
+  base::RemoteClock clock_;                    ///< The node's, where a trace is kept.
+  std::optional<base::TimePoint> clock_asked_; ///< None: nobody is waiting for an answer.
   std::map<speculation::SequenceId, Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< To be sent.

@@ -68,6 +68,28 @@ std::string row_name(const std::string& path, std::int64_t row) {
 
 } // namespace
 
+TEST_CASE("another machine's spans are a process of their own, and its clock is stated") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("trace.json");
+  Trace trace;
+  trace.span("draft", "here", at_microseconds(0), at_microseconds(5));
+  trace.set_clock("node \"a\"", {std::chrono::seconds(2), std::chrono::microseconds(700)});
+  trace.set_clock("node \"a\"", {std::chrono::seconds(3), std::chrono::microseconds(40)});
+  trace.span_there("node \"a\"", "draft", "there", at_microseconds(1), at_microseconds(3));
+  REQUIRE(trace.write(path));
+  const json::value written = json::parse(contents(path));
+  const json::value& machine = written.at("otherData").at("machines").at(0);
+  CHECK(machine.at("name").as_string() == "node \"a\"");
+  CHECK(machine.at("clock_ahead_us").to_number<double>() == 3e6);
+  CHECK(machine.at("uncertainty_us").to_number<double>() == 40);
+  CHECK(machine.at("uncertainty_max_us").to_number<double>() == 700);
+  const auto spans = events(path, "X");
+  REQUIRE(spans.size() == 2);
+  CHECK(spans[0].at("pid").to_number<int>() == 1);
+  CHECK(spans[1].at("pid") == machine.at("pid"));
+  CHECK(spans[0].at("tid") != spans[1].at("tid")); // one row each, though they have one name
+}
+
 TEST_CASE("a trace without events is a valid file") {
   const TemporaryFolder folder;
   const std::string path = folder.file("trace.json");

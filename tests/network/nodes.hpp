@@ -19,6 +19,7 @@ public:
   /// Where it listens.
   int port() const;
   void send(int signal) { process_->send(signal); }
+  pid_t id() const { return process_->id(); }
 
 private:
   std::unique_ptr<Process> process_;

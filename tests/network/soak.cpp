@@ -13,6 +13,7 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <thread>
 
 using namespace paceline;
@@ -21,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
 
 namespace {
+
+/// Requests of one engine that may be under way at a time.
+constexpr int at_a_time = 4;
 
 constexpr const char* target = "scripted:vocabulary=64,seed=7,peaked=1";
 constexpr const char* draft = "scripted:vocabulary=64,seed=7,peaked=1,acceptance=0.8";
@@ -56,6 +60,16 @@ EngineOptions options_for(int port) {
   return options;
 }
 
+/// Processor time so far. Of nodes, those that were killed.
+double seconds_used(int whose) {
+  rusage usage{};
+  ::getrusage(whose, &usage);
+  const auto seconds = [](const timeval& time) {
+    return double(time.tv_sec) + 1e-6 * double(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 struct Seat {
   std::optional<NodeProcess> node;
   int port = 0;
@@ -81,7 +95,7 @@ public:
   int run() {
     began_ = Clock::now();
     std::vector<std::thread> loads;
-    for (std::size_t i = 0; i < seats_.size(); ++i)
+    for (std::size_t i = 0; i < at_a_time * seats_.size(); ++i)
       loads.emplace_back([this, i] { load(i); });
     std::size_t early = 0, late = 0;
     std::mt19937 random(1);
@@ -113,10 +127,11 @@ private:
   }
 
   /// Its share of the requests, one after the other, as soon as they are due.
-  void load(std::size_t seat) {
-    const double pause = double(seats_.size()) / rate_;
-    double due = pause * double(seat) / double(seats_.size());
-    for (std::size_t i = seat; due < seconds_ && elapsed() < seconds_; ++i, due += pause) {
+  void load(std::size_t loader) {
+    const std::size_t seat = loader % seats_.size();
+    const double pause = double(at_a_time * seats_.size()) / rate_;
+    double due = double(loader) / rate_;
+    for (std::size_t i = loader; due < seconds_ && elapsed() < seconds_; ++i, due += pause) {
       std::this_thread::sleep_until(
           began_ + std::chrono::duration_cast<Clock::duration>(duration<double>(due)));
       const std::size_t which = i % requests_.size();
@@ -145,10 +160,12 @@ private:
     std::printf(
         "%zu nodes, %.0f s, %d kills: %d requests (%.0f a second of %.0f asked), %d lost, %d "
         "different, %.1f tokens accepted each; %.0f ms (median), %.0f ms (99 %%); memory "
-        "%.1f MB after a fifth, %.1f MB at the end: %s\n",
+        "%.1f MB after a fifth, %.1f MB at the end; processor time of the engines %.0f s, of nodes "
+        "that were killed %.0f s: %s\n",
         seats_.size(), elapsed(), kills_, ended_.load(), ended_ / elapsed(), rate_, lost_.load(),
         different_.load(), double(accepted_) / std::max(ended_.load(), 1), share(0.5), share(0.99),
-        double(early) / 1e6, double(late) / 1e6, bad ? "FAILED" : "nothing lost, nothing grown");
+        double(early) / 1e6, double(late) / 1e6, seconds_used(RUSAGE_SELF),
+        seconds_used(RUSAGE_CHILDREN), bad ? "FAILED" : "nothing lost, nothing grown");
     return bad;
   }
 

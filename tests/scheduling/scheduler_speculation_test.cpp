@@ -193,6 +193,26 @@ TEST_CASE("a draft that owes a bound token for too long is ended") {
   CHECK(world.batch().entries.at(0).round.chain == nullptr);
 }
 
+TEST_CASE("a draft is not held to what its predecessor owed") {
+  World world(drafting(SpeculationMode::sync, 4));
+  world.begin_drafting(6, 6, 2)->bind(3);
+  world.commits();
+  world.announce(false);
+  world.abandon(1);
+  world.go_on(world.batch());
+  world.run();
+  world.now += 1h;
+  world.announce();
+  world.admit(2, {1});
+  const Batch first = world.batch();
+  const ChainRef chain = first.entries.at(0).next.chain;
+  chain->begin(2, 6, 6);
+  chain->bind(3);
+  world.decode(first, {7});
+  world.commits();
+  CHECK_FALSE(world.draft_ended);
+}
+
 TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
   World world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 2);

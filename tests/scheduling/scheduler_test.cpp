@@ -298,6 +298,39 @@ TEST_CASE("when pages run out the youngest gives way, and is recomputed from all
   CHECK(Tokens(log.begin(), log.end()) == second);
 }
 
+TEST_CASE("who runs and lacks pages gets them before who made room for it comes back") {
+  World world(plain());
+  std::map<SequenceId, int> held;
+  const auto room_without = [&](SequenceId id) {
+    while (const auto released = world.kv.find<KvRelease>())
+      held.erase(released->sequence);
+    int room = 16;
+    for (const auto& [other, tokens] : held)
+      room -= other == id ? 0 : tokens;
+    return room;
+  };
+  const auto answer = [&](SequenceId id, int tokens, int room) {
+    if (tokens > room)
+      return refusal(id);
+    held[id] = tokens;
+    return grant(id, tokens);
+  };
+  world.on_reserve = [&](const KvReserve& asked) {
+    return answer(asked.sequence, asked.length + 2, room_without(asked.sequence));
+  };
+  world.on_grow = [&](const KvGrow& asked) { // all that there is, but not less than it needs
+    const int room = room_without(asked.sequence);
+    return answer(asked.sequence, std::max(room, held[asked.sequence] + 1), room);
+  };
+  world.admit(1, Tokens(6, 1), 8);
+  world.admit(2, Tokens(6, 2), 8);
+  for (std::size_t said = 0; said < 16;) {
+    world.go_on(world.batch());
+    for (const Committed& news : world.facade.take<Commits>().sequences)
+      said += news.tokens.size();
+  }
+}
+
 TEST_CASE("a new target gets every sequence again, from its committed tokens") {
   World world(plain());
   world.admit(1, {1, 2, 3});

@@ -37,6 +37,21 @@ constexpr std::array rates{
     Rate{{"lying_q", &FaultPlan::lying_q}, 0.005, 0.1},
     Rate{{"nan_row", &FaultPlan::nan_row}, 0.001, 0.02},
     Rate{{"leap", &FaultPlan::leap}, 0.001, 0.01},
+    Rate{{"cut", &FaultPlan::cut}, 0.005, 0.05},
+    Rate{{"parted", &FaultPlan::parted}, 0.005, 0.05},
+    Rate{{"half_open", &FaultPlan::half_open}, 0.005, 0.05},
+    Rate{{"frozen", &FaultPlan::frozen}, 0.005, 0.05},
+    Rate{{"rebooted", &FaultPlan::rebooted}, 0.005, 0.05},
+    Rate{{"exchanged", &FaultPlan::exchanged}, 0.005, 0.05},
+};
+constexpr std::size_t node_rates = 6; // the last of them
+
+/// Beside a node's: of these each lets the engine draft again.
+constexpr std::array beside_node{
+    &FaultPlan::kill, &FaultPlan::kill_after, &FaultPlan::kill_anybody,
+    &FaultPlan::late, &FaultPlan::repeated,   &FaultPlan::held_up,
+    &FaultPlan::slow, &FaultPlan::failing,    &FaultPlan::refused_memory,
+    &FaultPlan::leap,
 };
 
 constexpr auto fields = [] {
@@ -50,6 +65,10 @@ constexpr auto fields = [] {
 
 std::span<const FaultField> fault_fields() {
   return fields;
+}
+
+std::span<const FaultField> local_fault_fields() {
+  return std::span(fields).first(fields.size() - node_rates);
 }
 
 bool FaultPlan::any() const {
@@ -83,11 +102,30 @@ FaultPlan draw_plan(std::uint64_t seed) {
   plan.victim = int(random() % message_kinds().size());
   plan.faults_max = 1 + int(random() % 6);
   for (auto kinds = 1 + random() % 3; kinds > 0; --kinds) {
-    const Rate& rate = rates[random() % rates.size()];
+    const Rate& rate = rates[random() % (rates.size() - node_rates)];
     plan.*rate.field.probability = rate.low + (rate.high - rate.low) * uniform();
   }
   if (plan.kill_supervisor == 0 && uniform() < 0.4) // the commonest fault of all
     plan.kill = 0.05;
+  return plan;
+}
+
+FaultPlan draw_node_plan(std::uint64_t seed) {
+  std::mt19937_64 random(seed ^ 0x6e6f6465);
+  const auto uniform = [&] { return double(random() >> 11) * 0x1p-53; };
+  const auto add = [&](FaultPlan& plan, const Rate& rate) {
+    plan.*rate.field.probability = rate.low + (rate.high - rate.low) * uniform();
+  };
+  FaultPlan plan;
+  if (uniform() < 0.05)
+    return plan;
+  plan.victim = int(random() % message_kinds().size());
+  plan.faults_max = 1 + int(random() % 8);
+  for (auto kinds = 1 + random() % 3; kinds > 0; --kinds)
+    add(plan, rates[rates.size() - 1 - random() % node_rates]);
+  if (uniform() < 0.5)
+    add(plan, *std::ranges::find(rates, beside_node[random() % beside_node.size()],
+                                 [](const Rate& rate) { return rate.field.probability; }));
   return plan;
 }
 

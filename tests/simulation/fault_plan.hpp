@@ -37,6 +37,14 @@ struct FaultPlan {
   double lying_q = 0;      ///< The draft shows a q that is none (NaN, negative, too much mass).
   double nan_row = 0;      ///< The target computes NaN.
 
+  // The way to a node, and the node; per piece of bytes that is sent.
+  double cut = 0;       ///< The connection ends, maybe within a frame.
+  double parted = 0;    ///< For a while nothing gets through, both ways or one.
+  double half_open = 0; ///< It is gone, and no end hears of it, or the engine does not.
+  double frozen = 0;    ///< The node stands still for a while.
+  double rebooted = 0;  ///< The node dies, and knows nothing when it is back.
+  double exchanged = 0; ///< The same, and for a while it has another model.
+
   // Time.
   double leap = 0; ///< The clock jumps ahead, before a message.
 
@@ -55,8 +63,12 @@ struct FaultField {
   double FaultPlan::*probability;
 };
 std::span<const FaultField> fault_fields();
+/// Those of them that need no node.
+std::span<const FaultField> local_fault_fields();
 
 /// A plan of one to three kinds of fault, a function of the seed. A few have none at all.
 FaultPlan draw_plan(std::uint64_t seed);
+/// The same where the draft is on a node: its kinds, with another one beside them now and then.
+FaultPlan draw_node_plan(std::uint64_t seed);
 
 } // namespace paceline::testing

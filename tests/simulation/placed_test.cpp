@@ -30,7 +30,7 @@ TEST_CASE("whatever moves and fails, each request ends once, with the tokens of 
     CAPTURE(std::string(probe));
     CHECK((reached[probe] > 0 || sanitized));
   }
-  CHECK((faults.size() == fault_fields().size() || sanitized));
+  CHECK((faults.size() == local_fault_fields().size() || sanitized));
 }
 
 TEST_CASE("a seed repeats its run of several models, message for message") {

@@ -3,6 +3,7 @@
 #include "tests/simulation/answer.hpp"
 #include "tests/simulation/message_faults.hpp"
 #include "tests/simulation/simulated_engine.hpp"
+#include "tests/simulation/simulated_node.hpp"
 #include "tests/simulation/witness.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +18,14 @@ constexpr std::size_t steps_max = 2'000'000;
 constexpr base::Duration time_max = 4h;
 /// Where no fault takes time itself, no more is lost than restarts and rebuilds take.
 constexpr base::Duration time_max_without_delays = 60s;
+/// In which every node is back, and has been asked again.
+constexpr base::Duration rest_with_node = 30s;
 
 class SimulatedRun {
 public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
-      : options_(options), workload_(draw_workload(seed)), ground_(seed, plan),
-        engine_(ground_, workload_,
-                {seed, options.drafter, [this](LaneNews news) { witness_.sees(news); }}),
+      : options_(options), workload_(options.node ? draw_node_workload(seed) : draw_workload(seed)),
+        ground_(seed, plan), node_(make_node(seed)), engine_(ground_, workload_, options_of(seed)),
         witness_(report_, engine_.telemetry(), workload_.scheduling) {
     report_.seed = seed;
     ground_.faults->log = [this](const std::string& fault) { log("!! " + fault); };
@@ -38,6 +40,8 @@ public:
     if (workload_.steady && workload_.stages == 1 &&
         workload_.scheduling == SchedulingPolicy::deadline)
       witness_.watch_admissions(workload_.target_step, ground_);
+    if (node_)
+      witness_.watch_drafts(workload_);
     const base::TimePoint begin = ground_.system.now();
     const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
     report_.time = ground_.system.now() - begin;
@@ -49,6 +53,8 @@ public:
           fmt::format("{:.1f} s went by, though nothing stood still", base::seconds(report_.time)));
     faults.end();
     settle();
+    if (node_)
+      draft_again();
     messages.end();
     close();
     for (const SimulatedAnswer& answer : answers_) {
@@ -62,7 +68,19 @@ public:
   }
 
 private:
+  std::shared_ptr<SimulatedNode> make_node(std::uint64_t seed) {
+    return options_.node ? std::make_shared<SimulatedNode>(ground_, workload_, seed, report_.probes)
+                         : nullptr;
+  }
+  SimulatedEngine::Options options_of(std::uint64_t seed) {
+    SimulatedEngine::Options options{
+        seed, options_.drafter, [this](LaneNews news) { witness_.sees(news); }, {}};
+    if (node_)
+      options.remote = [this](auto host) { return node_->parts(std::move(host)); };
+    return options;
+  }
   void start();
+  void draft_again();
   void submit(SimulatedAnswer& answer);
   bool drive(const std::function<bool()>& reached);
   void settle();
@@ -80,6 +98,7 @@ private:
   std::vector<SimulatedAnswer> answers_;
   std::size_t ended_ = 0;
   Ground ground_;
+  std::shared_ptr<SimulatedNode> node_; ///< Null: the draft is in the engine.
   SimulatedEngine engine_;
   Witness witness_;
 };
@@ -117,23 +136,58 @@ bool SimulatedRun::drive(const std::function<bool()>& reached) {
   return true;
 }
 
-/// Nothing is left to do: no message, no page.
+/// Nothing is left to do: no message, no page. Who has a node asks it for ever whether it is there.
 void SimulatedRun::settle() {
-  while (report_.steps < steps_max && ground_.system.step()) // to the end of the longest sleep
+  if (node_)
+    ground_.rest(rest_with_node);
+  while (!node_ && report_.steps < steps_max &&
+         ground_.system.step()) // to the end of the longest sleep
     ++report_.steps;
   if (report_.steps >= steps_max)
     return fail("the engine never falls silent");
   engine_.check_ledger(report_.failures);
   witness_.settles();
+  if (node_)
+    node_->check_settled(report_.failures);
+}
+
+/// A node that is back is used: nothing goes wrong any more.
+void SimulatedRun::draft_again() {
+  if (!engine_.lives())
+    return;
+  Job job;
+  job.spec.id = 1'000'000;
+  job.prompt = {1, 2, 3};
+  job.spec.prompt_tokens = 3;
+  job.spec.max_tokens = 40;
+  job.spec.rule = sampling::Rule::coupled;
+  job.spec.speculation = SpeculationMode::sync;
+  job.spec.window = 3;
+  SimulatedAnswer answer;
+  answer.job = &job;
+  answer.expected = expected_of(workload_, job, engine_.tokenizer());
+  const std::uint64_t before = engine_.telemetry()->drafted;
+  bool ended = false;
+  engine_.submit(job, make_sink(answer, [&](const Finished&) { ended = true; }));
+  if (!drive([&] { return ended; }))
+    fail("the request behind all faults does not end");
+  answer.check(report_.failures);
+  if (engine_.telemetry()->drafted < before + 20)
+    fail(fmt::format("behind all faults the node drafted {} tokens for 40",
+                     engine_.telemetry()->drafted - before));
 }
 
 void SimulatedRun::close() {
   engine_.end();
+  if (node_)
+    node_->end();
   while (ground_.system.step()) // pieces under way
     ++report_.steps;
   if (const auto alive = ground_.system.system().registry().running(); alive != 0)
     fail(fmt::format("{} actors are alive after shutdown", alive));
   engine_.check_pools(report_.failures);
+  if (node_)
+    node_->check_gone(report_.failures);
 }
 
 } // namespace
@@ -142,8 +196,8 @@ Report simulate(std::uint64_t seed, const FaultPlan& plan, const RunOptions& opt
   return SimulatedRun(seed, plan, options).run();
 }
 
-Shrunk shrink(std::uint64_t seed, const FaultPlan& plan) {
-  Shrunk best{plan, {}, simulate(seed, plan)};
+Shrunk shrink(std::uint64_t seed, const FaultPlan& plan, const RunOptions& begin) {
+  Shrunk best{plan, begin, simulate(seed, plan, begin)};
   const auto try_it = [&](const FaultPlan& smaller, const RunOptions& options) {
     Report report = simulate(seed, smaller, options);
     if (!report.failed())
@@ -162,8 +216,11 @@ Shrunk shrink(std::uint64_t seed, const FaultPlan& plan) {
     --fewer.faults_max;
     smaller = try_it(fewer, best.options);
   }
-  for (bool smaller = true; smaller && best.report.requests > 1;)
-    smaller = try_it(best.plan, {.log = false, .jobs_max = best.report.requests - 1});
+  for (bool smaller = true; smaller && best.report.requests > 1;) {
+    RunOptions fewer = best.options;
+    fewer.jobs_max = best.report.requests - 1;
+    smaller = try_it(best.plan, fewer);
+  }
   best.options.log = true;
   best.report = simulate(seed, best.plan, best.options);
   return best;

@@ -19,6 +19,7 @@ struct RunOptions {
   int jobs_max = 1 << 20; ///< Leaves the last requests out.
   /// Drafts in the model's place; empty: that does.
   std::function<std::shared_ptr<Drafter>()> drafter{};
+  bool node = false; ///< The draft is on another machine, and the seed's workload one for that.
 };
 
 struct Report {
@@ -47,6 +48,6 @@ struct Shrunk {
   RunOptions options;
   Report report;
 };
-Shrunk shrink(std::uint64_t seed, const FaultPlan& plan);
+Shrunk shrink(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options = {});
 
 } // namespace paceline::testing

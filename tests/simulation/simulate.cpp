@@ -12,15 +12,20 @@ namespace {
 using namespace paceline::testing;
 
 constexpr const char* usage =
-    "usage: simulate [--runs N] [--seed FIRST] [--threads T] [--log | --first-failure]\n"
+    "usage: simulate [--node] [--runs N] [--seed FIRST] [--threads T] [--log | --first-failure]\n"
     "       simulate --rejection OUTPUTS\n"
+    "  --node           the draft is on another machine\n"
     "  --log            one run, the seed's, with a line for every message\n"
     "  --first-failure  ends with the first seed that fails\n"
     "  --rejection      how the rule's outputs are distributed while actors die\n";
 
-int replay(std::uint64_t seed) {
-  const FaultPlan plan = draw_plan(seed);
-  const Report report = simulate(seed, plan, {.log = true});
+FaultPlan plan_of(std::uint64_t seed, bool node) {
+  return node ? draw_node_plan(seed) : draw_plan(seed);
+}
+
+int replay(std::uint64_t seed, bool node) {
+  const FaultPlan plan = plan_of(seed, node);
+  const Report report = simulate(seed, plan, {.log = true, .node = node});
   std::fputs(report.log.c_str(), stdout);
   std::printf("plan: %s\n", plan.text().c_str());
   for (const std::string& failure : report.failures)
@@ -30,10 +35,11 @@ int replay(std::uint64_t seed) {
 
 /// Made small, unless the first failure is all that is asked for.
 Shrunk example_of(std::uint64_t seed, const CampaignOptions& options) {
-  const FaultPlan plan = draw_plan(seed);
+  const FaultPlan plan = plan_of(seed, options.node);
+  const RunOptions with{.node = options.node};
   if (options.failures_max > 1)
-    return shrink(seed, plan);
-  return {plan, {}, simulate(seed, plan)};
+    return shrink(seed, plan, with);
+  return {plan, with, simulate(seed, plan, with)};
 }
 
 int run(const CampaignOptions& options) {
@@ -73,6 +79,8 @@ int main(int argc, char** argv) {
     const bool more = i + 1 < argc;
     if (!std::strcmp(argv[i], "--log"))
       log = true;
+    else if (!std::strcmp(argv[i], "--node"))
+      options.node = true;
     else if (!std::strcmp(argv[i], "--first-failure"))
       options.failures_max = 1;
     else if (!std::strcmp(argv[i], "--rejection") && more)
@@ -86,5 +94,5 @@ int main(int argc, char** argv) {
     else
       return std::fputs(usage, stderr), 2;
   }
-  return log ? replay(options.first) : run(options);
+  return log ? replay(options.first, options.node) : run(options);
 }

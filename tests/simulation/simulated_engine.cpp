@@ -33,6 +33,10 @@ Ground::Ground(std::uint64_t seed, const FaultPlan& plan)
     : faults(std::make_shared<FaultSource>(plan, seed)), system(seed, order),
       time(std::make_shared<actors::ActorTimekeeper>(system.system())) {}
 
+void Ground::rest(base::Duration length) {
+  system.run_until([] { return false; }, system.now() + length);
+}
+
 Ground::~Ground() {
   system.decide_fates(nullptr);
   time->stop();
@@ -124,6 +128,11 @@ void SimulatedEngine::add_target(actors::EngineParts& parts) {
 
 void SimulatedEngine::add_draft(actors::EngineParts& parts) {
   const Workload& w = workload_;
+  if (options_.remote) {
+    parts.scheduler.policy.lookahead = Lookahead::chain;
+    parts.draft = remote_parts();
+    return;
+  }
   const auto on = device(w.draft_step, 1);
   if (options_.drafter) {
     parts.scheduler.policy.lookahead = Lookahead::chain;
@@ -172,6 +181,17 @@ actors::DraftModelParts SimulatedEngine::drafter_parts(std::shared_ptr<gpu::Devi
           [host] { return host->left_out(); }};
 }
 
+actors::DraftModelParts SimulatedEngine::remote_parts() {
+  auto remote =
+      std::make_shared<actors::RemoteDraftParts>(options_.remote(device(workload_.draft_step, 3)));
+  remote->q_rows = workload_.q_rows;
+  remote->telemetry = telemetry_;
+  actors::DraftModelParts parts;
+  parts.telemetry = telemetry_;
+  parts.remote = std::move(remote);
+  return parts;
+}
+
 /// None: there is nobody any more.
 void SimulatedEngine::ask_handles(
     std::function<void(const std::optional<messages::ActorHandles>&)> answered) {
@@ -183,6 +203,13 @@ void SimulatedEngine::ask_handles(
                   [answered](const caf::error&) { answered(std::nullopt); });
       },
       supervisor_);
+}
+
+std::optional<messages::ActorHandles> SimulatedEngine::handles_now() {
+  std::optional<std::optional<messages::ActorHandles>> answer;
+  ask_handles([&](const auto& handles) { answer = handles; });
+  ground_.system.run_until([&] { return answer.has_value(); });
+  return answer.value_or(std::nullopt);
 }
 
 void SimulatedEngine::start(std::function<void(bool)> started) {
@@ -224,13 +251,11 @@ void SimulatedEngine::end() {
 }
 
 void SimulatedEngine::check_ledger(std::vector<std::string>& failures) {
-  std::optional<messages::ActorHandles> now;
-  ask_handles([&](const auto& handles) { now = handles; });
-  ground_.system.run();
-  if (!now)
-    return;                                        // it has ended
-  messages::tell(now->kv_cache, messages::Ping{}); // counts its pages anew
-  ground_.system.run();
+  const auto handles = handles_now();
+  if (!handles)
+    return;                                            // it has ended
+  messages::tell(handles->kv_cache, messages::Ping{}); // counts its pages anew
+  ground_.rest(1ms);
   if (telemetry_->running + telemetry_->waiting != 0)
     failures.push_back("the scheduler has sequences that nobody asked for");
   if (telemetry_->kv_pages_used != 0)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/admission.hpp"
+#include "actors/node/remote_draft.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
@@ -26,6 +27,9 @@ public:
   Ground(const Ground&) = delete;
   Ground& operator=(const Ground&) = delete;
 
+  /// Lets time pass, with whatever happens meanwhile.
+  void rest(base::Duration length);
+
   const std::shared_ptr<FaultSource> faults;
   const std::shared_ptr<execution::LaneCloser> closer =
       std::make_shared<execution::LaneCloser>(true);
@@ -40,6 +44,8 @@ public:
     /// Drafts in the model's place; empty: that does.
     std::function<std::shared_ptr<Drafter>()> drafter{};
     std::function<void(LaneNews)> news{}; ///< May be empty.
+    /// Of a draft that is on a node, which is given where rows of q are written; empty: it is not.
+    std::function<actors::RemoteDraftParts(std::shared_ptr<gpu::Device>)> remote{};
   };
   /// ground, workload: must outlive it; of the workload only settings are taken.
   SimulatedEngine(Ground& ground, const Workload& workload, Options options);
@@ -57,6 +63,8 @@ public:
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::shared_ptr<base::Telemetry>& telemetry() const { return telemetry_; }
 
+  /// Whether it has not ended by itself. While its actors are left alone.
+  bool lives() { return handles_now().has_value(); }
   /// Adds what somebody still has of an engine that has nothing left to do.
   void check_ledger(std::vector<std::string>& failures);
   /// The same behind its end.
@@ -78,6 +86,8 @@ private:
                                         const std::string& name);
   void add_draft(actors::EngineParts& parts);
   actors::DraftModelParts drafter_parts(std::shared_ptr<gpu::Device> device);
+  actors::DraftModelParts remote_parts();
+  std::optional<messages::ActorHandles> handles_now();
   void ask_handles(std::function<void(const std::optional<messages::ActorHandles>&)> answered);
 
   Ground& ground_;

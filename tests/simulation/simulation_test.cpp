@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -51,7 +52,7 @@ TEST_CASE("whatever goes wrong, every request ends once, with the tokens of plai
     CAPTURE(probe);
     CHECK((campaign.probes.at(probe) > 0 || !all_paths));
   }
-  for (const FaultField& field : fault_fields()) {
+  for (const FaultField& field : local_fault_fields()) {
     CAPTURE(field.name);
     CHECK(campaign.faults.contains(field.name));
   }
@@ -104,6 +105,24 @@ TEST_CASE("the same where drafts are looked up, or come from a drafter that fail
     CHECK(kills > int(runs / 10));
   }
   CHECK(left_out > 0);
+}
+
+TEST_CASE("the same where the draft is on another machine, whatever the way there does") {
+  const Campaign campaign = run_campaign({.first = 1, .runs = runs, .threads = 2, .node = true});
+  MESSAGE(campaign.text());
+  CAPTURE(campaign.failing); // ./dev simulate --node --seed N --log
+  CHECK(campaign.failed == 0);
+  for (const char* happened :
+       {"connections", "connection refused", "nobody answered", "connection cut in a frame",
+        "connection cut between frames", "parted one way", "parted both ways",
+        "half open for the engine", "half open for both", "refused by a node with another model"}) {
+    CAPTURE(std::string(happened));
+    CHECK((campaign.probes.count(happened) > 0 || !all_paths));
+  }
+  for (const FaultField& field : fault_fields().subspan(local_fault_fields().size())) {
+    CAPTURE(field.name);
+    CHECK(campaign.faults.contains(field.name));
+  }
 }
 
 TEST_CASE("rejection keeps the target's distribution while actors die") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 namespace paceline::testing {
 
@@ -32,7 +33,7 @@ enum Witness::Probe : std::size_t {
   armed_in_vain,
   verdicts_overtaken,
   died_in_armed_step,
-  drafted_behind,
+  passed_behind,
   judged_both,
   target_moved,
   probes,
@@ -154,6 +155,9 @@ void Witness::dies_of(const Arrival& arrival) {
 void Witness::sees(const Batch& batch) {
   if (batch.id <= step_.id)
     return;
+  if (drafts_of_)
+    for (const BatchEntry& entry : batch.entries)
+      judged_[batch.id].push_back({entry.spec, entry.log, entry.length, entry.round.chain});
   Step step{batch.id, batch.after, {}, {}};
   for (const BatchEntry& entry : batch.entries) {
     step.in_flight.insert(entry.spec->id);
@@ -171,7 +175,31 @@ void Witness::runs(Step step) {
   report_.windows_in_flight = std::max(report_.windows_in_flight, int(step_.speculating.size()));
 }
 
+/// The output would be right with any draft: that is what verification is for.
+void Witness::check_drafts(const Verdicts& verdicts) {
+  const auto judged = judged_.extract(verdicts.batch);
+  for (const Verdict& verdict : verdicts.sequences) {
+    if (judged.empty())
+      return;
+    const auto at = std::ranges::find(judged.mapped(), verdict.sequence,
+                                      [](const Judged& each) { return each.spec->id; });
+    const auto chain = at == judged.mapped().end() ? nullptr : at->chain.lock();
+    if (!chain || at->log->size() < at->length)
+      continue;
+    const auto known = at->log->first(at->length);
+    std::vector<TokenId> tokens(known.begin(), known.end());
+    for (int i = 0; i < verdict.window; ++i) {
+      const TokenId token = chain->token(at->length + i);
+      if (token != drafted_behind(*drafts_of_, *at->spec, tokens, chain->attempt()))
+        report_.failures.push_back(fmt::format("request {}: position {} has another draft's token",
+                                               verdict.sequence, tokens.size()));
+      tokens.push_back(token);
+    }
+  }
+}
+
 void Witness::sees(const Verdicts& verdicts) {
+  check_drafts(verdicts);
   if (verdicts.batch < step_.id)
     reached(lane_woke_too_late);
   if (armed_ && verdicts.batch == armed_->id)
@@ -190,7 +218,7 @@ void Witness::sees(const Verdicts& verdicts) {
     return;
   const std::uint64_t before = std::exchange(passes_behind_, telemetry_->passes_behind.load());
   if (before < passes_behind_)
-    reached(drafted_behind);
+    reached(passed_behind);
   draft_died_ = false;
   step_.in_flight.clear();
   step_.speculating.clear();

@@ -31,6 +31,8 @@ public:
   /// Every step takes `step` as long as nothing was disturbed, and the policy is by deadlines.
   /// ground: must outlive this.
   void watch_admissions(base::Duration step, const Ground& ground);
+  /// What is judged has to be what the workload's draft draws there. workload: must outlive this.
+  void watch_drafts(const Workload& workload) { drafts_of_ = &workload; }
   /// A message is about to be handled.
   void sees(const actors::Arrival& arrival);
   /// Its receiver dies of it, before or after.
@@ -62,6 +64,18 @@ private:
     std::set<speculation::SequenceId> speculating; ///< Of these, with a window.
   };
   void runs(Step step);
+  void check_drafts(const scheduling::Verdicts& verdicts);
+
+  /// What is judged of a sequence.
+  struct Judged {
+    speculation::SequenceSpecRef spec;
+    speculation::TokenLogView log;
+    int length = 0;
+    std::weak_ptr<const speculation::Chain> chain;
+  };
+  const Workload* drafts_of_ = nullptr;
+  /// By batch, and in the order of its entries.
+  std::map<std::uint64_t, std::vector<Judged>> judged_;
 
   Step step_;                                    ///< The last.
   std::optional<Step> armed_;                    ///< Behind it.

@@ -92,15 +92,16 @@ Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
   return job;
 }
 
-/// The target's warped distribution after `tokens`.
-std::vector<float> warped_row(const Workload& workload, const Job& job,
+/// A model's warped distribution after `tokens`.
+std::vector<float> warped_row(const models::ScriptedOptions& model,
+                              const speculation::SequenceSpec& spec,
                               std::span<const TokenId> tokens, sampling::WarpScratch& scratch) {
   std::vector<float> logits;
-  for (const double p : models::scripted_row(workload.target, tokens))
+  for (const double p : models::scripted_row(model, tokens))
     logits.push_back(p > 0 ? float(std::log(p)) : -std::numeric_limits<float>::infinity());
   std::vector<float> row(logits.size());
-  if (!sampling::warp(logits, workload.target.vocabulary, job.spec.warping,
-                      {tokens, job.prompt.size(), {}}, scratch, row))
+  if (!sampling::warp(logits, model.vocabulary, spec.warping,
+                      {tokens, std::size_t(spec.prompt_tokens), {}}, scratch, row))
     throw std::logic_error("a scripted row is no distribution");
   return row;
 }
@@ -173,13 +174,32 @@ Workload draw_workload(std::uint64_t seed) {
   return w;
 }
 
+Workload draw_node_workload(std::uint64_t seed) {
+  Workload w = draw_workload(seed);
+  w.words.clear();
+  w.draft_words.clear();
+  w.looks_up = false;
+  w.reserve = false;
+  for (Job& job : w.jobs)
+    job.spec.lookup_drafts = job.spec.model_drafts = true;
+  return w;
+}
+
+TokenId drafted_behind(const Workload& workload, const speculation::SequenceSpec& spec,
+                       std::span<const TokenId> tokens, std::uint32_t attempt) {
+  sampling::WarpScratch scratch;
+  const std::vector<float> row = warped_row(workload.draft(), spec, tokens, scratch);
+  return sampling::propose(spec.judged_by(), row, spec.noise, std::uint32_t(tokens.size()),
+                           attempt);
+}
+
 Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer) {
   Expected expected;
   std::vector<TokenId> tokens = job.prompt;
   sampling::StopMatcher stops(job.stop);
   sampling::WarpScratch scratch;
   for (int n = 0; n < job.spec.max_tokens; ++n) {
-    const std::vector<float> row = warped_row(workload, job, tokens, scratch);
+    const std::vector<float> row = warped_row(workload.target, job.spec, tokens, scratch);
     const TokenId next =
         sampling::follow(job.spec.judged_by(), row, job.spec.noise, std::uint32_t(tokens.size()));
     tokens.push_back(next);

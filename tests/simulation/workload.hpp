@@ -8,6 +8,7 @@
 #include "text/tokenizer.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ struct Workload {
 };
 
 Workload draw_workload(std::uint64_t seed);
+/// The same for an engine whose draft is on a node, as far as that can be.
+Workload draw_node_workload(std::uint64_t seed);
 
 /// The output of one request by the scripted model alone, without actors: plain decoding.
 struct Expected {
@@ -74,5 +77,9 @@ struct Expected {
   FinishReason reason = FinishReason::length; ///< stop or length
 };
 Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer);
+
+/// What the scripted draft alone draws behind `tokens` for a request. attempt: of its chain.
+TokenId drafted_behind(const Workload& workload, const speculation::SequenceSpec& spec,
+                       std::span<const TokenId> tokens, std::uint32_t attempt);
 
 } // namespace paceline::testing

@@ -1,0 +1,106 @@
+// A trace with a node in it: what both machines did, by one clock.
+#include "actors/node/node.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/node_checks.hpp"
+
+#include <boost/json.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace json = boost::json;
+using namespace paceline;
+using namespace paceline::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Span {
+  std::int64_t pid = 0;
+  std::string name;
+  double begin = 0; ///< Microseconds.
+  double end = 0;
+};
+
+std::vector<Span> events_of(const json::value& trace) {
+  std::vector<Span> events;
+  for (const json::value& e : trace.at("traceEvents").as_array()) {
+    if (e.at("ph").as_string() != "X")
+      continue;
+    const double begin = e.at("ts").to_number<double>();
+    events.push_back({e.at("pid").to_number<std::int64_t>(), e.at("name").as_string().c_str(),
+                      begin, begin + e.at("dur").to_number<double>()});
+  }
+  return events;
+}
+
+const Span& first(const std::vector<Span>& events, std::int64_t pid, const std::string& name) {
+  const Span* first = nullptr;
+  for (const Span& e : events)
+    if (e.pid == pid && e.name == name && (!first || e.begin < first->begin))
+      first = &e;
+  REQUIRE_MESSAGE(first, name);
+  return *first;
+}
+
+/// What an engine that drafts on a node writes, whose clock is so far ahead.
+json::value trace_with(base::Duration clock_ahead) {
+  const TemporaryFolder folder;
+  actors::NodeOptions there;
+  there.devices = {"cpu:0"};
+  there.clock_ahead = clock_ahead;
+  const auto node = actors::Node::open(there);
+  REQUIRE(node);
+  EngineOptions options;
+  options.threads = 1;
+  options.window = 3;
+  options.speculation = SpeculationMode::sync;
+  options.draft_device = "node://127.0.0.1:" + std::to_string((*node)->port());
+  options.faults.heartbeat = 200ms;
+  options.trace_file = folder.file("trace.json");
+  const Request request = repeatable("def", 48);
+  const auto expected = without_draft(request);
+  Engine engine = open_engine(options);
+  ask_until(engine, request, expected, drafted);
+  REQUIRE(engine.shutdown(1s));
+  return json::parse(read_file(options.trace_file));
+}
+
+} // namespace
+
+TEST_CASE("a trace has all machines on one clock, and says how far theirs are") {
+  for (const base::Duration ahead : {base::Duration(3h), base::Duration(-5min)}) {
+    CAPTURE(ahead.count());
+    const json::value trace = trace_with(ahead);
+    const json::array& machines = trace.at("otherData").at("machines").as_array();
+    REQUIRE(machines.size() == 1);
+    const json::value& node = machines.front();
+    CHECK(node.at("name").as_string().starts_with("node://127.0.0.1:"));
+    const double uncertainty = node.at("uncertainty_us").to_number<double>();
+    const double most = node.at("uncertainty_max_us").to_number<double>();
+    CHECK(uncertainty <= most);
+    CHECK(std::abs(node.at("clock_ahead_us").to_number<double>() - 1e6 * base::seconds(ahead)) <=
+          uncertainty);
+    const auto pid = node.at("pid").to_number<std::int64_t>();
+    const auto events = events_of(trace);
+    const Span& pass = first(events, pid, "draft");
+    CHECK(pass.begin >= first(events, 1, "frontiers").begin - most); // asked for,
+    CHECK(pass.end <= first(events, 1, "drafted").begin + most); // and told of when it was there
+    CHECK(std::ranges::count_if(events, [&](const Span& e) { return e.pid == pid; }) >= 10);
+  }
+}
+
+TEST_CASE("a trace without a node speaks of no other machine") {
+  const TemporaryFolder folder;
+  EngineOptions options;
+  options.threads = 1;
+  options.trace_file = folder.file("trace.json");
+  Engine engine = open_engine(options);
+  ask(engine, repeatable("def", 8));
+  REQUIRE(engine.shutdown(1s));
+  CHECK_FALSE(
+      json::parse(read_file(options.trace_file)).at("otherData").as_object().contains("machines"));
+}
