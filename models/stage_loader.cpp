@@ -16,14 +16,6 @@
 namespace paceline::models {
 namespace {
 
-/// Whether any of the blocks' linear layers is of a microscaling format.
-bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
-  return options.blocks || std::ranges::any_of(tensors.tensors(), [](const auto& stored) {
-           return stored.quantized &&
-                  (stored.part == ModelPart::attention || stored.part == ModelPart::feed_forward);
-         });
-}
-
 Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
                                 const std::string& location) {
   switch (wanted) {

@@ -3,6 +3,7 @@
 #include "gpu/mx.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/model.hpp"
+#include "models/shards.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>
@@ -101,6 +102,13 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
   for (const int count : given)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), count});
   return ranges;
+}
+
+bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
+  return options.blocks || std::ranges::any_of(tensors.tensors(), [](const auto& stored) {
+           return stored.quantized &&
+                  (stored.part == ModelPart::attention || stored.part == ModelPart::feed_forward);
+         });
 }
 
 namespace {

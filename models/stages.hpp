@@ -35,6 +35,9 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options);
 
+/// Whether any of the blocks' linear layers is loaded in a microscaling format.
+bool in_blocks(const TensorSource& tensors, const LoadOptions& options);
+
 /// What a device has of a model, by its files: packing adds a little.
 struct DevicePart {
   LayerRange layers;
