@@ -259,12 +259,13 @@ double SpeculationPolicy::hit(double acceptance, int window) const {
   return chain + (forks_ ? covered_[known] * (1 - chain) : 0);
 }
 
-/// A lookahead has to fit under a step, where nobody waits for it.
+/// A lookahead has to fit under a step, where nobody waits for it, and begins half a pass late: the
+/// verdict before finds the draft in the middle of one.
 WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
   const int limit = std::min(options_.window_limit, WindowGains::tokens_max);
   if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
     return WindowGains::synchronous(acceptance, limit);
-  const int hidden = int(1 / std::max(cost_ratio(), 1e-3) + 1e-9) - 1;
+  const int hidden = int(1 / std::max(cost_ratio(), 1e-3) - 0.5) - 1;
   std::array<double, WindowGains::tokens_max + 1> hits{1};
   const int longest = std::clamp(hidden, 1, limit);
   for (int window = 1; window <= longest; ++window)
