@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
   families.pop_back(); // The oracle.
   peaks(families);
   for (const int rows : {1, 2, 4, 8, 16, 64})
-    formats(*families.front(), seconds, rows, 2048);
+    formats(**choose_kernels(), seconds, rows, 2048); // or PACELINE_CPU
   for (const int inputs : {1536, 4096})
     for (const int rows : {1, 16, 64, 512})
       products(families, seconds, rows, inputs);
