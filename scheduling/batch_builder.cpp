@@ -79,8 +79,8 @@ int BatchBuilder::rows_beside(int decoding, double context) const {
   if (config_.row_budget > 0)
     return config_.row_budget;
   const int most = config_.prefill_chunk + decoding;
-  if (const base::Duration objective = config_.time_between_tokens; objective.count() > 0)
-    return cost_.rows_within(objective, context, most);
+  if (const base::Duration longest = config_.longest_step(); longest.count() > 0)
+    return cost_.rows_within(longest, context, most);
   const auto alone = cost_.predict(decoding, context);
   const int knee = cost_.knee(context, most);
   return alone ? cost_.rows_within(

@@ -4,6 +4,7 @@
 #include "base/telemetry.hpp"
 #include "paceline/engine.hpp"
 #include "scheduling/kv.hpp"
+#include "scheduling/limits.hpp"
 #include "scheduling/step_cost.hpp"
 #include "speculation/policy.hpp"
 
@@ -40,6 +41,12 @@ struct SchedulerConfig {
   /// How long a pass may wait for a stage on another machine; its lane stands still no sooner.
   base::Duration stage_wait{};
   bool has_standby = false; ///< The target can go on elsewhere; the supervisor knows.
+
+  /// That steps are planned for: a little less than the objective, since what they take is predicted
+  /// and not known. 0: there is no objective.
+  base::Duration longest_step() const {
+    return base::from_seconds(limits::objective_used * base::seconds(time_between_tokens));
+  }
 };
 
 } // namespace paceline::scheduling

@@ -106,15 +106,15 @@ speculation::ShareTerms Drafting::share_terms(int rows, double context, bool wai
   const Plan plan = policy_.plan();
   const bool hidden = !waits && plan.mode == SpeculationMode::overlap &&
                       config_.policy.lookahead != Lookahead::none;
-  const base::Duration objective = config_.time_between_tokens;
+  const base::Duration longest = config_.longest_step();
   speculation::ShareTerms terms;
   terms.rows = rows;
   terms.longest = config_.policy.window_limit;
   terms.rows_max = rows * (terms.longest + 1);
   if (config_.row_budget > 0)
     terms.rows_max = config_.row_budget;
-  else if (objective.count() > 0)
-    terms.rows_max = cost_.rows_within(objective, context, terms.rows_max);
+  else if (longest.count() > 0)
+    terms.rows_max = cost_.rows_within(longest, context, terms.rows_max);
   terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
   terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
   terms.drafting = hidden ? 0 : draft_seconds(rows);

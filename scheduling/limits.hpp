@@ -24,6 +24,8 @@ inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
 /// Steps are cut to so many rows, which is what a tile of the kernels takes.
 inline constexpr int row_tile = 16;
 
+/// So much of an objective for the time between tokens is planned to be used.
+inline constexpr double objective_used = 0.95;
 /// Without an objective, prompts in a step of streams make it at most so many times as long.
 inline constexpr double prompts_lengthen = 2.5;
 
