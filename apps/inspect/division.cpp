@@ -1,4 +1,4 @@
-#include "apps/inspect_division.hpp"
+#include "apps/inspect/division.hpp"
 
 #include "actors/option_check.hpp"
 #include "apps/output.hpp"
