@@ -158,6 +158,7 @@ void ForwardStep::connect() {
   pass_->handed_count = stage_.model->leaves_wanted() ? wanted_rows() : work_.rows;
   pass_->handed_width = stage_.model->handed_on();
   stage_.workspace->left = pass_->handed_rows(left_.get());
+  stage_.workspace->nearly_done = [this] { pass_->handovers[stage_.number].come(); };
 }
 
 int ForwardStep::wanted_rows() const {
@@ -177,6 +178,7 @@ void ForwardStep::run(gpu::Operations& operations) {
 
 void ForwardStep::complete(base::TimePoint now) {
   at_work_ = false;
+  stage_.workspace->nearly_done = nullptr;
   telemetry_->overlap.target_ended(now);
 }
 

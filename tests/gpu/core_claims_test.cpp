@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -51,6 +52,37 @@ TEST_CASE("a lane wants its cores from submission to retirement") {
   CHECK(step->wait().completed);
   while (other.wanted_by_others(0)) // Looks at its queue once more.
     std::this_thread::yield();
+}
+
+TEST_CASE("who sleeps and is roused looks again, but not on a core that somebody else wants") {
+  WaitWord word;
+  std::atomic<bool> looked{false};
+  const std::jthread sleeper([&] {
+    word.wait_change(0, 0ns, 0ns, [&] { // asked by nobody but a thread that was roused
+      looked = true;
+      return false;
+    });
+  });
+  while (!looked) {
+    word.rouse(1h);
+    std::this_thread::yield();
+  }
+  word.add(1);
+  word.wake();
+
+  std::atomic<int> asked{0};
+  const std::jthread polite([&] {
+    word.wait_change(1, 0ns, 0ns, [&] {
+      ++asked;
+      return true;
+    });
+  });
+  while (asked < 3) { // each time it goes back to sleep at once
+    word.rouse(1h);
+    std::this_thread::yield();
+  }
+  word.add(1);
+  word.wake();
 }
 
 TEST_CASE("a thread that waits leaves its core to others behind its time alone") {
