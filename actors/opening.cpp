@@ -217,6 +217,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   demand.max_model_len = context_.max_model_len;
   demand.max_num_seqs = options_.max_num_seqs;
   demand.prefill_chunk = options_.prefill_chunk;
+  demand.stages = int(target.behind.size()) + 1;
   demand.page_tokens = options_.page_tokens;
   if (draft_->exists())
     demand.q_row_bytes =

@@ -45,7 +45,7 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   const Batch& batch = pass->batch;
   if (!batches_.is_due(batch.id, !pass->handovers.empty()))
     return; // repeated, or overtaken by a later one
-  auto before = stage_.number == 0 ? pass_before(batch) : nullptr;
+  auto before = stage_.number == 0 && batch.after > 0 ? in_flight(batch.after) : nullptr;
   if (stage_.number == 0 && batch.after && !before)
     return; // pre-enqueued, but what it would go on from is over, or has not come
   if (batch.handles > handles_.version) {
@@ -55,6 +55,7 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   if (stage_.number == 0) {
     check_contract(batch);
     pass->before = before;
+    find_chunks_before(*pass);
   }
   batches_.note(batch.id);
   recent_.push_back(pass);
@@ -66,12 +67,26 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
     before->followed.store(true, std::memory_order_release);
 }
 
-/// That it was pre-enqueued behind; null: it was not, or that is over.
-std::shared_ptr<ForwardPass> TargetModel::pass_before(const Batch& batch) const {
+/// The pass of this batch; null: it is over, or has not come.
+std::shared_ptr<ForwardPass> TargetModel::in_flight(std::uint64_t batch) const {
   for (const auto& recent : recent_)
-    if (auto pass = recent.lock(); pass && batch.after > 0 && pass->batch.id == batch.after)
+    if (auto pass = recent.lock(); pass && pass->batch.id == batch)
       return pass;
   return nullptr;
+}
+
+/// In this target: a pass that came here, and is in flight no more, went through all stages, or its
+/// sequences begin anew.
+void TargetModel::find_chunks_before(ForwardPass& pass) const {
+  for (const BatchEntry& entry : pass.batch.entries) {
+    const std::uint64_t id = entry.feed.follows;
+    if (id == 0)
+      continue;
+    if (const auto before = in_flight(id))
+      pass.follows.push_back(before->entered);
+    else if (batches_.is_due(id, true))
+      pass.follows.push_back(nullptr);
+  }
 }
 
 /// Whoever is told submits what follows. The last stage's step goes with the verification behind

@@ -58,7 +58,8 @@ public:
 private:
   void begin(const scheduling::Batch& batch);
   void enqueue(std::shared_ptr<execution::ForwardPass> pass);
-  std::shared_ptr<execution::ForwardPass> pass_before(const scheduling::Batch& batch) const;
+  std::shared_ptr<execution::ForwardPass> in_flight(std::uint64_t batch) const;
+  void find_chunks_before(execution::ForwardPass& pass) const;
   void pass_on(std::shared_ptr<execution::ForwardPass> pass, std::shared_ptr<gpu::Step> step);
 
   Handle::pointer self_;

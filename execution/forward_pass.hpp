@@ -33,6 +33,14 @@ struct ForwardPass {
   std::vector<Rows> rows;     ///< One per entry.
   gpu::Retirement retirement; ///< Of all stages that it went through; busy: their sum.
 
+  /// Stages whose lanes have come to this pass, in their order. Shared with the passes that have
+  /// the next chunks of its prompts. Threads: written by the lanes, read by any.
+  using Progress = std::atomic<std::size_t>;
+  std::shared_ptr<Progress> entered = std::make_shared<Progress>(0);
+  /// Of passes in flight whose chunks this one's go on from; null: of one that the first stage has
+  /// not had.
+  std::vector<std::shared_ptr<const Progress>> follows;
+
   std::vector<Handover> handovers; ///< From each stage but the last to the next one.
   speculation::QRow handed;        ///< What the last stage that it went through has left:
   int handed_count = 0;            ///< so many rows,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace paceline::execution {
@@ -86,13 +87,26 @@ bool ForwardStep::windows_settled() const {
 gpu::Step::Next ForwardStep::prepare(base::TimePoint now) {
   if (ran_)
     return Next::done;
-  if (const Next rows = prepare_rows(now); rows != Next::ready)
+  const Next rows = prepare_rows(now);
+  if (rows != Next::waiting)
+    pass_->entered->store(stage_.number + 1, std::memory_order_release);
+  if (rows != Next::ready)
     return rows;
+  if (!follows_in_turn())
+    throw std::runtime_error("a chunk of a prompt came before the one that it follows");
   plan();
   connect();
   ran_ = at_work_ = true;
   telemetry_->overlap.target_began(now);
   return Next::ready;
+}
+
+/// Messages may overtake each other on their way to a stage. Where the pass before failed this one
+/// runs all the same, for its other sequences: the scheduler drops what it does for that one's.
+bool ForwardStep::follows_in_turn() const {
+  return std::ranges::all_of(pass_->follows, [this](const auto& before) {
+    return before && before->load(std::memory_order_acquire) > stage_.number;
+  });
 }
 
 /// The first stage reads what all of them run.
@@ -158,6 +172,7 @@ void ForwardStep::connect() {
   pass_->handed_count = stage_.model->leaves_wanted() ? wanted_rows() : work_.rows;
   pass_->handed_width = stage_.model->handed_on();
   stage_.workspace->left = pass_->handed_rows(left_.get());
+  stage_.workspace->nearly_done = [this] { pass_->handovers[stage_.number].come(); };
 }
 
 int ForwardStep::wanted_rows() const {
@@ -177,6 +192,7 @@ void ForwardStep::run(gpu::Operations& operations) {
 
 void ForwardStep::complete(base::TimePoint now) {
   at_work_ = false;
+  stage_.workspace->nearly_done = nullptr;
   telemetry_->overlap.target_ended(now);
 }
 

@@ -17,7 +17,8 @@ namespace paceline::execution {
 /// the one before; if none is left, nothing is run. In a target of several stages it begins as soon
 /// as its tokens are there, though the one before may not be judged yet, and ends on whichever lane
 /// it is when it is known that it does not go on. Further stages run the rows of the first, from
-/// what the one before has left; where that failed, nothing.
+/// what the one before has left; where that failed, nothing. Chunks of a prompt that several passes
+/// have go through each stage in their order, or the one that comes too early fails.
 class ForwardStep final : public gpu::Step {
 public:
   ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
@@ -37,6 +38,7 @@ private:
   Next prepare_rows(base::TimePoint now);
   void leave_what_goes_on();
   Next follow();
+  bool follows_in_turn() const;
   bool windows_drawn() const;
   bool windows_settled() const;
   void read_rows();

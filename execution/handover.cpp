@@ -19,11 +19,23 @@ void submit(gpu::Lane& lane, const std::vector<std::shared_ptr<gpu::Step>>& step
 
 } // namespace
 
+void Handover::come() {
+  std::shared_ptr<gpu::Lane> next;
+  {
+    const std::lock_guard lock(mutex_);
+    comes_ = true;
+    next.swap(next_);
+  }
+  if (next)
+    next->rouse();
+}
+
 void Handover::arrive() {
   std::function<void()> then;
   {
     const std::lock_guard lock(mutex_);
     arrived_ = true;
+    next_ = nullptr;
     then.swap(then_); // it holds the pass, which holds this
   }
   if (then)
@@ -32,6 +44,15 @@ void Handover::arrive() {
 
 void Handover::expect(std::shared_ptr<gpu::Lane> lane,
                       std::vector<std::shared_ptr<gpu::Step>> steps) {
+  bool comes = false;
+  {
+    const std::lock_guard lock(mutex_);
+    comes = comes_ && !arrived_;
+    if (!comes_ && !arrived_)
+      next_ = lane;
+  }
+  if (comes)
+    lane->rouse();
   expect([lane = std::move(lane), steps = std::move(steps)] { submit(*lane, steps); });
 }
 

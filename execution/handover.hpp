@@ -12,10 +12,12 @@ namespace paceline::execution {
 
 /// Where a pass leaves the lane of one stage for that of the next: no message stands in between.
 /// Its arrival and what is to follow come in either order; whoever comes second does that.
-/// Threads: any; each member once.
+/// Threads: any; each member once, but `come`, which may be left out.
 class Handover {
 public:
-  /// From the lane of the stage before, when its step has retired.
+  /// From the lane of the stage before, when the pass is about to arrive: rouses the next one's.
+  void come();
+  /// From there, when its step has retired.
   void arrive();
   /// From the actor whose steps follow, in this order, on `lane`. Where it takes no more work they
   /// retire as not completed.
@@ -26,8 +28,10 @@ public:
 
 private:
   std::mutex mutex_;
+  bool comes_ = false;
   bool arrived_ = false;
-  std::function<void()> then_; ///< Empty: nobody has said yet what follows.
+  std::shared_ptr<gpu::Lane> next_; ///< Null: not known, or roused.
+  std::function<void()> then_;      ///< Empty: nobody has said yet what follows.
 };
 
 } // namespace paceline::execution

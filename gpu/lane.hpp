@@ -72,6 +72,9 @@ public:
   virtual ~Lane() = default;
   /// False when the queue is full or the lane is closing; the step is then not retired.
   [[nodiscard]] virtual bool submit(std::shared_ptr<Step> step) = 0;
+  /// A step is about to be submitted: threads that sleep for want of work may wake up, and look for
+  /// it for a bounded time. A hint, which a lane without threads of its own need not take.
+  virtual void rouse() {}
   virtual const std::string& name() const = 0; ///< For traces: "target cpu:0-1".
 };
 

@@ -50,6 +50,11 @@ public:
     return true;
   }
 
+  void rouse() {
+    if (executor_->rouse())
+      signal_.rouse(limits::lane_roused_spin);
+  }
+
   const std::string& name() const { return options_.name; }
 
 private:
@@ -160,6 +165,7 @@ public:
   explicit ThreadLane(std::shared_ptr<LaneState> state) : state_(std::move(state)) {}
   ~ThreadLane() override { state_->close(); }
   bool submit(std::shared_ptr<Step> step) override { return state_->submit(std::move(step)); }
+  void rouse() override { state_->rouse(); }
   const std::string& name() const override { return state_->name(); }
 
 private:

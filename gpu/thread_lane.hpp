@@ -11,8 +11,8 @@
 
 namespace paceline::gpu {
 
-/// What runs a lane's pieces. Threads: all members but the destructor and `has_work` on the lane's
-/// own.
+/// What runs a lane's pieces. Threads: all members but the destructor, `has_work` and `rouse` on
+/// the lane's own.
 class Executor {
 public:
   virtual ~Executor() = default;
@@ -20,6 +20,8 @@ public:
   virtual void has_work(bool /*some*/) {}
   /// While it has none: another lane has work for the core of the lane's thread.
   virtual bool crowded() const { return false; }
+  /// The lane is about to have steps: whether its thread is to be awake then. Threads: any.
+  virtual bool rouse() { return false; }
   virtual void enter() = 0;                        ///< Once, before anything else.
   virtual void begin_step(const Step& /*step*/) {} ///< Before all else of a step,
   virtual void end_step() {}                       ///< and when it has retired.

@@ -49,21 +49,34 @@ public:
   template <class Crowded>
   void wait_change(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
                    const Crowded& crowded) {
-    if (load() != old || spun(old, spin, alone, crowded))
-      return;
-    sleepers_.fetch_add(1); // Looked at behind the number, which is looked at behind this.
-    while (word_.load() == old)
-      futex(FUTEX_WAIT_PRIVATE, old);
-    sleepers_.fetch_sub(1);
+    while (load() == old && !spun(old, spin, alone, crowded)) {
+      sleepers_.fetch_add(1); // Looked at behind the number, which is looked at behind this.
+      if (word_.load() == old)
+        futex(FUTEX_WAIT_PRIVATE, old);
+      sleepers_.fetch_sub(1);
+    }
+    roused_until_.store({}, std::memory_order_relaxed);
+  }
+
+  /// The number is about to change: who sleeps wakes up, and all who wait spin for so long from now
+  /// on, though not on a core that is crowded. A hint, which may be lost on a thread that falls
+  /// asleep just now. Threads: any.
+  void rouse(std::chrono::nanoseconds spin) {
+    roused_until_.store(Clock::now() + spin, std::memory_order_relaxed);
+    wake();
   }
 
 private:
+  using Clock = std::chrono::steady_clock;
+
   template <class Crowded>
   bool spun(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
             const Crowded& crowded) const {
-    const auto begin = std::chrono::steady_clock::now();
-    for (std::chrono::nanoseconds spent{}; spent < spin;
-         spent = std::chrono::steady_clock::now() - begin) {
+    const auto begin = Clock::now();
+    const auto roused = [&] {
+      return Clock::now() < roused_until_.load(std::memory_order_relaxed) && !crowded();
+    };
+    for (std::chrono::nanoseconds spent{}; spent < spin || roused(); spent = Clock::now() - begin) {
       if (spent >= alone && crowded())
         sched_yield();
       for (int i = 0; i < 8; ++i) {
@@ -80,6 +93,7 @@ private:
 
   std::atomic<std::uint32_t> word_{0};
   std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<Clock::time_point> roused_until_{};
 };
 
 } // namespace paceline::gpu

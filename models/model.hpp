@@ -59,6 +59,9 @@ public:
   /// of the pass (but see Model::leaves_wanted), in memory that the lane uses.
   gpu::Tensor received;
   gpu::Tensor left;
+  /// Called once a pass, on one of the ranks, when its last layer begins: what follows on another
+  /// lane is about to. Set before each pass; empty: nobody wants to know.
+  std::function<void()> nearly_done;
 };
 
 /// Immutable after loading; shared by lanes. Threads: all members from any.

@@ -14,10 +14,14 @@ namespace paceline::scheduling {
 /// What the forward pass feeds of a sequence: committed tokens from `cached` up to the entry's
 /// length, then the window, which is read from the chain when the lane gets there.
 struct Feed {
-  int cached = 0;          ///< Committed tokens whose keys and values are in `pages`.
+  /// Committed tokens whose keys and values are in `pages` when the lane gets there.
+  int cached = 0;
   gpu::PageTableRef pages; ///< The target's.
   bool fast = false;       ///< These rows go by the fast path; then nothing is judged.
   bool scores = false;     ///< The prompt tokens among the rows are scored.
+  /// The batch in flight that has the chunk before this one: the last of those that `cached` counts
+  /// on. The pass fails where a lane has not had that one first. 0: all of them have retired.
+  std::uint64_t follows = 0;
 };
 
 /// What the verification judges of a sequence.

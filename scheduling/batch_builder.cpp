@@ -33,7 +33,7 @@ std::vector<Sequence*> BatchBuilder::order(base::TimePoint now) const {
   int decoding = 0;
   for (auto& [id, s] : sequences_) {
     decoding += s.running() && s.decoding();
-    if (s.running() && !s.in_flight && !s.held_up() && !waits_for_others(s, now))
+    if (s.running() && s.may_step() && !s.held_up() && !waits_for_others(s, now))
       order.push_back(&s);
   }
   std::ranges::sort(order, [](const Sequence* a, const Sequence* b) {
@@ -61,7 +61,7 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   double context = 0;
   int least = limits::row_tile;
   for (const Sequence* s : order) {
-    context += s->cached;
+    context += s->fed();
     if (s->decoding())
       decoding += 1 + s->bound();
     else if (s->reads_fast())
@@ -96,7 +96,7 @@ void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_ro
   int left = prompt_rows;
   int waiting = 0;
   for (Sequence* s : order) {
-    const int missing = s->length() - s->cached;
+    const int missing = s->length() - s->fed();
     const int fed = s->decoding() ? missing : std::min(missing, left);
     left -= s->decoding() ? 0 : fed;
     waiting += missing - fed;
@@ -106,8 +106,9 @@ void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_ro
   drafting_.share_windows(decoding, std::min(waiting, prompt_rows));
 }
 
-InFlightBatch BatchBuilder::build(Turn& turn) {
+InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
   InFlightBatch made;
+  made.batch.id = id;
   made.mode = drafting_.policy().plan().mode;
   const std::vector<Sequence*> order = this->order(turn.now);
   made.model = std::ranges::any_of(
@@ -120,6 +121,8 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
       continue;
     s->in_flight = true;
     s->epoch = entry->epoch;
+    if (config_.stages > 1 && !entry->round.judges)
+      s->chunks.push_back({entry->epoch, id, entry->length});
     if (entry->round.chain || entry->next.chain)
       made.mode = drafting_.plan_for(*s).mode;
     made.rows += entry->length - entry->feed.cached;
@@ -131,11 +134,11 @@ InFlightBatch BatchBuilder::build(Turn& turn) {
 
 /// Committed tokens; 0: none can be fed now.
 int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
-  const int missing = s.length() - s.cached;
-  int count = std::min({missing, s.decoding() ? missing : left.prefill_rows,
-                        s.target_pages().capacity() - s.cached});
+  const int missing = s.length() - s.fed();
+  int count = std::min(
+      {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages().capacity() - s.fed()});
   if (s.reads_fast())
-    count = std::min(count, s.path.fast - s.cached) / s.path.chunk * s.path.chunk;
+    count = std::min(count, s.path.fast - s.fed()) / s.path.chunk * s.path.chunk;
   if (s.scores())
     count = std::min(count, left.logit_rows);
   return left.logit_rows < 1 ? 0 : std::max(count, 0);
@@ -144,7 +147,7 @@ int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
 std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allowance& left) {
   const int count = rows_to_feed(s, left);
   if (count == 0) {
-    if (s.target_pages().capacity() < s.cached + s.rows_at_least())
+    if (s.target_pages().capacity() < s.fed() + s.rows_at_least())
       residency_.ensure_pages(turn, s);
     return std::nullopt;
   }
@@ -153,8 +156,9 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   entry.spec = s.spec;
   entry.epoch = epochs_.next();
   entry.log = s.log;
-  entry.length = s.cached + count;
-  entry.feed = {s.cached, s.pages[target_pool], s.reads_fast(), s.scores()};
+  entry.length = s.fed() + count;
+  entry.feed = {s.fed(), s.pages[target_pool], s.reads_fast(), s.scores(),
+                s.chunks.empty() ? 0 : s.chunks.back().batch};
   entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
   if (!s.decoding())
     left.prefill_rows -= count;
@@ -211,7 +215,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
 bool BatchBuilder::others_want_rows() const {
   return std::ranges::any_of(sequences_, [](const auto& entry) {
     const Sequence& s = entry.second;
-    return !s.in_flight && !s.held_up() && s.phase != Sequence::Phase::waiting;
+    return s.may_step() && !s.held_up() && s.phase != Sequence::Phase::waiting;
   });
 }
 

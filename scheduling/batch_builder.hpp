@@ -24,9 +24,10 @@ public:
   BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                Drafting& drafting, Residency& residency, const StepCost& cost);
 
-  /// The next step of all that run and are in none; those that are in it are marked so. Has
+  /// The next step, numbered so, of all that run and are in none; those that are in it are marked
+  /// so. In a target of several stages a prompt's next chunk goes behind those under way. Has
   /// sequences that lack pages for a row ask for them. No entries: there is nothing to do.
-  InFlightBatch build(Turn& turn);
+  InFlightBatch build(Turn& turn, std::uint64_t id);
 
   /// The batch behind one that is in flight, as it is to be if all of that is accepted. Only with
   /// the very same sequences: a step of others' would keep those waiting that had to be left out.

@@ -25,7 +25,9 @@ Error no_distribution(const SequenceSpec& spec) {
 
 bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict,
                       Commits& commits) {
-  s.in_flight = false;
+  s.in_flight = s.epoch != entry.epoch; // or chunks of its prompt are behind this one
+  if (!s.chunks.empty())
+    s.chunks.pop_front();
   if (verdict.failed) {
     turn.act(Failed{s.spec->id, no_distribution(*s.spec)});
     return true;

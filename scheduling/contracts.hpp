@@ -22,6 +22,7 @@ inline void check_contract(const Batch& batch) {
   for (const BatchEntry& e : batch.entries) {
     require(e.spec && e.log, "a batch names a sequence without its log");
     require(e.assumed >= 0 && e.logged() <= e.log->size(), "a step feeds tokens nobody committed");
+    require(e.feed.follows < batch.id, "a chunk of a prompt follows a later one");
     require(e.feed.cached < e.length, "a step feeds nothing of a sequence");
     require(e.round.window == 0 || e.round.chain, "a window has no chain");
     require(e.feed.pages && e.feed.pages->capacity() >= e.length + e.round.window,

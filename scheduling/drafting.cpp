@@ -242,11 +242,11 @@ speculation::OverlappedSequence Drafting::overlapped(const Sequence& s) const {
 Drafting::StepNow Drafting::step_now() const {
   StepNow now;
   for (const auto& [id, s] : sequences_) {
-    if (!s.running() || s.in_flight || s.held_up())
+    if (!s.running() || !s.may_step() || s.held_up())
       continue;
-    const int fed = std::min(s.length() - s.cached, config_.prefill_chunk);
+    const int fed = std::min(s.length() - s.fed(), config_.prefill_chunk);
     ++now.sequences;
-    now.context += s.cached;
+    now.context += s.fed();
     now.rows += fed + s.bound();
     now.tokens += fed - 1 + overlapped(s).rate();
   }
@@ -291,7 +291,7 @@ int Drafting::passes_worth_waiting(std::span<const Sequence* const> late) const 
 bool Drafting::any_ready(base::TimePoint now) const {
   return std::ranges::any_of(sequences_, [&](const auto& entry) {
     const Sequence& s = entry.second;
-    return s.running() && !s.in_flight && !s.held_up() && !is_late(s, now);
+    return s.running() && s.may_step() && !s.held_up() && !is_late(s, now);
   });
 }
 

@@ -15,9 +15,10 @@ std::size_t pages_of(int tokens, const KvDemand& d) {
 }
 
 /// Tokens that one sequence holds at most. Pages behind an attention's window come back, but later
-/// than new ones are granted: a step, the one after it, and one asked for are there besides.
+/// than new ones are granted: a step in each stage, the one after these, and one asked for are
+/// there besides.
 int held_by_one(const PoolDemand& pool, const KvDemand& d) {
-  const int beyond = 3 * d.prefill_chunk + 4 * limits::tokens_ahead;
+  const int beyond = (d.stages + 2) * d.prefill_chunk + 4 * limits::tokens_ahead;
   return pool.attention_window > 0 ? std::min(d.max_model_len, pool.attention_window + beyond)
                                    : d.max_model_len;
 }

@@ -48,6 +48,7 @@ struct KvDemand {
   int max_model_len = 0;
   int max_num_seqs = 1;
   int prefill_chunk = 512;
+  int stages = 1; ///< Of the target: chunks of a prompt that may be under way.
   int page_tokens = 16;
   PerPool<PoolDemand> pools;
   std::size_t q_row_bytes = 0; ///< 0 without drafts.

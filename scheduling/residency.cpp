@@ -118,8 +118,9 @@ void Residency::ensure_pages(Turn& turn, Sequence& s) {
   const int end =
       std::min(s.room(config_.max_model_len), s.length() + s.bound() + plan.window + 1 + ahead);
   int windowed_end = end;
-  if (config_.attention_window > 0) // a prompt's pages come and go: this step's and the next one's
-    windowed_end = std::min(end, s.cached + 2 * config_.prefill_chunk + end - s.length());
+  if (config_.attention_window > 0) // a prompt's pages come and go: those of the chunks under way,
+    windowed_end = std::min(        // and of the next one
+        end, s.cached + (config_.stages + 1) * config_.prefill_chunk + end - s.length());
   if (s.target_pages().capacity() < windowed_end || holds_unseen_pages(s))
     grow(turn, s, end, windowed_end);
 }
@@ -228,6 +229,7 @@ void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   s.pages.clear();
   s.residency = nullptr;
   s.cached = 0;
+  s.chunks.clear();
   s.growing = s.published = s.in_flight = false;
   s.epoch = epochs_.next(); // a verdict under way is stale now
   s.phase = Sequence::Phase::waiting;

@@ -176,7 +176,7 @@ void Scheduler::schedule(Turn& turn) {
 bool Scheduler::send_batch(Turn& turn) {
   if (peers_.target == 0)
     return false;
-  InFlightBatch made = builder_.build(turn);
+  InFlightBatch made = builder_.build(turn, batches_ + 1);
   if (made.batch.entries.empty()) {
     if (in_flight_.empty())
       meter_.idle();
@@ -257,7 +257,7 @@ void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error&
   if (error.code == ErrorCode::unavailable) // its lane was closed: it is dead
     peers_.target = 0;
   for (const BatchEntry& entry : flight.batch.entries)
-    if (Sequence* s = find(entry.spec->id); s && s->epoch == entry.epoch)
+    if (Sequence* s = find(entry.spec->id); s && s->awaits(entry.epoch))
       recompute(turn, *s, &error);
   expect_next(turn, turn.now);
   schedule(turn);
@@ -273,8 +273,7 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
     if (verdict.guesses > 0)
       drafting_.observe_guess(verdict.guess_rank);
     Sequence* s = find(verdict.sequence);
-    if (s && s->epoch == verdict.epoch && s->in_flight &&
-        committer_.apply(turn, *s, entry, verdict, commits))
+    if (s && s->awaits(verdict.epoch) && committer_.apply(turn, *s, entry, verdict, commits))
       ended.push_back(entry.spec->id);
   }
   return ended;

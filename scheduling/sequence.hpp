@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,9 +60,16 @@ struct Sequence {
   };
   std::optional<Late> late;
 
-  // Its step in flight.
+  // Its steps in flight: one, or chunks of its prompt in the stages of the target.
   bool in_flight = false;
-  Epoch epoch; ///< Of that step, or of the reservation under way.
+  Epoch epoch; ///< Of the last of these steps, or of the reservation under way.
+  /// A chunk that has another one behind it, or may have.
+  struct Chunk {
+    Epoch epoch;
+    std::uint64_t batch = 0;
+    int end = 0; ///< Committed tokens that it feeds up to.
+  };
+  std::deque<Chunk> chunks; ///< Of a target in stages; the first one's verdict comes first.
 
   // What it has been through.
   std::optional<base::TimePoint> started; ///< When it first had pages.
@@ -87,9 +95,20 @@ struct Sequence {
   bool window_settled() const { return chain->settled(length() + window); }
   /// No step can judge a token that is bound and not there, and none may do without it.
   bool held_up() const { return late && !chain->settled(late->until); }
-  bool decoding() const { return length() - cached <= 1; }
+  /// Committed tokens that its next step need not feed; more than are cached while chunks of its
+  /// prompt are in flight, which may yet fail.
+  int fed() const { return chunks.empty() ? cached : chunks.back().end; }
+  /// It can be in the next step: in none, or in one that reads its prompt and leaves a rest.
+  bool may_step() const {
+    return !in_flight || (!chunks.empty() && chunks.back().epoch == epoch && fed() < length());
+  }
+  /// The verdict of this epoch is the next one that counts.
+  bool awaits(const Epoch& verdict) const {
+    return in_flight && verdict == (chunks.empty() ? epoch : chunks.front().epoch);
+  }
+  bool decoding() const { return length() - fed() <= 1; }
   /// Its next rows are of the fast path.
-  bool reads_fast() const { return cached < path.fast; }
+  bool reads_fast() const { return fed() < path.fast; }
   int rows_at_least() const { return reads_fast() ? path.chunk : 1; }
   /// Its prompt's log-probabilities go out with its first token, or with its end.
   bool scores() const { return spec->prompt_logprobs && output() == 0; }

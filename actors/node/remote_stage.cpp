@@ -219,6 +219,9 @@ void RemoteStage::begin(Way& way) {
     way.wrong = {ErrorCode::out_of_memory, "no memory for what stages of the target hand on",
                  "lower EngineOptions::prefill_chunk"};
     return;
+  } catch (const std::runtime_error& e) {
+    way.wrong = {ErrorCode::internal, std::string("a step failed: ") + e.what(), {}};
+    return;
   }
   const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
   way.pieces = StagePieces(planned, piece_rows_, stage_.model->leaves_wanted());

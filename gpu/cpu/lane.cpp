@@ -18,6 +18,7 @@ public:
   void enter() override { team_.enter(); }
   void has_work(bool some) override { some ? team_.claims().claim() : team_.claims().release(); }
   bool crowded() const override { return team_.crowded(0); }
+  bool rouse() override { return team_.rouse(); }
   void launch(Step& step, const Work&) override { team_.run(step); }
 
 private:

@@ -80,6 +80,14 @@ void Team::run(Step& step) {
   }
 }
 
+bool Team::rouse() {
+  for (int rank = 0; rank < state_.ranks; ++rank)
+    if (crowded(rank))
+      return false;
+  region_.rouse(limits::lane_roused_spin);
+  return true;
+}
+
 void Team::work(int rank) {
   prepare_thread(rank);
   std::uint32_t seen = 0;

@@ -30,6 +30,10 @@ public:
   /// shards is run by each shard's threads as a team of their own, and all of them meet.
   void run(Step& step);
 
+  /// `run` is about to be called: the other ranks wake up. False: they sleep on, for another team
+  /// has something to run on a core of theirs or of rank 0. Threads: any.
+  bool rouse();
+
   /// Says whether there is anything to run (core_claims.hpp).
   CoreClaims& claims() { return claims_; }
   /// Whether another team has something to run on the core of this rank.

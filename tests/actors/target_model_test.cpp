@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tuple>
+
 using namespace paceline;
 using namespace paceline::actors;
 using namespace paceline::messages;
@@ -179,4 +181,111 @@ TEST_CASE("an armed batch is dropped where the one before has not come, or is ov
   world.simulation.tell(world.target, pair.armed); // nobody has the first pass any more
   world.simulation.run();
   CHECK(world.sampler.mail->empty());
+}
+
+namespace {
+
+/// Two stages on devices of their own; what stands behind the first one's actor is the test's.
+struct StagesWorld : ModelWorld {
+  StagesWorld() {
+    devices = {device,
+               gpu::open_device("sim:10ms", {.threads = 1, .time = clock, .trace = {}}).value()};
+    const auto models = models::make_scripted_stages(script, devices).value();
+    TargetModelParts parts{{models[0], devices[0], pool}, 32, 8, closer, telemetry};
+    parts.behind.push_back(
+        {models[1], devices[1],
+         gpu::KvPool::create(*devices[1], models[1]->kv_shape(page_tokens), 64).value()});
+    first = simulation.spawn<TargetModel>(parts, std::size_t(0));
+    second = simulation.spawn<TargetModel>(parts, std::size_t(1));
+    ActorHandles handles;
+    handles.version = 1;
+    handles.sampler = sampler.actor;
+    handles.stages = {first, between.actor};
+    simulation.tell(first, handles);
+    simulation.tell(second, handles);
+  }
+  ~StagesWorld() {
+    simulation.kill(first);
+    simulation.kill(second);
+    simulation.run();
+  }
+  /// Tokens from `begin` up to `end` of a prompt of seven.
+  Batch chunk(std::uint64_t id, int begin, int end, std::uint64_t follows) {
+    Batch batch;
+    batch.id = id;
+    BatchEntry entry;
+    entry.spec = greedy(1, 7);
+    entry.log = log;
+    entry.length = end;
+    entry.round.judges = end == 7;
+    entry.feed = {begin, table, false, false, follows};
+    batch.entries.push_back(std::move(entry));
+    return batch;
+  }
+  /// What the second stage's lane makes of this pass.
+  gpu::Retirement end_of(const Logits& logits) {
+    logits.pass->handovers.back().expect(logits.lane, {logits.step});
+    simulation.run();
+    return logits.pass->retirement;
+  }
+
+  std::vector<std::shared_ptr<gpu::Device>> devices;
+  TokenLogRef log = std::make_shared<TokenLog>(Tokens{1, 2, 3, 4, 5, 6, 7}, 100);
+  gpu::PageTableRef table = pages(32);
+  Mock<SamplerActor> sampler{simulation};
+  Mock<TargetActor> between{simulation};
+  TargetActor first;
+  TargetActor second;
+};
+
+void check_out_of_turn(const gpu::Retirement& how) {
+  CHECK(!how.completed);
+  REQUIRE(how.error);
+  CHECK(how.error->message.find("before the one that it follows") != std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE("a prompt's chunks go through the stages in their order, or those too early fail") {
+  for (const bool overtaken : {false, true}) {
+    CAPTURE(overtaken);
+    StagesWorld world;
+    world.simulation.tell(world.first, world.chunk(1, 0, 4, 0));
+    world.simulation.tell(world.first, world.chunk(2, 4, 7, 1));
+    std::vector<StagePass> passes{world.between.take<StagePass>(), world.between.take<StagePass>()};
+    if (overtaken)
+      std::swap(passes[0], passes[1]);
+    for (const StagePass& pass : passes)
+      world.simulation.tell(world.second, pass);
+    const auto one = world.sampler.take<Logits>();
+    const auto other = world.sampler.take<Logits>();
+    if (overtaken) {
+      CHECK(one.pass->batch.id == 2);
+      check_out_of_turn(world.end_of(one));
+      CHECK(world.end_of(other).completed);
+    } else {
+      CHECK(world.end_of(one).completed);
+      CHECK(world.end_of(other).completed);
+    }
+  }
+}
+
+TEST_CASE("a chunk fails whose target has not had the one before it") {
+  StagesWorld world;
+  world.simulation.tell(world.first, world.chunk(2, 4, 7, 1));
+  const auto late = world.between.take<StagePass>();
+  world.simulation.tell(world.first, world.chunk(1, 0, 4, 0));
+  world.between.take<StagePass>();
+  world.simulation.run();
+  check_out_of_turn(late.pass->retirement);
+}
+
+TEST_CASE("a chunk follows one that is over") {
+  StagesWorld world;
+  for (const auto& [id, begin, end] : {std::tuple{1, 0, 4}, {2, 4, 7}}) {
+    world.simulation.tell(world.first,
+                          world.chunk(std::uint64_t(id), begin, end, std::uint64_t(id) - 1));
+    world.simulation.tell(world.second, world.between.take<StagePass>());
+    CHECK(world.end_of(world.sampler.take<Logits>()).completed);
+  }
 }

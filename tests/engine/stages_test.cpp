@@ -301,3 +301,53 @@ TEST_CASE("what does not go with stages is refused by name") {
   one.pipeline_parallel_size = 2;
   CHECK(refused(one).message.find("pipeline_parallel_size is 2") != std::string::npos);
 }
+
+TEST_CASE("a long prompt goes through the stages in chunks that follow each other") {
+  constexpr int chunks = 10;
+  constexpr int rows = 64;
+  std::vector<TokenId> first_tokens;
+  for (const int stages : {1, 2, 4}) {
+    CAPTURE(stages);
+    EngineOptions options = simulated({.acceptance = 0.8, .context = 1024, .draft_context = 1024});
+    const int row_us = 40 / stages; // of a stage, and nothing besides
+    options.devices.assign(std::size_t(stages), fmt::format("sim:0us+{}us/row", row_us));
+    options.speculation = SpeculationMode::off;
+    options.prefill_chunk = rows;
+    Engine engine = open_engine(options);
+    Request request = of_tokens(1);
+    request.prompt_tokens.clear();
+    for (int i = 0; i < chunks * rows; ++i)
+      request.prompt_tokens.push_back(TokenId((i * i + 7 * i) % 32));
+    const auto begin = engine.now();
+    first_tokens.push_back(ask(engine, request).tokens.at(0));
+    const double bound = (chunks + stages - 1) * rows * row_us;
+    const double took = double((engine.now() - begin) / 1us) / bound;
+    MESSAGE(stages, " stages: ", took, " times as long as the chunks take that follow each other");
+    CHECK(took >= 1);
+    CHECK(took <= 1.02);
+  }
+  CHECK(first_tokens == std::vector<TokenId>(3, first_tokens[0]));
+}
+
+TEST_CASE("prompts in chunks of any size change no token, over any number of stages") {
+  const auto expected = on_one_device();
+  std::uint64_t seed = 0;
+  for (const auto& [stages, shards] : shapes)
+    for (const int chunk : {1, 2, 3, 5, 11, 33})
+      for (const Batching batching : {Batching::hybrid, Batching::prefill_first}) {
+        EngineOptions options = in_stages(stages, simulated(), shards);
+        options.speculation = modes[++seed % modes.size()];
+        options.schedule_seed = seed;
+        options.page_tokens = seed % 2 ? 3 : 16;
+        options.prefill_chunk = chunk;
+        options.batching = batching;
+        options.max_num_seqs = 1 + int(seed % 6);
+        CAPTURE(stages);
+        CAPTURE(chunk);
+        Engine engine = open_engine(options);
+        CHECK(tokens_of(ask_all(engine, requests())) == expected);
+        engine.run_until([] { return false; }, engine.now() + 1s);
+        CHECK(engine.metrics().kv_pages_used == 0);
+        CHECK(engine.metrics().kv_pages_quarantined == 0);
+      }
+}

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -51,6 +52,40 @@ TEST_CASE("a lane wants its cores from submission to retirement") {
   CHECK(step->wait().completed);
   while (other.wanted_by_others(0)) // Looks at its queue once more.
     std::this_thread::yield();
+}
+
+TEST_CASE("who sleeps and is roused looks again, but not on a core that somebody else wants") {
+  WaitWord word;
+  std::atomic<bool> looked{false};
+  std::jthread sleeper([&] {
+    word.wait_change(0, 0ns, 0ns, [&] { // asked by nobody but a thread that was roused
+      looked = true;
+      return false;
+    });
+  });
+  while (!looked) {
+    word.rouse(1h);
+    std::this_thread::yield();
+  }
+  word.add(1);
+  word.wake();
+  sleeper.join();
+
+  std::atomic<int> asked{0};
+  word.rouse(1h);
+  const std::jthread changer([&] {
+    while (asked == 0)
+      std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) // time enough to be asked again
+      std::this_thread::yield();
+    word.add(1);
+    word.wake();
+  });
+  word.wait_change(1, 0ns, 0ns, [&] {
+    ++asked;
+    return true;
+  });
+  CHECK(asked == 1);
 }
 
 TEST_CASE("a thread that waits leaves its core to others behind its time alone") {

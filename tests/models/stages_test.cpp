@@ -81,6 +81,18 @@ TEST_CASE("a pass over all stages gives the bits of the whole model, however it 
   }
 }
 
+TEST_CASE("every stage says once a pass, whatever its threads, that its last layer begins") {
+  const auto source = test::source_of("demo");
+  test::Runner runner(in_stages(*source, {1, 3, 2}), 8);
+  const std::vector<TokenId> tokens = test::some_tokens(5, 4096);
+  const auto pages = runner.take_pages(5);
+  const SequenceRows rows{pages, 0, tokens, 4};
+  for (int passes = 1; passes <= 3; ++passes) {
+    runner.run({&rows, 1});
+    CHECK(runner.nearly_done() == 3 * passes);
+  }
+}
+
 TEST_CASE("every family's stages give the bits of the whole") {
   for (const json::value& entry : test::reference_cases()) {
     CAPTURE(std::string(entry.at("name").as_string()));

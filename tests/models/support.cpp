@@ -138,6 +138,7 @@ std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch)
   gpu::Tensor received;
   for (Stage& stage : stages_) {
     stage.workspace->received = received;
+    stage.workspace->nearly_done = [this] { ++nearly_done_; };
     if (stage.left)
       stage.workspace->left = stage.left->tensor(all, stage.model->handed_on());
     stage.model->plan(batch, *stage.pool, *stage.workspace);

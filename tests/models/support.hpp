@@ -7,6 +7,7 @@
 #include "tests/support/files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <atomic>
 #include <boost/json/fwd.hpp>
 #include <filesystem>
 #include <functional>
@@ -56,6 +57,8 @@ public:
 
   /// One pass; the logits it leaves, row by row.
   std::vector<std::vector<float>> run(std::span<const SequenceRows> batch);
+  /// How often a stage has said that it is in its last layer.
+  int nearly_done() const { return nearly_done_; }
 
 private:
   struct Stage {
@@ -66,6 +69,7 @@ private:
     std::unique_ptr<gpu::Lane> lane;
   };
   std::vector<Stage> stages_;
+  std::atomic<int> nearly_done_{0};
   std::vector<gpu::PageRef> held_; ///< The first stage's: one number for all.
 };
 

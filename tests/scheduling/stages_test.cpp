@@ -194,3 +194,148 @@ TEST_CASE("a rejection drops what is behind it, and verdicts of that are stale")
   CHECK(next.after == 0);
   CHECK(next.entries.at(0).length == 3);
 }
+
+namespace {
+
+/// Where a batch may take for ever.
+SchedulerConfig patient(int stages) {
+  SchedulerConfig config = in_stages(stages);
+  config.faults.stall_patience = 0s;
+  return config;
+}
+
+/// A prompt of so many tokens; the batches that are sent at first.
+std::vector<Batch> reading(World& world, SequenceId id, int tokens, int max_tokens = 3) {
+  Tokens prompt;
+  for (int i = 0; i < tokens; ++i)
+    prompt.push_back(TokenId(1 + i % 7));
+  world.admit(id, prompt, max_tokens);
+  std::vector<Batch> batches{world.batch()};
+  while (!world.target.empty())
+    batches.push_back(world.batch());
+  return batches;
+}
+
+/// What the target's pages are said to have right.
+int given_back(World& world) {
+  const auto release = world.kv.find<KvRelease>();
+  REQUIRE(release);
+  return release->valid.at(target_pool);
+}
+
+} // namespace
+
+TEST_CASE("chunks of a prompt are under way in all stages, each behind the one before") {
+  for (const int stages : {1, 2, 3, 4}) {
+    CAPTURE(stages);
+    World world(patient(stages));
+    std::vector<Batch> first = reading(world, 1, 75); // 16, 16, 16, 16 and 11
+    CHECK(int(first.size()) == stages);
+    std::deque<Batch> under_way(first.begin(), first.end());
+    std::uint64_t before = 0;
+    int read = 0;
+    while (read < 75) {
+      REQUIRE(!under_way.empty());
+      const Batch batch = under_way.front();
+      under_way.pop_front();
+      const BatchEntry& entry = batch.entries.at(0);
+      CHECK(entry.feed.cached == read);
+      CHECK(entry.feed.follows == (stages > 1 ? before : 0));
+      CHECK(entry.length == std::min(read + 16, 75));
+      CHECK(entry.round.judges == (entry.length == 75));
+      read = entry.length;
+      before = batch.id;
+      world.go_on(batch, 10ms);
+      world.run_until([&] { return !world.target.empty(); });
+      while (!world.target.empty())
+        under_way.push_back(world.batch());
+    }
+    CHECK(world.commits().tokens == Tokens{7});
+    CHECK(under_way.size() == 1); // the first token's
+    CHECK(under_way.front().entries.at(0).feed.follows == 0);
+  }
+}
+
+TEST_CASE("a chunk counts as read when its step has retired, and no sooner") {
+  World world(patient(3));
+  const std::vector<Batch> batches = reading(world, 1, 75);
+  REQUIRE(batches.size() == 3);
+  world.go_on(batches[0], 10ms);
+  world.run_until([&] { return !world.target.empty(); });
+  world.abandon(1);
+  world.run();
+  CHECK(given_back(world) == 16);
+  world.facade.clear();
+  for (const Batch& batch : {batches[1], batches[2]})
+    world.go_on(batch, 10ms);
+  world.run();
+  CHECK(world.facade.empty());
+}
+
+TEST_CASE("a chunk that failed takes those behind it along, and is read again") {
+  for (const std::size_t failing : {0, 1, 2}) {
+    CAPTURE(failing);
+    World world(patient(3));
+    const std::vector<Batch> batches = reading(world, 1, 75);
+    REQUIRE(batches.size() == 3);
+    for (std::size_t i = 0; i < failing; ++i)
+      world.go_on(batches[i], 10ms);
+    Verdicts failed;
+    failed.batch = batches[failing].id;
+    failed.error = Error{ErrorCode::internal, "a step failed", ""};
+    world.tell(failed);
+    world.run_until([&] { return world.kv.find<KvRelease>().has_value(); });
+    for (std::size_t i = failing + 1; i < 3; ++i) // those went on in vain
+      world.go_on(batches[i], 10ms);
+    std::deque<Batch> under_way;
+    int read = 0;
+    for (int steps = 0; read < 75 && steps < 40; ++steps) {
+      while (!world.target.empty())
+        under_way.push_back(world.batch());
+      if (under_way.empty())
+        under_way.push_back(world.batch());
+      const Batch batch = under_way.front();
+      under_way.pop_front();
+      const bool stale = batch.id <= batches.back().id + failing; // sent before the error came
+      if (!stale) {
+        CHECK(batch.entries.at(0).feed.cached == read);
+        CHECK((batch.entries.at(0).feed.follows == 0) == (read == 0));
+        read = batch.entries.at(0).length;
+      }
+      world.go_on(batch, 10ms);
+      world.run_until([&] { return !world.target.empty() || !world.facade.empty(); });
+    }
+    CHECK(read == 75);
+    const Committed news = world.commits();
+    CHECK(news.first == 0);
+    CHECK(news.tokens == Tokens{7});
+  }
+}
+
+TEST_CASE("verdicts of chunks that come in another order are taken in the prompt's") {
+  World world(patient(3));
+  const std::vector<Batch> batches = reading(world, 1, 40); // 16, 16 and 8
+  REQUIRE(batches.size() == 3);
+  world.go_on(batches[2], 10ms);
+  world.go_on(batches[1], 10ms);
+  world.run_until([&] { return !world.facade.empty() || !world.target.empty(); });
+  CHECK(world.facade.empty());
+  CHECK(world.target.empty());
+  world.go_on(batches[0], 10ms);
+  CHECK(world.commits().tokens == Tokens{7});
+}
+
+TEST_CASE("prompts share the stages, the first one's chunks before the next one's") {
+  World world(patient(4));
+  const std::vector<Batch> batches = reading(world, 1, 40); // 16, 16, 8 and room for 8 more
+  REQUIRE(batches.size() == 3);
+  const std::vector<Batch> more = reading(world, 2, 40);
+  REQUIRE(more.size() == 1);
+  CHECK(more[0].entries.at(0).spec->id == 2);
+  CHECK(more[0].entries.at(0).feed.follows == 0);
+  world.go_on(batches[0], 10ms);
+  const Batch next = world.batch();
+  CHECK(next.entries.at(0).spec->id == 2);
+  CHECK(next.entries.at(0).feed.cached == 16);
+  CHECK(next.entries.at(0).feed.follows == more[0].id);
+}

@@ -36,6 +36,9 @@ enum Witness::Probe : std::size_t {
   passed_behind,
   judged_both,
   target_moved,
+  chunk_behind_another,
+  chunk_out_of_turn,
+  chunk_behind_a_failed_one,
   probes,
 };
 
@@ -64,6 +67,9 @@ constexpr std::array names{
     "verdict after a pass of the draft that stood ready",
     "window that a look-up and the model wrote together",
     "target moved to its standby",
+    "chunk of a prompt behind one in flight",
+    "chunk that came before the one that it follows",
+    "chunk in flight behind one that failed",
 };
 
 } // namespace
@@ -160,6 +166,10 @@ void Witness::sees(const Batch& batch) {
       judged_[batch.id].push_back({entry.spec, entry.log, entry.length, entry.round.chain});
   Step step{batch.id, batch.after, {}, {}};
   for (const BatchEntry& entry : batch.entries) {
+    if (entry.feed.follows > 0) {
+      reached(chunk_behind_another);
+      followed_.insert(entry.feed.follows);
+    }
     step.in_flight.insert(entry.spec->id);
     if (entry.round.window > 0)
       step.speculating.insert(entry.spec->id);
@@ -200,6 +210,12 @@ void Witness::check_drafts(const Verdicts& verdicts) {
 
 void Witness::sees(const Verdicts& verdicts) {
   check_drafts(verdicts);
+  if (const auto& why = verdicts.error) {
+    if (why->message.find("before the one that it follows") != std::string::npos)
+      reached(chunk_out_of_turn);
+    if (followed_.contains(verdicts.batch))
+      reached(chunk_behind_a_failed_one);
+  }
   if (verdicts.batch < step_.id)
     reached(lane_woke_too_late);
   if (armed_ && verdicts.batch == armed_->id)
