@@ -36,6 +36,7 @@ enum Witness::Probe : std::size_t {
   passed_behind,
   judged_both,
   target_moved,
+  fork_went_on,
   probes,
 };
 
@@ -64,6 +65,7 @@ constexpr std::array names{
     "verdict after a pass of the draft that stood ready",
     "window that a look-up and the model wrote together",
     "target moved to its standby",
+    "fork that came true and went on",
 };
 
 } // namespace
@@ -209,6 +211,8 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
+    if (verdict.hit == scheduling::Hit::fork)
+      reached(fork_went_on);
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
