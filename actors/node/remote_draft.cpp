@@ -313,7 +313,7 @@ void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
     s.read = s.at.length();
     return ask(s);
   }
-  if (goes_on) {
+  if (goes_on && !s.cut) {
     for (const OpenedFork& opened : drafted.opened)
       open(s, opened);
     take_tokens(s, drafted, step);
@@ -323,8 +323,6 @@ void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
 }
 
 void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::Duration step) {
-  if (s.cut)
-    return;
   Chain& chain = *s.at.chain;
   const int count = int(drafted.tokens.size());
   check_peer(drafted.first == chain.drawn() && count <= chain.bound() - drafted.first,
@@ -377,7 +375,7 @@ void RemoteDraft::open(Sequence& s, const OpenedFork& opened) const {
 }
 
 /// Of the chain at hand, or the one before where it is itself that fork.
-void RemoteDraft::take_fork(const Sequence& s, std::uint32_t of, const DraftedFork& drafted) {
+void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& drafted) {
   const auto found = std::ranges::find_if(s.forks, [&](const Fork& fork) {
     return fork.of == of && fork.chain->attempt() == drafted.attempt;
   });
@@ -395,6 +393,7 @@ void RemoteDraft::take_fork(const Sequence& s, std::uint32_t of, const DraftedFo
     if (!put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], {}, spare))
       break;
   base::add(parts_.telemetry->forked, std::uint64_t(chain.drawn() - chain.start()));
+  s.cut |= found->chain == s.at.chain && chain.drawn() < chain.start() + count;
   if (chain.drawn() < found->end)
     chain.end_at(chain.drawn());
 }

@@ -82,7 +82,7 @@ private:
   void take(const messages::DraftedTokens& drafted, base::Duration step);
   void take_tokens(Sequence& s, const messages::DraftedTokens& drafted, base::Duration step);
   void open(Sequence& s, const messages::OpenedFork& opened) const;
-  void take_fork(const Sequence& s, std::uint32_t of, const messages::DraftedFork& drafted);
+  void take_fork(Sequence& s, std::uint32_t of, const messages::DraftedFork& drafted);
   bool put(const Sequence& s, speculation::Chain& chain, TokenId token,
            const std::vector<messages::TokenProbability>* q, const sampling::Guesses& guesses,
            std::size_t spare = 0);
