@@ -33,6 +33,14 @@ bool is_fork(const Chain& chain) {
   return chain.attempt() >> speculation::limits::frontier_bits != 0;
 }
 
+/// The node has read so many committed tokens: it does not stand still (scheduling::DraftWatch),
+/// even where each new chain is looked at before it has a token.
+void note_reading(const speculation::Frontier& at, int tokens) {
+  std::atomic<int>& cached = at.residency->cached;
+  if (cached.load(std::memory_order_relaxed) < tokens)
+    cached.store(tokens, std::memory_order_release);
+}
+
 /// It may be a stranger who says so.
 std::string printable(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 300));
@@ -311,6 +319,7 @@ void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
   const bool goes_on = s.chain == drafted.chain;
   if (goes_on && drafted.read) {
     s.read = s.at.length();
+    note_reading(s.at, s.read);
     return ask(s);
   }
   if (goes_on && !s.cut) {
@@ -333,6 +342,7 @@ void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::D
              "the node sends too few rows");
   const base::TimePoint at = now();
   if (count > 0) {
+    note_reading(s.at, chain.start());
     pace_.observe((at - s.since) / count);
     chain.spent(std::min<base::Duration>(at - s.since, step * count), pace_);
     parts_.telemetry->overlap.drafted(std::max(s.since, at - step * count), at);
