@@ -100,6 +100,11 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case there(Case c) {
+  c.setting.one_way = 300us;
+  return {c.name + " behind a wire", c.setting, c.share};
+}
+
 Case scarce_rows() {
   Case c = forks();
   c.setting.together = 3;
