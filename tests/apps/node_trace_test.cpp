@@ -2,6 +2,7 @@
 #include "actors/node/node.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/node_checks.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <boost/json.hpp>
 #include <doctest/doctest.h>
