@@ -100,6 +100,12 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case late_forks() {
+  Case c = forks();
+  c.setting.pace.malice = Malice::fork_token;
+  return {"late forks", c.setting, 3};
+}
+
 Case there(Case c) {
   c.setting.one_way = 300us;
   return {c.name + " behind a wire", c.setting, c.share};

@@ -134,7 +134,8 @@ TEST_CASE("match has the target's distribution against every adversary") {
 
 TEST_CASE("a draft behind a wire is judged without a bias, forks and all, whatever it is late by") {
   for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
-    for (Case c : {there(forks()), there(adapting_forks()), there(late_lookaheads()),
+    for (Case c : {there(forks()), there(late_forks()), there(adapting_forks()),
+                   there(late_lookaheads()),
                    there(partial_windows()), there(whole_windows()), there(scarce_rows())}) {
       CAPTURE(int(rule));
       CAPTURE(c.name);
