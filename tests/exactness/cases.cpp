@@ -102,7 +102,11 @@ Case forks() {
 
 Case late_forks() {
   Case c = forks();
+  c.setting.policy.window = 1;
+  c.setting.policy.fork_rows = 1;
+  c.setting.acceptance = 0.4;
   c.setting.pace.malice = Malice::fork_token;
+  c.setting.pace.late_by = 4ms;
   return {"late forks", c.setting, 3};
 }
 
