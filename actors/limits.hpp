@@ -67,6 +67,13 @@ inline constexpr std::size_t node_spans_sent = 1u << 10;
 /// Tokens that a sequence's draft may have to read in the pass that draws; with more it reads
 /// first, and its positions are bound when it has.
 inline constexpr int read_while_drafting_max = 32;
+/// Of forks that a draft on a node sends beside a window: how many at most, and about how many
+/// bytes, without rows of q and with them. The likeliest go first, and where none fits there are
+/// none. Windows between two with which all guesses come, of which forks are chosen.
+inline constexpr int node_forks_max = 8;
+inline constexpr std::size_t node_fork_bytes_max = 160;
+inline constexpr std::size_t node_fork_q_bytes_max = 2048;
+inline constexpr int node_guesses_every = 16;
 /// Of a model's files that go to a node (its --accept-models): bytes of a part, and parts that may
 /// be under way; a peer that sends more is cut off.
 inline constexpr std::size_t model_part_bytes = 256u << 10;

@@ -10,9 +10,9 @@ constexpr std::size_t kept_max = 16;
 
 } // namespace
 
-speculation::QRow SparseRows::kept() {
+speculation::QRow SparseRows::kept(std::size_t spare) {
   const std::lock_guard lock(mutex_);
-  if (clean_.empty())
+  if (clean_.size() <= spare)
     return nullptr;
   speculation::QRow row = std::move(clean_.back());
   clean_.pop_back();
@@ -34,10 +34,11 @@ speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
   return take_normalised(shares);
 }
 
-speculation::QRow SparseRows::take_normalised(std::span<const TokenWeight> q) {
-  speculation::QRow row = kept();
+speculation::QRow SparseRows::take_normalised(std::span<const TokenWeight> q,
+                                              std::size_t spare) {
+  speculation::QRow row = kept(spare);
   if (!row) {
-    row = pool_->take();
+    row = pool_->take(spare);
     if (!row)
       return nullptr;
     std::fill_n(row.get(), pool_->row_length(), 0.0f);

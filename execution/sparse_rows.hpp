@@ -20,13 +20,14 @@ public:
 
   /// q, normalised; null when there is no memory for it. q: as sampling::propose wants it.
   speculation::QRow take(std::span<const TokenWeight> q);
-  /// The same with the numbers as they are: a row that was drawn from elsewhere.
-  speculation::QRow take_normalised(std::span<const TokenWeight> q);
+  /// The same with the numbers as they are: a row that was drawn from elsewhere. Null, too, where
+  /// fewer than `spare` others would be left.
+  speculation::QRow take_normalised(std::span<const TokenWeight> q, std::size_t spare = 0);
   /// A row of unspecified contents, to be written whole; null when there is no memory for it.
   speculation::QRow take();
 
 private:
-  speculation::QRow kept();
+  speculation::QRow kept(std::size_t spare = 0);
 
   std::shared_ptr<RowPool> pool_;
   std::mutex mutex_;

@@ -5,10 +5,12 @@
 #include "base/clock.hpp"
 #include "gpu/tensor.hpp"
 #include "paceline/engine.hpp"
+#include "sampling/guess.hpp"
 #include "speculation/sequence.hpp"
 
 #include <caf/actor.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +26,7 @@ struct OpenDraft {
   int vocabulary = 0;   ///< The target's ids, without padding.
   int max_model_len = 0;
   int max_num_seqs = 0;
+  int fork_rows = 0;      ///< Most rows that forks have in a pass, over all sequences.
   bool only_asks = false; ///< Whether it could be; nothing is drafted.
 };
 
@@ -142,6 +145,17 @@ struct ModelTaken {};
 /// Node to engine: all files are there and are what they should be.
 struct ModelStored {};
 
+/// What a node may spend on forks: speculation::Forking, in few bytes.
+struct DraftForking {
+  std::uint8_t rows = 0;
+  std::uint8_t window = 0;
+  std::uint8_t most = 0;
+  std::uint8_t beyond = 0;
+  /// Odds::by_margin, then Odds::guess, in 255ths.
+  std::array<std::uint8_t, sampling::margin_classes + std::size_t(sampling::limits::guesses_max)>
+      odds{};
+};
+
 /// Where one sequence stands, as far as the node does not know it yet.
 struct DraftFrom {
   speculation::SequenceId sequence = 0;
@@ -156,6 +170,11 @@ struct DraftFrom {
   int limit = 0;
   /// Nothing is drawn yet: the node says when it has read what is committed.
   bool reads = false;
+  /// The chain is a fork of the one before that the node has told of, by its Chain::attempt. 0: it
+  /// is none.
+  std::uint32_t fork = 0;
+  std::optional<DraftForking> forking; ///< None: no forks are to be written.
+  bool guesses = false;                ///< Tokens are to come with what was guessed beside them.
 };
 
 /// Engine to node: sequences that are over, then where others stand.
@@ -169,7 +188,29 @@ struct TokenProbability {
   float probability = 0;
 };
 
-/// What a chain has got: a window, or the lookahead behind it.
+/// A fork that will be written, said before its first token is drawn. All of it is bound from then
+/// on.
+struct OpenedFork {
+  std::uint32_t attempt = 0; ///< speculation::Chain::attempt: the frontier and the fork's number.
+  std::uint8_t behind = 0;   ///< Its outcome's position, from that frontier on.
+  std::uint8_t length = 0;   ///< Tokens that it will have, if it does not end before.
+  TokenId token = 0;         ///< Its outcome's.
+};
+
+/// All that a fork has got.
+struct DraftedFork {
+  std::uint32_t attempt = 0;
+  std::vector<TokenId> tokens; ///< Fewer than were opened: it has ended.
+  std::vector<std::vector<TokenProbability>> q; ///< As DraftedTokens::q.
+};
+
+/// sampling::Guesses. CAF 0.17 never ends writing an infinite float.
+struct DraftedGuesses {
+  std::vector<TokenId> tokens;
+  std::uint8_t margin_class = 0;
+};
+
+/// What a chain has got: a window, or the lookahead behind it, and forks of it.
 struct DraftedTokens {
   speculation::SequenceId sequence = 0;
   std::uint32_t chain = 0;
@@ -180,6 +221,9 @@ struct DraftedTokens {
   std::vector<std::vector<TokenProbability>> q;
   bool ends = false; ///< Nothing more will be drawn.
   bool read = false; ///< What is committed has been read; no tokens.
+  std::vector<OpenedFork> opened;
+  std::vector<DraftedFork> forks;
+  std::vector<DraftedGuesses> guesses; ///< Of each token, where they were asked for.
 };
 
 /// Node to engine: windows.

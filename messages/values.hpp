@@ -68,11 +68,15 @@ struct ActorHandles;
   X(paceline, SpeculationStats)                                                                    \
   X(paceline, StageInfo)                                                                           \
   X(paceline, TokenLogprob)                                                                        \
+  X(paceline::messages, DraftForking)                                                              \
   X(paceline::messages, DraftFrom)                                                                 \
+  X(paceline::messages, DraftedFork)                                                               \
+  X(paceline::messages, DraftedGuesses)                                                            \
   X(paceline::messages, DraftedTokens)                                                             \
   X(paceline::messages, ModelFile)                                                                 \
   X(paceline::gpu, Quantization)                                                                   \
   X(paceline::messages, NodeDevice)                                                                \
+  X(paceline::messages, OpenedFork)                                                                \
   X(paceline::messages, StageLayers)                                                               \
   X(paceline::messages, StageSequence)                                                             \
   X(paceline::messages, NodeSpan)                                                                  \

@@ -73,8 +73,24 @@ void Chain::extend(int window_end, int limit) {
 }
 
 void Chain::add_fork(int position, TokenId token, std::shared_ptr<Chain> fork) {
+  std::function<void()> added;
+  {
+    const std::lock_guard lock(forks_mutex_);
+    forks_.push_back({position, token, std::move(fork)});
+    added = fork_added_;
+  }
+  if (added)
+    added();
+}
+
+std::vector<Chain::Fork> Chain::forks() const {
   const std::lock_guard lock(forks_mutex_);
-  forks_.push_back({position, token, std::move(fork)});
+  return forks_;
+}
+
+void Chain::on_fork(std::function<void()> added) {
+  const std::lock_guard lock(forks_mutex_);
+  fork_added_ = std::move(added);
 }
 
 std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {

@@ -61,6 +61,12 @@ using QRow = std::shared_ptr<float>;
 /// is judged never depends on its own token (docs/theory.md).
 class Chain {
 public:
+  /// An outcome of a verification, and what was drafted for it.
+  struct Fork {
+    int position = 0;
+    TokenId token = 0;
+    std::shared_ptr<Chain> chain;
+  };
   explicit Chain(SequenceId sequence) : sequence_(sequence) {}
 
   SequenceId sequence() const { return sequence_; }
@@ -122,6 +128,11 @@ public:
   /// verdict.
   void add_fork(int position, TokenId token, std::shared_ptr<Chain> fork);
   std::shared_ptr<Chain> fork(int position, TokenId token) const;
+  /// Those that are there, in the order in which they were added.
+  std::vector<Fork> forks() const;
+  /// Calls back from the draft's thread whenever a fork has been added, so before its first token
+  /// is drawn. Once, before the chain is handed to the draft or goes on as another one's fork.
+  void on_fork(std::function<void()> added);
   /// Forks at positions before this one have not come true: they are closed and forgotten, but for
   /// `kept`. Returns how many tokens were drawn for them.
   std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
@@ -141,11 +152,6 @@ private:
     QRow q;
     sampling::Guesses guesses;
     bool looked_up = false;
-  };
-  struct Fork {
-    int position = 0;
-    TokenId token = 0;
-    std::shared_ptr<Chain> chain;
   };
   const Slot& slot(int position) const { return slots_[std::size_t(position) % slots_.size()]; }
   void announce();
@@ -174,6 +180,7 @@ private:
 
   mutable std::mutex forks_mutex_;
   std::vector<Fork> forks_;
+  std::function<void()> fork_added_; ///< Empty: nobody wants to know.
 };
 using ChainRef = std::shared_ptr<Chain>;
 

@@ -83,7 +83,7 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
 Fork* ForkSet::open(const Frontier& at, const Candidate& what, int context, gpu::KvPool& pool) {
   const auto [chance, none, position, rank] = what;
   const int end = std::min(position + 1 + at.forking.window, context + 1);
-  if (end <= position + 1 || int(forks_.size()) >= limits::forks_max)
+  if (end <= position + 1 || int(forks_.size()) >= std::min(at.forking.most, limits::forks_max))
     return nullptr;
   auto fork = std::make_unique<Fork>();
   fork->position = fork->fed = position;

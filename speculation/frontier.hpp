@@ -32,6 +32,7 @@ struct Forking {
   sampling::Odds odds;
   int beyond = 0;      ///< Positions behind the window's outcomes that are judged soon: in flight.
   bool learns = false; ///< Guesses are wanted, without forks: to see how good they are.
+  int most = limits::forks_max; ///< Forks that there may be of a frontier.
 };
 
 /// Who drafts a sequence where a look-up shares the lane of a model. Chosen from the past and the

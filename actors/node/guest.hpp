@@ -9,9 +9,11 @@
 #include "messages/interfaces.hpp"
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace paceline::actors {
 
@@ -32,6 +34,14 @@ public:
   Handle::behavior_type make_behavior();
 
 private:
+  /// A fork that the engine knows of.
+  struct Fork {
+    speculation::ChainRef chain;
+    int position = 0; ///< Of its outcome.
+    int end = 0;      ///< One past its last position, if it does not end before.
+    int sent = 0;     ///< One past the last position that has been sent.
+    bool told = false; ///< What it has got has been sent.
+  };
   struct Sequence {
     speculation::SequenceSpecRef spec;
     speculation::TokenLogRef log;
@@ -42,6 +52,9 @@ private:
     bool reads = false;       ///< The chain is only there to show that all has been read.
     int sent = 0;             ///< One past the last position that has been sent.
     int awaited = 0;          ///< What is there up to here is sent when all of it is; 0: nothing.
+    std::vector<Fork> forks;  ///< Of the chain.
+    speculation::Forking forking;
+    bool guesses = false;     ///< Tokens are sent with what was guessed beside them.
   };
 
   void meet();
@@ -56,10 +69,17 @@ private:
   speculation::Frontier take(const messages::DraftFrom& from);
   void begin(Sequence& s, const messages::DraftFrom& from);
   void go_on(Sequence& s, const messages::DraftFrom& from);
+  void begin_chain(Sequence& s, const messages::DraftFrom& from);
+  void follow_fork(Sequence& s, const messages::DraftFrom& from);
+  std::function<void()> telling() const;
   void extend_pages(Sequence& s, int end) const;
   void await(Sequence& s, int position);
   void collect();
-  messages::DraftedTokens news_of(Sequence& s, speculation::SequenceId id);
+  bool add_news(Sequence& s, messages::DraftedTokens& news);
+  void add_tokens(Sequence& s, messages::DraftedTokens& news);
+  void add_opened(Sequence& s, messages::DraftedTokens& news) const;
+  void add_forks(Sequence& s, messages::DraftedTokens& news) const;
+  std::vector<messages::TokenProbability> row_of(const float* q) const;
   void look_after();
   void send_spans();
 

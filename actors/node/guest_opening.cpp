@@ -21,7 +21,8 @@ namespace {
 /// An engine says so, whoever that is.
 Result<void> check(const OpenDraft& wanted) {
   if (wanted.vocabulary < 1 || wanted.max_num_seqs < 1 || wanted.max_model_len < 1 ||
-      wanted.max_num_seqs > limits::max_num_seqs_max ||
+      wanted.max_num_seqs > limits::max_num_seqs_max || wanted.fork_rows < 0 ||
+      wanted.fork_rows > speculation::limits::fork_rows_max ||
       wanted.max_model_len > models::limits::context_max ||
       wanted.vocabulary > models::limits::context_max)
     return fail(ErrorCode::invalid_argument, "the engine asks for a draft that cannot be");
@@ -131,8 +132,10 @@ Result<void> Guest::start(const NodeParts::Offer& offer) {
   const LoadedModel& model = offer.model;
   context_ = std::min(wanted.max_model_len, offer.info.max_model_len);
   const std::size_t page = model.model->kv_shape(node_->page_tokens).bytes();
+  const auto fork_rows = std::size_t(wanted.fork_rows);
   const std::size_t useful = std::size_t(wanted.max_num_seqs) *
-                             (std::size_t(context_) / std::size_t(node_->page_tokens) + 1);
+                                 (std::size_t(context_) / std::size_t(node_->page_tokens) + 1) +
+                             fork_rows * std::size_t(speculation::limits::pages_per_fork_row);
   auto pool = model.make_pool(node_->page_tokens,
                               std::clamp<std::size_t>(node_->kv_memory_bytes / page, 1, useful));
   if (!pool)
@@ -145,8 +148,10 @@ Result<void> Guest::start(const NodeParts::Offer& offer) {
       .pool = pool_,
       .vocabulary = wanted.vocabulary,
       .max_num_seqs = limits::guest_sequences_per_seat * wanted.max_num_seqs,
+      .fork_rows = wanted.fork_rows,
       .telemetry = node_->telemetry,
-      .q_rows = std::size_t(wanted.max_num_seqs) * speculation::limits::windows_held * window};
+      .q_rows = (std::size_t(wanted.max_num_seqs) * speculation::limits::windows_held + fork_rows) *
+                window};
   DraftModelParts parts;
   parts.device = model.device;
   parts.make_step = [drafting, spans = spans_](std::shared_ptr<execution::DraftQueue> queue,

@@ -1,10 +1,12 @@
 // The sequences of a guest: what an engine says of them, and what their chains have got.
 #include "actors/limits.hpp"
+#include "actors/node/draft_forking.hpp"
 #include "actors/node/guest.hpp"
 #include "actors/node/peer.hpp"
 #include "speculation/limits.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace paceline::actors {
 
@@ -13,6 +15,19 @@ using speculation::Chain;
 using speculation::Frontier;
 
 namespace {
+
+constexpr int all_positions = std::numeric_limits<int>::max();
+
+/// Of q.
+std::size_t numbers_in(const DraftedTokens& news) {
+  std::size_t numbers = 0;
+  for (const auto& row : news.q)
+    numbers += row.size();
+  for (const DraftedFork& fork : news.forks)
+    for (const auto& row : fork.q)
+      numbers += row.size();
+  return numbers;
+}
 
 /// context: that the engine said it has. An enumerator is any number on the wire.
 void check(const speculation::SequenceSpec& spec, int context) {
@@ -67,7 +82,7 @@ Frontier Guest::take(const DraftFrom& from) {
           .chain = s.chain,
           .pages = s.pages,
           .residency = s.residency,
-          .forking = {},
+          .forking = s.forking,
           .features = {}};
 }
 
@@ -90,7 +105,7 @@ void Guest::begin(Sequence& s, const DraftFrom& from) {
   s.residency->epoch = from.epoch;
 }
 
-/// The chain goes on, or another one begins where the engine says.
+/// The chain goes on, or one of its forks, or another one begins where the engine says.
 void Guest::go_on(Sequence& s, const DraftFrom& from) {
   const int length = s.log->size();
   check_peer(from.start <= length && from.start <= from.window_end &&
@@ -101,23 +116,57 @@ void Guest::go_on(Sequence& s, const DraftFrom& from) {
   if (same) {
     check_peer(length <= s.sent, "a chain came true that nobody has seen");
     s.chain->extend(from.window_end, from.limit);
+    s.chain->drop_forks(length);
+    std::erase_if(s.forks, [length](const Fork& fork) { return fork.position < length; });
+  } else if (from.fork != 0) {
+    follow_fork(s, from);
   } else {
-    check_peer(from.start == length, "a chain goes on that never began");
-    if (s.chain)
-      s.chain->close();
-    s.chain = std::make_shared<Chain>(from.sequence);
-    s.number = from.chain;
-    s.reads = from.reads;
-    if (s.reads)
-      s.chain->begin(length, length + 1, length + 1);
-    else
-      s.chain->begin(length, from.window_end, from.limit);
-    s.sent = length;
+    begin_chain(s, from);
   }
+  s.forking = from.forking ? forking_of(*from.forking) : speculation::Forking();
+  s.forking.learns = s.guesses = from.guesses;
   const bool whole = s.sent >= s.chain->window_end();
   s.awaited = 0;
   if (s.sent < s.chain->limit())
     await(s, whole ? s.chain->limit() : s.chain->window_end());
+}
+
+void Guest::begin_chain(Sequence& s, const DraftFrom& from) {
+  const int length = s.log->size();
+  check_peer(from.start == length, "a chain goes on that never began");
+  if (s.chain) {
+    s.chain->close();
+    s.chain->drop_forks(all_positions);
+  }
+  s.forks.clear();
+  s.chain = std::make_shared<Chain>(from.sequence);
+  s.chain->on_fork(telling());
+  s.number = from.chain;
+  s.reads = from.reads;
+  if (s.reads)
+    s.chain->begin(length, length + 1, length + 1);
+  else
+    s.chain->begin(length, from.window_end, from.limit);
+  s.sent = length;
+}
+
+/// What the verdict was that ended the chain, the fork was written for.
+void Guest::follow_fork(Sequence& s, const DraftFrom& from) {
+  const int length = s.log->size();
+  const auto found = std::ranges::find_if(
+      s.forks, [&](const Fork& fork) { return fork.chain->attempt() == from.fork; });
+  check_peer(found != s.forks.end() && from.start == found->chain->start() && !from.reads &&
+                 length <= std::max(found->sent, from.start),
+             "a fork goes on that nobody has seen");
+  const Fork fork = *found;
+  s.chain->close();
+  s.chain->drop_forks(all_positions, fork.chain.get());
+  s.forks.clear();
+  s.chain = fork.chain;
+  s.chain->on_fork(telling());
+  s.number = from.chain;
+  s.sent = fork.sent;
+  s.chain->extend(from.window_end, from.limit);
 }
 
 /// As many as there are: the draft ends where it has no room.
@@ -138,12 +187,15 @@ void Guest::extend_pages(Sequence& s, int end) const {
 /// From the draft's lane, or at once: several that come at a time make one message.
 void Guest::await(Sequence& s, int position) {
   s.awaited = position;
-  auto tell_me = [told = told_, me = caf::actor_cast<caf::actor_addr>(self_)] {
+  s.chain->notify_at(position, std::make_shared<speculation::Gate>(1, telling()));
+}
+
+std::function<void()> Guest::telling() const {
+  return [told = told_, me = caf::actor_cast<caf::actor_addr>(self_)] {
     if (!told->exchange(true))
       if (const auto guest = caf::actor_cast<caf::actor>(me))
         messages::tell(guest, WindowsReady{});
   };
-  s.chain->notify_at(position, std::make_shared<speculation::Gate>(1, std::move(tell_me)));
 }
 
 void Guest::collect() {
@@ -156,12 +208,13 @@ void Guest::collect() {
     numbers = 0;
   };
   for (auto& [id, s] : sequences_) {
-    if (s.awaited == 0 || !s.chain->settled(s.awaited))
+    DraftedTokens of;
+    of.sequence = id;
+    if (!add_news(s, of))
       continue;
     news.step = s.chain->pace().step;
-    news.chains.push_back(news_of(s, id));
-    for (const auto& row : news.chains.back().q)
-      numbers += row.size();
+    numbers += numbers_in(of);
+    news.chains.push_back(std::move(of));
     if (numbers > limits::frame_numbers_max)
       send();
   }
@@ -169,28 +222,78 @@ void Guest::collect() {
   send_spans();
 }
 
-DraftedTokens Guest::news_of(Sequence& s, speculation::SequenceId id) {
-  DraftedTokens news;
-  news.sequence = id;
+/// A window that is whole, or the lookahead behind it; forks that have been opened, and what they
+/// have got. False: there is nothing to be said yet.
+bool Guest::add_news(Sequence& s, DraftedTokens& news) {
   news.chain = s.number;
   news.first = s.sent;
+  const bool due = s.awaited > 0 && s.chain->settled(s.awaited);
+  add_opened(s, news);
+  if (due)
+    add_tokens(s, news);
+  if (due || s.awaited == 0)
+    add_forks(s, news);
+  return due || !news.opened.empty() || !news.forks.empty();
+}
+
+void Guest::add_tokens(Sequence& s, DraftedTokens& news) {
   news.read = s.reads;
   const int until = s.reads ? s.sent : s.chain->drawn();
   news.ends = s.chain->drawn() < s.awaited;
   for (; s.sent < until; ++s.sent) {
     news.tokens.push_back(s.chain->token(s.sent));
-    if (!s.spec->needs_q())
-      continue;
-    auto& row = news.q.emplace_back();
-    const float* q = s.chain->q(s.sent);
-    for (TokenId token = 0; token < wanted_.vocabulary; ++token)
-      if (q[token] > 0)
-        row.push_back({token, q[token]});
+    if (s.guesses)
+      news.guesses.push_back(guesses_for_engine(s.chain->guesses(s.sent)));
+    if (s.spec->needs_q())
+      news.q.push_back(row_of(s.chain->q(s.sent)));
   }
   s.awaited = 0;
   if (!news.ends && !s.reads && s.sent < s.chain->limit())
     await(s, s.chain->limit());
-  return news;
+}
+
+/// The engine binds all of a fork when it hears of it. So it is told at once, whatever the fork
+/// will say and however long that takes.
+void Guest::add_opened(Sequence& s, DraftedTokens& news) const {
+  for (const Chain::Fork& fork : s.chain->forks()) {
+    const auto known = [&](const Fork& each) { return each.chain == fork.chain; };
+    if (std::ranges::any_of(s.forks, known))
+      continue;
+    const Chain& chain = *fork.chain;
+    const auto frontier = int(chain.attempt() % (1u << speculation::limits::frontier_bits));
+    news.opened.push_back({chain.attempt(), std::uint8_t(fork.position - frontier),
+                           std::uint8_t(chain.limit() - chain.start()), fork.token});
+    s.forks.push_back({fork.chain, fork.position, chain.limit(), chain.start()});
+    fork.chain->notify_at(chain.limit(), std::make_shared<speculation::Gate>(1, telling()));
+  }
+}
+
+/// Those that are whole: with the lookahead, or else when all are.
+void Guest::add_forks(Sequence& s, DraftedTokens& news) const {
+  const auto whole = [](const Fork& fork) { return fork.chain->settled(fork.end); };
+  if (s.awaited == 0 && news.tokens.empty() && !std::ranges::all_of(s.forks, whole))
+    return;
+  for (Fork& fork : s.forks) {
+    if (fork.told || !whole(fork))
+      continue;
+    fork.told = true;
+    DraftedFork& drafted = news.forks.emplace_back();
+    drafted.attempt = fork.chain->attempt();
+    for (; fork.sent < std::min(fork.chain->drawn(), fork.end); ++fork.sent) {
+      drafted.tokens.push_back(fork.chain->token(fork.sent));
+      if (s.spec->needs_q())
+        drafted.q.push_back(row_of(fork.chain->q(fork.sent)));
+    }
+  }
+}
+
+/// Without its zeros.
+std::vector<TokenProbability> Guest::row_of(const float* q) const {
+  std::vector<TokenProbability> row;
+  for (TokenId token = 0; token < wanted_.vocabulary; ++token)
+    if (q[token] > 0)
+      row.push_back({token, q[token]});
+  return row;
 }
 
 } // namespace paceline::actors

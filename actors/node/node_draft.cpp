@@ -1,5 +1,6 @@
 #include "actors/node/node_draft.hpp"
 
+#include "actors/limits.hpp"
 #include "actors/node/remote_draft.hpp"
 #include "actors/node/sending.hpp"
 #include "actors/option_check.hpp"
@@ -26,8 +27,7 @@ public:
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
     policy.prior_cost_ratio = std::clamp(double(info_.weight_bytes) / double(bytes), 0.005, 1.0);
-    if (policy.lookahead != Lookahead::none) // forks' tokens would have to cross unasked for
-      policy.lookahead = Lookahead::chain;
+    policy.fork_rows = std::min(policy.fork_rows, limits::node_forks_max); // more do not cross
   }
   /// When it is there is the network's to say.
   bool repeats() const override { return false; }
@@ -124,6 +124,7 @@ Result<std::unique_ptr<DraftSource>> node_draft(const ModelLoader& loader,
   parts.hello.vocabulary = files->vocabulary;
   parts.hello.max_model_len = max_model_len;
   parts.hello.max_num_seqs = o.max_num_seqs;
+  parts.hello.fork_rows = fork_rows_of(o);
   parts.heartbeat = o.faults.heartbeat;
   parts.top_k = o.draft_top_k;
   parts.host = *host;

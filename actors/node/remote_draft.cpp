@@ -1,6 +1,7 @@
 #include "actors/node/remote_draft.hpp"
 
 #include "actors/limits.hpp"
+#include "actors/node/draft_forking.hpp"
 #include "actors/node/peer.hpp"
 #include "scheduling/contracts.hpp"
 
@@ -25,6 +26,19 @@ speculation::SequenceSpec spec_for_node(const speculation::SequenceSpec& spec, i
   if (spec.needs_q() && top_k > 0)
     cut.warping.top_k = spec.warping.top_k > 0 ? std::min(spec.warping.top_k, top_k) : top_k;
   return cut;
+}
+
+/// Of another chain; its attempt says so.
+bool is_fork(const Chain& chain) {
+  return chain.attempt() >> speculation::limits::frontier_bits != 0;
+}
+
+/// The node has read so many committed tokens: it does not stand still (scheduling::DraftWatch),
+/// even where each new chain is looked at before it has a token.
+void note_reading(const speculation::Frontier& at, int tokens) {
+  std::atomic<int>& cached = at.residency->cached;
+  if (cached.load(std::memory_order_relaxed) < tokens)
+    cached.store(tokens, std::memory_order_release);
 }
 
 /// It may be a stranger who says so.
@@ -62,7 +76,10 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
       rows_(std::make_shared<execution::SparseRows>(
           std::make_shared<execution::RowPool>(execution::RowPool::Config{
               parts_.host, std::move(target), parts_.hello.vocabulary, parts_.q_rows}))),
-      inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))) {
+      inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))),
+      row_bytes_(double(sizeof(TokenProbability)) *
+                 (parts_.top_k > 0 ? std::min(parts_.top_k, parts_.hello.vocabulary)
+                                   : parts_.hello.vocabulary)) {
   self_->set_default_handler(caf::drop); // a node may send any value
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason == caf::exit_reason::remote_link_unreachable) // behind what it said before
@@ -75,7 +92,7 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
 
 RemoteDraft::~RemoteDraft() {
   for (auto& [id, s] : sequences_)
-    s.at.chain->end_at(s.at.chain->drawn());
+    end(s);
 }
 
 RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
@@ -190,14 +207,36 @@ void RemoteDraft::take(const Frontier& news) {
     return; // older news than what is known
   if (s.at.residency != news.residency)
     s.sent = s.read = 0;
-  if (s.at.chain != news.chain) {
-    if (s.at.chain)
-      s.at.chain->end_at(s.at.chain->drawn());
-    s.chain = ++chains_;
-  }
+  turn_over(s, news.chain);
   s.at = news;
   s.at.chain->release_q(s.at.length());
   ask(s);
+}
+
+/// Nobody looks at forks of a chain any more that nothing goes on from.
+void RemoteDraft::turn_over(Sequence& s, const speculation::ChainRef& chain) {
+  const bool goes_on = s.at.chain == chain;
+  if (!goes_on) {
+    if (s.at.chain)
+      end(s, chain.get());
+    s.chain = ++chains_;
+    s.cut = false;
+  }
+  std::erase_if(s.forks, [&](const Fork& fork) {
+    return fork.chain != chain && (!goes_on || fork.chain->closed());
+  });
+  const auto itself = [&](const Fork& fork) { return fork.chain == chain; };
+  if (is_fork(*chain) && (s.sent == 0 || std::ranges::none_of(s.forks, itself)))
+    chain->end_at(chain->drawn()); // the node does not know it
+}
+
+/// Nothing more comes for its chain and the forks of that.
+void RemoteDraft::end(const Sequence& s, const Chain* kept) {
+  if (s.at.chain.get() != kept)
+    s.at.chain->end_at(s.at.chain->drawn());
+  for (const Fork& fork : s.forks)
+    if (fork.chain.get() != kept)
+      fork.chain->end_at(fork.chain->drawn());
 }
 
 /// What has to be read first is read first: a bound position is waited for.
@@ -205,8 +244,9 @@ void RemoteDraft::ask(Sequence& s) {
   Chain& chain = *s.at.chain;
   const int length = s.at.length();
   const bool draws = chain.next() >= 0;
-  const bool reads = draws && length - s.read > limits::read_while_drafting_max;
-  if (chain.closed() || (!draws && s.sent == length))
+  const bool forked = is_fork(chain);
+  const bool reads = draws && !forked && length - s.read > limits::read_while_drafting_max;
+  if (chain.closed() || (!draws && (forked || s.sent == length)))
     return;
   DraftFrom from;
   from.sequence = s.at.spec->id;
@@ -222,11 +262,13 @@ void RemoteDraft::ask(Sequence& s) {
   // What is bound stays so; and whoever turns the chain over may be at it.
   from.limit = std::max({chain.limit(), chain.bound(), from.window_end});
   from.reads = reads;
+  from.fork = forked ? chain.attempt() : 0;
   s.sent = length;
   s.since = now();
   if (draws && !reads) {
     s.read = length;
     chain.bind(from.limit);
+    ask_forks(s, from);
   }
   work_tokens_ += from.tokens.size();
   work_.sequences.push_back(std::move(from));
@@ -234,12 +276,20 @@ void RemoteDraft::ask(Sequence& s) {
     send();
 }
 
+/// Guesses are many bytes, and are learned from now and then.
+void RemoteDraft::ask_forks(Sequence& s, DraftFrom& from) {
+  const speculation::Forking& forking = s.at.forking;
+  from.forking = forking_for_node(forking, s.at.spec->needs_q() ? row_bytes_ : 0);
+  from.guesses = forking.learns ||
+                 (forking.rows > 0 && s.windows++ % limits::node_guesses_every == 0);
+}
+
 void RemoteDraft::forget() {
   std::erase_if(sequences_, [this](const auto& entry) {
     const auto& [id, s] = entry;
     if (!s.at.residency->over.load(std::memory_order_acquire))
       return false;
-    s.at.chain->end_at(s.at.chain->drawn());
+    end(s);
     if (s.sent > 0)
       work_.over.push_back(id);
     return true;
@@ -263,54 +313,130 @@ void RemoteDraft::take(const Drafted& news) {
 
 void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
   const auto found = sequences_.find(drafted.sequence);
-  if (found == sequences_.end() || found->second.chain != drafted.chain)
+  if (found == sequences_.end())
     return; // nobody goes on with it
   Sequence& s = found->second;
-  if (drafted.read) {
+  const bool goes_on = s.chain == drafted.chain;
+  if (goes_on && drafted.read) {
     s.read = s.at.length();
+    note_reading(s.at, s.read);
     return ask(s);
   }
+  if (goes_on && !s.cut) {
+    for (const OpenedFork& opened : drafted.opened)
+      open(s, opened);
+    take_tokens(s, drafted, step);
+  }
+  for (const DraftedFork& fork : drafted.forks)
+    take_fork(s, drafted.chain, fork);
+}
+
+void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::Duration step) {
   Chain& chain = *s.at.chain;
   const int count = int(drafted.tokens.size());
   check_peer(drafted.first == chain.drawn() && count <= chain.bound() - drafted.first,
              "the node drafts what nobody has asked for");
+  check_peer(drafted.guesses.empty() || int(drafted.guesses.size()) == count,
+             "the node sends too few guesses");
   check_peer(!s.at.spec->needs_q() || int(drafted.q.size()) == count,
              "the node sends too few rows");
   const base::TimePoint at = now();
   if (count > 0) {
+    note_reading(s.at, chain.start());
     pace_.observe((at - s.since) / count);
     chain.spent(std::min<base::Duration>(at - s.since, step * count), pace_);
     parts_.telemetry->overlap.drafted(std::max(s.since, at - step * count), at);
+    s.since = at;
   }
-  s.since = at;
-  bool ends = drafted.ends;
-  for (std::size_t i = 0; i < drafted.tokens.size(); ++i) {
-    const TokenId token = drafted.tokens[i];
-    check_peer(token >= 0 && token < parts_.hello.vocabulary,
-               "the node drafts a token that is none");
-    speculation::QRow row = row_of(s, drafted, i);
-    if ((ends |= s.at.spec->needs_q() && !row))
-      break; // no memory for it
-    chain.put(drafted.first + int(i), token, std::move(row));
-    base::add(parts_.telemetry->drafted, 1);
+  for (std::size_t i = 0; i < drafted.tokens.size() && !s.cut; ++i) {
+    const auto guesses = drafted.guesses.empty()
+                             ? sampling::Guesses()
+                             : guesses_of(drafted.guesses[i], parts_.hello.vocabulary);
+    s.cut = !put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], guesses);
   }
-  if (ends)
+  if (drafted.ends || s.cut)
     chain.end_at(chain.drawn());
 }
 
+/// From here on all of it is bound: before any of its tokens is here, and whatever they are.
+void RemoteDraft::open(Sequence& s, const OpenedFork& opened) const {
+  Chain& chain = *s.at.chain;
+  const int frontier = int(opened.attempt % (1u << speculation::limits::frontier_bits));
+  const int number = int(opened.attempt >> speculation::limits::frontier_bits);
+  const int position = frontier + opened.behind;
+  check_peer(int(s.forks.size()) < speculation::limits::forks_max && number > 0 &&
+                 number <= speculation::limits::forks_max,
+             "the node drafts more forks than there may be");
+  check_peer(frontier >= chain.start() && frontier <= s.at.length() && position < chain.bound(),
+             "the node drafts a fork elsewhere");
+  check_peer(opened.length > 0 && opened.length <= speculation::limits::chain_positions / 2,
+             "the node drafts a fork of no length that there is");
+  check_peer(opened.token >= 0 && opened.token < parts_.hello.vocabulary,
+             "the node drafts behind a token that is none");
+  check_peer(std::ranges::none_of(
+                 s.forks, [&](const Fork& f) { return f.chain->attempt() == opened.attempt; }),
+             "the node drafts a fork twice");
+  const auto fork = std::make_shared<Chain>(s.at.spec->id);
+  const int end = position + 1 + opened.length;
+  fork->begin_fork(position + 1, end, frontier, number);
+  fork->bind(end);
+  chain.add_fork(position, opened.token, fork);
+  s.forks.push_back({s.chain, fork, end});
+}
+
+/// Of the chain at hand, or the one before where it is itself that fork.
+void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& drafted) {
+  const auto found = std::ranges::find_if(s.forks, [&](const Fork& fork) {
+    return fork.of == of && fork.chain->attempt() == drafted.attempt;
+  });
+  if (found == s.forks.end())
+    return; // nobody goes on with it
+  Chain& chain = *found->chain;
+  const int count = int(drafted.tokens.size());
+  check_peer(chain.drawn() == chain.start() && count <= found->end - chain.start(),
+             "the node drafts more of a fork than it said");
+  check_peer(!s.at.spec->needs_q() || int(drafted.q.size()) == count,
+             "the node sends too few rows");
+  chain.spent({}, pace_);
+  const auto spare = std::size_t(s.at.chain->limit() - s.at.length()); // a window goes first
+  for (std::size_t i = 0; i < drafted.tokens.size(); ++i)
+    if (!put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], {}, spare))
+      break;
+  base::add(parts_.telemetry->forked, std::uint64_t(chain.drawn() - chain.start()));
+  s.cut |= found->chain == s.at.chain && chain.drawn() < chain.start() + count;
+  if (chain.drawn() < found->end)
+    chain.end_at(chain.drawn());
+}
+
+/// The next token of a chain. False: there is no memory for its row.
+bool RemoteDraft::put(const Sequence& s, Chain& chain, TokenId token,
+                      const std::vector<TokenProbability>* q, const sampling::Guesses& guesses,
+                      std::size_t spare) {
+  check_peer(token >= 0 && token < parts_.hello.vocabulary, "the node drafts a token that is none");
+  speculation::QRow row;
+  if (s.at.spec->needs_q()) {
+    row = row_of(*q, spare);
+    if (!row)
+      return false;
+  }
+  chain.put(chain.drawn(), token, std::move(row), guesses);
+  base::add(parts_.telemetry->drafted, 1);
+  return true;
+}
+
 /// Number by number as the node had it, so that its draw can be repeated.
-speculation::QRow RemoteDraft::row_of(const Sequence& s, const DraftedTokens& drafted,
-                                      std::size_t index) const {
-  if (!s.at.spec->needs_q())
-    return nullptr;
+speculation::QRow RemoteDraft::row_of(const std::vector<TokenProbability>& said,
+                                      std::size_t spare) {
   std::vector<TokenWeight> weights;
-  for (const TokenProbability& of : drafted.q[index]) {
+  for (const TokenProbability& of : said) {
     check_peer(of.token >= 0 && of.token < parts_.hello.vocabulary && of.probability >= 0 &&
                    std::isfinite(of.probability),
                "the node sends a row that is no distribution");
     weights.push_back({of.token, of.probability});
   }
-  return rows_->take_normalised(weights);
+  constexpr double memory = 16; // rows
+  row_bytes_ += (double(said.size() * sizeof(TokenProbability)) - row_bytes_) / memory;
+  return rows_->take_normalised(weights, spare);
 }
 
 } // namespace paceline::actors

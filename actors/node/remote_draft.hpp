@@ -34,6 +34,10 @@ struct RemoteDraftParts {
 /// back goes into the chains. All positions that a frontier lets the draft go are asked for at
 /// once: the lookahead needs no further word, and hides the way there and back.
 ///
+/// The node chooses forks, by the frontier's odds, and says of each what outcome it is for before
+/// it draws its first token: from then on all of it is bound here, and a verdict with that outcome
+/// goes on with it. Its tokens may come before or after.
+///
 /// It ends with its connection, or when nobody answers: a lost node is a dead draft, and the
 /// supervisor starts the next one. Without a connection all chains end where they are, so that
 /// nobody waits.
@@ -49,24 +53,41 @@ public:
 
 private:
   class Inbox;
+  struct Fork {
+    std::uint32_t of = 0; ///< The number of the chain that it is a fork of.
+    speculation::ChainRef chain;
+    int end = 0; ///< One past the last position that is bound.
+  };
   /// A sequence, and what the node knows of it.
   struct Sequence {
     speculation::Frontier at;
+    std::vector<Fork> forks; ///< Of the chain, and itself where it is one.
     int sent = 0;            ///< Committed tokens that the node has; 0: it has to begin.
     int read = 0;            ///< Of these, those that it has read, or reads with the next draws.
     std::uint32_t chain = 0; ///< The chain's number.
+    bool cut = false;        ///< The chain ended here, for want of memory: what comes is dropped.
     base::TimePoint since;   ///< When something was asked for, or came.
+    int windows = 0;         ///< That were asked for with forks.
   };
 
   void take(const speculation::Frontiers& news);
   void take(const speculation::Frontier& news);
+  void turn_over(Sequence& s, const speculation::ChainRef& chain);
+  static void end(const Sequence& s, const speculation::Chain* kept = nullptr);
   void forget();
   void ask(Sequence& s);
+  void ask_forks(Sequence& s, messages::DraftFrom& from);
   void send();
   void take(const messages::Drafted& news);
   void take(const messages::DraftedTokens& drafted, base::Duration step);
-  speculation::QRow row_of(const Sequence& s, const messages::DraftedTokens& drafted,
-                           std::size_t index) const;
+  void take_tokens(Sequence& s, const messages::DraftedTokens& drafted, base::Duration step);
+  void open(Sequence& s, const messages::OpenedFork& opened) const;
+  void take_fork(Sequence& s, std::uint32_t of, const messages::DraftedFork& drafted);
+  bool put(const Sequence& s, speculation::Chain& chain, TokenId token,
+           const std::vector<messages::TokenProbability>* q, const sampling::Guesses& guesses,
+           std::size_t spare = 0);
+  speculation::QRow row_of(const std::vector<messages::TokenProbability>& said,
+                           std::size_t spare);
   void look_after();
   void read_clock();
   void take(const messages::ClockRead& answer);
@@ -88,6 +109,7 @@ private:
   messages::DraftWork work_; ///< To be sent.
   std::size_t work_tokens_ = 0;
   speculation::DraftPace pace_;
+  double row_bytes_; ///< Of a row of q that crosses, of late.
 };
 
 /// Parts that connect over sockets.

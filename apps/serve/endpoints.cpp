@@ -2,6 +2,7 @@
 #include "apps/serve/endpoints.hpp"
 
 #include "apps/serve/bodies.hpp"
+#include "apps/serve/client_names.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/prompts.hpp"
 
@@ -30,7 +31,9 @@ json::object model_entry(const Service& service, const Fleet::Served& one) {
   if (one.max_model_len)
     entry["max_model_len"] = *one.max_model_len;
   if (service.fleet().manages())
-    entry["devices"] = json::array(one.devices.begin(), one.devices.end());
+    for (json::array& devices = (entry["devices"] = json::array()).as_array();
+         const std::string& names : one.devices)
+      devices.emplace_back(without_addresses(names));
   return entry;
 }
 

@@ -1,6 +1,6 @@
 #include "apps/serve/errors.hpp"
 
-#include "apps/field_names.hpp"
+#include "apps/serve/client_names.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -59,10 +59,10 @@ ApiError shutting_down() {
 }
 
 ApiError api_error(const Error& error) {
-  const Error known = with_request_fields(error);
-  const bool for_clients = known.hint.find("--") == std::string::npos;
+  const Error known = for_clients(error);
+  const bool mendable = known.hint.find("--") == std::string::npos;
   ApiError told{.status = status_of(error.code),
-                .message = for_clients ? known.text() : known.message + ": try again later"};
+                .message = mendable ? known.text() : known.message + ": try again later"};
   told.code = to_string(error.code);
   if (told.status == 429 || told.status == 503)
     told.retry_after_seconds = 1;

@@ -1,19 +1,10 @@
 #include "apps/serve/replica.hpp"
 
+#include "apps/serve/client_names.hpp"
+
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {
-namespace {
-
-std::string fingerprint_of(const ModelInfo& target) {
-  return fmt::format("paceline-{}-{}-{}-{}{}{}{}", PACELINE_VERSION, target.device, target.kernel,
-                     target.dtype, target.weights != target.dtype ? "-" + target.weights : "",
-                     target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
-                     target.prefill == Prefill::fast ? "-fast-prefill" : "");
-}
-
-} // namespace
-
 std::string capacity_of(const Engine& engine) {
   const int requests = engine.metrics().full_length_requests;
   return fmt::format("The KV cache has room for {} request{} of {} tokens at a time, and for more "

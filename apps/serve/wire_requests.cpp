@@ -1,7 +1,7 @@
 #include "apps/serve/wire_requests.hpp"
 
-#include "apps/field_names.hpp"
 #include "apps/limits.hpp"
+#include "apps/serve/client_names.hpp"
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
 #include "net/codec.hpp"
@@ -176,7 +176,7 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
   auto stream = replica.engine().submit(request);
   if (!stream) {
     turn->replica().note_health(stream.error().code != ErrorCode::unavailable);
-    co_return refusal(service_, asked.number, with_request_fields(stream.error()));
+    co_return refusal(service_, asked.number, for_clients(stream.error()));
   }
   auto one = std::make_unique<One>(service_, std::move(*turn), asked.number,
                                    AsyncStream(shared_->executor, std::move(*stream)), arrived,
@@ -263,7 +263,7 @@ void WireRequests::note(One& one, Event& event) {
     end->error = not_now(Service::State::draining);
   }
   if (end->error)
-    end->error = with_request_fields(*end->error);
+    end->error = for_clients(*end->error);
   const std::chrono::duration<double, std::milli> took = Clock::now() - one.arrived;
   service_.log().info("request", {{"id", one.number},
                                   {"peer", peer_},

@@ -100,6 +100,21 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case late_forks() {
+  Case c = forks();
+  c.setting.policy.window = 1;
+  c.setting.policy.fork_rows = 1;
+  c.setting.acceptance = 0.4;
+  c.setting.pace.malice = Malice::fork_token;
+  c.setting.pace.late_by = 4ms;
+  return {"late forks", c.setting, 3};
+}
+
+Case there(Case c) {
+  c.setting.one_way = 300us;
+  return {c.name + " behind a wire", c.setting, c.share};
+}
+
 Case scarce_rows() {
   Case c = forks();
   c.setting.together = 3;

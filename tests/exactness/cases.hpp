@@ -50,6 +50,10 @@ Case constrained();
 /// The same with a draft whose vocabulary is another one: it can say half of the target's tokens,
 /// and reads one of them as two.
 Case in_another_vocabulary(Case c);
+/// Forks of one sequence, of which the likeliest are late by what they drew.
+Case late_forks();
+/// The same with the draft behind a wire.
+Case there(Case c);
 /// coarse_rules.hpp; for `rejection`.
 Case coarse_noise();
 

@@ -1,6 +1,6 @@
 // Promise 1 through all actors: joint sequences have the target's distribution, whatever windows,
-// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 118
-// cases below alarm for about one choice of seeds in a million (118e-8).
+// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 136
+// cases below alarm for about one choice of seeds in a million (136e-8).
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/exactness/cases.hpp"
@@ -130,6 +130,30 @@ TEST_CASE("coupled has the target's distribution over seeds, and plain sampling'
 
 TEST_CASE("match has the target's distribution against every adversary") {
   check_lossless(Rule::match, effort(10'000));
+}
+
+TEST_CASE("a draft behind a wire is judged without a bias, forks and all, whatever it is late by") {
+  for (const Rule rule : {Rule::rejection, Rule::coupled, Rule::match})
+    for (Case c : {there(forks()), there(late_forks()), there(adapting_forks()),
+                   there(late_lookaheads()),
+                   there(partial_windows()), there(whole_windows()), there(scarce_rows())}) {
+      CAPTURE(int(rule));
+      CAPTURE(c.name);
+      c.setting.rule = rule;
+      c.setting.requests = effort(4'000) * c.share;
+      const Outcome outcome = run(c.setting);
+      const ChiSquare chi_square = fit(c.setting, outcome.outputs);
+      CAPTURE(chi_square.statistic);
+      CHECK(chi_square.p_value > false_alarm);
+      CHECK(outcome.seen.repeated == 0);
+      CHECK_FALSE(outcome.metrics.draft_left_out);
+      CHECK(outcome.metrics.restarts == 0);
+      if (rule == Rule::coupled)
+        CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
+      if (c.name == there(forks()).name)
+        CHECK(outcome.metrics.fork_hits > std::uint64_t(c.setting.requests) / 10);
+      MESSAGE(c.name, ": ", outcome.metrics.fork_hits, " forks, p = ", chi_square.p_value);
+    }
 }
 
 TEST_CASE("a target in stages has the target's distribution against every adversary") {

@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "gpu/lane.hpp"
+#include "speculation/limits.hpp"
 
 #include <cstdint>
 #include <random>
@@ -21,6 +22,7 @@ enum class Malice {
   unlikely,    ///< Its token had little q (without a q row: it drew an odd token).
   likely,      ///< Its token had much q (without a q row: it drew an even token).
   last_token,  ///< Its last draw, a fork's where there are any, was token 0.
+  fork_token,  ///< The likeliest fork's draw was token 0.
 };
 
 /// Mean lengths; a piece takes from half to one and a half of them.
@@ -41,7 +43,7 @@ public:
   base::Duration length(const gpu::Work& work, std::span<const gpu::ProposeTask> drawn) {
     const double jitter = 0.5 + double(random_() >> 11) * 0x1p-53;
     base::Duration length = base::from_seconds(base::seconds(mean(work)) * jitter);
-    if (!drawn.empty() && late(pace_.malice == Malice::last_token ? drawn.back() : drawn.front()))
+    if (!drawn.empty() && late(watched(drawn)))
       length += pace_.late_by;
     return length;
   }
@@ -54,6 +56,15 @@ private:
     default: return pace_.target;
     }
   }
+  const gpu::ProposeTask& watched(std::span<const gpu::ProposeTask> drawn) const {
+    if (pace_.malice == Malice::last_token)
+      return drawn.back();
+    for (const gpu::ProposeTask& task : drawn)
+      if (pace_.malice == Malice::fork_token &&
+          task.attempt >> speculation::limits::frontier_bits != 0)
+        return task;
+    return drawn.front();
+  }
   bool late(const gpu::ProposeTask& drawn) {
     const bool zero = drawn.token == 0;
     const bool odd = drawn.token % 2 == 1;
@@ -62,6 +73,8 @@ private:
     case Malice::none: return false;
     case Malice::token:
     case Malice::last_token: return zero;
+    case Malice::fork_token:
+      return zero && drawn.attempt >> speculation::limits::frontier_bits != 0;
     case Malice::after_token: return std::exchange(zero_before_, zero);
     case Malice::unlikely: return drawn.q ? drawn.q[drawn.token] < little : odd;
     case Malice::likely: return drawn.q ? drawn.q[drawn.token] >= little : !odd;

@@ -4,6 +4,7 @@
 #include "actors/system/timekeeper.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "tests/exactness/draft_there.hpp"
 #include "tests/exactness/watched_device.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -94,11 +95,14 @@ public:
     probe_->window = setting.policy.window.value_or(0);
   }
   ~EngineRun() {
-    simulation_.run();
+    if (!there_) // who has a node asks it for ever whether it is there
+      simulation_.run();
     if (supervisor_)
       simulation_.kill(supervisor_);
     supervisor_ = nullptr;
     wiring_ = {};
+    if (there_)
+      there_->close();
     simulation_.run();
     time_->stop();
     closer_->close();
@@ -218,6 +222,10 @@ private:
       parts.draft = drafter_parts(device);
       return parts;
     }
+    if (setting_.one_way.count() > 0) {
+      parts.draft = draft_there(draft, device, context);
+      return parts;
+    }
     parts.draft_pools = {make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens)};
     parts.scheduler.draft_pool = 1;
     execution::DraftStep::Parts drafting{draft,
@@ -241,6 +249,28 @@ private:
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
     };
     parts.draft = actors::DraftModelParts{device, make_step, closer_, telemetry_};
+    return parts;
+  }
+
+  actors::DraftModelParts draft_there(std::shared_ptr<const models::Model> model,
+                                      const std::shared_ptr<gpu::Device>& device, int context) {
+    DraftThere what;
+    what.time = time_;
+    what.one_way = setting_.one_way;
+    what.model = std::move(model);
+    what.device = what.host = device;
+    what.closer = closer_;
+    what.telemetry = telemetry_;
+    what.page_tokens = setting_.page_tokens;
+    what.hello.vocabulary = setting_.target.vocabulary;
+    what.hello.max_model_len = context;
+    what.hello.max_num_seqs = setting_.together;
+    what.hello.fork_rows = setting_.policy.fork_rows;
+    what.q_rows = setting_.q_rows;
+    there_ = std::make_shared<NodeOfDraft>(std::move(what));
+    actors::DraftModelParts parts;
+    parts.telemetry = telemetry_;
+    parts.remote = std::make_shared<actors::RemoteDraftParts>(there_->parts());
     return parts;
   }
 
@@ -317,6 +347,7 @@ private:
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
   std::mt19937_64 moments_; ///< Of kills.
+  std::shared_ptr<NodeOfDraft> there_; ///< Null: the draft is in the engine.
   messages::SupervisorActor supervisor_;
   messages::ActorHandles wiring_;
 };

@@ -45,6 +45,8 @@ struct Setting {
   std::vector<std::string> draft_words;
   std::function<std::shared_ptr<Drafter>()> drafter; ///< In the model's place; empty: that drafts.
   bool beside_model = false; ///< The drafter is a look-up that has turns on the model's lane.
+  /// The draft is behind a wire that takes so long each way; 0: it is in the engine.
+  base::Duration one_way{};
   bool queues = false;       ///< Lanes hold a piece ready behind the one at work.
   /// Actors are killed at moments that have nothing to do with what is drawn, this often on
   /// average; 0: never.

@@ -46,6 +46,8 @@ public:
     const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
     report_.time = ground_.system.now() - begin;
     FaultSource& faults = *ground_.faults;
+    if (node_ && faults.count() == 0 && report_.probes["connections"] > 1)
+      fail("a connection was lost, though nothing went wrong");
     if (!answered)
       fail("not every request ends");
     else if (!faults.plan().delays() && report_.time > time_max_without_delays)

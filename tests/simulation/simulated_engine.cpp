@@ -1,5 +1,6 @@
 #include "tests/simulation/simulated_engine.hpp"
 
+#include "actors/limits.hpp"
 #include "actors/outlet.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
@@ -129,7 +130,7 @@ void SimulatedEngine::add_target(actors::EngineParts& parts) {
 void SimulatedEngine::add_draft(actors::EngineParts& parts) {
   const Workload& w = workload_;
   if (options_.remote) {
-    parts.scheduler.policy.lookahead = Lookahead::chain;
+    parts.scheduler.policy.fork_rows = actors::limits::node_forks_max;
     parts.draft = remote_parts();
     return;
   }

@@ -2,6 +2,7 @@
 
 #include "actors/limits.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -47,6 +48,7 @@ actors::RemoteDraftParts SimulatedNode::parts(std::shared_ptr<gpu::Device> host)
   parts.hello.vocabulary = workload_.target.vocabulary;
   parts.hello.max_model_len = workload_.max_model_len;
   parts.hello.max_num_seqs = workload_.max_num_seqs;
+  parts.hello.fork_rows = speculation::limits::fork_rows_max;
   parts.heartbeat = workload_.faults.heartbeat;
   parts.top_k = seed_ % 2 ? 64 : 0;
   parts.host = std::move(host);

@@ -115,7 +115,8 @@ TEST_CASE("the same where the draft is on another machine, whatever the way ther
   for (const char* happened :
        {"connections", "connection refused", "nobody answered", "connection cut in a frame",
         "connection cut between frames", "parted one way", "parted both ways",
-        "half open for the engine", "half open for both", "refused by a node with another model"}) {
+        "half open for the engine", "half open for both", "refused by a node with another model",
+        "fork that came true and went on"}) {
     CAPTURE(std::string(happened));
     CHECK((campaign.probes.count(happened) > 0 || !all_paths));
   }

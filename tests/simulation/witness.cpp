@@ -39,6 +39,7 @@ enum Witness::Probe : std::size_t {
   chunk_behind_another,
   chunk_out_of_turn,
   chunk_behind_a_failed_one,
+  fork_went_on,
   probes,
 };
 
@@ -70,6 +71,7 @@ constexpr std::array names{
     "chunk of a prompt behind one in flight",
     "chunk that came before the one that it follows",
     "chunk in flight behind one that failed",
+    "fork that came true and went on",
 };
 
 } // namespace
@@ -225,6 +227,8 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
+    if (verdict.hit == scheduling::Hit::fork)
+      reached(fork_went_on);
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
