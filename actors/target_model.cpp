@@ -55,6 +55,8 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   if (stage_.number == 0) {
     check_contract(batch);
     pass->before = before;
+    if (before && parts_.stages() > 1)
+      execution::Flight::line_up(*before, pass);
   }
   batches_.note(batch.id);
   recent_.push_back(pass);
@@ -62,8 +64,6 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
     recent_.pop_front();
   auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
   pass_on(std::move(pass), std::move(step));
-  if (before && parts_.stages() > 1) // else the sampler has yet to enqueue it
-    before->followed.store(true, std::memory_order_release);
 }
 
 /// That it was pre-enqueued behind; null: it was not, or that is over.

@@ -31,6 +31,7 @@ struct Sequence {
 
   // Its residency in the caches.
   int cached = 0;                   ///< Committed tokens in the target's pages.
+  bool feeds_again = false;         ///< Those behind, a fork's pages had: rows of its next step.
   PerPool<gpu::PageTableRef> pages; ///< Empty: it has none.
   CacheResidencyRef residency;
   bool growing = false; ///< Has asked for more pages.
@@ -87,7 +88,7 @@ struct Sequence {
   bool window_settled() const { return chain->settled(length() + window); }
   /// No step can judge a token that is bound and not there, and none may do without it.
   bool held_up() const { return late && !chain->settled(late->until); }
-  bool decoding() const { return length() - cached <= 1; }
+  bool decoding() const { return feeds_again || length() - cached <= 1; }
   /// Its next rows are of the fast path.
   bool reads_fast() const { return cached < path.fast; }
   int rows_at_least() const { return reads_fast() ? path.chunk : 1; }

@@ -85,6 +85,11 @@ std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {
   return nullptr;
 }
 
+std::vector<Chain::Fork> Chain::forks() const {
+  const std::lock_guard lock(forks_mutex_);
+  return forks_;
+}
+
 std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
   std::vector<Fork> dropped; // let go of outside the lock
   {

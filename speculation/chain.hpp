@@ -122,6 +122,14 @@ public:
   /// verdict.
   void add_fork(int position, TokenId token, std::shared_ptr<Chain> fork);
   std::shared_ptr<Chain> fork(int position, TokenId token) const;
+  /// One that may still come true: what follows (this chain's tokens before `position`, `token`).
+  struct Fork {
+    int position = 0;
+    TokenId token = 0;
+    std::shared_ptr<Chain> chain;
+  };
+  /// All of them, as they are now.
+  std::vector<Fork> forks() const;
   /// Forks at positions before this one have not come true: they are closed and forgotten, but for
   /// `kept`. Returns how many tokens were drawn for them.
   std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
@@ -141,11 +149,6 @@ private:
     QRow q;
     sampling::Guesses guesses;
     bool looked_up = false;
-  };
-  struct Fork {
-    int position = 0;
-    TokenId token = 0;
-    std::shared_ptr<Chain> chain;
   };
   const Slot& slot(int position) const { return slots_[std::size_t(position) % slots_.size()]; }
   void announce();
