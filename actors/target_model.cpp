@@ -56,6 +56,8 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
     check_contract(batch);
     pass->before = before;
     find_chunks_before(*pass);
+    if (before && parts_.stages() > 1)
+      execution::Flight::line_up(*before, pass);
   }
   batches_.note(batch.id);
   recent_.push_back(pass);
@@ -63,8 +65,6 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
     recent_.pop_front();
   auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
   pass_on(std::move(pass), std::move(step));
-  if (before && parts_.stages() > 1) // else the sampler has yet to enqueue it
-    before->followed.store(true, std::memory_order_release);
 }
 
 /// The pass of this batch; null: it is over, or has not come.

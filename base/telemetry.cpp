@@ -77,6 +77,7 @@ Metrics Telemetry::snapshot() const {
   m.rounds = rounds;
   m.lookahead_hits = lookahead_hits;
   m.armed_steps = pre_enqueued_steps;
+  m.fork_steps = fork_steps;
   m.fork_hits = fork_hits;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;

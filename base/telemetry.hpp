@@ -67,6 +67,7 @@ struct Telemetry {
   std::atomic<std::uint64_t> fork_hits{0};
   std::atomic<std::uint64_t> lookahead_rounds{0};
   std::atomic<std::uint64_t> pre_enqueued_steps{0};
+  std::atomic<std::uint64_t> fork_steps{0};
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<std::uint64_t> recomputations{0};

@@ -23,6 +23,8 @@ public:
 
   /// False: nothing is to be run of it (it failed before, or is known not to go on).
   bool prepare(base::TimePoint now);
+  /// Pages to copy before what is to be run.
+  const std::vector<gpu::PageCopy>& copies() const { return step_.copies(); }
   /// It goes to the next stage.
   void complete(base::TimePoint now);
   void fail(Error why);

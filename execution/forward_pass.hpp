@@ -1,8 +1,10 @@
 // A forward pass on the target's lanes, from the moment it is enqueued until it was judged.
 #pragma once
 
+#include "execution/flight.hpp"
 #include "execution/handover.hpp"
 #include "gpu/lane.hpp"
+#include "gpu/operations.hpp"
 #include "models/model.hpp"
 #include "scheduling/batch.hpp"
 #include "speculation/chain.hpp"
@@ -29,8 +31,12 @@ struct ForwardPass {
     int first_logit_row = 0;
     int logit_rows = 0;
     bool goes_on = false; ///< Verdict::goes_on, for the pre-enqueued step behind this one.
+    std::optional<gpu::PageCopy> copy; ///< Of a fork, before its first rows.
   };
-  std::vector<Rows> rows;     ///< One per entry.
+  /// One per entry. In a target of several stages those of forks are behind the batch's own, until
+  /// it is known which of them came true: then that is the only one.
+  std::vector<Rows> rows;
+  int read = 0;               ///< Rows that the first stage was fed.
   gpu::Retirement retirement; ///< Of all stages that it went through; busy: their sum.
 
   /// Stages whose lanes have come to this pass, in their order. Shared with the passes that have
@@ -43,12 +49,16 @@ struct ForwardPass {
 
   std::vector<Handover> handovers; ///< From each stage but the last to the next one.
   speculation::QRow handed;        ///< What the last stage that it went through has left:
+  int handed_first = 0;            ///< from this row on
   int handed_count = 0;            ///< so many rows,
   int handed_width = 0;            ///< and so many floats of each.
 
+  bool handed_wanted = false;      ///< Those alone whose logits are asked for.
+
   /// memory: as large as `handed`.
   gpu::Tensor handed_rows(float* memory) const {
-    return {memory, handed_count, handed_width, handed_width};
+    return {memory + std::ptrdiff_t(handed_first) * handed_width, handed_count, handed_width,
+            handed_width};
   }
   /// A stage's step has retired.
   void went_through(const gpu::Retirement& how, bool first) {
@@ -63,24 +73,15 @@ struct ForwardPass {
     retirement.busy += how.busy;
   }
 
-  /// Of a pre-enqueued batch: the pass before. The lane lets go of it when it gets here, or the
-  /// last stage's does, and leaves the entries that run.
+  /// Of a pre-enqueued batch: the pass before. Whose lane gets here lets go of it: on one device
+  /// the entries are left that run, in stages the first one finds out what it stands for.
   std::shared_ptr<ForwardPass> before;
-  /// Writer: the sampler, once (release), when the pre-enqueued batch behind this one is on the
-  /// lane with all its steps; of a target in stages the first stage's actor. Reader: this pass'
-  /// verification (acquire).
+  /// On one device. Writer: the sampler, once (release), when the pre-enqueued batch behind this one
+  /// is on the lane with all its steps. Reader: this pass' verification (acquire).
   std::atomic<bool> followed{false};
-
-  /// Of a target in stages, where the pre-enqueued pass behind this one may be under way before
-  /// this one was judged: whether that goes on. Said once, by this pass' verification; or, that it
-  /// ends, by who would have run it.
-  enum class Fate { open, goes_on, ends };
-  std::atomic<Fate> behind{Fate::open};
-  /// False: the other was said already.
-  bool decide(Fate fate) {
-    Fate said = Fate::open;
-    return behind.compare_exchange_strong(said, fate, std::memory_order_acq_rel) || said == fate;
-  }
+  /// In a target of several stages, where the pass behind may be under way before this one was
+  /// judged.
+  Flight flight;
 };
 
 } // namespace paceline::execution

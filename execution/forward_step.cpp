@@ -1,5 +1,7 @@
 #include "execution/forward_step.hpp"
 
+#include "execution/alternatives.hpp"
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -16,10 +18,10 @@ ForwardPass::Rows rows_of(const BatchEntry& entry) {
   const auto committed = entry.log->first(entry.logged());
   for (int i = entry.logged(); i < entry.length; ++i)
     rows.prefix.push_back(entry.round.chain->token(i));
-  if (entry.assumed > 0) // but for the last they were the window of the step before
-    rows.tokens = {rows.prefix.back()};
-  else
+  const int from_prefix = std::max(entry.feed.cached, entry.logged()) - entry.logged();
+  if (entry.feed.cached < entry.logged())
     rows.tokens.assign(committed.begin() + entry.feed.cached, committed.end());
+  rows.tokens.insert(rows.tokens.end(), rows.prefix.begin() + from_prefix, rows.prefix.end());
   if (entry.round.chain && entry.round.window > 0) {
     rows.window = std::clamp(entry.round.chain->drawn() - entry.length, 0, entry.round.window);
     for (int i = 0; i < rows.window; ++i)
@@ -29,6 +31,20 @@ ForwardPass::Rows rows_of(const BatchEntry& entry) {
     rows.logit_rows = int(rows.tokens.size());
   else if (entry.round.judges)
     rows.logit_rows = rows.window + 1;
+  return rows;
+}
+
+/// Of a fork, whose window is there.
+ForwardPass::Rows rows_of(const Alternative& other) {
+  ForwardPass::Rows rows;
+  const BatchEntry& entry = other.entry;
+  rows.tokens = {other.prefix.back()};
+  for (int i = 0; i < entry.round.window; ++i)
+    rows.tokens.push_back(entry.round.chain->token(entry.length + i));
+  rows.prefix = other.prefix;
+  rows.window = entry.round.window;
+  rows.logit_rows = rows.window + 1;
+  rows.copy = other.copy;
   return rows;
 }
 
@@ -45,28 +61,36 @@ void ForwardStep::leave_what_goes_on() {
       [&](std::size_t i) { return i < before->rows.size() && before->rows[i].goes_on; });
 }
 
-gpu::Step::Next ForwardStep::follow() {
-  if (pass_->handovers.empty()) {
-    leave_what_goes_on();
-    return Next::ready;
-  }
-  using Fate = ForwardPass::Fate;
-  ForwardPass& before = *pass_->before;
+gpu::Step::Next ForwardStep::follow_in_flight() {
   const bool closed = std::ranges::any_of(
       pass_->batch.entries, [](const BatchEntry& e) { return e.round.chain->closed(); });
   if (is_last() || (is_first() && closed)) // nobody has judged the one before, or ever may
-    before.decide(Fate::ends);
-  switch (before.behind.load(std::memory_order_acquire)) {
-  case Fate::open: return is_first() && !windows_drawn() ? Next::waiting : Next::ready;
-  case Fate::ends:
-    pass_->decide(Fate::ends);
+    pass_->flight.end();
+  switch (pass_->flight.fate()) {
+  case Flight::Fate::open: return is_first() && !windows_drawn() ? Next::waiting : Next::ready;
+  case Flight::Fate::ends:
     pass_->batch.entries.clear();
     pass_->rows.clear();
     break;
-  case Fate::goes_on: break;
+  case Flight::Fate::goes_on: leave_what_came_true(); break;
   }
-  pass_->before = nullptr;
   return Next::ready;
+}
+
+/// Of the rows that were handed on, too.
+void ForwardStep::leave_what_came_true() {
+  if (pass_->rows.size() < 2)
+    return;
+  const auto live = std::ptrdiff_t(pass_->flight.came_true());
+  const auto handed = [this](const ForwardPass::Rows& rows) {
+    return pass_->handed_wanted ? rows.logit_rows : int(rows.tokens.size());
+  };
+  for (std::ptrdiff_t i = 0; i < live; ++i)
+    pass_->handed_first += handed(pass_->rows[std::size_t(i)]);
+  pass_->rows = {std::move(pass_->rows[std::size_t(live)])};
+  pass_->rows.front().first_logit_row = 0;
+  pass_->handed_count = handed(pass_->rows.front());
+  pass_->batch.keep([live](std::size_t i) { return std::ptrdiff_t(i) == live; });
 }
 
 /// With what they assume.
@@ -113,8 +137,10 @@ bool ForwardStep::follows_in_turn() const {
 gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
   if (!is_first() && !pass_->retirement.completed)
     return Next::done;
-  if (pass_->before && follow() == Next::waiting)
+  if (in_stages() && pass_->batch.after && follow_in_flight() == Next::waiting)
     return Next::waiting;
+  if (!in_stages() && pass_->before)
+    leave_what_goes_on();
   if (pass_->batch.entries.empty())
     return Next::done;
   if (!is_first())
@@ -123,21 +149,53 @@ gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
     deadline_ = now + pass_->batch.draft_timeout;
   if (!windows_settled() && now < *deadline_)
     return Next::waiting;
-  read_rows();
-  return Next::ready;
+  return read_rows() ? Next::ready : Next::done;
 }
 
-void ForwardStep::read_rows() {
+/// False: it ended meanwhile.
+bool ForwardStep::read_rows() {
+  for (const BatchEntry& entry : pass_->batch.entries)
+    pass_->rows.push_back(rows_of(entry));
+  if (in_stages() && !read_in_flight()) {
+    pass_->batch.entries.clear();
+    pass_->rows.clear();
+    return false;
+  }
   int logit_rows = 0;
-  for (const BatchEntry& entry : pass_->batch.entries) {
-    ForwardPass::Rows& rows = pass_->rows.emplace_back(rows_of(entry));
+  for (ForwardPass::Rows& rows : pass_->rows) {
     rows.first_logit_row = logit_rows;
     logit_rows += rows.logit_rows;
+    pass_->read += int(rows.tokens.size());
   }
+  return true;
+}
+
+/// With rows for other outcomes of those ahead.
+bool ForwardStep::read_in_flight() {
+  std::vector<BatchEntry>& entries = pass_->batch.entries;
+  std::vector<double> chances(entries.size(), 1.0);
+  std::vector<Standing> ahead;
+  if (const auto before = std::exchange(pass_->before, nullptr)) {
+    ahead = before->flight.standings();
+    std::erase_if(ahead, [&](const Standing& s) { return s.end() < entries.front().logged(); });
+    const BatchEntry main = entries.front();
+    for (Alternative& other : alternatives(main, pass_->rows.front().window, ahead, *stage_.pool)) {
+      pass_->rows.push_back(rows_of(other));
+      chances.push_back(other.chance);
+      entries.push_back(std::move(other.entry));
+    }
+  }
+  std::vector<Standing> rows;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (entries[i].round.chain)
+      rows.push_back({entries[i].round.chain, entries[i].length, pass_->rows[i].window,
+                      entries[i].feed.pages, entries[i].feed.own, chances[i]});
+  return pass_->flight.stand(std::move(rows), std::move(ahead));
 }
 
 void ForwardStep::plan() {
   std::vector<models::SequenceRows> batch;
+  copies_.clear();
   work_ = {gpu::Work::Kind::decode, 0, int(pass_->batch.entries.size()), 0};
   for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
     const BatchEntry& entry = pass_->batch.entries[i];
@@ -145,9 +203,11 @@ void ForwardStep::plan() {
     const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
+    if (rows.copy)
+      copies_.push_back(*rows.copy);
     work_.rows += count;
     work_.context = std::max(work_.context, entry.feed.cached + count);
-    if (count > rows.window + 1) {
+    if (count > rows.window + 1 + entry.feed.again) {
       work_.kind = gpu::Work::Kind::prefill;
       work_.prompt_reads += std::int64_t(count) * (2 * entry.feed.cached + count + 1) / 2;
     } else {
@@ -169,7 +229,9 @@ void ForwardStep::connect() {
   left_ = stage_.left->take();
   if (!left_)
     throw std::bad_alloc();
-  pass_->handed_count = stage_.model->leaves_wanted() ? wanted_rows() : work_.rows;
+  pass_->handed_first = 0;
+  pass_->handed_wanted = stage_.model->leaves_wanted();
+  pass_->handed_count = pass_->handed_wanted ? wanted_rows() : work_.rows;
   pass_->handed_width = stage_.model->handed_on();
   stage_.workspace->left = pass_->handed_rows(left_.get());
   stage_.workspace->nearly_done = [this] { pass_->handovers[stage_.number].come(); };
@@ -187,6 +249,7 @@ gpu::Work ForwardStep::work() const {
 }
 
 void ForwardStep::run(gpu::Operations& operations) {
+  copy_pages(operations, *stage_.pool, copies_);
   stage_.model->forward(operations, *stage_.workspace);
 }
 
@@ -199,8 +262,7 @@ void ForwardStep::complete(base::TimePoint now) {
 void ForwardStep::retire(const gpu::Retirement& how) {
   if (std::exchange(at_work_, false))
     telemetry_->overlap.target_ended(how.end);
-  if (is_last())
-    pass_->before = nullptr; // where the lane was closed before it got here
+  pass_->before = nullptr; // where the lane was closed before it got here
   pass_->went_through(how, is_first());
   pass_->handed = std::move(left_);
   received_ = nullptr;

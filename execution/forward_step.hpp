@@ -15,10 +15,11 @@ namespace paceline::execution {
 /// when the first stage's lane gets here: those that were bound when the batch was made are waited
 /// for, within the batch's timeout. A pre-enqueued batch loses the entries that do not go on from
 /// the one before; if none is left, nothing is run. In a target of several stages it begins as soon
-/// as its tokens are there, though the one before may not be judged yet, and ends on whichever lane
-/// it is when it is known that it does not go on. Further stages run the rows of the first, from
-/// what the one before has left; where that failed, nothing. Chunks of a prompt that several passes
-/// have go through each stage in their order, or the one that comes too early fails.
+/// as its tokens are there, though the one before may not be judged yet, with rows for other
+/// outcomes besides (alternatives.hpp); on whichever lane it is when the outcome is known, the rest
+/// is left out, or all of it ends. Further stages run the rows of the first, from what the one
+/// before has left; where that failed, nothing. Chunks of a prompt that several passes have go through
+/// each stage in their order, or the one that comes too early fails.
 class ForwardStep final : public gpu::Step {
 public:
   ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
@@ -26,6 +27,8 @@ public:
 
   std::string name() const override { return "forward"; }
   Next prepare(base::TimePoint now) override;
+  /// Behind `prepare`: pages to copy before the pass.
+  const std::vector<gpu::PageCopy>& copies() const { return copies_; }
   gpu::Work work() const override;
   bool in_shards() const override { return true; }
   void run(gpu::Operations& operations) override;
@@ -34,14 +37,17 @@ public:
 
 private:
   bool is_first() const { return stage_.number == 0; }
+  bool in_stages() const { return !pass_->handovers.empty(); }
   bool is_last() const { return stage_.number == pass_->handovers.size(); }
   Next prepare_rows(base::TimePoint now);
   void leave_what_goes_on();
-  Next follow();
   bool follows_in_turn() const;
+  Next follow_in_flight();
+  void leave_what_came_true();
   bool windows_drawn() const;
   bool windows_settled() const;
-  void read_rows();
+  bool read_rows();
+  bool read_in_flight();
   void plan();
   void connect();
   int wanted_rows() const;
@@ -51,6 +57,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   std::optional<base::TimePoint> deadline_;
   gpu::Work work_;
+  std::vector<gpu::PageCopy> copies_; ///< Before the pass.
   bool ran_ = false;
   bool at_work_ = false;
   // Between stages: what this one reads, and what it leaves.

@@ -3,10 +3,12 @@
 
 #include "execution/row_pool.hpp"
 #include "gpu/kv_pool.hpp"
+#include "gpu/operations.hpp"
 #include "models/model.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 namespace paceline::execution {
 
@@ -21,5 +23,13 @@ struct Stage {
   /// the last.
   std::shared_ptr<RowPool> left;
 };
+
+/// On every rank of a step, before its pass: on all shards of the stage.
+inline void copy_pages(gpu::Operations& operations, const gpu::KvPool& pool,
+                       std::span<const gpu::PageCopy> copies) {
+  const gpu::ShardRange here = operations.shards();
+  for (int shard = here.first; shard < here.end() && !copies.empty(); ++shard)
+    operations.copy_pages(pool.shard(shard), copies);
+}
 
 } // namespace paceline::execution

@@ -265,6 +265,7 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   Verdict& verdict = cases_[index].verdict;
   if (!entry.round.judges)
     return {};
+  verdict.cached = entry.feed.own.value_or(verdict.cached);
   verdict.had_lookahead = entry.round.whole && cases_[index].bound_behind && !verdict.draft_late;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
@@ -287,14 +288,16 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   return resolved;
 }
 
-/// The pass behind may be under way, and may have been given up.
-void VerifyStep::let_go_on_in_flight(Verdicts& verdicts) {
-  using Fate = ForwardPass::Fate;
-  const bool goes_on = std::ranges::any_of(verdicts.sequences, &Verdict::goes_on);
-  if (pass_->decide(goes_on ? Fate::goes_on : Fate::ends))
-    return;
-  for (Verdict& verdict : verdicts.sequences)
-    verdict.goes_on = false;
+/// Passes behind may be under way, of the same sequence alone, and may have been given up.
+void VerifyStep::let_go_on_in_flight(std::span<const scheduling::Resolution> resolved,
+                                     Verdicts& verdicts) {
+  Verdict& verdict = verdicts.sequences.front();
+  const scheduling::Resolution& next = resolved.front();
+  const bool sound = verdict.hit != Hit::none && !next.over && !verdict.inconsistent_draw;
+  auto onward = Flight::go_on(pass_->flight, sound ? next.chain : nullptr, next.length);
+  verdict.goes_on = !onward.empty();
+  if (verdict.hit == Hit::fork)
+    verdict.onward = std::move(onward);
 }
 
 gpu::Work VerifyStep::work() const {
@@ -310,24 +313,23 @@ void VerifyStep::retire(const gpu::Retirement& how) {
   verdicts.end = how.end;
   verdicts.busy = pass_->retirement.busy + how.busy;
   if (!pass_->retirement.completed || !how.completed) {
-    pass_->decide(ForwardPass::Fate::ends);
+    Flight::go_on(pass_->flight, nullptr, 0);
     const auto& why = pass_->retirement.completed ? how.error : pass_->retirement.error;
     verdicts.error =
         why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
   } else {
-    if (pass_->batch.entries.empty()) {
-      pass_->decide(ForwardPass::Fate::ends);
+    if (pass_->batch.entries.empty())
       return; // pre-enqueued, and not needed: the scheduler knows from the verdicts before
-    }
+    verdicts.rows = pass_->read;
     std::vector<scheduling::Resolution> resolved;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      verdicts.rows += int(pass_->rows[i].tokens.size());
       resolved.push_back(hand_over(i, judged));
       verdicts.sequences.push_back(std::move(cases_[i].verdict));
     }
-    if (pass_->followed.load(std::memory_order_acquire))
+    if (!pass_->handovers.empty())
+      let_go_on_in_flight(resolved, verdicts);
+    else if (pass_->followed.load(std::memory_order_acquire))
       scheduling::let_go_on(pass_->batch.entries, resolved, verdicts.sequences);
-    let_go_on_in_flight(verdicts);
     for (std::size_t i = 0; i < cases_.size(); ++i)
       pass_->rows[i].goes_on = verdicts.sequences[i].goes_on;
   }

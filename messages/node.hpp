@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "gpu/operations.hpp"
 #include "gpu/tensor.hpp"
 #include "paceline/engine.hpp"
 #include "sampling/guess.hpp"
@@ -84,6 +85,7 @@ struct StageSequence {
 struct StageRows {
   std::uint64_t piece = 0; ///< Counts up with each of the connection.
   std::vector<StageSequence> sequences;
+  std::vector<gpu::PageCopy> copies; ///< Before that.
   std::string values; ///< Hidden states as the stage before has left them: f32, little-endian.
 };
 

@@ -74,6 +74,7 @@ struct ActorHandles;
   X(paceline::messages, DraftedGuesses)                                                            \
   X(paceline::messages, DraftedTokens)                                                             \
   X(paceline::messages, ModelFile)                                                                 \
+  X(paceline::gpu, PageCopy)                                                                       \
   X(paceline::gpu, Quantization)                                                                   \
   X(paceline::messages, NodeDevice)                                                                \
   X(paceline::messages, OpenedFork)                                                                \
@@ -87,6 +88,7 @@ struct ActorHandles;
   X(paceline::speculation, Epoch)                                                                  \
   X(paceline::speculation, SequenceSpec)                                                           \
   X(paceline::scheduling, Committed)                                                               \
+  X(paceline::scheduling, Onward)                                                                  \
   X(paceline::scheduling, Verdict)
 
 /// The messages that are local, and what holds them here.

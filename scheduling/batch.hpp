@@ -22,6 +22,9 @@ struct Feed {
   /// The batch in flight that has the chunk before this one: the last of those that `cached` counts
   /// on. The pass fails where a lane has not had that one first. 0: all of them have retired.
   std::uint64_t follows = 0;
+  int again = 0;           ///< Leading rows that a fork's pages had already, and not these.
+  /// `pages` are a fork's from some position on: the sequence's own are right before this one.
+  std::optional<int> own;
 };
 
 /// What the verification judges of a sequence.
@@ -47,6 +50,14 @@ struct NextDraft {
   Drafters drafters;
 };
 
+/// Of a pre-enqueued batch in a target of stages: what its pass may spend on outcomes of those ahead
+/// of it other than full hits, for which there are forks. Which, is found out when the pass begins
+/// (execution/alternatives.hpp).
+struct ForForks {
+  int rows = 0;      ///< All together.
+  int again_max = 0; ///< Tokens that a fork which came true may have fed once more.
+};
+
 /// One sequence's part of a batch: where it stands, and a group of fields for each who reads them.
 struct BatchEntry {
   SequenceSpecRef spec;
@@ -60,6 +71,7 @@ struct BatchEntry {
   Feed feed;      ///< For the forward pass.
   Round round;    ///< For the verification.
   NextDraft next; ///< For the draft.
+  ForForks forks; ///< For the forward pass.
 
   /// Committed tokens that are certain to be in the log.
   int logged() const { return length - assumed; }
@@ -96,6 +108,14 @@ enum class Hit {
   fork,  ///< A fork was drafted for just this outcome, and goes on.
 };
 
+/// A pre-enqueued batch that goes on, as the fork that came true has it. A value.
+struct Onward {
+  std::uint64_t batch = 0;
+  int length = 0; ///< Committed tokens that it assumes,
+  int window = 0; ///< and the fork's tokens behind them that it judges.
+  int own = 0;    ///< Feed::own
+};
+
 /// What became of one entry. A value: it names what goes on (`hit`), and whoever has the entry
 /// finds it by that (round.hpp).
 struct Verdict {
@@ -109,8 +129,11 @@ struct Verdict {
   int looked_up_accepted = 0; ///< and accepted.
   Hit hit = Hit::none;
   /// The pre-enqueued batch behind this one runs for it, and has begun by now: a full hit, whose
-  /// next window was bound as a whole.
+  /// next window was bound as a whole; or a fork (onward).
   bool goes_on = false;
+  /// Behind a fork that came true, in a target of stages: the batches ahead of whose verdicts rows
+  /// for it are under way, in their order. No other one behind this runs.
+  std::vector<Onward> onward;
   bool had_lookahead = false; ///< There was a bound lookahead to judge, or a fork.
   int guesses = 0;            ///< The draft's for the token that took a drafted one's place,
   int guess_rank = -1;        ///< and which of them it was; -1: none.

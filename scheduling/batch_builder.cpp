@@ -119,6 +119,7 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
     auto entry = entry_for(turn, *s, left);
     if (!entry)
       continue;
+    made.prefill |= !s->decoding();
     s->in_flight = true;
     s->epoch = entry->epoch;
     if (config_.stages > 1 && !entry->round.judges)
@@ -128,7 +129,6 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
     made.rows += entry->length - entry->feed.cached;
     made.batch.entries.push_back(std::move(*entry));
   }
-  made.prefill = made.rows > int(made.batch.entries.size());
   return made;
 }
 
@@ -157,8 +157,13 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   entry.epoch = epochs_.next();
   entry.log = s.log;
   entry.length = s.fed() + count;
-  entry.feed = {s.fed(), s.pages[target_pool], s.reads_fast(), s.scores(),
-                s.chunks.empty() ? 0 : s.chunks.back().batch};
+  entry.feed = {s.fed(),
+                s.pages[target_pool],
+                s.reads_fast(),
+                s.scores(),
+                s.chunks.empty() ? 0 : s.chunks.back().batch,
+                s.feeds_again ? count - 1 : 0,
+                std::nullopt};
   entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
   if (!s.decoding())
     left.prefill_rows -= count;
@@ -237,7 +242,8 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   entry.log = s.log;
   entry.assumed = ahead + before.round.window + 1;
   entry.length = s.length() + entry.assumed;
-  entry.feed.cached = entry.length - 1;
+  entry.feed.cached = before.feed.own.value_or(entry.length - 1);
+  entry.feed.again = entry.length - 1 - entry.feed.cached;
   entry.feed.pages = s.pages[target_pool];
   entry.round.chain = s.chain;
   entry.round.window = before.next.window;
@@ -249,7 +255,25 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   if (left.logit_rows < 0 || !has_pages_behind(s, entry) || !entry.next.chain ||
       !entry.round.judge_lookahead)
     return std::nullopt;
+  entry.forks = for_forks(entry, left.logit_rows);
   return entry;
+}
+
+/// As many as make the step longer by no more than they are likely to be worth: what is behind a
+/// rejection has most of a pass before it, a part of which they save where they hold its outcome.
+ForForks BatchBuilder::for_forks(const BatchEntry& entry, int logit_rows) const {
+  if (config_.stages == 1 || entry.next.forking.rows == 0)
+    return {};
+  const int own = entry.feed.again + 1 + entry.round.window;
+  const int most = own + std::min(logit_rows, limits::fork_rows_max);
+  const double rejected = 1 - std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
+  const auto alone = cost_.predict(own, entry.length);
+  const int rows = alone ? cost_.rows_within(base::from_seconds((1 + limits::forks_lengthen *
+                                                                         rejected) *
+                                                                base::seconds(*alone)),
+                                             entry.length, most)
+                         : most;
+  return {std::max(0, rows - own), std::min(limits::fed_again_max, config_.prefill_chunk)};
 }
 
 /// For its rows, and for what is drafted after another hit.

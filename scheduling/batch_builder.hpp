@@ -46,6 +46,7 @@ private:
   std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);
   Round round_of(const Sequence& s, int logit_rows) const;
   std::optional<BatchEntry> entry_behind(const BatchEntry& before, Allowance& left);
+  ForForks for_forks(const BatchEntry& entry, int logit_rows) const;
   bool has_pages_behind(const Sequence& s, const BatchEntry& entry) const;
   bool others_want_rows() const;
 

@@ -33,6 +33,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     return true;
   }
   s.cached = verdict.cached;
+  s.feeds_again = entry.feed.own.has_value();
   s.prompt_logprobs.insert(s.prompt_logprobs.end(), verdict.prompt_logprobs.begin(),
                            verdict.prompt_logprobs.end());
   if (!entry.round.judges)

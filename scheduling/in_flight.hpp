@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
+#include <utility>
 
 namespace paceline::scheduling {
 
@@ -53,12 +55,15 @@ public:
   bool is_front(std::uint64_t batch) const { return !empty() && front().batch.id == batch; }
   /// Verdicts that are early stay with their batch; those of no batch in flight are dropped.
   void keep(const Verdicts& verdicts) {
-    const auto at = std::ranges::find(batches_, verdicts.batch,
-                                      [](const InFlightBatch& flight) { return flight.batch.id; });
-    if (at != batches_.end())
-      at->verdicts = verdicts;
+    if (InFlightBatch* const flight = find(verdicts.batch))
+      flight->verdicts = verdicts;
   }
 
+  InFlightBatch* find(std::uint64_t batch) {
+    const auto at = std::ranges::find(batches_, batch,
+                                      [](const InFlightBatch& flight) { return flight.batch.id; });
+    return at == batches_.end() ? nullptr : &*at;
+  }
   /// The batch that was pre-enqueued behind this one; null: none was.
   InFlightBatch* behind(std::uint64_t batch) {
     const auto at = std::ranges::find(
@@ -72,6 +77,20 @@ public:
         return other.batch.id == flight.batch.after;
       });
     }));
+  }
+  /// Of those that were pre-enqueued behind this one these run, one behind the other, and no more.
+  void leave_behind(std::uint64_t batch, std::span<const Onward> onward) {
+    std::uint64_t last = batch;
+    std::uint64_t left = batch;
+    std::erase_if(batches_, [&](InFlightBatch& flight) {
+      if (flight.batch.after != last)
+        return false;
+      last = flight.batch.id;
+      const bool stays = std::ranges::find(onward, last, &Onward::batch) != onward.end();
+      if (stays)
+        flight.batch.after = std::exchange(left, last);
+      return !stays;
+    });
   }
   /// What was pre-enqueued behind this one does not run.
   void drop_behind(std::uint64_t batch) {

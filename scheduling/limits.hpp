@@ -59,6 +59,15 @@ inline constexpr int draft_idle_factor_max = 16;
 /// probably. A wasted one costs two messages, of which neither lane hears.
 inline constexpr double pre_enqueue_chance_min = 0.1;
 
+/// Rows of a pass in a target of stages that forks of the passes ahead may have: as many as make it
+/// longer by at most this, times the chance of a rejection,
+inline constexpr double forks_lengthen = 0.25;
+/// and never more.
+inline constexpr int fork_rows_max = 48;
+/// Tokens that are fed once more behind forks that came true. One that would have more is not in
+/// the pass: its window enters the first stage when the verdict is there.
+inline constexpr int fed_again_max = 64;
+
 /// A sequence's own acceptance: judged positions that it is taken over, how many of the engine's it
 /// begins with, and what is left of it after each round in which nothing was judged.
 inline constexpr double acceptance_memory = 100;

@@ -230,7 +230,7 @@ void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   s.residency = nullptr;
   s.cached = 0;
   s.chunks.clear();
-  s.growing = s.published = s.in_flight = false;
+  s.growing = s.published = s.in_flight = s.feeds_again = false;
   s.epoch = epochs_.next(); // a verdict under way is stale now
   s.phase = Sequence::Phase::waiting;
   retry();

@@ -75,6 +75,20 @@ Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
   return resolved;
 }
 
+BatchEntry on_a_fork(const BatchEntry& built, ChainRef fork, int length, int window, int own) {
+  BatchEntry entry = built;
+  entry.length = length;
+  entry.assumed = length - built.logged();
+  entry.feed.cached = length - 1;
+  entry.feed.again = 0;
+  entry.feed.own = own;
+  entry.round.chain = std::move(fork);
+  entry.round.window = window;
+  entry.round.judge_lookahead =
+      length + window + 1 < built.spec->prompt_tokens + built.spec->max_tokens;
+  return entry;
+}
+
 void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   for (int i = 0; i < verdict.judged; ++i) {
     if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)

@@ -12,7 +12,7 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
     round.fork_step_seconds = std::max(round.fork_step_seconds, base::seconds(pace.fork_step));
     round.fork_rows = std::max(round.fork_rows, pace.fork_rows);
   }
-  round.prefill |= entry.length - entry.feed.cached > 1;
+  round.prefill |= entry.length - entry.feed.cached - entry.feed.again > 1;
   round.window = std::max(round.window, verdict.window);
   if (entry.round.judges)
     round.windows.push_back(verdict.window);

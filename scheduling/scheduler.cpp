@@ -1,6 +1,7 @@
 #include "scheduling/scheduler.hpp"
 
 #include "scheduling/limits.hpp"
+#include "scheduling/round.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -279,9 +280,25 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
   return ended;
 }
 
+/// What is under way for the fork that came true is what goes on.
+void Scheduler::follow_fork(std::uint64_t before, const Verdict& verdict) {
+  in_flight_.leave_behind(before, verdict.onward);
+  const Sequence* s = find(verdict.sequence);
+  for (const Onward& on : verdict.onward)
+    if (InFlightBatch* const flight = in_flight_.find(on.batch)) {
+      BatchEntry& entry = flight->batch.entries.front();
+      if (s && s->chain && s->epoch < entry.epoch) // else it ended, or lost its pages
+        entry = on_a_fork(entry, s->chain, on.length, on.window, on.own);
+    }
+  base::add(config_.telemetry->fork_steps, std::int64_t(verdict.onward.size()));
+}
+
 /// The target's lane has gone on with what was pre-enqueued, or it never will. Who ended meanwhile,
 /// or lost its pages, has a row in vain: its epoch is another.
 void Scheduler::go_on(Turn& turn, const Verdicts& before) {
+  for (const Verdict& verdict : before.sequences)
+    if (verdict.goes_on && !verdict.onward.empty())
+      follow_fork(before.batch, verdict);
   InFlightBatch* const behind = in_flight_.behind(before.batch);
   if (!behind)
     return;

@@ -32,6 +32,7 @@ struct Sequence {
 
   // Its residency in the caches.
   int cached = 0;                   ///< Committed tokens in the target's pages.
+  bool feeds_again = false;         ///< Those behind, a fork's pages had: rows of its next step.
   PerPool<gpu::PageTableRef> pages; ///< Empty: it has none.
   CacheResidencyRef residency;
   bool growing = false; ///< Has asked for more pages.
@@ -106,7 +107,7 @@ struct Sequence {
   bool awaits(const Epoch& verdict) const {
     return in_flight && verdict == (chunks.empty() ? epoch : chunks.front().epoch);
   }
-  bool decoding() const { return length() - fed() <= 1; }
+  bool decoding() const { return feeds_again || length() - fed() <= 1; }
   /// Its next rows are of the fast path.
   bool reads_fast() const { return fed() < path.fast; }
   int rows_at_least() const { return reads_fast() ? path.chunk : 1; }

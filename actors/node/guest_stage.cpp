@@ -3,6 +3,7 @@
 #include "actors/limits.hpp"
 #include "actors/node/peer.hpp"
 #include "actors/node/stage_pieces.hpp"
+#include "execution/stage.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ public:
     GuestStage::Done done;
   };
   LayersStep(Parts parts, const StageRows& rows)
-      : parts_(std::move(parts)), piece_(rows.piece), sequences_(rows.sequences) {
+      : parts_(std::move(parts)), piece_(rows.piece), sequences_(rows.sequences), copies_(rows.copies) {
     int count = 0;
     for (const StageSequence& sequence : sequences_) {
       count += sequence.rows;
@@ -63,6 +64,7 @@ public:
   }
   bool in_shards() const override { return true; }
   void run(gpu::Operations& operations) override {
+    execution::copy_pages(operations, *parts_.pool, copies_);
     parts_.model->forward(operations, *parts_.workspace);
   }
   void complete(base::TimePoint /*now*/) override {}
@@ -85,6 +87,7 @@ private:
   Parts parts_;
   std::uint64_t piece_;
   std::vector<StageSequence> sequences_;
+  std::vector<gpu::PageCopy> copies_;
   int wanted_ = 0;
   int longest_ = 0;
   gpu::Tensor received_;
@@ -165,6 +168,11 @@ void GuestStage::check(const StageRows& rows) const {
                "there is no such page");
     count += sequence.rows;
   }
+  check_peer(std::ranges::all_of(rows.copies,
+                                 [&](const gpu::PageCopy& copy) {
+                                   return copy.from < pages && copy.to < pages;
+                                 }),
+             "there is no such page to copy");
   check_peer(count > 0 && count <= piece_rows_, "a piece has no such rows");
   check_peer(rows.values.size() ==
                  std::size_t(count) * std::size_t(model.handed_on()) * sizeof(float),

@@ -14,8 +14,9 @@ using namespace messages;
 
 static_assert(std::endian::native == std::endian::little, "rows cross as they lie in memory");
 
-StagePieces::StagePieces(const models::PlannedRows& planned, int rows_max, bool back_wanted)
-    : received_(planned.received), left_(planned.left) {
+StagePieces::StagePieces(const models::PlannedRows& planned, std::vector<gpu::PageCopy> copies,
+                         int rows_max, bool back_wanted)
+    : copies_(std::move(copies)), received_(planned.received), left_(planned.left) {
   for (const auto& sequence : planned.sequences)
     cut(sequence, rows_max, back_wanted);
 }
@@ -41,6 +42,7 @@ StageRows StagePieces::send() {
   Piece& piece = pieces_[sent_++];
   StageRows rows;
   rows.sequences = std::move(piece.sequences);
+  rows.copies = std::exchange(copies_, {});
   rows.values = to_bytes(received_.slice(rows_sent_, piece.rows));
   rows_sent_ += piece.rows;
   return rows;

@@ -15,7 +15,9 @@ public:
   StagePieces() = default;
   /// planned: with what is received and where it goes back to. rows_max: of a piece. back_wanted:
   /// those alone come back whose logits are asked for.
-  StagePieces(const models::PlannedRows& planned, int rows_max, bool back_wanted);
+  /// copies: before the first piece.
+  StagePieces(const models::PlannedRows& planned, std::vector<gpu::PageCopy> copies, int rows_max,
+              bool back_wanted);
 
   bool any() const { return !pieces_.empty(); }
   bool all_sent() const { return sent_ == pieces_.size(); }
@@ -35,6 +37,7 @@ private:
   };
   void cut(const models::PlannedRows::Sequence& sequence, int rows_max, bool back_wanted);
 
+  std::vector<gpu::PageCopy> copies_;
   gpu::Tensor received_;
   gpu::Tensor left_;
   std::vector<Piece> pieces_;

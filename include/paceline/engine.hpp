@@ -230,6 +230,8 @@ struct Metrics {
   /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the
   /// hit.
   std::uint64_t armed_steps = 0;
+  /// Of those, over stages: began before a rejection was known, and went on from it as a fork.
+  std::uint64_t fork_steps = 0;
   /// Times a sequence lost its pages to another one and was recomputed later.
   std::uint64_t preemptions = 0;
   /// Parts that died and were started again by the supervisor.

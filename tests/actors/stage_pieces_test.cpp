@@ -52,7 +52,7 @@ TEST_CASE("a pass in pieces: every row is in one, at its place, and comes back t
   for (int rows_max = 1; rows_max <= 10; ++rows_max) {
     CAPTURE(rows_max);
     Pass pass(9);
-    StagePieces pieces(pass.planned, rows_max, false);
+    StagePieces pieces(pass.planned, {}, rows_max, false);
     int first = 10;
     int total = 0;
     while (!pieces.all_sent()) {
@@ -82,7 +82,7 @@ TEST_CASE("a pass in pieces: behind the last layer rows with logits alone come b
   for (int rows_max = 1; rows_max <= 10; ++rows_max) {
     CAPTURE(rows_max);
     Pass pass(3);
-    StagePieces pieces(pass.planned, rows_max, true);
+    StagePieces pieces(pass.planned, {}, rows_max, true);
     std::vector<messages::StageRows> under_way;
     while (!pieces.all_sent())
       under_way.push_back(pieces.send());
@@ -98,7 +98,7 @@ TEST_CASE("a pass in pieces: behind the last layer rows with logits alone come b
 
 TEST_CASE("a pass in pieces: an answer to nothing, or of another size, ends whoever gave it") {
   Pass pass(9);
-  StagePieces pieces(pass.planned, 4, false);
+  StagePieces pieces(pass.planned, {}, 4, false);
   CHECK_THROWS_AS(pieces.take({}), std::invalid_argument);
   messages::StageDone answer = done(pieces.send(), false);
   answer.values.pop_back();

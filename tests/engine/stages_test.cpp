@@ -147,6 +147,42 @@ TEST_CASE("whichever stage dies, whenever: every request ends once, with the sam
   }
 }
 
+TEST_CASE("forks in flight change no greedy and no coupled token, whichever stage dies") {
+  const auto expected = on_one_device();
+  std::uint64_t went_on = 0;
+  for (std::uint64_t seed = 0; seed < 48; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    constexpr std::array<std::pair<int, int>, 3> divided{{{2, 1}, {4, 1}, {3, 2}}};
+    const auto [stages, shards] = divided[seed % divided.size()];
+    EngineOptions options = in_stages(stages, simulated({.acceptance = 0.7}), shards);
+    options.speculation = SpeculationMode::overlap;
+    options.lookahead = Lookahead::fork;
+    options.window = 1 + int(seed / 3 % 3);
+    options.page_tokens = seed % 2 ? 4 : 16;
+    EngineWorld world(options, seed);
+    std::size_t next = 0;
+    for (const Request& request : requests()) { // one at a time
+      const auto answer = world.submit(request);
+      if (seed >= 24) {
+        for (auto steps = random() % 300; steps > 0; --steps)
+          world.step();
+        if (const auto victim = world.handles().stages.at(random() % std::size_t(stages)))
+          world.kill(victim);
+      }
+      REQUIRE(world.run_until_ended({answer}));
+      CHECK(answer->answer.end().reason == FinishReason::length);
+      CHECK(answer->answer.tokens == expected[next++]);
+    }
+    world.run();
+    CHECK(world.metrics().kv_pages_used == 0);
+    CHECK(world.metrics().kv_pages_quarantined == 0);
+    went_on += world.metrics().fork_steps;
+  }
+  MESSAGE(went_on, " steps went on as forks");
+  CHECK(went_on > 300);
+}
+
 TEST_CASE("a stage that dies is started again, and the others stay") {
   EngineWorld world(in_stages(3));
   const auto before = world.handles();

@@ -157,6 +157,20 @@ Case armed_steps() {
   return {"armed steps", s, 1};
 }
 
+Case forks_in_flight() {
+  Setting s;
+  s.policy = policy(SpeculationMode::overlap, 1);
+  s.policy.lookahead = Lookahead::fork;
+  s.policy.fork_rows = 15;
+  s.acceptance = 0.6;
+  s.together = 1;
+  s.page_tokens = 4;
+  s.length = 8;
+  s.target.vocabulary = 3;
+  s.pace = {.target = 4ms, .draft = 200us, .malice = Malice::last_token, .late_by = 1ms};
+  return {"forks in flight", s, 1};
+}
+
 Case passes_behind() {
   Setting s;
   s.policy = policy(SpeculationMode::overlap, 3);

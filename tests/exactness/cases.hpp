@@ -35,6 +35,8 @@ Case adapting_forks();
 /// Windows of one, one sequence: the target's lane goes on by itself where the next one, which is
 /// late by what it drew, was bound in time; penalties and top-p.
 Case armed_steps();
+/// Windows of one and forks of one sequence, which over stages are in flight, both.
+Case forks_in_flight();
 /// Windows of 3: the draft's next token is bound, and drawn, before the one before it is known;
 /// penalties and top-p.
 Case passes_behind();
@@ -68,6 +70,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   cases.push_back(passes_behind());
   cases.push_back(windows_beyond_patience());
   cases.push_back(lookaheads_beyond_patience());
+  cases.push_back(forks_in_flight());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

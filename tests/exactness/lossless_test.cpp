@@ -112,6 +112,8 @@ void check_divided(int stages, int shards, int requests) {
       CHECK(outcome.seen.dropped == 0);
       CHECK(outcome.seen.repeated == 0);
       CHECK(outcome.seen.judged > std::uint64_t(c.setting.requests));
+      if (stages > 1 && c.name == forks_in_flight().name)
+        CHECK(outcome.metrics.fork_steps > std::uint64_t(c.setting.requests) / 10);
       if (rule == Rule::coupled)
         CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
       MESSAGE(c.name, ", ", stages, " stages of ", shards, ": p = ", chi_square.p_value);
