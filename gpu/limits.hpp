@@ -18,7 +18,7 @@ inline constexpr std::chrono::microseconds lane_spin{200};
 /// Where another lane has work for the same core, they keep it this long.
 inline constexpr std::chrono::microseconds lane_spin_alone{20};
 /// Those of a lane that is about to get work (Lane::rouse) look for it so long, asleep or not.
-inline constexpr std::chrono::microseconds lane_roused_spin{2000};
+inline constexpr std::chrono::microseconds lane_roused_spin{20000};
 /// The same of a thread that waits for its team at the end of an operation.
 inline constexpr std::chrono::microseconds barrier_spin{200};
 /// A step that waits is asked again after pauses that grow up to this.
