@@ -46,9 +46,9 @@ struct NextDraft {
   Drafters drafters;
 };
 
-/// Of a pre-enqueued batch in a target of stages: what its pass may spend on outcomes of those ahead
-/// of it other than full hits, for which there are forks. Which, is found out when the pass begins
-/// (execution/alternatives.hpp).
+/// Of a pre-enqueued batch in a target of stages: what its pass may spend on outcomes of those
+/// ahead of it other than full hits, for which there are forks. Which, is found out when the pass
+/// begins (execution/alternatives.hpp).
 struct ForForks {
   int rows = 0;      ///< All together.
   int again_max = 0; ///< Tokens that a fork which came true may have fed once more.
