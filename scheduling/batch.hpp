@@ -18,9 +18,9 @@ struct Feed {
   gpu::PageTableRef pages; ///< The target's.
   bool fast = false;       ///< These rows go by the fast path; then nothing is judged.
   bool scores = false;     ///< The prompt tokens among the rows are scored.
-  int again = 0;           ///< Leading rows that a fork's pages had already, and not these.
+  int again = 0;           ///< Leading rows that a fork's pages have had already, and not these.
   /// `pages` are a fork's from some position on: the sequence's own are right before this one.
-  std::optional<int> own;
+  std::optional<int> own{};
 };
 
 /// What the verification judges of a sequence.

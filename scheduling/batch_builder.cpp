@@ -154,11 +154,12 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   entry.epoch = epochs_.next();
   entry.log = s.log;
   entry.length = s.cached + count;
-  entry.feed = {s.cached,   s.pages[target_pool],          s.reads_fast(),
-                s.scores(), s.feeds_again ? count - 1 : 0, std::nullopt};
+  entry.feed = {s.cached, s.pages[target_pool], s.reads_fast(), s.scores()};
   entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
   if (!s.decoding())
     left.prefill_rows -= count;
+  else
+    entry.feed.again = count - 1;
   left.logit_rows -= entry.feed.scores ? count : int(entry.round.judges);
   if (entry.round.judges) {
     entry.round = round_of(s, left.logit_rows);
