@@ -36,6 +36,8 @@ enum Witness::Probe : std::size_t {
   passed_behind,
   judged_both,
   target_moved,
+  went_on_as_fork,
+  forks_in_line,
   probes,
 };
 
@@ -64,6 +66,8 @@ constexpr std::array names{
     "verdict after a pass of the draft that stood ready",
     "window that a look-up and the model wrote together",
     "target moved to its standby",
+    "step under way that went on as a fork",
+    "two steps under way that went on as a fork",
 };
 
 } // namespace
@@ -209,6 +213,10 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
+    if (!verdict.onward.empty())
+      reached(went_on_as_fork);
+    if (verdict.onward.size() > 1)
+      reached(forks_in_line);
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
