@@ -228,7 +228,10 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   // For as many as one sequence may have. More take what sequences leave free.
   const auto fork_rows = std::size_t(std::min(options_.fork_rows, fork_rows_of(options_)));
   const std::size_t in_flight = 2 * target.behind.size(); // windows in stages, and given up there
-  demand.fork_q_rows = (fork_rows + in_flight) * window;
+  const std::size_t fork = // over stages as long as all windows in flight, as far as one is short
+      std::max(window, std::min(window * (1 + target.behind.size()),
+                                std::size_t(sampling::limits::window_max) + 1));
+  demand.fork_q_rows = fork_rows * fork + in_flight * window;
   std::size_t page_bytes = 0;
   for (const scheduling::PageShare& share : shares)
     page_bytes += share.bytes;

@@ -12,16 +12,16 @@ namespace paceline::execution {
 
 /// A fork that a pass has rows for. If its outcome comes true the pass goes on as this entry alone.
 struct Alternative {
-  scheduling::BatchEntry entry;     ///< As if the fork's chain had come true.
-  std::vector<TokenId> prefix;      ///< Its `assumed` tokens.
+  scheduling::BatchEntry entry;      ///< As if the fork's chain had come true.
+  std::vector<TokenId> prefix;       ///< Its `assumed` tokens.
   std::optional<gpu::PageCopy> copy; ///< Before its rows are fed: its first page begins inside one.
   double chance = 0;
 };
 
-/// The likeliest that are drafted, within the entry's ForForks and no further than its own rows, for
-/// which pages are left: those from the fork's position on are its own, and free when the last pass
-/// that holds them is. A fork goes on from the last pass that has rows for it. Looks at counts of
-/// drawn tokens, at guesses, and at drafted tokens ahead of a fork: never at a fork's own, whose
+/// The likeliest that are drafted, within the entry's ForForks and no further than its own rows,
+/// for which pages are left: those from the fork's position on are its own, and free when the last
+/// pass that holds them is. A fork goes on from the last pass that has rows for it. Looks at counts
+/// of drawn tokens, at guesses, and at drafted tokens ahead of a fork: never at a fork's own, whose
 /// rows are judged here or later whatever they are (docs/theory.md).
 /// entry: what the pass was built for; window: its tokens that were there. ahead: what passes ahead
 /// stand for, in their order.

@@ -97,8 +97,7 @@ std::optional<Standing> Flight::follow(const speculation::ChainRef& chain, int l
   const auto at = std::ranges::find_if(rows_, [&](const Standing& standing) {
     return standing.chain == chain && standing.length == length;
   });
-  const bool there =
-      at != rows_.end() && (read_ || !next || chain->bound() >= length + at->window);
+  const bool there = at != rows_.end() && (read_ || !next || chain->bound() >= length + at->window);
   if (!there) {
     fate_ = Fate::ends;
     return std::nullopt;

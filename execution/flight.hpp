@@ -1,5 +1,5 @@
-// Passes of one sequence that are under way in the stages of a target, one behind the other, each as
-// if all of those ahead of it were accepted; and what is left of them behind a verdict.
+// Passes of one sequence that are under way in the stages of a target, one behind the other, each
+// as if all of those ahead of it were accepted; and what is left of them behind a verdict.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -54,8 +54,8 @@ public:
 
   /// The verification of `judged` has found that `chain` goes on from `length` (null: nothing
   /// does). Of the passes behind those that have a part of it stay, the first of them at once, and
-  /// the others end. A pass that has not begun stays as what it was built for, if it is the next one
-  /// only with its whole window bound. Returns those that stay.
+  /// the others end. A pass that has not begun stays as what it was built for, if it is the next
+  /// one only with its whole window bound. Returns those that stay.
   static std::vector<scheduling::Onward> go_on(Flight& judged, const speculation::ChainRef& chain,
                                                int length);
 

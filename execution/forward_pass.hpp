@@ -53,7 +53,7 @@ struct ForwardPass {
   int handed_count = 0;            ///< so many rows,
   int handed_width = 0;            ///< and so many floats of each.
 
-  bool handed_wanted = false;      ///< Those alone whose logits are asked for.
+  bool handed_wanted = false; ///< Those alone whose logits are asked for.
 
   /// memory: as large as `handed`.
   gpu::Tensor handed_rows(float* memory) const {
@@ -76,8 +76,8 @@ struct ForwardPass {
   /// Of a pre-enqueued batch: the pass before. Whose lane gets here lets go of it: on one device
   /// the entries are left that run, in stages the first one finds out what it stands for.
   std::shared_ptr<ForwardPass> before;
-  /// On one device. Writer: the sampler, once (release), when the pre-enqueued batch behind this one
-  /// is on the lane with all its steps. Reader: this pass' verification (acquire).
+  /// On one device. Writer: the sampler, once (release), when the pre-enqueued batch behind this
+  /// one is on the lane with all its steps. Reader: this pass' verification (acquire).
   std::atomic<bool> followed{false};
   /// In a target of several stages, where the pass behind may be under way before this one was
   /// judged.

@@ -22,9 +22,9 @@ struct Feed {
   /// The batch in flight that has the chunk before this one: the last of those that `cached` counts
   /// on. The pass fails where a lane has not had that one first. 0: all of them have retired.
   std::uint64_t follows = 0;
-  int again = 0;           ///< Leading rows that a fork's pages had already, and not these.
+  int again = 0;           ///< Leading rows that a fork's pages have had already, and not these.
   /// `pages` are a fork's from some position on: the sequence's own are right before this one.
-  std::optional<int> own;
+  std::optional<int> own{};
 };
 
 /// What the verification judges of a sequence.
@@ -50,9 +50,9 @@ struct NextDraft {
   Drafters drafters;
 };
 
-/// Of a pre-enqueued batch in a target of stages: what its pass may spend on outcomes of those ahead
-/// of it other than full hits, for which there are forks. Which, is found out when the pass begins
-/// (execution/alternatives.hpp).
+/// Of a pre-enqueued batch in a target of stages: what its pass may spend on outcomes of those
+/// ahead of it other than full hits, for which there are forks. Which, is found out when the pass
+/// begins (execution/alternatives.hpp).
 struct ForForks {
   int rows = 0;      ///< All together.
   int again_max = 0; ///< Tokens that a fork which came true may have fed once more.

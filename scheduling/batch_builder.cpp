@@ -157,16 +157,13 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   entry.epoch = epochs_.next();
   entry.log = s.log;
   entry.length = s.fed() + count;
-  entry.feed = {s.fed(),
-                s.pages[target_pool],
-                s.reads_fast(),
-                s.scores(),
-                s.chunks.empty() ? 0 : s.chunks.back().batch,
-                s.feeds_again ? count - 1 : 0,
-                std::nullopt};
+  entry.feed = {s.fed(), s.pages[target_pool], s.reads_fast(), s.scores(),
+                s.chunks.empty() ? 0 : s.chunks.back().batch};
   entry.round.judges = entry.length == s.length() && s.spec->max_tokens > 0;
   if (!s.decoding())
     left.prefill_rows -= count;
+  else
+    entry.feed.again = count - 1;
   left.logit_rows -= entry.feed.scores ? count : int(entry.round.judges);
   if (entry.round.judges) {
     entry.round = round_of(s, left.logit_rows);
@@ -265,15 +262,17 @@ ForForks BatchBuilder::for_forks(const BatchEntry& entry, int logit_rows) const 
   if (config_.stages == 1 || entry.next.forking.rows == 0)
     return {};
   const int own = entry.feed.again + 1 + entry.round.window;
-  const int most = own + std::min(logit_rows, limits::fork_rows_max);
   const double rejected = 1 - std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
-  const auto alone = cost_.predict(own, entry.length);
-  const int rows = alone ? cost_.rows_within(base::from_seconds((1 + limits::forks_lengthen *
-                                                                         rejected) *
-                                                                base::seconds(*alone)),
-                                             entry.length, most)
-                         : most;
-  return {std::max(0, rows - own), std::min(limits::fed_again_max, config_.prefill_chunk)};
+  const auto alone = cost_.predict_boldly(own, entry.length);
+  const auto within = [&](int rows) {
+    return base::seconds(*cost_.predict_boldly(own + rows, entry.length)) <=
+           base::seconds(*alone) * (1 + limits::forks_lengthen * rejected);
+  };
+  const int most = std::min(logit_rows, limits::fork_rows_max);
+  int rows = 0;
+  while (rows < most && (!alone || within(rows + 1)))
+    ++rows;
+  return {rows, std::min(limits::fed_again_max, config_.prefill_chunk)};
 }
 
 /// For its rows, and for what is drafted after another hit.

@@ -226,11 +226,12 @@ void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   if (drafting_.draft() != 0 && s.residency)
     turn.act(Forget{});
   turn.act(std::move(release));
+  s.feeds_again = false;
   s.pages.clear();
   s.residency = nullptr;
   s.cached = 0;
   s.chunks.clear();
-  s.growing = s.published = s.in_flight = s.feeds_again = false;
+  s.growing = s.published = s.in_flight = false;
   s.epoch = epochs_.next(); // a verdict under way is stale now
   s.phase = Sequence::Phase::waiting;
   retry();

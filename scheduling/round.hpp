@@ -31,8 +31,8 @@ Resolution resolve(const BatchEntry& entry, const Verdict& verdict);
 /// else ends at once, so that the draft stops before its next token.
 Resolution turn_over(const BatchEntry& entry, Verdict& verdict);
 
-/// The entry of a pre-enqueued batch for an outcome other than the one that it was built for: a fork
-/// of its chain. own: Feed::own. Its pages are the built one's: who feeds rows has others.
+/// The entry of a pre-enqueued batch for an outcome other than the one that it was built for: a
+/// fork of its chain. own: Feed::own. Its pages are the built one's: who feeds rows has others.
 BatchEntry on_a_fork(const BatchEntry& built, ChainRef fork, int length, int window, int own);
 
 /// Who wrote what was judged, and how sure was it; and where a rejected token's place was taken by

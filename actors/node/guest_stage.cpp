@@ -28,7 +28,8 @@ public:
     GuestStage::Done done;
   };
   LayersStep(Parts parts, const StageRows& rows)
-      : parts_(std::move(parts)), piece_(rows.piece), sequences_(rows.sequences), copies_(rows.copies) {
+      : parts_(std::move(parts)), piece_(rows.piece), sequences_(rows.sequences),
+        copies_(rows.copies) {
     int count = 0;
     for (const StageSequence& sequence : sequences_) {
       count += sequence.rows;
@@ -168,10 +169,9 @@ void GuestStage::check(const StageRows& rows) const {
                "there is no such page");
     count += sequence.rows;
   }
-  check_peer(std::ranges::all_of(rows.copies,
-                                 [&](const gpu::PageCopy& copy) {
-                                   return copy.from < pages && copy.to < pages;
-                                 }),
+  check_peer(std::ranges::all_of(
+                 rows.copies,
+                 [&](const gpu::PageCopy& copy) { return copy.from < pages && copy.to < pages; }),
              "there is no such page to copy");
   check_peer(count > 0 && count <= piece_rows_, "a piece has no such rows");
   check_peer(rows.values.size() ==

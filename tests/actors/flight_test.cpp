@@ -32,8 +32,8 @@ void draw(Chain& chain, int end) {
   }
 }
 
-/// A sequence of five tokens, behind which a chain of windows of two is in flight: the first pass is
-/// at length 5, the next one at 8, and so on.
+/// A sequence of five tokens, behind which a chain of windows of two is in flight: the first pass
+/// is at length 5, the next one at 8, and so on.
 struct InFlight : ModelWorld {
   InFlight() {
     chain->begin(5, 7, 30);
@@ -180,7 +180,8 @@ TEST_CASE("no fork has more fed once more than is allowed") {
   CHECK(made[0].entry.length + made[0].entry.round.window + 1 - *made[0].entry.feed.own == 3);
 }
 
-TEST_CASE("behind a full hit the next pass goes on as it was built, and those behind it stay open") {
+TEST_CASE(
+    "behind a full hit the next pass goes on as it was built, and those behind it stay open") {
   InFlight world;
   const auto first = world.pass(0);
   const auto next = world.pass(1);
@@ -249,7 +250,8 @@ TEST_CASE("what may not come true any more is nothing to go on from") {
   InFlight world;
   const ChainRef fork = world.fork(6, 7, 9);
   const auto pass = world.pass(0);
-  REQUIRE(pass->flight.stand({world.standing(0), {fork, 7, 1, world.built.feed.pages, 6, 0.1}}, {}));
+  REQUIRE(
+      pass->flight.stand({world.standing(0), {fork, 7, 1, world.built.feed.pages, 6, 0.1}}, {}));
   CHECK(pass->flight.standings().size() == 2);
   fork->close();
   CHECK(pass->flight.standings().size() == 1);

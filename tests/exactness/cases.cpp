@@ -165,8 +165,7 @@ Case forks_in_flight() {
   s.acceptance = 0.6;
   s.together = 1;
   s.page_tokens = 4;
-  s.length = 8;
-  s.target.vocabulary = 3;
+  s.length = 7;
   s.pace = {.target = 4ms, .draft = 200us, .malice = Malice::last_token, .late_by = 1ms};
   return {"forks in flight", s, 1};
 }

@@ -339,3 +339,47 @@ TEST_CASE("prompts share the stages, the first one's chunks before the next one'
   CHECK(next.entries.at(0).feed.cached == 16);
   CHECK(next.entries.at(0).feed.follows == more[0].id);
 }
+
+TEST_CASE("behind a rejection what is under way for its fork goes on, and the rest is dropped") {
+  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  const std::vector<Batch> batches = in_flight(world); // at 2, 4 and 6
+  REQUIRE(batches.size() == 3);
+  const ChainRef chain = batches[0].entries[0].round.chain;
+  const auto fork = std::make_shared<Chain>(1);
+  fork->begin_fork(3, 40, 2, 1);
+  draft_up_to(*fork, 12);
+  chain->add_fork(2, 6, fork);
+  world.facade.clear();
+  Verdict miss = World::verdict(batches[0].entries[0], {6});
+  miss.window = miss.judged = 1;
+  miss.cached = 2;
+  miss.hit = Hit::fork;
+  miss.goes_on = true;
+  miss.onward = {{batches[2].id, 3, 2, 2}}; // which the second stage's pass has no rows for
+  world.answer(batches[0], {miss});
+  CHECK(world.commits().tokens == Tokens{6});
+  const auto behind = world.target.take<Batch>();
+  CHECK(behind.after == batches[2].id);
+  const BatchEntry& own = behind.entries.at(0);
+  CHECK(own.round.chain == fork);
+  CHECK(own.length == 6);
+  CHECK(own.assumed == 3);
+  CHECK(own.feed.cached == 2); // all that the fork's pages have
+  CHECK(own.feed.again == 3);
+  CHECK_FALSE(own.feed.own);
+  world.target.clear();
+
+  Verdict judged = World::verdict(batches[2].entries[0], {5, 4}); // with nothing behind it
+  judged.window = judged.judged = 2;
+  judged.accepted = 1;
+  judged.cached = 2;
+  world.answer(batches[1], {World::verdict(batches[1].entries[0], {5, 5})}); // of no batch any more
+  world.answer(batches[2], {judged});
+  CHECK(world.commits().tokens == Tokens{5, 4});
+  const auto next = world.target.take<Batch>();
+  CHECK(next.after == 0);
+  CHECK(next.entries.at(0).length == 5);
+  CHECK(next.entries.at(0).feed.cached == 2);
+  CHECK(next.entries.at(0).feed.again == 2);
+  CHECK(next.entries.at(0).round.judges);
+}

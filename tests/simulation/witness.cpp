@@ -40,6 +40,8 @@ enum Witness::Probe : std::size_t {
   chunk_out_of_turn,
   chunk_behind_a_failed_one,
   fork_went_on,
+  went_on_as_fork,
+  forks_in_line,
   probes,
 };
 
@@ -72,6 +74,8 @@ constexpr std::array names{
     "chunk that came before the one that it follows",
     "chunk in flight behind one that failed",
     "fork that came true and went on",
+    "step under way that went on as a fork",
+    "two steps under way that went on as a fork",
 };
 
 } // namespace
@@ -229,6 +233,10 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(rollback_of_rebuilt);
     if (verdict.hit == scheduling::Hit::fork)
       reached(fork_went_on);
+    if (!verdict.onward.empty())
+      reached(went_on_as_fork);
+    if (verdict.onward.size() > 1)
+      reached(forks_in_line);
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
