@@ -261,7 +261,8 @@ TEST_CASE("an engine that wants forks which cannot be is cut off") {
   RunningNode node;
   messages::OpenDraft hello;
   hello.model = "demo";
-  hello.identity = models::checkpoint_identity(std::string(PACELINE_DEMO_MODELS) + "/draft").value();
+  hello.identity =
+      models::checkpoint_identity(std::string(PACELINE_DEMO_MODELS) + "/draft").value();
   hello.vocabulary = 256;
   hello.max_model_len = 256;
   hello.max_num_seqs = 1;
