@@ -71,7 +71,7 @@ inline constexpr int read_while_drafting_max = 32;
 /// bytes, without rows of q and with them. The likeliest go first, and where none fits there are
 /// none. Windows between two with which all guesses come, of which forks are chosen.
 inline constexpr int node_forks_max = 8;
-inline constexpr std::size_t node_fork_bytes_max = 160;
+inline constexpr std::size_t node_fork_bytes_max = 128;
 inline constexpr std::size_t node_fork_q_bytes_max = 2048;
 inline constexpr int node_guesses_every = 16;
 /// Of a model's files that go to a node (its --accept-models): bytes of a part, and parts that may

@@ -34,8 +34,7 @@ speculation::QRow SparseRows::take(std::span<const TokenWeight> q) {
   return take_normalised(shares);
 }
 
-speculation::QRow SparseRows::take_normalised(std::span<const TokenWeight> q,
-                                              std::size_t spare) {
+speculation::QRow SparseRows::take_normalised(std::span<const TokenWeight> q, std::size_t spare) {
   speculation::QRow row = kept(spare);
   if (!row) {
     row = pool_->take(spare);

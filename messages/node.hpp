@@ -202,7 +202,7 @@ struct OpenedFork {
 /// All that a fork has got.
 struct DraftedFork {
   std::uint32_t attempt = 0;
-  std::vector<TokenId> tokens; ///< Fewer than were opened: it has ended.
+  std::vector<TokenId> tokens;                  ///< Fewer than were opened: it has ended.
   std::vector<std::vector<TokenProbability>> q; ///< As DraftedTokens::q.
 };
 

@@ -73,14 +73,8 @@ void Chain::extend(int window_end, int limit) {
 }
 
 void Chain::add_fork(int position, TokenId token, std::shared_ptr<Chain> fork) {
-  std::function<void()> added;
-  {
-    const std::lock_guard lock(forks_mutex_);
-    forks_.push_back({position, token, std::move(fork)});
-    added = fork_added_;
-  }
-  if (added)
-    added();
+  const std::lock_guard lock(forks_mutex_);
+  forks_.push_back({position, token, std::move(fork)});
 }
 
 std::vector<Chain::Fork> Chain::forks() const {
@@ -88,9 +82,19 @@ std::vector<Chain::Fork> Chain::forks() const {
   return forks_;
 }
 
-void Chain::on_fork(std::function<void()> added) {
+void Chain::on_forks(std::function<void()> added) {
   const std::lock_guard lock(forks_mutex_);
-  fork_added_ = std::move(added);
+  forks_added_ = std::move(added);
+}
+
+void Chain::tell_forks() const {
+  std::function<void()> added;
+  {
+    const std::lock_guard lock(forks_mutex_);
+    added = forks_added_;
+  }
+  if (added)
+    added();
 }
 
 std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {

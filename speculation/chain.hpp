@@ -130,9 +130,11 @@ public:
   std::shared_ptr<Chain> fork(int position, TokenId token) const;
   /// Those that are there, in the order in which they were added.
   std::vector<Fork> forks() const;
-  /// Calls back from the draft's thread whenever a fork has been added, so before its first token
-  /// is drawn. Once, before the chain is handed to the draft or goes on as another one's fork.
-  void on_fork(std::function<void()> added);
+  /// Calls back from the draft's thread when it has added forks, before it draws their first
+  /// tokens. Set before the chain is handed to the draft or goes on as another one's fork.
+  void on_forks(std::function<void()> added);
+  /// From the draft, when it has added those of a pass.
+  void tell_forks() const;
   /// Forks at positions before this one have not come true: they are closed and forgotten, but for
   /// `kept`. Returns how many tokens were drawn for them.
   std::uint64_t drop_forks(int position, const Chain* kept = nullptr);
@@ -180,7 +182,7 @@ private:
 
   mutable std::mutex forks_mutex_;
   std::vector<Fork> forks_;
-  std::function<void()> fork_added_; ///< Empty: nobody wants to know.
+  std::function<void()> forks_added_; ///< Empty: nobody wants to know.
 };
 using ChainRef = std::shared_ptr<Chain>;
 

@@ -70,6 +70,7 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.worth > b.worth; });
   std::vector<Fork*> chosen;
+  const std::size_t before = forks_.size();
   for (const Candidate& candidate : candidates) {
     if (int(chosen.size()) >= at.forking.rows)
       break;
@@ -77,6 +78,8 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
     if (fork)
       chosen.push_back(fork);
   }
+  if (forks_.size() > before)
+    at.chain->tell_forks();
   return chosen;
 }
 

@@ -25,6 +25,10 @@ float margin_within(std::size_t margin_class) {
 
 } // namespace
 
+bool is_fork(const speculation::Chain& chain) {
+  return chain.attempt() >> speculation::limits::frontier_bits != 0;
+}
+
 int forks_that_cross(int window, double row_bytes) {
   constexpr double opened = 10; // OpenedFork
   constexpr double besides = 6; // DraftedFork without tokens

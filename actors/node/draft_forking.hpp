@@ -8,6 +8,9 @@
 
 namespace paceline::actors {
 
+/// Of another chain; its attempt says so.
+bool is_fork(const speculation::Chain& chain);
+
 /// How many forks of so many tokens go with a window (limits::node_fork_bytes_max).
 /// row_bytes: what a token's row of q takes; 0: none crosses.
 int forks_that_cross(int window, double row_bytes);

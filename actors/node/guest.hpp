@@ -37,9 +37,9 @@ private:
   /// A fork that the engine knows of.
   struct Fork {
     speculation::ChainRef chain;
-    int position = 0; ///< Of its outcome.
-    int end = 0;      ///< One past its last position, if it does not end before.
-    int sent = 0;     ///< One past the last position that has been sent.
+    int position = 0;  ///< Of its outcome.
+    int end = 0;       ///< One past its last position, if it does not end before.
+    int sent = 0;      ///< One past the last position that has been sent.
     bool told = false; ///< What it has got has been sent.
   };
   struct Sequence {
@@ -54,7 +54,7 @@ private:
     int awaited = 0;          ///< What is there up to here is sent when all of it is; 0: nothing.
     std::vector<Fork> forks;  ///< Of the chain.
     speculation::Forking forking;
-    bool guesses = false;     ///< Tokens are sent with what was guessed beside them.
+    bool guesses = false; ///< Tokens are sent with what was guessed beside them.
   };
 
   void meet();

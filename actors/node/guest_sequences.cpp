@@ -140,7 +140,7 @@ void Guest::begin_chain(Sequence& s, const DraftFrom& from) {
   }
   s.forks.clear();
   s.chain = std::make_shared<Chain>(from.sequence);
-  s.chain->on_fork(telling());
+  s.chain->on_forks(telling());
   s.number = from.chain;
   s.reads = from.reads;
   if (s.reads)
@@ -163,7 +163,7 @@ void Guest::follow_fork(Sequence& s, const DraftFrom& from) {
   s.chain->drop_forks(all_positions, fork.chain.get());
   s.forks.clear();
   s.chain = fork.chain;
-  s.chain->on_fork(telling());
+  s.chain->on_forks(telling());
   s.number = from.chain;
   s.sent = fork.sent;
   s.chain->extend(from.window_end, from.limit);

@@ -86,8 +86,7 @@ private:
   bool put(const Sequence& s, speculation::Chain& chain, TokenId token,
            const std::vector<messages::TokenProbability>* q, const sampling::Guesses& guesses,
            std::size_t spare = 0);
-  speculation::QRow row_of(const std::vector<messages::TokenProbability>& said,
-                           std::size_t spare);
+  speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
   void look_after();
   void read_clock();
   void take(const messages::ClockRead& answer);

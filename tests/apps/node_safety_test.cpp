@@ -257,6 +257,64 @@ TEST_CASE("frames of stages that were damaged anyhow are read or refused") {
   }
 }
 
+TEST_CASE("an engine that wants forks which cannot be is cut off") {
+  RunningNode node;
+  messages::OpenDraft hello;
+  hello.model = "demo";
+  hello.identity =
+      models::checkpoint_identity(std::string(PACELINE_DEMO_MODELS) + "/draft").value();
+  hello.vocabulary = 256;
+  hello.max_model_len = 256;
+  hello.max_num_seqs = 1;
+  hello.fork_rows = 8;
+  messages::DraftFrom right;
+  right.sequence = 1;
+  right.epoch = {1, 1};
+  right.begins.emplace();
+  right.begins->prompt_tokens = 3;
+  right.begins->max_tokens = 40;
+  right.begins->rule = sampling::Rule::coupled;
+  right.tokens = {10, 11, 12};
+  right.chain = 1;
+  right.start = 3;
+  right.window_end = 5;
+  right.limit = 8;
+  right.forking = {4, 2, 4, 0, {}};
+  const auto answer = [&](const messages::DraftFrom& from) {
+    Stranger stranger(node);
+    stranger.send(frame(hello));
+    CHECK(stranger.read<messages::DraftOpened>());
+    stranger.send(frame(messages::DraftWork{{}, {from}}));
+    return bool(stranger.read<messages::Drafted>());
+  };
+  CHECK(answer(right));
+  messages::DraftFrom wrong = right;
+  wrong.fork = 1u << 24 | 3; // nobody has told of it
+  CHECK_FALSE(answer(wrong));
+  for (const auto field : {&messages::DraftForking::rows, &messages::DraftForking::most,
+                           &messages::DraftForking::window, &messages::DraftForking::beyond}) {
+    wrong = right;
+    (*wrong.forking).*field = 255;
+    CHECK_FALSE(answer(wrong));
+  }
+  check_drafts(node);
+}
+
+TEST_CASE("frames of forks that were damaged anyhow are read or refused") {
+  messages::Drafted news;
+  news.chains.resize(1);
+  news.chains[0].tokens = {1, 2, 3};
+  news.chains[0].opened = {{1u << 24 | 3, 2, 4, 7}};
+  news.chains[0].forks = {{1u << 24 | 3, {4, 5}, {{{4, 0.5f}}, {{5, 1.0f}}}}};
+  news.chains[0].guesses = {{{1, 2}, 3}, {{}, 0}, {{9}, 8}};
+  const std::vector<char> bytes = frame(news);
+  const std::span<const char> content = std::span(bytes).subspan(frame_header_bytes);
+  const auto ignore = [](const auto&) {};
+  CHECK(read_frame(FrameKind::Drafted, content, ignore));
+  for (std::size_t length = 0; length < content.size(); ++length)
+    CHECK_FALSE(read_frame(FrameKind::Drafted, content.first(length), ignore));
+}
+
 TEST_CASE("a frame that is no value is refused") {
   messages::DraftWork work;
   work.sequences.resize(2);

@@ -104,10 +104,10 @@ Case late_forks() {
   Case c = forks();
   c.setting.policy.window = 1;
   c.setting.policy.fork_rows = 1;
-  c.setting.acceptance = 0.4;
-  c.setting.pace.malice = Malice::fork_token;
+  c.setting.pace.malice = Malice::likely_fork;
   c.setting.pace.late_by = 4ms;
-  return {"late forks", c.setting, 3};
+  c.setting.length = 5;
+  return {"late forks", c.setting, 12}; // what is late decides on few tokens
 }
 
 Case there(Case c) {

@@ -22,7 +22,7 @@ enum class Malice {
   unlikely,    ///< Its token had little q (without a q row: it drew an odd token).
   likely,      ///< Its token had much q (without a q row: it drew an even token).
   last_token,  ///< Its last draw, a fork's where there are any, was token 0.
-  fork_token,  ///< The likeliest fork's draw was token 0.
+  likely_fork, ///< The likeliest fork's token had much q, as above.
 };
 
 /// Mean lengths; a piece takes from half to one and a half of them.
@@ -60,7 +60,7 @@ private:
     if (pace_.malice == Malice::last_token)
       return drawn.back();
     for (const gpu::ProposeTask& task : drawn)
-      if (pace_.malice == Malice::fork_token &&
+      if (pace_.malice == Malice::likely_fork &&
           task.attempt >> speculation::limits::frontier_bits != 0)
         return task;
     return drawn.front();
@@ -73,10 +73,12 @@ private:
     case Malice::none: return false;
     case Malice::token:
     case Malice::last_token: return zero;
-    case Malice::fork_token:
-      return zero && drawn.attempt >> speculation::limits::frontier_bits != 0;
     case Malice::after_token: return std::exchange(zero_before_, zero);
     case Malice::unlikely: return drawn.q ? drawn.q[drawn.token] < little : odd;
+    case Malice::likely_fork:
+      if (drawn.attempt >> speculation::limits::frontier_bits == 0)
+        return false;
+      [[fallthrough]];
     case Malice::likely: return drawn.q ? drawn.q[drawn.token] >= little : !odd;
     }
     return false;

@@ -346,7 +346,7 @@ private:
   std::shared_ptr<execution::LaneCloser> closer_ = std::make_shared<execution::LaneCloser>(true);
   Simulation simulation_;
   std::shared_ptr<CountingTime> time_;
-  std::mt19937_64 moments_; ///< Of kills.
+  std::mt19937_64 moments_;            ///< Of kills.
   std::shared_ptr<NodeOfDraft> there_; ///< Null: the draft is in the engine.
   messages::SupervisorActor supervisor_;
   messages::ActorHandles wiring_;

@@ -47,7 +47,7 @@ struct Setting {
   bool beside_model = false; ///< The drafter is a look-up that has turns on the model's lane.
   /// The draft is behind a wire that takes so long each way; 0: it is in the engine.
   base::Duration one_way{};
-  bool queues = false;       ///< Lanes hold a piece ready behind the one at work.
+  bool queues = false; ///< Lanes hold a piece ready behind the one at work.
   /// Actors are killed at moments that have nothing to do with what is drawn, this often on
   /// average; 0: never.
   base::Duration killed_every{};

@@ -365,3 +365,19 @@ TEST_CASE("no two chains of a sequence share the noise of their draws") {
   }
   CHECK(attempts.size() == 3 * 9);
 }
+
+TEST_CASE("whoever wants to know of forks is told when those of a pass are there") {
+  const auto chain = chain_from(10, 20);
+  int told = 0;
+  std::size_t seen = 0;
+  chain->on_forks([&] {
+    ++told;
+    seen = chain->forks().size();
+  });
+  chain->add_fork(11, 5, chain_from(12, 15));
+  chain->add_fork(11, 6, chain_from(12, 15));
+  CHECK(told == 0);
+  chain->tell_forks();
+  CHECK(told == 1);
+  CHECK(seen == 2);
+}
