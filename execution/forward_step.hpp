@@ -18,8 +18,8 @@ namespace paceline::execution {
 /// as its tokens are there, though the one before may not be judged yet, with rows for other
 /// outcomes besides (alternatives.hpp); on whichever lane it is when the outcome is known, the rest
 /// is left out, or all of it ends. Further stages run the rows of the first, from what the one
-/// before has left; where that failed, nothing. Chunks of a prompt that several passes have go through
-/// each stage in their order, or the one that comes too early fails.
+/// before has left; where that failed, nothing. Chunks of a prompt that several passes have go
+/// through each stage in their order, or the one that comes too early fails.
 class ForwardStep final : public gpu::Step {
 public:
   ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,

@@ -22,7 +22,7 @@ struct Feed {
   /// The batch in flight that has the chunk before this one: the last of those that `cached` counts
   /// on. The pass fails where a lane has not had that one first. 0: all of them have retired.
   std::uint64_t follows = 0;
-  int again = 0;           ///< Leading rows that a fork's pages have had already, and not these.
+  int again = 0; ///< Leading rows that a fork's pages have had already, and not these.
   /// `pages` are a fork's from some position on: the sequence's own are right before this one.
   std::optional<int> own{};
 };

@@ -42,8 +42,8 @@ struct SchedulerConfig {
   base::Duration stage_wait{};
   bool has_standby = false; ///< The target can go on elsewhere; the supervisor knows.
 
-  /// That steps are planned for: a little less than the objective, since what they take is predicted
-  /// and not known. 0: there is no objective.
+  /// That steps are planned for: a little less than the objective, since what they take is
+  /// predicted and not known. 0: there is no objective.
   base::Duration longest_step() const {
     return base::from_seconds(limits::objective_used * base::seconds(time_between_tokens));
   }
