@@ -135,8 +135,10 @@ bool Residency::holds_unseen_pages(const Sequence& s) const {
 }
 
 void Residency::grow(Turn& turn, Sequence& s, int capacity, int windowed_capacity) {
-  if (s.growing || turn.now < s.grows_at)
+  if (s.growing)
     return;
+  if (turn.now < s.grows_at) // whoever was woken for something else
+    return alarms_.wake_at(turn, s.grows_at);
   s.growing = true;
   if (config_.attention_window > 0) // what is let go of may still serve others
     publish(turn, s);
@@ -169,12 +171,13 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
   return true;
 }
 
-/// Forks hold pages of the draft's. False: there are none.
+/// Forks hold pages of the draft's. False: nobody has any whose chain goes on; those of chains that
+/// are over may be there, until the draft's lane has heard of it.
 bool Residency::end_forks(Turn& turn) {
-  if (!drafting_.end_forks())
-    return false;
-  turn.act(Forget{}); // so that the draft's lane lets go of their pages
-  return true;
+  const bool any = drafting_.end_forks();
+  if (any || (config_.draft_pool && drafting_.draft() != 0))
+    turn.act(Forget{}); // so that the draft's lane lets go of their pages
+  return any;
 }
 
 /// Those that are over, too, until the draft's lane has heard of it.

@@ -28,7 +28,7 @@ void DraftPlanner::take(std::vector<Frontier> news) {
     return entry.second.at.residency->over.load(std::memory_order_acquire);
   });
   for (auto& [id, s] : sequences_)
-    if (s.at.chain->forks_ended()) // somebody needs their pages
+    if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs their pages
       s.forks.clear();
 }
 

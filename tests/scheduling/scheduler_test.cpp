@@ -330,6 +330,27 @@ TEST_CASE("who runs and lacks pages gets them before who made room for it comes 
   }
 }
 
+TEST_CASE("who lacks pages goes on asking, though it is woken for something else meanwhile") {
+  SchedulerConfig config = drafting(SpeculationMode::off, 2);
+  config.faults.stall_patience = std::chrono::milliseconds(15); // an alarm between two tries
+  World world(config);
+  world.on_reserve = [](const KvReserve& asked) { return grant(asked.sequence, 8); };
+  int tries = 0;
+  bool forks_let_go = false; // of chains that are over: they may have the pages
+  world.on_grow = [&](const KvGrow& asked) {
+    forks_let_go |= world.draft.find<Forget>().has_value();
+    return ++tries < 400 ? refusal(asked.sequence) : grant(asked.sequence, asked.capacity);
+  };
+  world.admit(1, Tokens(6, 1), 8);
+  for (int said = 0; said < 8; ++said) {
+    world.go_on(world.batch());
+    world.facade.take<Commits>();
+  }
+  CHECK(tries >= 400);
+  CHECK(world.now < base::TimePoint(std::chrono::seconds(5)));
+  CHECK(forks_let_go);
+}
+
 TEST_CASE("a new target gets every sequence again, from its committed tokens") {
   World world(plain());
   world.admit(1, {1, 2, 3});

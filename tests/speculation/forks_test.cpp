@@ -34,6 +34,28 @@ TEST_CASE("forks are written for the likeliest rejections, behind a window that 
   CHECK(at.chain->fork(3, 7) == fork.fork->chain);
 }
 
+TEST_CASE("forks of a chain that is over give their pages back when somebody looks for some") {
+  PlannerWorld world(1000, 2);
+  Frontier at = world.frontier(1, {1, 2, 3});
+  at.forking.rows = 2;
+  at.forking.window = 2;
+  world.planner.take({at});
+  const std::size_t free = world.pool->ledger().free;
+  sampling::Guesses guesses;
+  guesses.count = 2;
+  guesses.tokens = {7, 8};
+  for (int i = 0; i < 3; ++i) {
+    DraftPass pass = world.planner.plan();
+    PlannerWorld::compute(pass, 5, guesses);
+  }
+  REQUIRE(world.pool->ledger().free < free);
+  world.planner.take({});
+  CHECK(world.pool->ledger().free < free); // they may still come true
+  at.chain->close();                       // and nobody begins another one
+  world.planner.take({});
+  CHECK(world.pool->ledger().free == free);
+}
+
 TEST_CASE("behind a hit forks of windows in flight go on, and those that it settled do not") {
   PlannerWorld world(1000, 6);
   Frontier at = world.frontier(1, {1, 2, 3}, 1, 6);
