@@ -191,6 +191,20 @@ void Witness::runs(Step step) {
   report_.windows_in_flight = std::max(report_.windows_in_flight, int(step_.speculating.size()));
 }
 
+/// Batches under way go on as the fork has them that came true.
+void Witness::follow_fork(const speculation::Chain& judged, int length, const Verdict& verdict) {
+  if (verdict.onward.empty())
+    return;
+  const int position = length + int(verdict.tokens.size()) - 1;
+  const auto fork = judged.fork(position, verdict.tokens.back());
+  for (const scheduling::Onward& on : verdict.onward)
+    for (Judged& each : judged_[on.batch])
+      if (each.spec->id == verdict.sequence) {
+        each.chain = fork;
+        each.length = on.length;
+      }
+}
+
 /// The output would be right with any draft: that is what verification is for.
 void Witness::check_drafts(const Verdicts& verdicts) {
   const auto judged = judged_.extract(verdicts.batch);
@@ -200,7 +214,10 @@ void Witness::check_drafts(const Verdicts& verdicts) {
     const auto at = std::ranges::find(judged.mapped(), verdict.sequence,
                                       [](const Judged& each) { return each.spec->id; });
     const auto chain = at == judged.mapped().end() ? nullptr : at->chain.lock();
-    if (!chain || at->log->size() < at->length)
+    if (!chain)
+      continue;
+    follow_fork(*chain, at->length, verdict);
+    if (at->log->size() < at->length)
       continue;
     const auto known = at->log->first(at->length);
     std::vector<TokenId> tokens(known.begin(), known.end());

@@ -64,6 +64,8 @@ private:
     std::set<speculation::SequenceId> speculating; ///< Of these, with a window.
   };
   void runs(Step step);
+  void follow_fork(const speculation::Chain& judged, int length,
+                   const scheduling::Verdict& verdict);
   void check_drafts(const scheduling::Verdicts& verdicts);
 
   /// What is judged of a sequence.
