@@ -64,6 +64,9 @@ inline constexpr double pre_enqueue_chance_min = 0.1;
 inline constexpr double forks_lengthen = 0.25;
 /// and never more.
 inline constexpr int fork_rows_max = 48;
+/// Pages that the prefix cache leaves free for them, as far as it has taken them: an eighth of all,
+/// and never more than this.
+inline constexpr std::size_t fork_pages_spare_max = 32;
 /// Tokens that are fed once more behind forks that came true. One that would have more is not in
 /// the pass: its window enters the first stage when the verdict is there.
 inline constexpr int fed_again_max = 64;

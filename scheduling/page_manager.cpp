@@ -81,6 +81,7 @@ KvGrant PageManager::grant(SequenceId sequence, Tables found, const PerPool<int>
   if (!tables)
     return refused(sequence);
   adopt(sequence, *tables);
+  leave_spare();
   return {sequence, true, *tables, {}};
 }
 
@@ -98,6 +99,7 @@ void PageManager::publish(const KvPublish& right) {
 void PageManager::release(const KvRelease& done) {
   publish({done.sequence, done.log, done.valid, done.path});
   drop(done.sequence);
+  leave_spare();
 }
 
 void PageManager::reset() {
@@ -126,6 +128,12 @@ bool PageManager::make_room(const PerPool<std::size_t>& pages) {
   for (Pool pool = 0; pool < pools_.size(); ++pool) // the target's entries take the others' along
     prefixes_.evict(pool, shortage(pool, pages[pool]));
   return true;
+}
+
+/// As far as what is only cached goes.
+void PageManager::leave_spare() {
+  for (Pool pool = 0; pool < pools_.size(); ++pool)
+    prefixes_.evict(pool, std::min(shortage(pool, pools_[pool].spare), prefixes_.evictable(pool)));
 }
 
 std::optional<PageManager::Tables> PageManager::extend(const Tables& tables,
