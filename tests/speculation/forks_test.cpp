@@ -9,19 +9,34 @@ using namespace paceline;
 using namespace paceline::speculation;
 using namespace paceline::testing;
 
-TEST_CASE("forks are written for the likeliest rejections, behind a window that is whole") {
-  PlannerWorld world(1000, 2);
+namespace {
+
+/// A sequence whose chain has two forks at most, and which the draft has just heard of.
+Frontier with_forks(PlannerWorld& world) {
   Frontier at = world.frontier(1, {1, 2, 3});
   at.forking.rows = 2;
   at.forking.window = 2;
   world.planner.take({at});
+  return at;
+}
+
+/// That these are likely to stand where a token is rejected, the likeliest first.
+sampling::Guesses guesses_of(std::initializer_list<TokenId> tokens) {
   sampling::Guesses guesses;
-  guesses.count = 2;
-  guesses.tokens = {7, 8};
+  for (const TokenId token : tokens)
+    guesses.tokens[std::size_t(guesses.count++)] = token;
+  return guesses;
+}
+
+} // namespace
+
+TEST_CASE("forks are written for the likeliest rejections, behind a window that is whole") {
+  PlannerWorld world(1000, 2);
+  const Frontier at = with_forks(world);
   for (int i = 0; i < 2; ++i) {
     DraftPass pass = world.planner.plan();
     CHECK(pass.fork_rows == 0);
-    PlannerWorld::compute(pass, 5, guesses);
+    PlannerWorld::compute(pass, 5, guesses_of({7, 8}));
   }
   const DraftPass pass = world.planner.plan();
   CHECK(pass.fork_rows == 2);
@@ -36,17 +51,11 @@ TEST_CASE("forks are written for the likeliest rejections, behind a window that 
 
 TEST_CASE("forks of a chain that is over give their pages back when somebody looks for some") {
   PlannerWorld world(1000, 2);
-  Frontier at = world.frontier(1, {1, 2, 3});
-  at.forking.rows = 2;
-  at.forking.window = 2;
-  world.planner.take({at});
+  const Frontier at = with_forks(world);
   const std::size_t free = world.pool->ledger().free;
-  sampling::Guesses guesses;
-  guesses.count = 2;
-  guesses.tokens = {7, 8};
   for (int i = 0; i < 3; ++i) {
     DraftPass pass = world.planner.plan();
-    PlannerWorld::compute(pass, 5, guesses);
+    PlannerWorld::compute(pass, 5, guesses_of({7, 8}));
   }
   REQUIRE(world.pool->ledger().free < free);
   world.planner.take({});
@@ -61,12 +70,9 @@ TEST_CASE("behind a hit forks of windows in flight go on, and those that it sett
   Frontier at = world.frontier(1, {1, 2, 3}, 1, 6);
   at.forking = {6, 4, {}, 4}; // the window's outcomes end at 4; those of two more windows at 8
   world.planner.take({at});
-  sampling::Guesses guesses;
-  guesses.count = 1;
-  guesses.tokens = {7};
   for (int i = 0; i < 7; ++i) {
     DraftPass pass = world.planner.plan();
-    PlannerWorld::compute(pass, 5, guesses);
+    PlannerWorld::compute(pass, 5, guesses_of({7}));
   }
   const auto begun = at.chain->fork(6, 7);
   REQUIRE(begun);
@@ -101,12 +107,9 @@ TEST_CASE(
     batch.back().forking.window = 2;
   }
   world.planner.take({batch[0], batch[1]});
-  sampling::Guesses guesses;
-  guesses.count = 2;
-  guesses.tokens = {7, 8};
   for (int i = 0; i < 2; ++i) {
     DraftPass pass = world.planner.plan();
-    PlannerWorld::compute(pass, 5, guesses);
+    PlannerWorld::compute(pass, 5, guesses_of({7, 8}));
   }
   world.planner.take({batch[2]});
   DraftPass one_late = world.planner.plan();
