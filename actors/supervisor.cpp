@@ -2,7 +2,6 @@
 
 #include "actors/node/remote_draft.hpp"
 #include "actors/node/remote_stage.hpp"
-#include "scheduling/limits.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -55,11 +54,8 @@ std::vector<Child> on_other_machines(const EngineParts& parts) {
 } // namespace
 
 PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
-  const std::size_t eighth = target.pool->ledger().total / 8;
-  const bool forks_in_flight = scheduler.stages > 1 && scheduler.has_draft;
-  PerPool<PageManager::PoolConfig> pools{
-      {target.pool, scheduler.attention_window,
-       forks_in_flight ? std::min(eighth, scheduling::limits::fork_pages_spare_max) : 0}};
+  const bool has_forks = scheduler.stages > 1 && scheduler.has_draft;
+  PerPool<PageManager::PoolConfig> pools{{target.pool, scheduler.attention_window, has_forks}};
   for (const auto& pool : draft_pools)
     pools.push_back({.pages = pool});
   return pools;

@@ -1,5 +1,7 @@
 #include "scheduling/page_manager.hpp"
 
+#include "scheduling/limits.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -118,6 +120,11 @@ std::size_t PageManager::shortage(Pool pool, std::size_t pages) const {
   return pages - std::min(pages, pools_[pool].pages->ledger().free);
 }
 
+std::size_t PageManager::spare(Pool pool) const {
+  const std::size_t eighth = pools_[pool].pages->ledger().total / 8;
+  return pools_[pool].has_forks ? std::min(eighth, limits::fork_pages_spare_max) : 0;
+}
+
 /// Either all pools have that many free pages afterwards, or nothing was evicted.
 bool PageManager::make_room(const PerPool<std::size_t>& pages) {
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
@@ -133,7 +140,7 @@ bool PageManager::make_room(const PerPool<std::size_t>& pages) {
 /// As far as what is only cached goes.
 void PageManager::leave_spare() {
   for (Pool pool = 0; pool < pools_.size(); ++pool)
-    prefixes_.evict(pool, std::min(shortage(pool, pools_[pool].spare), prefixes_.evictable(pool)));
+    prefixes_.evict(pool, std::min(shortage(pool, spare(pool)), prefixes_.evictable(pool)));
 }
 
 std::optional<PageManager::Tables> PageManager::extend(const Tables& tables,

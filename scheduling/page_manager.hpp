@@ -30,8 +30,8 @@ public:
     /// are given back; 0: all stay. A draft's do: a lane that takes over from one that failed
     /// reads them anew.
     int attention_window = 0;
-    /// Pages that the prefix cache leaves free, for who takes some without asking: forks in flight.
-    std::size_t spare = 0;
+    /// Forks in flight take pages without asking: the prefix cache leaves some free.
+    bool has_forks = false;
   };
   struct Config {
     PerPool<PoolConfig> pools; ///< A page of each has room for a page's tokens of the target's.
@@ -60,6 +60,7 @@ private:
   KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int read);
   std::size_t missing(const gpu::PageTableRef& table, int capacity) const;
   std::size_t shortage(Pool pool, std::size_t pages) const;
+  std::size_t spare(Pool pool) const;
   bool make_room(const PerPool<std::size_t>& pages);
   void leave_spare();
   std::optional<Tables> extend(const Tables& tables, const PerPool<int>& capacity);

@@ -18,8 +18,8 @@ struct PageWorld {
   static constexpr int page_tokens = 4;
 
   explicit PageWorld(std::size_t target_pages = 16, std::size_t draft_pages = 16,
-                     int attention_window = 0, std::size_t spare = 0)
-      : cache({.pools = {{make_pool(target_pages, page_tokens), attention_window, spare},
+                     int attention_window = 0, bool has_forks = false)
+      : cache({.pools = {{make_pool(target_pages, page_tokens), attention_window, has_forks},
                          {make_pool(draft_pages, page_tokens)}},
                .telemetry = std::make_shared<base::Telemetry>()}) {}
 
