@@ -26,12 +26,19 @@ void learn_of(FadingMean& acceptance, int judged, int accepted) {
     acceptance.limit(acceptance.weight * limits::acceptance_fades);
 }
 
+speculation::PolicyOptions policy_of(const SchedulerConfig& config) {
+  speculation::PolicyOptions options = config.policy;
+  options.row_cost = config.step_prior.row_cost(options.window_limit + 1);
+  return options;
+}
+
 } // namespace
 
 Drafting::Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                    const StepCost& cost)
-    : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost), policy_(config.policy),
-      enabled_(config.has_draft), watch_(config.faults.stall_patience) {}
+    : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost),
+      policy_(policy_of(config)), enabled_(config.has_draft), watch_(config.faults.stall_patience) {
+}
 
 // ---- what is drafted ----
 

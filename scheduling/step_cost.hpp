@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "speculation/estimates.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -15,6 +16,14 @@ namespace paceline::scheduling {
 struct StepPrior {
   double weights = 0; ///< Seconds in which all weights are read.
   double row = 0;     ///< Seconds that the arithmetic of a row takes. 0, as weights: not known.
+
+  /// By how much one more row lengthens a step of one, on the way to so many rows, in units of that
+  /// step.
+  std::optional<double> row_cost(int rows) const {
+    if (weights <= 0 || rows < 2)
+      return std::nullopt;
+    return std::max(0.0, rows * row / std::max(weights, row) - 1) / (rows - 1);
+  }
 };
 
 /// Lane time as a function of a step's rows, whoever they are of, and of the tokens of context that

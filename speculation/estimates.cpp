@@ -5,9 +5,11 @@
 
 namespace paceline::speculation {
 
-Estimates::Estimates(double prior_acceptance, double prior_cost_ratio)
+Estimates::Estimates(double prior_acceptance, double prior_cost_ratio,
+                     std::optional<double> row_cost)
     : with_model_{{prior_acceptance, prior_weight}, {1, prior_weight}}, without_(with_model_),
-      model_acceptance_(with_model_.acceptance), prior_cost_ratio_(prior_cost_ratio) {
+      model_acceptance_(with_model_.acceptance), prior_cost_ratio_(prior_cost_ratio),
+      row_cost_(row_cost) {
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     guess_[rank] = {Odds{}.guess[rank], prior_weight};
 }
@@ -86,14 +88,20 @@ double Estimates::tokens_without(double expected) const {
 }
 
 /// Of the line of least squares; between a constant and a line through the origin. Covariance and
-/// variance fade together, so that rounds of one size leave the slope as it was.
+/// variance fade together, so that rounds of one size leave the slope as it was. Steps that differ
+/// by little say little but how much times vary: then what is known beforehand counts for more.
 double Estimates::slope() const {
   if (rows_.weight == 0)
     return 0;
-  const double variance = rows_squared_.value - rows_.value * rows_.value;
+  double variance = rows_squared_.value - rows_.value * rows_.value;
+  double covariance = rows_seconds_.value - rows_.value * seconds_.value;
+  if (row_cost_) {
+    const double one = seconds_.value / (1 + *row_cost_ * (rows_.value - 1));
+    variance = std::max(variance, 0.0) + row_cost_prior;
+    covariance += row_cost_prior * *row_cost_ * one;
+  }
   if (variance <= 1e-9 * rows_squared_.value)
     return 0;
-  const double covariance = rows_seconds_.value - rows_.value * seconds_.value;
   return std::clamp(covariance / variance, 0.0, seconds_.value / rows_.value);
 }
 

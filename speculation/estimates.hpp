@@ -5,6 +5,7 @@
 #include "sampling/guess.hpp"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace paceline::speculation {
@@ -61,7 +62,9 @@ inline double unless_stalled(double seconds, double expected) {
 /// Smoothed a, c and v of theory.hpp. A pure function of the rounds observed.
 class Estimates {
 public:
-  Estimates(double prior_acceptance, double prior_cost_ratio);
+  /// row_cost: by how much one more row lengthens a target step of one row, in units of that step,
+  /// as measured before any round; none: not known.
+  Estimates(double prior_acceptance, double prior_cost_ratio, std::optional<double> row_cost = {});
 
   void observe(const RoundObservation& round);
   /// From now on the next judged positions count more than all before: what was learned may be out
@@ -113,6 +116,7 @@ private:
   static constexpr double guess_memory = 400;  // rejections
   static constexpr double margin_memory = 200; // judged positions of one class
   static constexpr double margin_prior = 8;    // that the class is like all others
+  static constexpr double row_cost_prior = 2;  // rows squared, as a variance of steps that show it
 
   /// What windows bring.
   struct Yield {
@@ -138,6 +142,7 @@ private:
   FadingMean rows_squared_;
   FadingMean rows_seconds_;
   double prior_cost_ratio_;
+  std::optional<double> row_cost_;
 };
 
 } // namespace paceline::speculation

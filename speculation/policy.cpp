@@ -36,7 +36,8 @@ SpeculationMode arm_of(const RoundObservation& round) {
 } // namespace
 
 SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
-    : options_(options), estimates_(options.prior_acceptance, options.prior_cost_ratio) {
+    : options_(options),
+      estimates_(options.prior_acceptance, options.prior_cost_ratio, options.row_cost) {
   enter_load(1);
   choose_windows();
   choose_lookahead();

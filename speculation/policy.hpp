@@ -29,7 +29,9 @@ struct PolicyOptions {
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
-  bool lookup = false;           ///< One drafts beside the model, at no cost.
+  /// By how much a row lengthens a target step of one row, in units of that; none: not known.
+  std::optional<double> row_cost;
+  bool lookup = false; ///< One drafts beside the model, at no cost.
 };
 
 /// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock).

@@ -146,3 +146,12 @@ TEST_CASE("before a step was observed the weights and the arithmetic say what it
   cost.observe(1, 0, 40ms);
   CHECK(*cost.predict(1, 0) == 40ms);
 }
+
+TEST_CASE("what was measured beforehand says by how much a row lengthens a step") {
+  CHECK_FALSE(scheduling::StepPrior().row_cost(17));
+  const scheduling::StepPrior arithmetic{.weights = 0.010,
+                                         .row = 0.0025}; // which bends at four rows
+  CHECK(*arithmetic.row_cost(17) == doctest::Approx((17 * 0.25 - 1) / 16));
+  const scheduling::StepPrior reading{.weights = 0.010, .row = 0.0001};
+  CHECK(*reading.row_cost(17) == 0);
+}
