@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <stdexcept>
 #include <utility>
 
 namespace paceline::actors {
@@ -46,6 +47,16 @@ RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, st
   tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
 }
 
+/// A node that says what cannot be is one that is gone: the next one is asked.
+template <class Take>
+void RemoteStage::believe(const Take& take) {
+  try {
+    take();
+  } catch (const std::invalid_argument& lie) {
+    open_ ? lost(lie.what()) : not_there(lie.what());
+  }
+}
+
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
   return {
       [](const scheduling::Batch&) {}, // the first stage's
@@ -72,13 +83,13 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         heard_ = now();
         tell(self_, link_, place().hello);
       },
-      [this](const StageOpened& stage) { opened(stage); },
+      [this](const StageOpened& stage) { believe([&] { opened(stage); }); },
       [this](const DraftRefused& refused) {
         open_ ? lost(refused.why.message) : not_there(refused.why.message);
       },
       [this](const StageDone& done) {
         const base::Handling span(*telemetry_, name, "done");
-        take(done);
+        believe([&] { take(done); });
       },
       [this](const Pong&) { heard_ = now(); },
       [this](const Wake&) {
