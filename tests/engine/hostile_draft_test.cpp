@@ -132,8 +132,10 @@ std::vector<NamedLie> lies() {
       {"a window elsewhere", of_window([](auto& said) { ++said.first; })},
       {"a window before that", of_window([](auto& said) { --said.first; })},
       {"a window nowhere", of_window([](auto& said) { said.first = -5; })},
-      {"more tokens than were asked for",
-       of_window([](auto& said) { said.tokens.resize(speculation::limits::chain_positions, 1); })},
+      {"more tokens than were asked for", of_window([](auto& said) {
+         said.tokens.resize(speculation::limits::chain_positions, 1);
+         said.guesses.clear();
+       })},
       {"a window twice", behind([](Frame& said) { append(said, *said.as<Drafted>()); })},
       {"a token below all", of_window([](auto& said) { said.tokens.front() = -1; })},
       {"a token above all", of_window([](auto& said) { said.tokens.back() = vocabulary; })},
@@ -158,11 +160,12 @@ std::vector<NamedLie> lies() {
          fork.attempt = attempt_of(length_of(asked), speculation::limits::forks_max + 1);
        })},
       {"more forks than there may be", of_chain([](auto& said, auto& asked) {
-         if (length_of(asked) == asked.start)
+         const int frontiers = length_of(asked) - asked.start + 1;
+         if (frontiers < 3)
            return false;
-         for (int number = 1; number <= speculation::limits::forks_max; ++number)
-           for (int frontier : {asked.start, length_of(asked)})
-             said.opened.push_back({attempt_of(frontier, number), 0, 2, 7});
+         constexpr int most = speculation::limits::forks_max; // the honest node's are few
+         for (int fork = 0; fork <= most; ++fork)
+           said.opened.push_back({attempt_of(asked.start + fork % 3, most - fork / 3), 0, 2, 7});
          return true;
        })},
       {"a fork of a frontier before the chain", of_opened([](auto& fork, auto& asked) {
