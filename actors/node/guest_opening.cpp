@@ -120,7 +120,7 @@ void Guest::serve_stage(const NodeParts::OfferRef& offer) {
       return tell(link, std::move(*rows));
     fail(me);
   };
-  auto stage = GuestStage::open(*node_, offer, wanted, done);
+  auto stage = GuestStage::open(*node_, offer, wanted, done, spans_);
   if (!stage)
     return refuse(stage.error(), false);
   stage_ = std::move(*stage);

@@ -112,8 +112,10 @@ StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& 
 
 Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
                                                      NodeParts::OfferRef offer,
-                                                     const OpenStage& wanted, Done done) {
-  std::unique_ptr<GuestStage> stage(new GuestStage(std::move(offer), std::move(done)));
+                                                     const OpenStage& wanted, Done done,
+                                                     std::shared_ptr<SpanLog> spans) {
+  std::unique_ptr<GuestStage> stage(
+      new GuestStage(std::move(offer), std::move(done), std::move(spans)));
   const LoadedModel& model = stage->offer_->model;
   const std::size_t page = model.model->kv_shape(wanted.page_tokens).bytes();
   if (wanted.pages < 1 || wanted.pages > node.kv_memory_bytes / page)
@@ -148,7 +150,9 @@ void GuestStage::take(const StageRows& rows) {
   LayersStep::Parts parts{offer_->model.model, pool_, workspace_, in_->take(), out_->take(), done_};
   if (!parts.in || !parts.out)
     throw std::runtime_error("no memory for the rows of a pass");
-  if (!lane_->submit(std::make_shared<LayersStep>(std::move(parts), rows)))
+  auto step = logged(spans_, "target " + offer_->model.device->name(),
+                     std::make_shared<LayersStep>(std::move(parts), rows));
+  if (!lane_->submit(std::move(step)))
     throw std::runtime_error("the lane takes no more work");
 }
 
