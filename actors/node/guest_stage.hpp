@@ -39,6 +39,7 @@ private:
   Done done_;
   std::shared_ptr<SpanLog> spans_;
   int piece_rows_ = 0;
+  NumberFormat format_ = NumberFormat::f32; ///< In which rows cross.
   std::shared_ptr<gpu::KvPool> pool_;
   std::shared_ptr<models::Workspace> workspace_;
   std::shared_ptr<execution::RowPool> in_;

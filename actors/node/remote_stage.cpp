@@ -229,7 +229,8 @@ void RemoteStage::begin(Way& way) {
     return;
   }
   const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
-  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted());
+  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted(),
+                           place().hello.rows);
 }
 
 void RemoteStage::take(const StageDone& done) {
