@@ -64,6 +64,8 @@ inline constexpr std::chrono::milliseconds guest_patience = 10s;
 /// Of what a node's lanes do for an engine that keeps a trace: kept there, and sent at a time.
 inline constexpr std::size_t node_spans_held = 1u << 14;
 inline constexpr std::size_t node_spans_sent = 1u << 10;
+/// Longest pass of a draft on a node; one that says it took longer is cut off.
+inline constexpr std::chrono::hours pass_time_max = 24h;
 /// Tokens that a sequence's draft may have to read in the pass that draws; with more it reads
 /// first, and its positions are bound when it has.
 inline constexpr int read_while_drafting_max = 32;

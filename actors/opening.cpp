@@ -83,7 +83,7 @@ private:
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
   std::vector<scheduling::PageShare> target_shares(const LoadedModel& target) const;
   Result<TargetStage> further_stage(const std::shared_ptr<const models::Model>& model) const;
-  TargetStage node_stage(const NodeStage& there) const;
+  Result<TargetStage> node_stage(const NodeStage& there) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
   const EngineOptions& options_;
@@ -277,12 +277,20 @@ Result<void> ContextBuilder::configure_target() {
 }
 
 /// The node has its pages, by the numbers that the first stage's have.
-TargetStage ContextBuilder::node_stage(const NodeStage& there) const {
+Result<TargetStage> ContextBuilder::node_stage(const NodeStage& there) const {
   auto parts = std::make_shared<RemoteStageParts>(*there.parts);
+  const std::size_t pages = budget_.pages[scheduling::target_pool];
+  const std::size_t page = there.model->kv_shape(options_.page_tokens).bytes();
+  if (pages > there.kv_bytes / page)
+    return fail(ErrorCode::out_of_memory,
+                fmt::format("{} gives an engine {} pages of {} bytes, and {} are wanted",
+                            parts->places.front().name, there.kv_bytes / page, page, pages),
+                "start the node with more --kv-memory, or give EngineOptions::kv_memory_bytes or "
+                "max_model_len less");
   for (RemoteStageParts::Place& place : parts->places)
-    place.hello.pages = budget_.pages[scheduling::target_pool];
-  return {there.model, std::shared_ptr<gpu::Device>(there.model, &there.model->device()),
-          context_.parts.target.pool, std::move(parts)};
+    place.hello.pages = pages;
+  return TargetStage{there.model, std::shared_ptr<gpu::Device>(there.model, &there.model->device()),
+                     context_.parts.target.pool, std::move(parts)};
 }
 
 /// Its part of all pages; none without layers.

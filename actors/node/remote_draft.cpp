@@ -256,6 +256,8 @@ void RemoteDraft::send() {
 // ---- windows ----
 
 void RemoteDraft::take(const Drafted& news) {
+  check_peer(news.step >= base::Duration::zero() && news.step <= limits::pass_time_max,
+             "no pass takes that long");
   heard_ = now();
   for (const DraftedTokens& drafted : news.chains)
     take(drafted, news.step);

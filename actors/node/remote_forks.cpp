@@ -51,8 +51,8 @@ void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& dr
   const auto found = std::ranges::find_if(s.forks, [&](const Fork& fork) {
     return fork.of == of && fork.chain->attempt() == drafted.attempt;
   });
-  if (found == s.forks.end())
-    return; // nobody goes on with it
+  if (found == s.forks.end() || found->chain->bound() < found->end)
+    return; // nobody goes on with it, or it has ended
   Chain& chain = *found->chain;
   const int count = int(drafted.tokens.size());
   check_peer(chain.drawn() == chain.start() && count <= found->end - chain.start(),

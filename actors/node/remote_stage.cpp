@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fmt/format.h>
+#include <stdexcept>
 #include <utility>
 
 namespace paceline::actors {
@@ -32,6 +33,16 @@ RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, st
   });
   place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
   tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+}
+
+/// A node that says what cannot be is one that is gone: the next one is asked.
+template <class Take>
+void RemoteStage::believe(const Take& take) {
+  try {
+    take();
+  } catch (const std::invalid_argument& lie) {
+    open_ ? lost(lie.what()) : not_there(lie.what());
+  }
 }
 
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
@@ -62,13 +73,13 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         tell(self_, link_, place().hello);
         read_clock();
       },
-      [this](const StageOpened& stage) { opened(stage); },
+      [this](const StageOpened& stage) { believe([&] { opened(stage); }); },
       [this](const DraftRefused& refused) {
         open_ ? lost(refused.why.message) : not_there(refused.why.message);
       },
       [this](const StageDone& done) {
         const base::Handling span(*telemetry_, name, "done");
-        take(done);
+        believe([&] { take(done); });
       },
       [this](const Pong&) { heard_ = now(); },
       [this](const ClockRead& answer) {

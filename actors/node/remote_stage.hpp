@@ -41,10 +41,11 @@ struct RemoteStageParts {
 /// what comes back where the next stage reads it. A pass that is known not to go on before it is
 /// sent is not sent.
 ///
-/// It ends with its connection, or when nobody answers, for what the node kept of the sequences is
-/// lost then: the supervisor starts the next one, and sequences begin anew from their committed
-/// tokens. The node and its reserve are asked in turn, and until one has the stage passes wait, up
-/// to a patience; then they fail, with an error that names the node, until it is back.
+/// It ends with its connection, when nobody answers, and with an answer that cannot be, for what
+/// the node kept of the sequences is lost then: the supervisor starts the next one, and sequences
+/// begin anew from their committed tokens. The node and its reserve are asked in turn, and until
+/// one has the stage passes wait, up to a patience; then they fail, with an error that names the
+/// node, until it is back.
 class RemoteStage {
 public:
   using Handle = messages::RemoteStageActor;
@@ -71,6 +72,8 @@ private:
   void take(const messages::StageDone& done);
   void end_first();
   void opened(const messages::StageOpened& stage);
+  template <class Take>
+  void believe(const Take& take);
   void not_there(const std::string& why);
   void lost(const std::string& why);
   bool out_of_patience() const;

@@ -72,9 +72,15 @@ Result<OpenStage> hello_of(const ModelLoader& loader, const LoadedModel& target,
       });
 }
 
-/// Its pages are what this machine counts with.
-Result<void> check(const StageOpened& opened, const models::Model& stage, int page_tokens,
+/// Its pages are what this machine counts with, and its layers what it was asked for.
+Result<void> check(const StageOpened& opened, const models::StageElsewhere& stage, int page_tokens,
                    const std::string& node) {
+  if (opened.info.layers != stage.layers().count || opened.info.shards != 1)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has {} layers of {} in {} shards, and {} in one were asked for",
+                            node, opened.info.layers, stage.info().name, opened.info.shards,
+                            stage.layers().count),
+                "install the same version of paceline on both machines");
   if (opened.page_bytes == stage.kv_shape(page_tokens).bytes())
     return {};
   return fail(ErrorCode::unsupported,
@@ -96,7 +102,8 @@ Result<NodeStage> open_node_stage(const ModelLoader& loader, const LoadedModel& 
   auto hello = hello_of(loader, target, elsewhere.layers());
   if (!hello)
     return tl::unexpected(hello.error());
-  NodeStage out{nullptr, parts_of(o), std::numeric_limits<std::size_t>::max()};
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4; // it is multiplied
+  NodeStage out{nullptr, parts_of(o), most};
   for (const NodeAddress& address : *addresses) {
     const std::string name = name_of(address);
     hello->device = address.device;
@@ -105,7 +112,7 @@ Result<NodeStage> open_node_stage(const ModelLoader& loader, const LoadedModel& 
     };
     const ModelFiles files{o.target, target.source->location(), hello->identity};
     auto opened = ask_and_send(system, address, o, files, ask).and_then([&](StageOpened&& there) {
-      return check(there, stage, o.page_tokens, name).map([&] { return there; });
+      return check(there, elsewhere, o.page_tokens, name).map([&] { return there; });
     });
     if (!opened)
       return tl::unexpected(opened.error());

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -206,6 +208,53 @@ TEST_CASE("whatever strangers say of stages, a node goes on having them") {
   CHECK(ask(*engine, repeatable("def", 24)).tokens.size() == 24);
 }
 
+TEST_CASE("rows of a stage that cannot be end their connection, however many they are said to be") {
+  constexpr int most = std::numeric_limits<int>::max();
+  constexpr std::uint32_t no_page = std::numeric_limits<std::uint32_t>::max();
+  messages::StageRows right;
+  right.sequences = {{{0}, 0, 2, 0}, {{1}, 3, 1, 0}};
+  right.values.assign(3 * demo_width * sizeof(float), '\0');
+  using Change = void (*)(messages::StageRows&);
+  const std::vector<std::pair<const char*, Change>> wrong{
+      {"2^31 rows", [](auto& rows) { rows.sequences[0].rows = most; }},
+      {"twice as many", [](auto& rows) { rows.sequences[0].rows = rows.sequences[1].rows = most; }},
+      {"fewer than none", [](auto& rows) { rows.sequences[0].rows = -most; }},
+      {"no rows", [](auto& rows) { rows.sequences.clear(); }},
+      {"a start without end", [](auto& rows) { rows.sequences[0].start = most; }},
+      {"a start before all", [](auto& rows) { rows.sequences[0].start = -1; }},
+      {"logits behind the rows", [](auto& rows) { rows.sequences[0].logits_from = most; }},
+      {"logits before the rows", [](auto& rows) { rows.sequences[0].logits_from = -1; }},
+      {"rows on no page", [](auto& rows) { rows.sequences[0].pages.clear(); }},
+      {"a page that there is not", [](auto& rows) { rows.sequences[0].pages[0] = no_page; }},
+      {"a copy of such a page",
+       [](auto& rows) {
+         rows.copies = {{no_page, 0}};
+       }},
+      {"a copy to such a page",
+       [](auto& rows) {
+         rows.copies = {{0, no_page}};
+       }},
+      {"a number less", [](auto& rows) { rows.values.pop_back(); }},
+      {"a row more", [](auto& rows) { rows.values.append(demo_width * sizeof(float), '\0'); }},
+  };
+  RunningNode node;
+  const auto answer = [&](const messages::StageRows& rows) {
+    Stranger stranger(node);
+    stranger.send(frame(last_layers()));
+    REQUIRE(stranger.read<messages::StageOpened>());
+    stranger.send(frame(rows));
+    return stranger.read<messages::StageDone>().has_value(); // false: the connection has ended
+  };
+  CHECK(answer(right));
+  for (const auto& [name, change] : wrong) {
+    CAPTURE(std::string(name));
+    messages::StageRows rows = right;
+    change(rows);
+    CHECK_FALSE(answer(rows));
+  }
+  CHECK(answer(right));
+}
+
 TEST_CASE("a peer with more pieces under way than were agreed is cut off") {
   RunningNode node;
   Stranger stranger(node);
@@ -362,6 +411,25 @@ TEST_CASE("with certificates both ends show one, and nobody else is heard") {
   stranger.read_to_end();
   CHECK(peak_memory(node.process()) - before < 64 << 10);
   check_drafts(node, certificates.files());
+}
+
+TEST_CASE(
+    "peers that take all places and say nothing lose them, in the midst of a handshake, too") {
+  const Certificates certificates;
+  RunningNode open_node;
+  RunningNode closed_node(certificates.arguments());
+  std::vector<std::unique_ptr<Stranger>> silent;
+  for (int i = 0; i < limits::guests_max; ++i)
+    for (const RunningNode* node : {&open_node, &closed_node})
+      silent.push_back(std::make_unique<Stranger>(*node));
+  constexpr char hello_record[] = {0x16, 3, 1, 2,
+                                   0}; // of a TLS handshake, whose content never comes
+  for (std::size_t i = 1; i < silent.size(); i += 4)
+    silent[i]->send({std::begin(hello_record), std::end(hello_record)});
+  for (const auto& each : silent)
+    each->read_to_end(); // which the node has to bring about
+  check_drafts(open_node);
+  check_drafts(closed_node, certificates.files());
 }
 
 TEST_CASE("who connects and says nothing holds up nobody, with certificates or without") {
