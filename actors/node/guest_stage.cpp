@@ -96,10 +96,10 @@ private:
   bool ran_ = false;
 };
 
-int piece_rows(const models::Model& model) {
+int piece_rows(const NodeParts& node, const models::Model& model) {
   const std::size_t row = sizeof(float) * std::size_t(model.handed_on());
   return int(
-      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, limits::stage_piece_rows_max));
+      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, std::size_t(node.piece_rows)));
 }
 
 } // namespace
@@ -107,7 +107,7 @@ int piece_rows(const models::Model& model) {
 StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& offer,
                                  const OpenStage& wanted) {
   return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(), node.kv_memory_bytes,
-          piece_rows(*offer.model.model)};
+          piece_rows(node, *offer.model.model)};
 }
 
 Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
@@ -121,7 +121,7 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
                 fmt::format("the node gives an engine {} pages of {} bytes, and {} were asked for",
                             node.kv_memory_bytes / page, page, wanted.pages),
                 "start it with more --kv-memory, or give EngineOptions::kv_memory_bytes less");
-  stage->piece_rows_ = piece_rows(*model.model);
+  stage->piece_rows_ = piece_rows(node, *model.model);
   auto pool = model.make_pool(wanted.page_tokens, std::size_t(wanted.pages));
   if (!pool)
     return tl::unexpected(pool.error());
