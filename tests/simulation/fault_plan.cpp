@@ -53,6 +53,13 @@ constexpr std::array beside_node{
     &FaultPlan::slow, &FaultPlan::failing,    &FaultPlan::refused_memory,
     &FaultPlan::leap,
 };
+/// Beside stages': the first two are on their machines alone.
+constexpr std::array beside_stages = [] {
+  std::array<double FaultPlan::*, beside_node.size() + 2> all{&FaultPlan::stalled,
+                                                              &FaultPlan::stuck};
+  std::ranges::copy(beside_node, all.begin() + 2);
+  return all;
+}();
 
 constexpr auto fields = [] {
   std::array<FaultField, rates.size()> names{};
@@ -112,7 +119,8 @@ FaultPlan draw_local_plan(std::uint64_t seed) {
   return plan;
 }
 
-FaultPlan draw_node_plan(std::uint64_t seed, std::span<const MessageKind> victims) {
+FaultPlan draw_node_plan(std::uint64_t seed, std::span<const MessageKind> victims,
+                         std::span<double FaultPlan::*const> beside) {
   std::mt19937_64 random(seed ^ 0x6e6f6465);
   const auto uniform = [&] { return double(random() >> 11) * 0x1p-53; };
   const auto add = [&](FaultPlan& plan, const Rate& rate) {
@@ -126,7 +134,7 @@ FaultPlan draw_node_plan(std::uint64_t seed, std::span<const MessageKind> victim
   for (auto kinds = 1 + random() % 3; kinds > 0; --kinds)
     add(plan, rates[rates.size() - 1 - random() % node_rates]);
   if (uniform() < 0.5)
-    add(plan, *std::ranges::find(rates, beside_node[random() % beside_node.size()],
+    add(plan, *std::ranges::find(rates, beside[random() % beside.size()],
                                  [](const Rate& rate) { return rate.field.probability; }));
   return plan;
 }
@@ -136,8 +144,8 @@ FaultPlan draw_node_plan(std::uint64_t seed, std::span<const MessageKind> victim
 FaultPlan draw_plan(std::uint64_t seed, Elsewhere elsewhere) {
   switch (elsewhere) {
   case Elsewhere::nothing: break;
-  case Elsewhere::draft: return draw_node_plan(seed, local_message_kinds());
-  case Elsewhere::several: return draw_node_plan(seed, message_kinds());
+  case Elsewhere::draft: return draw_node_plan(seed, local_message_kinds(), beside_node);
+  case Elsewhere::several: return draw_node_plan(seed, message_kinds(), beside_stages);
   }
   return draw_local_plan(seed);
 }

@@ -54,7 +54,8 @@ SimulatedEngine::SimulatedEngine(Ground& ground, const Workload& workload, Optio
 std::shared_ptr<gpu::Device> SimulatedEngine::device(base::Duration step, std::uint64_t salt,
                                                      bool mortal, bool steady, int shards) {
   return make_faulty_device({ground_.time, ground_.faults, step, options_.seed * 3 + salt,
-                             workload_.queues, mortal, steady, shards, options_.news});
+                             workload_.queues, mortal, steady, workload_.machines.empty(), shards,
+                             options_.news});
 }
 
 std::shared_ptr<gpu::KvPool> SimulatedEngine::pool(const models::Model& model,

@@ -85,7 +85,8 @@ void SimulatedNode::reached(const char* what) {
 
 // ---- the machine ----
 
-std::shared_ptr<gpu::Device> SimulatedNode::device(base::Duration step, std::uint64_t salt) const {
+std::shared_ptr<gpu::Device> SimulatedNode::device(base::Duration step, bool stands_still,
+                                                   std::uint64_t salt) const {
   return make_faulty_device({ground_.time,
                              ground_.faults,
                              step,
@@ -93,6 +94,7 @@ std::shared_ptr<gpu::Device> SimulatedNode::device(base::Duration step, std::uin
                              workload_.queues,
                              false,
                              false,
+                             stands_still,
                              1,
                              {}});
 }
@@ -133,7 +135,7 @@ SimulatedNode::OfferRef SimulatedNode::offer_draft() const {
 
 SimulatedNode::OfferRef SimulatedNode::offer_stage(int stage) const {
   actors::NodeParts::Offer offer;
-  offer.model.device = device(workload_.target_step / workload_.stages, std::uint64_t(stage));
+  offer.model.device = device(workload_.target_step / workload_.stages, true, std::uint64_t(stage));
   offer.model.model = models::make_scripted_stage(workload_.target, {stage, 1, true},
                                                   workload_.stages, offer.model.device)
                           .value();

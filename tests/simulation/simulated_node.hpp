@@ -67,7 +67,8 @@ private:
   void connect(const caf::actor_addr& engine, const StageDialler& dialler);
   void answer(const caf::actor_addr& engine, const StageDialler& dialler);
   messages::StageLayers layers_of(int stage) const;
-  std::shared_ptr<gpu::Device> device(base::Duration step, std::uint64_t salt = 0) const;
+  std::shared_ptr<gpu::Device> device(base::Duration step, bool stands_still = false,
+                                      std::uint64_t salt = 0) const;
   double uniform() { return double(random_() >> 11) * 0x1p-53; }
   void reached(const char* what);
   void log(const std::string& line);

@@ -152,12 +152,13 @@ TEST_CASE("the same where stages of the target are on other machines, which come
   }
 }
 
-TEST_CASE("a stage on another machine that is lost once costs no request") {
+TEST_CASE("a stage on another machine that is lost, or stands still, once costs no request") {
   FaultPlan plan;
   plan.faults_max = 1;
   int lost = 0;
-  for (const auto fault : {&FaultPlan::cut, &FaultPlan::rebooted})
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  int stuck = 0;
+  for (const auto fault : {&FaultPlan::cut, &FaultPlan::rebooted, &FaultPlan::stuck})
+    for (std::uint64_t seed = 1; seed <= (sanitized ? 10 : 60); ++seed) {
       CAPTURE(seed);
       FaultPlan one = plan;
       one.*fault = 0.02;
@@ -166,8 +167,10 @@ TEST_CASE("a stage on another machine that is lost once costs no request") {
       const bool waits_long = draw_workload(seed, Elsewhere::several).faults.stage_patience >= 10s;
       CHECK((report.ends.count("unavailable") == 0 || !waits_long));
       lost += report.probes.count("stage lost with a pass under way");
+      stuck += report.faults.count("stuck");
     }
-  CHECK(lost >= 50);
+  CHECK((lost >= 60 || !all_paths));
+  CHECK((stuck >= 10 || !all_paths));
 }
 
 TEST_CASE("rejection keeps the target's distribution while actors die") {
