@@ -97,10 +97,10 @@ private:
   bool ran_ = false;
 };
 
-int piece_rows(const models::Model& model, NumberFormat format) {
+int piece_rows(const NodeParts& node, const models::Model& model, NumberFormat format) {
+  const std::size_t row = row_bytes(model.handed_on(), format);
   return int(
-      std::clamp<std::size_t>(limits::stage_piece_bytes / row_bytes(model.handed_on(), format), 1,
-                              limits::stage_piece_rows_max));
+      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, std::size_t(node.piece_rows)));
 }
 
 } // namespace
@@ -108,7 +108,7 @@ int piece_rows(const models::Model& model, NumberFormat format) {
 StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& offer,
                                  const OpenStage& wanted) {
   return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(), node.kv_memory_bytes,
-          piece_rows(*offer.model.model, wanted.rows)};
+          piece_rows(node, *offer.model.model, wanted.rows)};
 }
 
 Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
@@ -125,7 +125,7 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
                             node.kv_memory_bytes / page, page, wanted.pages),
                 "start it with more --kv-memory, or give EngineOptions::kv_memory_bytes less");
   stage->format_ = wanted.rows;
-  stage->piece_rows_ = piece_rows(*model.model, wanted.rows);
+  stage->piece_rows_ = piece_rows(node, *model.model, wanted.rows);
   auto pool = model.make_pool(wanted.page_tokens, std::size_t(wanted.pages));
   if (!pool)
     return tl::unexpected(pool.error());
