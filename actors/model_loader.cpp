@@ -24,10 +24,11 @@ ModelInfo LoadedModel::info(const std::string& name) const {
   info.name = name;
   if (!in_stages())
     return info;
-  info.stages = {{info.device, info.kernel, info.layers, info.weight_bytes}};
+  info.stages = {{info.device, info.kernel, info.layers, info.weight_bytes, {}}};
   for (const auto& stage : behind) {
     const ModelInfo& more = stage->info();
-    info.stages.push_back({more.device, more.kernel, more.layers, more.weight_bytes});
+    info.stages.push_back(
+        {more.device, more.kernel, more.layers, more.weight_bytes, more.crossing_rows});
     info.layers += more.layers;
     info.weight_bytes += more.weight_bytes;
     info.device += "+" + more.device;

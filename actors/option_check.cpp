@@ -121,6 +121,9 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
         ErrorCode::unsupported,
         fmt::format("EngineOptions::devices has {}, and EngineOptions::prefill is fast", *first),
         "leave it out: a node reads prompts in the invariant way");
+  if (o.node_rows != NumberFormat::f32 && o.node_rows != NumberFormat::bf16)
+    return wrong(ErrorCode::invalid_argument,
+                 "EngineOptions::node_rows is a format that no rows cross in", "give f32 or bf16");
   if (o.virtual_time)
     return wrong(ErrorCode::invalid_argument,
                  fmt::format("EngineOptions::devices has {}, where time is not virtual", *first),

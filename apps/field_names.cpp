@@ -23,6 +23,7 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
     {"EngineOptions::draft_top_k", "--draft-top-k"},
+    {"EngineOptions::node_rows", "--node-rows"},
     {"EngineOptions::reserve_device", "--reserve-device"},
     {"EngineOptions::threads", "--threads"},
     {"EngineOptions::dtype", "--dtype"},

@@ -170,13 +170,17 @@ CLI::Validator weight_format() {
   return CLI::Validator(check, "");
 }
 
-/// For a draft on a node.
+/// For a draft or a stage on a node.
 void add_node_options(CLI::App& app, EngineOptions& engine) {
   app.add_option("--draft-top-k", engine.draft_top_k,
                  "Likeliest tokens that a node draws from where its distribution crosses; 0: all")
       ->capture_default_str()
       ->check(whole_number(0, int_max))
       ->type_name("K");
+  add_choice<NumberFormat>(app, "--node-rows", engine.node_rows,
+                           {{"f32", NumberFormat::f32}, {"bf16", NumberFormat::bf16}},
+                           "Format of hidden states to and from stages on nodes; bf16: half the "
+                           "bytes, rounded");
   add_node_certificates(app, engine.node_tls);
 }
 

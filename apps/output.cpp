@@ -13,11 +13,15 @@ namespace {
 
 boost::json::array stages_json(const ModelInfo& model) {
   boost::json::array stages;
-  for (const StageInfo& stage : model.stages)
-    stages.push_back({{"device", stage.device},
-                      {"kernel", stage.kernel},
-                      {"layers", stage.layers},
-                      {"weight_bytes", stage.weight_bytes}});
+  for (const StageInfo& stage : model.stages) {
+    boost::json::object object{{"device", stage.device},
+                               {"kernel", stage.kernel},
+                               {"layers", stage.layers},
+                               {"weight_bytes", stage.weight_bytes}};
+    if (!stage.crossing_rows.empty())
+      object["crossing_rows"] = stage.crossing_rows;
+    stages.push_back(std::move(object));
+  }
   return stages;
 }
 

@@ -203,7 +203,7 @@ void ForwardStep::plan() {
     const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
-    if (rows.copy)
+    if (rows.copy && stage_.has_pages()) // else it would write to the first stage's
       copies_.push_back(*rows.copy);
     work_.rows += count;
     work_.context = std::max(work_.context, entry.feed.cached + count);

@@ -16,12 +16,15 @@ namespace paceline::execution {
 struct Stage {
   std::size_t number = 0; ///< In the order in which a pass goes through them.
   std::shared_ptr<const models::Model> model;
-  /// The memory of its layers' keys and values. The first stage's numbers the pages of all.
+  /// The memory of its layers' keys and values, or of the first stage's where it has none: that
+  /// numbers the pages of all.
   std::shared_ptr<gpu::KvPool> pool;
   std::shared_ptr<models::Workspace> workspace;
   /// Each of its rows has room for what all rows of a pass leave for the next stage; null: it is
   /// the last.
   std::shared_ptr<RowPool> left;
+
+  bool has_pages() const { return model->kv_shape(pool->shape().page_tokens).bytes() > 0; }
 };
 
 /// On every rank of a step, before its pass: on all shards of the stage.

@@ -143,6 +143,8 @@ using RemoteStageActor = Interface<
     caf::result<void>(StageDone),
     /// The node is alive.
     caf::result<void>(Pong),
+    /// What its clock shows, and what its lane did.
+    caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
     /// Time to ask whether it is, or to look for it again.
     caf::result<void>(Wake)>;
 

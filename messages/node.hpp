@@ -61,8 +61,9 @@ struct OpenStage {
   std::string identity;
   StageLayers layers;
   int page_tokens = 0;
-  std::uint64_t pages = 0; ///< That the engine gives out numbers of.
-  bool only_asks = false;  ///< Whether it could be, and what it is; pages are not looked at.
+  std::uint64_t pages = 0;               ///< That the engine gives out numbers of.
+  NumberFormat rows = NumberFormat::f32; ///< Of hidden states, both ways: f32 or bf16.
+  bool only_asks = false; ///< Whether it could be, and what it is; pages are not looked at.
 };
 
 /// Node to engine: a stage is there.
@@ -86,7 +87,8 @@ struct StageRows {
   std::uint64_t piece = 0; ///< Counts up with each of the connection.
   std::vector<StageSequence> sequences;
   std::vector<gpu::PageCopy> copies; ///< Before that.
-  std::string values; ///< Hidden states as the stage before has left them: f32, little-endian.
+  /// Hidden states as the stage before has left them, in OpenStage::rows, little-endian.
+  std::string values;
 };
 
 /// Node to engine: what a piece has become.

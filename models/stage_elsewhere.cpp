@@ -5,13 +5,6 @@
 
 namespace paceline::models {
 
-StageElsewhere::StageElsewhere(const ModelConfig& config, LayerRange layers, gpu::DType cached,
-                               ModelInfo info, std::shared_ptr<gpu::Device> device)
-    : layers_(layers), pages_{layers.count, config.kv_heads, config.head_dim, 0, cached},
-      vocabulary_(config.logits()), hidden_(config.hidden), window_(config.window()),
-      leaves_wanted_(layers.end() == config.layers), info_(std::move(info)),
-      device_(std::move(device)) {}
-
 std::shared_ptr<const Model> StageElsewhere::with_info(ModelInfo info) const {
   auto copy = std::make_shared<StageElsewhere>(*this);
   copy->info_ = std::move(info);
@@ -19,7 +12,7 @@ std::shared_ptr<const Model> StageElsewhere::with_info(ModelInfo info) const {
 }
 
 gpu::KvShape StageElsewhere::kv_shape(int page_tokens) const {
-  return {page_tokens, pages_.token_bytes(), 0, 1};
+  return {page_tokens, shape_.token_bytes, 0, 1};
 }
 
 Result<std::unique_ptr<Workspace>> StageElsewhere::make_workspace(int /*max_rows*/,

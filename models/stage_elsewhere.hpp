@@ -1,10 +1,11 @@
 // A stage of a model whose layers are on another machine: what this one knows of it.
 #pragma once
 
-#include "models/config.hpp"
+#include "models/layer_range.hpp"
 #include "models/model.hpp"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace paceline::models {
@@ -26,22 +27,31 @@ public:
 /// what it has received, and puts into `left` what comes back. `forward` throws std::logic_error.
 class StageElsewhere final : public Model {
 public:
-  /// config: of the whole model; cached: as other stages keep keys and values; device: elsewhere.
-  StageElsewhere(const ModelConfig& config, LayerRange layers, gpu::DType cached, ModelInfo info,
-                 std::shared_ptr<gpu::Device> device);
+  /// What others have to know of its layers.
+  struct Shape {
+    LayerRange layers;
+    std::size_t token_bytes = 0; ///< Of a slot of its pages.
+    int vocabulary = 0;
+    int handed_on = 0; ///< Floats of a row, in and out.
+    int window = 0;    ///< Model::window
+    bool leaves_wanted = false;
+  };
+  /// device: elsewhere.
+  StageElsewhere(Shape shape, ModelInfo info, std::shared_ptr<gpu::Device> device)
+      : shape_(shape), info_(std::move(info)), device_(std::move(device)) {}
 
-  const LayerRange& layers() const { return layers_; }
+  const LayerRange& layers() const { return shape_.layers; }
   /// As the machine that has it describes it.
   std::shared_ptr<const Model> with_info(ModelInfo info) const;
 
   const ModelInfo& info() const override { return info_; }
-  int vocabulary() const override { return vocabulary_; }
+  int vocabulary() const override { return shape_.vocabulary; }
   gpu::KvShape kv_shape(int page_tokens) const override;
   int page_tokens_multiple() const override { return 2; }
-  int window() const override { return window_; }
+  int window() const override { return shape_.window; }
   gpu::Device& device() const override { return *device_; }
-  int handed_on() const override { return hidden_; }
-  bool leaves_wanted() const override { return leaves_wanted_; }
+  int handed_on() const override { return shape_.handed_on; }
+  bool leaves_wanted() const override { return shape_.leaves_wanted; }
   Result<std::unique_ptr<Workspace>> make_workspace(int max_rows,
                                                     int max_logit_rows) const override;
   void plan(std::span<const SequenceRows> batch, const gpu::KvPool& pool,
@@ -49,12 +59,7 @@ public:
   void forward(gpu::Operations& operations, Workspace& workspace) const override;
 
 private:
-  LayerRange layers_;
-  gpu::KvLayout pages_; ///< Of a page of any size.
-  int vocabulary_;
-  int hidden_;
-  int window_;
-  bool leaves_wanted_;
+  Shape shape_;
   ModelInfo info_;
   std::shared_ptr<gpu::Device> device_;
 };

@@ -219,9 +219,13 @@ private:
   }
 
   std::shared_ptr<const Model> make_elsewhere(std::size_t i) {
-    const gpu::DType cached = weights_of(*models_.front())->cached;
-    return std::make_shared<const StageElsewhere>(config_, ranges_[i], cached,
-                                                  std::move(stages_[i].info), devices_[i]);
+    const LayerRange& layers = ranges_[i];
+    const gpu::KvLayout pages{layers.count, config_.kv_heads, config_.head_dim, 0,
+                              weights_of(*models_.front())->cached};
+    return std::make_shared<const StageElsewhere>(
+        StageElsewhere::Shape{layers, pages.token_bytes(), config_.logits(), config_.hidden,
+                              config_.window(), layers.end() == config_.layers},
+        std::move(stages_[i].info), devices_[i]);
   }
 
   struct Loaded {

@@ -21,7 +21,7 @@ namespace paceline::actors {
 
 /// Of frames and what is in them; a peer with another one is refused by name. It changes whenever a
 /// value does.
-inline constexpr std::uint16_t node_protocol = 4;
+inline constexpr std::uint16_t node_protocol = 5;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.
 #define PACELINE_CROSSING_VALUES(X)                                                                \

@@ -54,6 +54,7 @@ GuestActor::behavior_type Guest::make_behavior() {
         const base::Handling span(*node_->telemetry, name, "rows");
         check_peer(stage_ != nullptr, "it wants passes through nothing");
         stage_->take(rows);
+        send_spans(); // of those before
       },
       [this](const DraftWork& work) {
         const base::Handling span(*node_->telemetry, name, "work");

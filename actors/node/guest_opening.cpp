@@ -38,6 +38,8 @@ Result<void> check(const OpenDraft& wanted) {
 Result<void> check(const OpenStage& wanted) {
   if (wanted.page_tokens < 1 || wanted.page_tokens > limits::page_tokens_max)
     return fail(ErrorCode::invalid_argument, "the engine asks for pages that cannot be");
+  if (wanted.rows != NumberFormat::f32 && wanted.rows != NumberFormat::bf16)
+    return fail(ErrorCode::invalid_argument, "the engine sends rows in no format that there is");
   return {};
 }
 
@@ -120,7 +122,7 @@ void Guest::serve_stage(const NodeParts::OfferRef& offer) {
       return tell(link, std::move(*rows));
     fail(me);
   };
-  auto stage = GuestStage::open(*node_, offer, wanted, done);
+  auto stage = GuestStage::open(*node_, offer, wanted, done, spans_);
   if (!stage)
     return refuse(stage.error(), false);
   stage_ = std::move(*stage);

@@ -25,6 +25,7 @@ public:
     std::shared_ptr<models::Workspace> workspace; ///< The lane's; one step at a time.
     speculation::QRow in;
     speculation::QRow out;
+    NumberFormat format; ///< In which rows cross.
     GuestStage::Done done;
   };
   LayersStep(Parts parts, const StageRows& rows)
@@ -38,7 +39,7 @@ public:
     }
     received_ = rows_of(parts_.in, count);
     left_ = rows_of(parts_.out, parts_.model->leaves_wanted() ? wanted_ : count);
-    from_bytes(rows.values, received_);
+    from_bytes(rows.values, received_, parts_.format);
   }
 
   std::string name() const override { return "layers"; }
@@ -70,7 +71,7 @@ public:
   }
   void complete(base::TimePoint /*now*/) override {}
   void retire(const gpu::Retirement& how) override {
-    std::string values = how.completed ? to_bytes(left_) : std::string();
+    std::string values = how.completed ? to_bytes(left_, parts_.format) : std::string();
     parts_.in = parts_.out = nullptr; // the next piece may take their place once this one is known
     if (how.completed)
       parts_.done(StageDone{piece_, std::move(values), how.busy});
@@ -96,10 +97,10 @@ private:
   bool ran_ = false;
 };
 
-int piece_rows(const models::Model& model) {
-  const std::size_t row = sizeof(float) * std::size_t(model.handed_on());
+int piece_rows(const NodeParts& node, const models::Model& model, NumberFormat format) {
+  const std::size_t row = row_bytes(model.handed_on(), format);
   return int(
-      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, limits::stage_piece_rows_max));
+      std::clamp<std::size_t>(limits::stage_piece_bytes / row, 1, std::size_t(node.piece_rows)));
 }
 
 } // namespace
@@ -107,13 +108,15 @@ int piece_rows(const models::Model& model) {
 StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& offer,
                                  const OpenStage& wanted) {
   return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(), node.kv_memory_bytes,
-          piece_rows(*offer.model.model)};
+          piece_rows(node, *offer.model.model, wanted.rows)};
 }
 
 Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
                                                      NodeParts::OfferRef offer,
-                                                     const OpenStage& wanted, Done done) {
-  std::unique_ptr<GuestStage> stage(new GuestStage(std::move(offer), std::move(done)));
+                                                     const OpenStage& wanted, Done done,
+                                                     std::shared_ptr<SpanLog> spans) {
+  std::unique_ptr<GuestStage> stage(
+      new GuestStage(std::move(offer), std::move(done), std::move(spans)));
   const LoadedModel& model = stage->offer_->model;
   const std::size_t page = model.model->kv_shape(wanted.page_tokens).bytes();
   if (wanted.pages < 1 || wanted.pages > node.kv_memory_bytes / page)
@@ -121,7 +124,8 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
                 fmt::format("the node gives an engine {} pages of {} bytes, and {} were asked for",
                             node.kv_memory_bytes / page, page, wanted.pages),
                 "start it with more --kv-memory, or give EngineOptions::kv_memory_bytes less");
-  stage->piece_rows_ = piece_rows(*model.model);
+  stage->format_ = wanted.rows;
+  stage->piece_rows_ = piece_rows(node, *model.model, wanted.rows);
   auto pool = model.make_pool(wanted.page_tokens, std::size_t(wanted.pages));
   if (!pool)
     return tl::unexpected(pool.error());
@@ -145,10 +149,13 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
 
 void GuestStage::take(const StageRows& rows) {
   check(rows);
-  LayersStep::Parts parts{offer_->model.model, pool_, workspace_, in_->take(), out_->take(), done_};
+  LayersStep::Parts parts{offer_->model.model, pool_,   workspace_, in_->take(),
+                          out_->take(),        format_, done_};
   if (!parts.in || !parts.out)
     throw std::runtime_error("no memory for the rows of a pass");
-  if (!lane_->submit(std::make_shared<LayersStep>(std::move(parts), rows)))
+  auto step = logged(spans_, "target " + offer_->model.device->name(),
+                     std::make_shared<LayersStep>(std::move(parts), rows));
+  if (!lane_->submit(std::move(step)))
     throw std::runtime_error("the lane takes no more work");
 }
 
@@ -174,8 +181,7 @@ void GuestStage::check(const StageRows& rows) const {
                  [&](const gpu::PageCopy& copy) { return copy.from < pages && copy.to < pages; }),
              "there is no such page to copy");
   check_peer(count > 0 && count <= piece_rows_, "a piece has no such rows");
-  check_peer(rows.values.size() ==
-                 std::size_t(count) * std::size_t(model.handed_on()) * sizeof(float),
+  check_peer(rows.values.size() == std::size_t(count) * row_bytes(model.handed_on(), format_),
              "a piece has other values than rows");
 }
 

@@ -1,6 +1,7 @@
 // What a node offers, and the engines that use it.
 #pragma once
 
+#include "actors/limits.hpp"
 #include "actors/model_loader.hpp"
 #include "actors/node/model_cache.hpp"
 #include "base/telemetry.hpp"
@@ -53,6 +54,7 @@ public:
   EngineOptions loading;           ///< Formats; without a progress, which is one thread's.
   std::size_t kv_memory_bytes = 0; ///< Of each guest.
   int page_tokens = 16;
+  int piece_rows = limits::stage_piece_rows_max; ///< Of a pass through a stage, at a time at most.
 
   /// What there is for an engine.
   struct Found {

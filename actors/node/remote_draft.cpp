@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 namespace paceline::actors {
@@ -36,20 +35,6 @@ void note_reading(const speculation::Frontier& at, int tokens) {
     cached.store(tokens, std::memory_order_release);
 }
 
-/// It may be a stranger who says so.
-std::string printable(std::string text) {
-  text.resize(std::min<std::size_t>(text.size(), 300));
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-  return text;
-}
-
-/// Far from where sums overflow.
-bool possible(base::TimePoint time) {
-  constexpr auto most = base::Duration(std::int64_t(1) << 60).count(); // 36 years
-  return std::abs(time.time_since_epoch().count() / 2) < most / 2;
-}
-
 } // namespace
 
 /// Lent, it outlives the actor: posts then go nowhere.
@@ -74,7 +59,8 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
       inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))),
       row_bytes_(double(sizeof(TokenProbability)) *
                  (parts_.top_k > 0 ? std::min(parts_.top_k, parts_.hello.vocabulary)
-                                   : parts_.hello.vocabulary)) {
+                                   : parts_.hello.vocabulary)),
+      trace_(parts_.telemetry->trace, parts_.name) {
   self_->set_default_handler(caf::drop); // a node may send any value
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason == caf::exit_reason::remote_link_unreachable) // behind what it said before
@@ -125,15 +111,18 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         take(news);
       },
       [this](const Pong&) { heard_ = now(); },
-      [this](const ClockRead& answer) { take(answer); },
-      [this](const NodeSpans& news) { take(news); },
+      [this](const ClockRead& answer) {
+        heard_ = now();
+        trace_.take(answer, heard_);
+      },
+      [this](const NodeSpans& news) { trace_.take(news, now()); },
       [this](const Wake&) { look_after(); },
   };
 }
 
 /// Ends; the supervisor tries again.
 void RemoteDraft::gone(std::string why) {
-  why = printable(std::move(why));
+  why = one_line(std::move(why));
   if (!parts_.gone->exchange(true))
     std::fprintf(stderr,
                  "paceline: no drafts from %s: %s: decoding goes on without them, and it is asked "
@@ -151,34 +140,9 @@ void RemoteDraft::look_after() {
   tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
 }
 
-// ---- what a trace shows of the node ----
-
 void RemoteDraft::read_clock() {
-  if (!parts_.telemetry->trace || clock_asked_)
-    return;
-  clock_asked_ = now();
-  tell(self_, link_, ReadClock{});
-}
-
-void RemoteDraft::take(const ClockRead& answer) {
-  check_peer(clock_asked_.has_value(), "it says what its clock shows, and nobody has asked");
-  check_peer(possible(answer.now), "its clock cannot show that");
-  heard_ = now();
-  clock_.observe(*std::exchange(clock_asked_, std::nullopt), answer.now, heard_);
-  parts_.telemetry->trace->set_clock(parts_.name, *clock_.estimate(heard_));
-}
-
-void RemoteDraft::take(const NodeSpans& news) {
-  const auto clock = clock_.estimate(now());
-  if (!parts_.telemetry->trace || !clock)
-    return;
-  for (const NodeSpan& span : news.spans) {
-    check_peer(possible(span.begin) && possible(base::TimePoint(span.length)),
-               "what it did cannot have been then");
-    const base::TimePoint begin = clock->here(span.begin);
-    parts_.telemetry->trace->span_there(parts_.name, printable(span.row), printable(span.name),
-                                        begin, begin + span.length);
-  }
+  if (trace_.asks(now()))
+    tell(self_, link_, ReadClock{});
 }
 
 // ---- frontiers ----

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/node/network.hpp"
-#include "base/remote_clock.hpp"
+#include "actors/node/node_trace.hpp"
 #include "base/telemetry.hpp"
 #include "execution/sparse_rows.hpp"
 #include "gpu/device.hpp"
@@ -89,8 +89,6 @@ private:
   speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
   void look_after();
   void read_clock();
-  void take(const messages::ClockRead& answer);
-  void take(const messages::NodeSpans& news);
   void gone(std::string why);
   base::TimePoint now() const { return self_->clock().now(); }
 
@@ -101,14 +99,13 @@ private:
   messages::LinkActor link_;
   bool open_ = false; ///< The node drafts.
   base::TimePoint heard_;
-  base::RemoteClock clock_;                    ///< The node's, where a trace is kept.
-  std::optional<base::TimePoint> clock_asked_; ///< None: nobody is waiting for an answer.
   std::map<speculation::SequenceId, Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< To be sent.
   std::size_t work_tokens_ = 0;
   speculation::DraftPace pace_;
   double row_bytes_; ///< Of a row of q that crosses, of late.
+  NodeTrace trace_;
 };
 
 /// Parts that connect over sockets.

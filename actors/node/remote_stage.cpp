@@ -4,7 +4,6 @@
 #include "actors/node/peer.hpp"
 #include "base/expect.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <stdexcept>
@@ -16,20 +15,9 @@ using namespace messages;
 using execution::CrossingPass;
 using execution::ForwardPass;
 
-namespace {
-
-/// What strangers say is shown as one line.
-std::string one_line(std::string text) {
-  text.resize(std::min<std::size_t>(text.size(), 300));
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-  return text;
-}
-
-} // namespace
-
 RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, std::size_t stage)
-    : self_(self), parts_(parts.stage(stage).remote), telemetry_(parts.telemetry) {
+    : self_(self), parts_(parts.stage(stage).remote), telemetry_(parts.telemetry),
+      trace_(telemetry_->trace, place().name) {
   const TargetStage& own = parts.stage(stage);
   stage_ = {stage, own.model, own.pool, {}, {}};
   stage_.workspace =
@@ -81,7 +69,9 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
           return open_ ? lost(how.why.message) : not_there(how.why.message);
         link_ = caf::actor_cast<LinkActor>(how.link);
         heard_ = now();
+        trace_ = NodeTrace(telemetry_->trace, place().name);
         tell(self_, link_, place().hello);
+        read_clock();
       },
       [this](const StageOpened& stage) { believe([&] { opened(stage); }); },
       [this](const DraftRefused& refused) {
@@ -92,6 +82,13 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         believe([&] { take(done); });
       },
       [this](const Pong&) { heard_ = now(); },
+      [this](const ClockRead& answer) {
+        if (!link_ || self_->current_sender() != link_)
+          return; // of a connection that was given up
+        heard_ = now();
+        trace_.take(answer, heard_);
+      },
+      [this](const NodeSpans& news) { trace_.take(news, now()); },
       [this](const Wake&) {
         look_after();
         tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
@@ -108,6 +105,7 @@ void RemoteStage::opened(const StageOpened& stage) {
              "a stage takes no such pieces");
   open_ = true;
   heard_ = now();
+  read_clock(); // nothing else is in its way now
   piece_rows_ = stage.piece_rows;
   if (parts_->memory->lost_at.exchange(0) != 0)
     std::fprintf(stderr, "paceline: %s has the stage: the target goes on\n", place().name.c_str());
@@ -144,12 +142,19 @@ void RemoteStage::look_after() {
     return open_ ? lost("it does not answer") : not_there("it does not answer");
   if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
     fail_all();
-  if (link_)
-    return tell(self_, link_, Ping{});
+  if (link_) {
+    tell(self_, link_, Ping{});
+    return read_clock();
+  }
   if (retry_at_ && now() >= *retry_at_) {
     retry_at_.reset();
     place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
   }
+}
+
+void RemoteStage::read_clock() {
+  if (trace_.asks(now()))
+    tell(self_, link_, ReadClock{});
 }
 
 bool RemoteStage::out_of_patience() const {
@@ -235,7 +240,8 @@ void RemoteStage::begin(Way& way) {
     return;
   }
   const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
-  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted());
+  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted(),
+                           place().hello.rows);
 }
 
 void RemoteStage::take(const StageDone& done) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/node/network.hpp"
+#include "actors/node/node_trace.hpp"
 #include "actors/node/stage_pieces.hpp"
 #include "actors/target_model.hpp"
 
@@ -82,6 +83,7 @@ private:
   }
   std::string row() const; ///< Of traces.
   void look_after();
+  void read_clock();
   base::TimePoint now() const { return self_->clock().now(); }
 
   Handle::pointer self_;
@@ -93,6 +95,7 @@ private:
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 
   messages::LinkActor link_;
+  NodeTrace trace_;   ///< Of where the stage is, or was last.
   bool open_ = false; ///< The node has the stage.
   std::optional<base::TimePoint> retry_at_;
   std::string why_not_;

@@ -59,6 +59,7 @@ Result<OpenStage> hello_of(const ModelLoader& loader, const LoadedModel& target,
   OpenStage hello;
   hello.model = loader.options().target;
   hello.page_tokens = loader.options().page_tokens;
+  hello.rows = loader.options().node_rows;
   return models::checkpoint_identity(location)
       .and_then([&](std::string&& identity) {
         hello.identity = std::move(identity);
@@ -121,6 +122,7 @@ Result<NodeStage> open_node_stage(const ModelLoader& loader, const LoadedModel& 
       continue; // the reserve
     opened->info.name = stage.info().name;
     opened->info.device = name;
+    opened->info.crossing_rows = o.node_rows == NumberFormat::bf16 ? "bf16" : "f32";
     out.model = elsewhere.with_info(std::move(opened->info));
   }
   return out;

@@ -2,6 +2,7 @@
 
 #include "actors/limits.hpp"
 #include "actors/node/peer.hpp"
+#include "base/bf16.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -15,8 +16,9 @@ using namespace messages;
 static_assert(std::endian::native == std::endian::little, "rows cross as they lie in memory");
 
 StagePieces::StagePieces(const models::PlannedRows& planned, std::vector<gpu::PageCopy> copies,
-                         int rows_max, bool back_wanted)
-    : copies_(std::move(copies)), received_(planned.received), left_(planned.left) {
+                         int rows_max, bool back_wanted, NumberFormat format)
+    : copies_(std::move(copies)), received_(planned.received), left_(planned.left),
+      format_(format) {
   for (const auto& sequence : planned.sequences)
     cut(sequence, rows_max, back_wanted);
 }
@@ -43,7 +45,7 @@ StageRows StagePieces::send() {
   StageRows rows;
   rows.sequences = std::move(piece.sequences);
   rows.copies = std::exchange(copies_, {});
-  rows.values = to_bytes(received_.slice(rows_sent_, piece.rows));
+  rows.values = to_bytes(received_.slice(rows_sent_, piece.rows), format_);
   rows_sent_ += piece.rows;
   return rows;
 }
@@ -51,25 +53,47 @@ StageRows StagePieces::send() {
 void StagePieces::take(const StageDone& done) {
   check_peer(back_ < sent_, "a stage answers what nobody has sent");
   const gpu::Tensor rows = left_.slice(rows_back_, pieces_[back_].back);
-  check_peer(done.values.size() == sizeof(float) * std::size_t(rows.rows) * std::size_t(rows.cols),
+  check_peer(done.values.size() == std::size_t(rows.rows) * row_bytes(rows.cols, format_),
              "a stage sends other rows than were asked for");
-  from_bytes(done.values, rows);
+  from_bytes(done.values, rows, format_);
   rows_back_ += rows.rows;
   ++back_;
 }
 
-std::string to_bytes(const gpu::Tensor& rows) {
-  const std::size_t row = sizeof(float) * std::size_t(rows.cols);
-  std::string bytes(std::size_t(rows.rows) * row, '\0');
-  for (int i = 0; i < rows.rows; ++i)
-    std::memcpy(bytes.data() + std::size_t(i) * row, rows.row(i), row);
+std::size_t row_bytes(int cols, NumberFormat format) {
+  return std::size_t(cols) * (format == NumberFormat::bf16 ? sizeof(base::bf16) : sizeof(float));
+}
+
+std::string to_bytes(const gpu::Tensor& rows, NumberFormat format) {
+  const std::size_t size = row_bytes(rows.cols, format);
+  std::string bytes(std::size_t(rows.rows) * size, '\0');
+  std::vector<base::bf16> rounded(std::size_t(rows.cols));
+  for (int i = 0; i < rows.rows; ++i) {
+    const float* row = rows.row(i);
+    char* to = bytes.data() + std::size_t(i) * size;
+    if (format == NumberFormat::bf16) {
+      std::transform(row, row + rows.cols, rounded.begin(), base::to_bf16);
+      std::memcpy(to, rounded.data(), size);
+    } else {
+      std::memcpy(to, row, size);
+    }
+  }
   return bytes;
 }
 
-void from_bytes(const std::string& bytes, const gpu::Tensor& rows) {
-  const std::size_t row = sizeof(float) * std::size_t(rows.cols);
-  for (int i = 0; i < rows.rows; ++i)
-    std::memcpy(rows.row(i), bytes.data() + std::size_t(i) * row, row);
+void from_bytes(const std::string& bytes, const gpu::Tensor& rows, NumberFormat format) {
+  const std::size_t size = row_bytes(rows.cols, format);
+  std::vector<base::bf16> rounded(std::size_t(rows.cols));
+  for (int i = 0; i < rows.rows; ++i) {
+    float* row = rows.row(i);
+    const char* from = bytes.data() + std::size_t(i) * size;
+    if (format == NumberFormat::bf16) {
+      std::memcpy(rounded.data(), from, size);
+      std::ranges::transform(rounded, row, [](base::bf16 x) { return base::to_float(x); });
+    } else {
+      std::memcpy(row, from, size);
+    }
+  }
 }
 
 } // namespace paceline::actors

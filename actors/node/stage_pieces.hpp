@@ -14,10 +14,10 @@ class StagePieces {
 public:
   StagePieces() = default;
   /// planned: with what is received and where it goes back to. rows_max: of a piece. back_wanted:
-  /// those alone come back whose logits are asked for.
+  /// those alone come back whose logits are asked for. format: in which rows cross, both ways.
   /// copies: before the first piece.
   StagePieces(const models::PlannedRows& planned, std::vector<gpu::PageCopy> copies, int rows_max,
-              bool back_wanted);
+              bool back_wanted, NumberFormat format);
 
   bool any() const { return !pieces_.empty(); }
   bool all_sent() const { return sent_ == pieces_.size(); }
@@ -40,6 +40,7 @@ private:
   std::vector<gpu::PageCopy> copies_;
   gpu::Tensor received_;
   gpu::Tensor left_;
+  NumberFormat format_ = NumberFormat::f32;
   std::vector<Piece> pieces_;
   std::size_t sent_ = 0;
   std::size_t back_ = 0;
@@ -47,9 +48,12 @@ private:
   int rows_back_ = 0;
 };
 
-/// Rows as they cross, [rows, cols] without gaps.
-std::string to_bytes(const gpu::Tensor& rows);
-/// bytes: as large as rows.
-void from_bytes(const std::string& bytes, const gpu::Tensor& rows);
+/// Of a row that crosses; format: f32 or bf16.
+std::size_t row_bytes(int cols, NumberFormat format);
+/// Rows as they cross, [rows, cols] without gaps; to bf16 each number is rounded to nearest, ties
+/// to even, so that a row's bits depend on nothing but the row.
+std::string to_bytes(const gpu::Tensor& rows, NumberFormat format);
+/// bytes: as many as the rows have.
+void from_bytes(const std::string& bytes, const gpu::Tensor& rows, NumberFormat format);
 
 } // namespace paceline::actors

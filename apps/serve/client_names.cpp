@@ -42,6 +42,18 @@ std::string device_types(std::string_view devices) {
   return fmt::format("{}", fmt::join(types, "+"));
 }
 
+/// Where rows are rounded on their way between machines, by the number of layers before that place.
+std::string rounded_rows(const ModelInfo& target) {
+  std::set<int> places;
+  int layers = 0;
+  for (const StageInfo& stage : target.stages) {
+    if (stage.crossing_rows == "bf16")
+      places.insert({layers, layers + stage.layers});
+    layers += stage.layers;
+  }
+  return places.empty() ? "" : fmt::format("-bf16-rows-at-{}", fmt::join(places, "+"));
+}
+
 } // namespace
 
 std::string without_addresses(const std::string& text) {
@@ -62,12 +74,12 @@ Error for_clients(const Error& error) {
 }
 
 std::string fingerprint_of(const ModelInfo& target) {
-  return fmt::format("paceline-{}-{}-{}-{}{}{}{}{}", PACELINE_VERSION, device_types(target.device),
-                     target.kernel, target.dtype,
+  return fmt::format("paceline-{}-{}-{}-{}{}{}{}{}{}", PACELINE_VERSION,
+                     device_types(target.device), target.kernel, target.dtype,
                      target.weights != target.dtype ? "-" + target.weights : "",
                      target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
                      target.shards > 1 ? fmt::format("-{}-shards", target.shards) : "",
-                     target.prefill == Prefill::fast ? "-fast-prefill" : "");
+                     target.prefill == Prefill::fast ? "-fast-prefill" : "", rounded_rows(target));
 }
 
 } // namespace paceline::apps::serve

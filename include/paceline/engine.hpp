@@ -102,6 +102,10 @@ struct EngineOptions {
   std::vector<int> stage_layers;
   std::string draft_device; ///< Empty: chosen for `device`. "node://HOST:PORT/cpu:0": a node's.
   NodeTls node_tls;         ///< For nodes on other machines; empty: there are none.
+  /// Hidden states on their way to a stage on a node and back. f32: as they are inside a pass.
+  /// bf16: half the bytes, each number rounded; part of the numeric setting, with the layers where
+  /// rows cross: logits and now and then a token differ from those of f32, alike in every mode.
+  NumberFormat node_rows = NumberFormat::f32;
   /// Tokens of a draft's distribution that cross from a node, with verification by `rejection`:
   /// it draws from these alone; 0: all.
   int draft_top_k = 64;
@@ -162,6 +166,7 @@ struct StageInfo {
   int layers = 0;
   /// With the embedding in the first stage, and the head in the last.
   std::size_t weight_bytes = 0;
+  std::string crossing_rows; ///< EngineOptions::node_rows, if it is on a node; else empty.
 };
 
 /// What an engine runs, for `inspect`, logs and JSON.
@@ -178,6 +183,7 @@ struct ModelInfo {
   std::string device;
   std::string kernel;            ///< "amx", "highway", "scalar", ...
   std::vector<StageInfo> stages; ///< In the order in which a pass takes them; empty: one.
+  std::string crossing_rows;     ///< As StageInfo::crossing_rows, of a stage.
   int shards = 1;                ///< Devices that each stage is divided among.
   int layers = 0;                ///< 0: it has none (a scripted model).
   Prefill prefill = Prefill::invariant;

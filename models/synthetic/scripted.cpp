@@ -1,6 +1,7 @@
 #include "models/synthetic/scripted.hpp"
 
 #include "models/limits.hpp"
+#include "models/stage_elsewhere.hpp"
 #include "text/limits.hpp"
 
 #include <algorithm>
@@ -124,6 +125,12 @@ std::vector<double> draft_row(const ScriptedOptions& options, std::uint64_t cont
   return q;
 }
 
+std::vector<double> row_of(const ScriptedOptions& options, std::uint64_t context) {
+  if (options.ranked)
+    return ranked_row(options, context);
+  return options.acceptance < 1 ? draft_row(options, context) : target_row(options, context);
+}
+
 std::string canonical_name(const ScriptedOptions& o) {
   return fmt::format(
       "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}",
@@ -196,11 +203,27 @@ private:
   int vocabulary_;
 };
 
-/// What a stage hands on of a row: its token, and a digest of the context that it and those before
-/// it have in their pages. Both are whole numbers that a float holds.
+/// What a stage hands on of a row: its token, a digest of the context that it and those before it
+/// have in their pages, and what its own row is a function of (hash_context), for a head that has
+/// no pages. All are whole numbers that a float holds.
 constexpr int handed_token = 0;
 constexpr int handed_digest = 1;
-constexpr int handed_width = 2;
+constexpr int handed_hash = 2;
+constexpr int hash_parts = 3;
+constexpr int hash_part_bits = 22;
+constexpr int handed_width = handed_hash + hash_parts;
+
+void write_hash(float* row, std::uint64_t hash) {
+  for (int i = 0; i < hash_parts; ++i, hash >>= hash_part_bits)
+    row[handed_hash + i] = float(hash & ((1u << hash_part_bits) - 1));
+}
+
+std::uint64_t read_hash(const float* row) {
+  std::uint64_t hash = 0;
+  for (int i = hash_parts; i-- > 0;)
+    hash = hash << hash_part_bits | std::uint64_t(row[handed_hash + i]);
+  return hash;
+}
 
 std::uint32_t digest(std::uint32_t before, std::uint64_t context) {
   constexpr std::uint32_t whole_numbers = 1 << 24;
@@ -209,9 +232,10 @@ std::uint32_t digest(std::uint32_t before, std::uint64_t context) {
 
 class ScriptedModel final : public Model {
 public:
-  ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device, int stage = 0,
-                int stages = 1)
-      : options_(options), device_(std::move(device)), stage_(stage), stages_(stages) {
+  /// layers: one of `all`, or the head behind them.
+  ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device,
+                LayerRange layers, int all)
+      : options_(options), device_(std::move(device)), layers_(layers), all_(all) {
     info_.name = canonical_name(options_);
     info_.architecture = "scripted";
     info_.parameters = std::uint64_t(options_.vocabulary);
@@ -225,9 +249,10 @@ public:
 
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return options_.vocabulary; }
-  int handed_on() const override { return stage_ + 1 < stages_ ? handed_width : 0; }
+  int handed_on() const override { return layers_.has_head(all_) ? 0 : handed_width; }
+  bool leaves_wanted() const override { return layers_.end() == all_ && !layers_.has_head(all_); }
   gpu::KvShape kv_shape(int page_tokens) const override {
-    return {page_tokens, sizeof(TokenId), 0, info_.shards};
+    return {page_tokens, is_head_alone() ? 0 : sizeof(TokenId), 0, info_.shards};
   }
   gpu::Device& device() const override { return *device_; }
 
@@ -253,7 +278,8 @@ public:
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
     auto& space = static_cast<ScriptedWorkspace&>(workspace);
     const gpu::ShardRange here = operations.shards();
-    for (int shard = here.first; shard < here.end() && operations.rank() == 0; ++shard)
+    const bool keeps = operations.rank() == 0 && !is_head_alone();
+    for (int shard = here.first; shard < here.end() && keeps; ++shard)
       keep_context(space, space.pool->shard(shard));
     operations.meet();
     if (operations.rank() == 0 && here.first == 0)
@@ -271,32 +297,47 @@ private:
       }
   }
 
+  bool is_head_alone() const { return layers_.count == 0; }
+
   void run(ScriptedWorkspace& space) const {
     int row = 0;
     int out = 0;
-    for (const SequenceRows& rows : space.batch) {
-      for (int i = 0; i < rows.rows(); ++i, ++row) {
-        if (handed_on() > 0)
-          hand_on(space, rows, i, row);
-        else if (i >= rows.logits_from)
-          write_logits(space, rows, i, row, out++);
+    for (const SequenceRows& rows : space.batch)
+      for (int i = 0; i < rows.rows(); ++i) {
+        const bool wanted = i >= rows.logits_from;
+        if (is_head_alone()) { // it has received none but the wanted ones
+          if (wanted)
+            write_logits(space, read_hash(space.received.row(out)), out, out);
+        } else if (handed_on() > 0 && !leaves_wanted()) {
+          hand_on(space, rows, i, row, row);
+        } else if (wanted) {
+          handed_on() > 0 ? hand_on(space, rows, i, row, out)
+                          : write_logits(space, hash_of(space, rows, i), row, out);
+        }
+        ++row;
+        out += wanted;
       }
-    }
   }
 
   TokenId token_of(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row) const {
-    if (stage_ > 0)
+    if (layers_.first > 0)
       return TokenId(space.received.row(row)[handed_token]);
     return rows.drawn ? *rows.drawn : rows.tokens[std::size_t(i)];
   }
 
-  void hand_on(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row) const {
-    const std::vector<TokenId> context = context_of(*space.pool, rows, i);
-    float* left = space.left.row(row);
+  void hand_on(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row,
+               int out) const {
+    const std::uint64_t hash = hash_of(space, rows, i);
+    float* left = space.left.row(out);
     left[handed_token] = float(context_token(*space.pool, rows, rows.start + i));
-    left[handed_digest] =
-        float(digest(digest_before(space, row),
-                     hash_context(options_, context) + differing_shards(space, rows, i)));
+    left[handed_digest] = float(digest(digest_before(space, row), hash));
+    write_hash(left, hash);
+  }
+
+  /// Another one than the context's where shards differ in it.
+  std::uint64_t hash_of(const ScriptedWorkspace& space, const SequenceRows& rows, int i) const {
+    return hash_context(options_, context_of(*space.pool, rows, i)) +
+           differing_shards(space, rows, i);
   }
 
   /// Shards that have another context in their pages than the first.
@@ -310,7 +351,7 @@ private:
   }
 
   std::uint32_t digest_before(const ScriptedWorkspace& space, int row) const {
-    return stage_ > 0 ? std::uint32_t(space.received.row(row)[handed_digest]) : 0;
+    return layers_.first > 0 ? std::uint32_t(space.received.row(row)[handed_digest]) : 0;
   }
 
   static std::byte* slot(const gpu::KvPool& pool, const SequenceRows& rows, int position) {
@@ -335,34 +376,28 @@ private:
     return context;
   }
 
-  void write_logits(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row,
-                    int out) const {
+  void write_logits(const ScriptedWorkspace& space, std::uint64_t hash, int row, int out) const {
     const gpu::Tensor logits = space.logits();
     assert(out < logits.rows);
-    const std::vector<TokenId> context = context_of(*space.pool, rows, i);
-    ScriptedOptions options = as_handed_on(space, context, row);
-    options.seed += differing_shards(space, rows, i);
-    const std::vector<double> p = scripted_row(options, context);
+    const std::vector<double> p = row_of(options_, hash + difference(space, hash, row));
     for (std::size_t t = 0; t < p.size(); ++t)
       logits.row(out)[t] =
           p[t] > 0 ? float(std::log(p[t])) : -std::numeric_limits<float>::infinity();
   }
 
-  /// Another model, where a stage before this one had another context in its pages.
-  ScriptedOptions as_handed_on(const ScriptedWorkspace& space, const std::vector<TokenId>& context,
-                               int row) const {
+  /// Not 0, so that it is another model's row, where a stage before this one had another context in
+  /// its pages.
+  std::uint32_t difference(const ScriptedWorkspace& space, std::uint64_t hash, int row) const {
     std::uint32_t expected = 0;
-    for (int stage = 0; stage < stage_; ++stage)
-      expected = digest(expected, hash_context(options_, context));
-    ScriptedOptions options = options_;
-    options.seed += digest_before(space, row) - expected;
-    return options;
+    for (int stage = 0; stage < layers_.first; ++stage)
+      expected = digest(expected, hash);
+    return digest_before(space, row) - expected;
   }
 
   ScriptedOptions options_;
   std::shared_ptr<gpu::Device> device_;
-  int stage_;
-  int stages_;
+  LayerRange layers_;
+  int all_;
   ModelInfo info_;
 };
 
@@ -395,10 +430,7 @@ Result<ScriptedOptions> parse_scripted(std::string_view name) {
 }
 
 std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context) {
-  const std::uint64_t h = hash_context(options, context);
-  if (options.ranked)
-    return ranked_row(options, h);
-  return options.acceptance < 1 ? draft_row(options, h) : target_row(options, h);
+  return row_of(options, hash_context(options, context));
 }
 
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
@@ -411,17 +443,38 @@ Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& option
 Result<std::vector<std::shared_ptr<const Model>>>
 make_scripted_stages(const ScriptedOptions& options,
                      std::span<const std::shared_ptr<gpu::Device>> devices) {
-  if (auto ok = check(options); !ok)
-    return tl::unexpected(ok.error());
+  std::vector<std::shared_ptr<gpu::Device>> all(devices.begin(), devices.end());
+  const auto here = [](const auto& device) { return !device->elsewhere(); };
+  const bool tail = devices.back()->elsewhere();
+  if (tail)
+    all.push_back(*std::ranges::find_if(all.rbegin(), all.rend(), here));
+  const int layers = int(devices.size());
   std::vector<std::shared_ptr<const Model>> models;
-  for (const auto& device : devices) {
-    if (device->name().starts_with("cuda"))
-      return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),
-                  "use a cpu or sim device");
-    models.push_back(std::make_shared<const ScriptedModel>(options, device, int(models.size()),
-                                                           int(devices.size())));
+  for (int i = 0; i < int(all.size()); ++i) {
+    auto made = make_scripted_stage(options, {i, int(i < layers), tail && i + 1 == layers}, layers,
+                                    all[std::size_t(i)]);
+    if (!made)
+      return tl::unexpected(made.error());
+    models.push_back(std::move(*made));
   }
   return models;
+}
+
+Result<std::shared_ptr<const Model>> make_scripted_stage(const ScriptedOptions& options,
+                                                         const LayerRange& layers, int all,
+                                                         std::shared_ptr<gpu::Device> device) {
+  if (auto ok = check(options); !ok)
+    return tl::unexpected(ok.error());
+  if (device->name().starts_with("cuda"))
+    return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),
+                "use a cpu or sim device");
+  auto model = std::make_shared<const ScriptedModel>(options, device, layers, all);
+  if (!device->elsewhere())
+    return model;
+  return std::make_shared<const StageElsewhere>(
+      StageElsewhere::Shape{layers, model->kv_shape(1).token_bytes, model->vocabulary(),
+                            model->handed_on(), 0, model->leaves_wanted()},
+      model->info(), std::move(device));
 }
 
 } // namespace paceline::models

@@ -37,11 +37,18 @@ std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
 
-/// The same in stages, one for each device. Each keeps the context in pages of its own and hands on
-/// what it found there, so that a wrong or stale page of any of them shows.
+/// The same in stages, one for each device, of a layer each. Each keeps the context in pages of its
+/// own and hands on what it found there, so that a wrong or stale page of any of them shows, and
+/// rows that were taken for each other. As with a transformer's (load_transformer) those of devices
+/// elsewhere are StageElsewhere, and where the last one is, the head is one stage more.
 Result<std::vector<std::shared_ptr<const Model>>>
 make_scripted_stages(const ScriptedOptions& options,
                      std::span<const std::shared_ptr<gpu::Device>> devices);
+
+/// Some of `all` layers, one in fact, for a machine that has no others (LoadOptions::only).
+Result<std::shared_ptr<const Model>> make_scripted_stage(const ScriptedOptions& options,
+                                                         const LayerRange& layers, int all,
+                                                         std::shared_ptr<gpu::Device> device);
 
 /// What "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
 Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name);

@@ -2,6 +2,7 @@
 // them behind a verdict.
 #include "execution/alternatives.hpp"
 #include "execution/forward_pass.hpp"
+#include "execution/forward_step.hpp"
 #include "tests/actors/models_world.hpp"
 
 #include <doctest/doctest.h>
@@ -255,4 +256,24 @@ TEST_CASE("what may not come true any more is nothing to go on from") {
   CHECK(pass->flight.standings().size() == 2);
   fork->close();
   CHECK(pass->flight.standings().size() == 1);
+}
+
+TEST_CASE("a fork's page is copied by each stage that has layers, and by no other") {
+  InFlight world;
+  const models::LayerRange with_layers{1, 1};
+  const models::LayerRange head_alone{2, 0}; // whose pages are the first stage's
+  for (const auto& layers : {with_layers, head_alone}) {
+    CAPTURE(layers.count);
+    Stage stage{1, models::make_scripted_stage(world.script, layers, 2, world.device).value(),
+                world.pool, nullptr, nullptr};
+    stage.workspace = stage.model->make_workspace(8, 8).value();
+    const auto pass = world.pass(0);
+    ForwardPass::Rows& rows = pass->rows.emplace_back();
+    rows.tokens = {1, 2};
+    rows.copy = gpu::PageCopy{1, 2};
+    pass->retirement.completed = true;
+    ForwardStep step(stage, pass, world.telemetry);
+    REQUIRE(step.prepare({}) == gpu::Step::Next::ready);
+    CHECK(step.copies().size() == std::size_t(layers.count));
+  }
 }

@@ -8,8 +8,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace json = boost::json;
@@ -47,50 +50,89 @@ const Span& first(const std::vector<Span>& events, std::int64_t pid, const std::
   return *first;
 }
 
-/// What an engine that drafts on a node writes, whose clock is so far ahead.
-json::value trace_with(base::Duration clock_ahead) {
-  const TemporaryFolder folder;
+std::unique_ptr<actors::Node> open_node(base::Duration clock_ahead) {
   actors::NodeOptions there;
-  there.devices = {"cpu:0"};
+  there.devices = {"cpu:1"};
+  there.targets = {"demo"};
   there.clock_ahead = clock_ahead;
-  const auto node = actors::Node::open(there);
+  auto node = actors::Node::open(there);
   REQUIRE(node);
-  EngineOptions options;
+  return std::move(*node);
+}
+
+/// What an engine writes that uses a node, whose clock is so far ahead.
+json::value trace_of(EngineOptions options, bool drafts) {
+  const TemporaryFolder folder;
   options.threads = 1;
   options.window = 3;
-  options.speculation = SpeculationMode::sync;
-  options.draft_device = "node://127.0.0.1:" + std::to_string((*node)->port());
+  options.speculation = drafts ? SpeculationMode::sync : SpeculationMode::off;
   options.faults.heartbeat = 200ms;
   options.trace_file = folder.file("trace.json");
   const Request request = repeatable("def", 48);
   const auto expected = without_draft(request);
   Engine engine = open_engine(options);
-  ask_until(engine, request, expected, drafted);
+  ask_until(engine, request, expected,
+            [&](const Answer& answer) { return !drafts || drafted(answer); });
   REQUIRE(engine.shutdown(1s));
   return json::parse(read_file(options.trace_file));
 }
 
+/// The only one beside the engine's, whose clock the trace knows. Returns its process and how
+/// uncertain its times are, at most, in microseconds.
+std::pair<std::int64_t, double> check_machine(const json::value& trace, base::Duration ahead) {
+  const json::array& machines = trace.at("otherData").at("machines").as_array();
+  REQUIRE(machines.size() == 1);
+  const json::value& node = machines.front();
+  CHECK(node.at("name").as_string().starts_with("node://127.0.0.1:"));
+  const double uncertainty = node.at("uncertainty_us").to_number<double>();
+  const double most = node.at("uncertainty_max_us").to_number<double>();
+  CHECK(uncertainty <= most);
+  CHECK(std::abs(node.at("clock_ahead_us").to_number<double>() - 1e6 * base::seconds(ahead)) <=
+        uncertainty);
+  return {node.at("pid").to_number<std::int64_t>(), most};
+}
+
+constexpr std::array<base::Duration, 2> clocks_ahead{3h, -5min};
+
 } // namespace
 
 TEST_CASE("a trace has all machines on one clock, and says how far theirs are") {
-  for (const base::Duration ahead : {base::Duration(3h), base::Duration(-5min)}) {
+  for (const base::Duration ahead : clocks_ahead) {
     CAPTURE(ahead.count());
-    const json::value trace = trace_with(ahead);
-    const json::array& machines = trace.at("otherData").at("machines").as_array();
-    REQUIRE(machines.size() == 1);
-    const json::value& node = machines.front();
-    CHECK(node.at("name").as_string().starts_with("node://127.0.0.1:"));
-    const double uncertainty = node.at("uncertainty_us").to_number<double>();
-    const double most = node.at("uncertainty_max_us").to_number<double>();
-    CHECK(uncertainty <= most);
-    CHECK(std::abs(node.at("clock_ahead_us").to_number<double>() - 1e6 * base::seconds(ahead)) <=
-          uncertainty);
-    const auto pid = node.at("pid").to_number<std::int64_t>();
+    const auto there = open_node(ahead);
+    EngineOptions options;
+    options.draft_device = "node://127.0.0.1:" + std::to_string(there->port());
+    const json::value trace = trace_of(options, true);
+    const auto [pid, most] = check_machine(trace, ahead);
     const auto events = events_of(trace);
     const Span& pass = first(events, pid, "draft");
     CHECK(pass.begin >= first(events, 1, "frontiers").begin - most); // asked for,
     CHECK(pass.end <= first(events, 1, "drafted").begin + most); // and told of when it was there
-    CHECK(std::ranges::count_if(events, [&](const Span& e) { return e.pid == pid; }) >= 10);
+    CHECK(std::ranges::count_if(events, [&, at = pid](auto& e) { return e.pid == at; }) >= 10);
+  }
+}
+
+TEST_CASE("and each pass through a stage on a node, within the time that it was waited for") {
+  for (const base::Duration ahead : clocks_ahead) {
+    CAPTURE(ahead.count());
+    const auto there = open_node(ahead);
+    EngineOptions options;
+    options.devices = {"cpu:0", "node://127.0.0.1:" + std::to_string(there->port())};
+    const json::value trace = trace_of(options, false);
+    const auto [pid, most] = check_machine(trace, ahead);
+    const auto events = events_of(trace);
+    int passes = 0;
+    for (const Span& pass : events) {
+      if (pass.pid != pid)
+        continue;
+      ++passes;
+      CHECK(pass.name == "layers");
+      CHECK(std::ranges::any_of(events, [&, most = most](const Span& e) {
+        return e.pid == 1 && e.name == "forward" && e.begin <= pass.begin + most &&
+               e.end >= pass.end - most;
+      }));
+    }
+    CHECK(passes >= 40); // the last ones may be missing
   }
 }
 

@@ -8,9 +8,11 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +52,8 @@ EngineOptions in_two(const actors::Node& node) {
   return options;
 }
 
+constexpr std::size_t scored = 2; // a prompt of many tokens
+
 /// Greedy and `coupled`; one prompt is several pieces long, and one is scored.
 std::vector<Request> requests() {
   std::vector<Request> all;
@@ -61,21 +65,23 @@ std::vector<Request> requests() {
   for (int line = 0; line < 60; ++line)
     text += "    value_" + std::to_string(line) + " = " + std::to_string(line * line) + "\n";
   all.push_back(repeatable(text, 8));
-  all.front().prompt_logprobs = true;
+  all[scored].prompt_logprobs = true;
   return all;
 }
 
 struct Expected {
   std::vector<std::vector<TokenId>> tokens;
-  std::vector<float> scores; ///< Of the first prompt.
+  std::vector<float> scores; ///< Of the prompt that is scored.
 };
 
 Expected expected_of(const std::vector<Answer>& answers) {
   Expected all;
   for (const Answer& answer : answers)
     all.tokens.push_back(answer.tokens);
-  for (const auto& entry : answers.front().prompt.at(0).logprobs)
-    all.scores.push_back(entry.logprob);
+  for (const auto& part : answers[scored].prompt)
+    for (const auto& entry : part.logprobs)
+      all.scores.push_back(entry.logprob);
+  REQUIRE(all.scores.size() > 8);
   return all;
 }
 
@@ -115,6 +121,7 @@ TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") 
     EngineOptions options = in_two(*node);
     options.speculation = mode;
     options.prefill_chunk = options.row_budget = 700; // the long prompt is several pieces
+    options.faults.heartbeat = 20s; // however busy the machine is, nothing is lost here
     Engine engine = open_engine(options);
     const Expected got = expected_of(ask_all(engine, requests()));
     CHECK(got.tokens == expected.tokens);
@@ -145,6 +152,32 @@ TEST_CASE("a stage on a node between stages here, and two behind each other: the
     CHECK(got.tokens == expected.tokens);
     CHECK(got.scores == expected.scores);
   }
+}
+
+TEST_CASE("rows that cross in bf16: a numeric setting of its own, alike in every mode and batch") {
+  const auto node = open_node();
+  const auto reserve = open_node();
+  const Expected exact = on_one_device();
+  std::optional<Expected> rounded;
+  for (const SpeculationMode mode : modes) {
+    CAPTURE(std::string(to_string(mode)));
+    EngineOptions options = in_two(*node);
+    options.node_rows = NumberFormat::bf16;
+    options.speculation = mode;
+    options.prefill_chunk = mode == SpeculationMode::off ? 700 : 50;
+    options.devices[1] = address(mode == SpeculationMode::sync ? *reserve : *node);
+    Engine engine = open_engine(options);
+    const Expected got = expected_of(ask_all(engine, requests()));
+    if (!rounded)
+      rounded = got;
+    CHECK(got.tokens == rounded->tokens);
+    CHECK(got.scores == rounded->scores);
+    CHECK(engine.target().stages[1].crossing_rows == "bf16");
+    CHECK(engine.target().stages[0].crossing_rows.empty());
+  }
+  CHECK(rounded->scores != exact.scores);
+  for (std::size_t i = 0; i < exact.scores.size(); ++i)
+    CHECK(std::abs(rounded->scores[i] - exact.scores[i]) < 0.1f);
 }
 
 TEST_CASE("a stage on a node: windows are in flight through it") {
@@ -309,6 +342,9 @@ TEST_CASE("what does not go with stages on nodes is refused by name") {
   CHECK(contains(refused(options).text(), "the node has no device cpu:7"));
   options.devices[1] = "node://127.0.0.1:1";
   CHECK(refused(options).code == ErrorCode::unavailable);
+  options = in_two(*node);
+  options.node_rows = NumberFormat::f16;
+  CHECK(contains(refused(options).text(), "EngineOptions::node_rows"));
   options = in_two(*node);
   options.target = "scripted:vocabulary=32";
   CHECK(contains(refused(options).text(), "a rule has no layers"));

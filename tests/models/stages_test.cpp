@@ -216,19 +216,23 @@ TEST_CASE("a scripted model's stages give its rows, and show a wrong page of any
   const auto devices = cores(3);
   const ScriptedOptions options{.vocabulary = 16, .memory = 3, .seed = 5};
   const auto whole = make_scripted(options, devices[0]).value();
-  const auto stages = make_scripted_stages(options, devices).value();
   const std::vector<TokenId> tokens = test::some_tokens(12, 16);
-  CHECK(test::same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));
-  for (std::size_t wrong = 0; wrong < stages.size(); ++wrong) {
-    CAPTURE(wrong);
-    test::Runner runner(stages, 4);
-    const auto pages = runner.take_pages(12);
-    const std::span<const TokenId> all(tokens);
-    const SequenceRows prompt{pages, 0, all.first(8), 8};
-    runner.run({&prompt, 1});
-    TokenId& cached = *reinterpret_cast<TokenId*>(runner.pool(wrong).page(pages[1]) + 2 * 4);
-    cached = (cached + 1) % 16;
-    const SequenceRows next{pages, 8, all.subspan(8, 1), 0};
-    CHECK(runner.run({&next, 1}).front() != test::logits_of(whole, all.first(9)).back());
-  }
+  Models head_apart;
+  for (const LayerRange layers : {LayerRange{0, 1}, LayerRange{1, 1, true}, LayerRange{2, 0}})
+    head_apart.push_back(
+        make_scripted_stage(options, layers, 2, devices[head_apart.size()]).value());
+  for (const Models& stages : {make_scripted_stages(options, devices).value(), head_apart})
+    for (std::size_t wrong = 0; wrong < stages.size(); ++wrong) {
+      CAPTURE(wrong);
+      CHECK(test::same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));
+      test::Runner runner(stages, 4);
+      const auto pages = runner.take_pages(12);
+      const std::span<const TokenId> all(tokens);
+      const SequenceRows prompt{pages, 0, all.first(8), 8};
+      runner.run({&prompt, 1});
+      TokenId& cached = *reinterpret_cast<TokenId*>(runner.pool(wrong).page(pages[1]) + 2 * 4);
+      cached = (cached + 1) % 16;
+      const SequenceRows next{pages, 8, all.subspan(8, 1), 0};
+      CHECK(runner.run({&next, 1}).front() != test::logits_of(whole, all.first(9)).back());
+    }
 }

@@ -106,7 +106,9 @@ Runner::Runner(const std::vector<std::shared_ptr<const Model>>& stages, int page
     gpu::Device& on = model->device();
     Stage stage;
     stage.model = model;
-    stage.pool = gpu::KvPool::create(on, model->kv_shape(page_tokens), pages).value();
+    const gpu::KvShape shape = model->kv_shape(page_tokens);
+    stage.pool = shape.bytes() == 0 ? stages_.front().pool // a head behind others' layers
+                                    : gpu::KvPool::create(on, shape, pages).value();
     stage.workspace = model->make_workspace(max_rows, max_logit_rows).value();
     stage.lane = on.open_lane("target").value();
     if (const auto width = std::size_t(model->handed_on()))
@@ -140,7 +142,8 @@ std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch)
     stage.workspace->received = received;
     stage.workspace->nearly_done = [this] { ++nearly_done_; };
     if (stage.left)
-      stage.workspace->left = stage.left->tensor(all, stage.model->handed_on());
+      stage.workspace->left =
+          stage.left->tensor(stage.model->leaves_wanted() ? rows : all, stage.model->handed_on());
     stage.model->plan(batch, *stage.pool, *stage.workspace);
     const auto step = std::make_shared<PassStep>(*stage.model, *stage.workspace);
     REQUIRE(stage.lane->submit(step));

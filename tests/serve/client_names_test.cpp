@@ -33,6 +33,24 @@ TEST_CASE("a fingerprint is a numeric setting, wherever that is") {
   CHECK(fingerprint_of(divided) == here + "-2-shards");
 }
 
+TEST_CASE("a fingerprint says where rows are rounded between machines, and only then") {
+  ModelInfo target = target_on("cpu:0+node://a:7000+cpu:1+node://b:7000+node://c:7000+cpu:0");
+  const std::string exact = fingerprint_of(target);
+  const auto stage = [](int layers, const char* crossing) {
+    StageInfo info;
+    info.layers = layers;
+    info.crossing_rows = crossing;
+    return info;
+  };
+  target.stages = {stage(3, ""),    stage(4, "f32"), stage(2, ""),
+                   stage(5, "f32"), stage(6, "f32"), stage(0, "")};
+  CHECK(fingerprint_of(target) == exact);
+  for (StageInfo& each : target.stages)
+    if (!each.crossing_rows.empty())
+      each.crossing_rows = "bf16";
+  CHECK(fingerprint_of(target) == exact + "-bf16-rows-at-3+7+9+14+20");
+}
+
 TEST_CASE("no client is told where a node is") {
   const Error lost{ErrorCode::unavailable,
                    "node://there.example:7000/cpu:1, where a stage of the target is, was lost",

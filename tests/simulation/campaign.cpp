@@ -60,8 +60,8 @@ Campaign run_campaign(const CampaignOptions& options) {
   const auto work = [&] {
     for (std::uint64_t n = next++; n < options.runs && failed < options.failures_max; n = next++) {
       const std::uint64_t seed = options.first + n;
-      const Report report = options.node ? simulate(seed, draw_node_plan(seed), {.node = true})
-                                         : simulate(seed, draw_plan(seed));
+      const Report report =
+          simulate(seed, draw_plan(seed, options.elsewhere), {.elsewhere = options.elsewhere});
       failed += report.failed();
       const std::lock_guard lock(mutex);
       add(campaign, report);

@@ -15,7 +15,7 @@ struct CampaignOptions {
   std::size_t runs = 1000;
   int threads = 2;                            ///< Each with an engine of its own at a time.
   std::size_t failures_max = std::size_t(-1); ///< Ends after so many.
-  bool node = false;                          ///< Each with its draft on a node.
+  Elsewhere elsewhere = Elsewhere::nothing;   ///< In each.
 };
 
 struct Campaign {

@@ -46,13 +46,20 @@ constexpr std::array rates{
 };
 constexpr std::size_t node_rates = 6; // the last of them
 
-/// Beside a node's: of these each lets the engine draft again.
+/// Beside a node's: of these each lets the engine go on with it.
 constexpr std::array beside_node{
     &FaultPlan::kill, &FaultPlan::kill_after, &FaultPlan::kill_anybody,
     &FaultPlan::late, &FaultPlan::repeated,   &FaultPlan::held_up,
     &FaultPlan::slow, &FaultPlan::failing,    &FaultPlan::refused_memory,
     &FaultPlan::leap,
 };
+/// Beside stages': the first two are on their machines alone.
+constexpr std::array beside_stages = [] {
+  std::array<double FaultPlan::*, beside_node.size() + 2> all{&FaultPlan::stalled,
+                                                              &FaultPlan::stuck};
+  std::ranges::copy(beside_node, all.begin() + 2);
+  return all;
+}();
 
 constexpr auto fields = [] {
   std::array<FaultField, rates.size()> names{};
@@ -93,13 +100,15 @@ std::string FaultPlan::text() const {
   return text + fmt::format("at most {} faults", faults_max);
 }
 
-FaultPlan draw_plan(std::uint64_t seed) {
+namespace {
+
+FaultPlan draw_local_plan(std::uint64_t seed) {
   std::mt19937_64 random(seed ^ 0x706c616e);
   const auto uniform = [&] { return double(random() >> 11) * 0x1p-53; };
   FaultPlan plan;
   if (uniform() < 0.05)
     return plan;
-  plan.victim = int(random() % message_kinds().size());
+  plan.victim = int(random() % local_message_kinds().size());
   plan.faults_max = 1 + int(random() % 6);
   for (auto kinds = 1 + random() % 3; kinds > 0; --kinds) {
     const Rate& rate = rates[random() % (rates.size() - node_rates)];
@@ -110,7 +119,8 @@ FaultPlan draw_plan(std::uint64_t seed) {
   return plan;
 }
 
-FaultPlan draw_node_plan(std::uint64_t seed) {
+FaultPlan draw_node_plan(std::uint64_t seed, std::span<const MessageKind> victims,
+                         std::span<double FaultPlan::*const> beside) {
   std::mt19937_64 random(seed ^ 0x6e6f6465);
   const auto uniform = [&] { return double(random() >> 11) * 0x1p-53; };
   const auto add = [&](FaultPlan& plan, const Rate& rate) {
@@ -119,14 +129,25 @@ FaultPlan draw_node_plan(std::uint64_t seed) {
   FaultPlan plan;
   if (uniform() < 0.05)
     return plan;
-  plan.victim = int(random() % message_kinds().size());
+  plan.victim = int(random() % victims.size());
   plan.faults_max = 1 + int(random() % 8);
   for (auto kinds = 1 + random() % 3; kinds > 0; --kinds)
     add(plan, rates[rates.size() - 1 - random() % node_rates]);
   if (uniform() < 0.5)
-    add(plan, *std::ranges::find(rates, beside_node[random() % beside_node.size()],
+    add(plan, *std::ranges::find(rates, beside[random() % beside.size()],
                                  [](const Rate& rate) { return rate.field.probability; }));
   return plan;
+}
+
+} // namespace
+
+FaultPlan draw_plan(std::uint64_t seed, Elsewhere elsewhere) {
+  switch (elsewhere) {
+  case Elsewhere::nothing: break;
+  case Elsewhere::draft: return draw_node_plan(seed, local_message_kinds(), beside_node);
+  case Elsewhere::several: return draw_node_plan(seed, message_kinds(), beside_stages);
+  }
+  return draw_local_plan(seed);
 }
 
 } // namespace paceline::testing

@@ -9,6 +9,14 @@
 
 namespace paceline::testing {
 
+/// What of a run's engine is on other machines.
+enum class Elsewhere {
+  nothing,
+  draft,   ///< On one.
+  several, ///< Stages of the target, each on a machine, with a reserve or not; maybe the draft,
+           ///< too.
+};
+
 /// All that a run may meet. Probabilities are per occasion: per message, piece of a lane's work,
 /// allocation, row. Zero: never.
 struct FaultPlan {
@@ -66,9 +74,8 @@ std::span<const FaultField> fault_fields();
 /// Those of them that need no node.
 std::span<const FaultField> local_fault_fields();
 
-/// A plan of one to three kinds of fault, a function of the seed. A few have none at all.
-FaultPlan draw_plan(std::uint64_t seed);
-/// The same where the draft is on a node: its kinds, with another one beside them now and then.
-FaultPlan draw_node_plan(std::uint64_t seed);
+/// A plan of one to three kinds of fault, a function of the seed. A few have none at all. With
+/// other machines these are their kinds, with another one beside them in half of the plans.
+FaultPlan draw_plan(std::uint64_t seed, Elsewhere elsewhere = Elsewhere::nothing);
 
 } // namespace paceline::testing

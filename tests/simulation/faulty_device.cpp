@@ -131,6 +131,8 @@ private:
     const base::Duration usual = base::from_seconds(base::seconds(settings_.step) * jitter);
     if (settings_.faults->strikes(&FaultPlan::slow))
       return 10 * usual;
+    if (!settings_.stands_still)
+      return usual;
     if (settings_.faults->strikes(&FaultPlan::stalled)) {
       piece_->stands_still = true;
       // Half of them wake about when the lane has just been given up.

@@ -24,6 +24,7 @@ struct FaultySettings {
   bool queues = false;                     ///< Holds pieces ready behind those at work.
   bool mortal = false;                     ///< May be lost for good.
   bool steady = false;                     ///< Every piece takes just `step`.
+  bool stands_still = true;                ///< Its pieces may.
   int shards = 1;                          ///< Simulated devices that it is a group of.
   std::function<void(LaneNews)> news = {}; ///< May be empty.
 };

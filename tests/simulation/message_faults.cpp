@@ -41,6 +41,8 @@ actors::Fate MessageFaults::fate_of(const actors::Arrival& arrival) {
   log_(fmt::format("{:<10} {}", arrival.name, message_kinds()[std::size_t(kind)].name));
   if (witness_)
     witness_->sees(arrival);
+  if (sees_)
+    sees_(arrival);
   if (!supervisor_killed_ && !engines_.empty() && f.strikes(&FaultPlan::kill_supervisor))
     kill_supervisor();
   if (f.strikes(&FaultPlan::leap))

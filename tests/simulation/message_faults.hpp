@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::testing {
@@ -17,6 +18,8 @@ public:
   /// ground: must outlive it. witness: told of messages and deaths; null: nobody is. log: told a
   /// line for each message.
   MessageFaults(Ground& ground, Witness* witness, std::function<void(const std::string&)> log);
+  /// Told of messages, too.
+  void watch(std::function<void(const actors::Arrival&)> sees) { sees_ = std::move(sees); }
   /// An engine that is not killed but as a whole, and that once. Its actors may be before.
   void add(const SimulatedEngine& engine) { engines_.push_back(&engine); }
   /// It ends.
@@ -33,6 +36,7 @@ private:
   Ground& ground_;
   Witness* witness_;
   std::function<void(const std::string&)> log_;
+  std::function<void(const actors::Arrival&)> sees_; ///< May be empty.
   std::vector<const SimulatedEngine*> engines_;
   bool supervisor_killed_ = false;
   std::map<std::string, caf::strong_actor_ptr> actors_; ///< Last seen, by name.

@@ -44,12 +44,20 @@ constexpr std::array kinds{
     kind<KvRelease>("KvRelease", false),
     kind<KvPublish>("KvPublish", false),
     kind<KvReset>("KvReset", false),
+    kind<StageArrived>("StageArrived", false),
+    kind<StageRows>("StageRows", false),
+    kind<StageDone>("StageDone", false),
 };
+constexpr std::size_t remote_kinds = 3; // the last of them
 
 } // namespace
 
 std::span<const MessageKind> message_kinds() {
   return kinds;
+}
+
+std::span<const MessageKind> local_message_kinds() {
+  return std::span(kinds).first(kinds.size() - remote_kinds);
 }
 
 int kind_of(const caf::type_erased_tuple& content) {

@@ -17,6 +17,8 @@ struct MessageKind {
   bool in_any_order;
 };
 std::span<const MessageKind> message_kinds();
+/// The first of them, without those that only stages on other machines have.
+std::span<const MessageKind> local_message_kinds();
 
 /// The kind's index, or -1.
 int kind_of(const caf::type_erased_tuple& content);

@@ -1,11 +1,12 @@
 #include "tests/simulation/run.hpp"
 
 #include "tests/simulation/answer.hpp"
+#include "tests/simulation/machines.hpp"
 #include "tests/simulation/message_faults.hpp"
 #include "tests/simulation/simulated_engine.hpp"
-#include "tests/simulation/simulated_node.hpp"
 #include "tests/simulation/witness.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace paceline::testing {
@@ -18,14 +19,18 @@ constexpr std::size_t steps_max = 2'000'000;
 constexpr base::Duration time_max = 4h;
 /// Where no fault takes time itself, no more is lost than restarts and rebuilds take.
 constexpr base::Duration time_max_without_delays = 60s;
+/// What requests may wait for a stage on another machine, besides, for each fault.
+constexpr base::Duration outage_max = 15s;
 /// In which every node is back, and has been asked again.
-constexpr base::Duration rest_with_node = 30s;
+constexpr base::Duration rest_with_nodes = 30s;
 
 class SimulatedRun {
 public:
   SimulatedRun(std::uint64_t seed, const FaultPlan& plan, const RunOptions& options)
-      : options_(options), workload_(options.node ? draw_node_workload(seed) : draw_workload(seed)),
-        ground_(seed, plan), node_(make_node(seed)), engine_(ground_, workload_, options_of(seed)),
+      : options_(options), workload_(draw_workload(seed, options.elsewhere)), ground_(seed, plan),
+        machines_(ground_, workload_, seed, report_,
+                  [this](base::TimePoint then) { return open_since(then); }),
+        engine_(ground_, workload_, options_of(seed)),
         witness_(report_, engine_.telemetry(), workload_.scheduling) {
     report_.seed = seed;
     ground_.faults->log = [this](const std::string& fault) { log("!! " + fault); };
@@ -34,55 +39,48 @@ public:
   }
 
   Report run() {
+    if (machines_.any())
+      log(machines_.text());
     start();
     MessageFaults messages(ground_, &witness_, [this](const std::string& line) { log(line); });
     messages.add(engine_);
+    if (machines_.any())
+      messages.watch([this](const actors::Arrival& arrival) { machines_.sees(arrival); });
     if (workload_.steady && workload_.stages == 1 &&
         workload_.scheduling == SchedulingPolicy::deadline)
       witness_.watch_admissions(workload_.target_step, ground_);
-    if (node_)
+    if (machines_.has_draft())
       witness_.watch_drafts(workload_);
-    const base::TimePoint begin = ground_.system.now();
     const bool answered = drive([&] { return ended_ == workload_.jobs.size(); });
-    report_.time = ground_.system.now() - begin;
-    FaultSource& faults = *ground_.faults;
-    if (node_ && faults.count() == 0 && report_.probes["connections"] > 1)
-      fail("a connection was lost, though nothing went wrong");
-    if (!answered)
-      fail("not every request ends");
-    else if (!faults.plan().delays() && report_.time > time_max_without_delays)
-      fail(
-          fmt::format("{:.1f} s went by, though nothing stood still", base::seconds(report_.time)));
-    faults.end();
+    report_.time = ground_.system.now() - begin_;
+    check_course(answered);
+    ground_.faults->end();
     settle();
-    if (node_)
-      draft_again();
+    if (machines_.any())
+      serve_again();
     messages.end();
     close();
     for (const SimulatedAnswer& answer : answers_) {
       answer.check(report_.failures);
       report_.tokens += int(answer.tokens.size());
     }
-    report_.faults = faults.counts();
-    report_.faults_total = faults.count();
+    report_.faults = ground_.faults->counts();
+    report_.faults_total = ground_.faults->count();
     report_.requests = int(workload_.jobs.size());
     return std::move(report_);
   }
 
 private:
-  std::shared_ptr<SimulatedNode> make_node(std::uint64_t seed) {
-    return options_.node ? std::make_shared<SimulatedNode>(ground_, workload_, seed, report_.probes)
-                         : nullptr;
-  }
   SimulatedEngine::Options options_of(std::uint64_t seed) {
     SimulatedEngine::Options options{
-        seed, options_.drafter, [this](LaneNews news) { witness_.sees(news); }, {}};
-    if (node_)
-      options.remote = [this](auto host) { return node_->parts(std::move(host)); };
+        seed, options_.drafter, [this](LaneNews news) { witness_.sees(news); }, {}, {}};
+    machines_.connect(options);
     return options;
   }
   void start();
-  void draft_again();
+  void serve_again();
+  void check_course(bool answered);
+  int open_since(base::TimePoint then) const;
   void submit(SimulatedAnswer& answer);
   bool drive(const std::function<bool()>& reached);
   void settle();
@@ -100,7 +98,8 @@ private:
   std::vector<SimulatedAnswer> answers_;
   std::size_t ended_ = 0;
   Ground ground_;
-  std::shared_ptr<SimulatedNode> node_; ///< Null: the draft is in the engine.
+  base::TimePoint begin_;
+  Machines machines_;
   SimulatedEngine engine_;
   Witness witness_;
 };
@@ -109,6 +108,7 @@ void SimulatedRun::start() {
   bool started = false;
   engine_.start([&](bool) { started = true; });
   ground_.system.run_until([&] { return started; });
+  begin_ = ground_.system.now();
   answers_.resize(workload_.jobs.size());
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     SimulatedAnswer& answer = answers_[i];
@@ -124,8 +124,31 @@ void SimulatedRun::submit(SimulatedAnswer& answer) {
                     end.error ? end.error->message : ""));
     ++report_.ends[end.error ? to_string(end.error->code) : to_string(end.reason)];
     witness_.ends(answer.job->spec.id, end, int(answer.tokens.size()));
+    machines_.sees(answer.job->spec.id, end);
     ++ended_;
   }));
+}
+
+int SimulatedRun::open_since(base::TimePoint then) const {
+  return int(std::ranges::count_if(answers_, [&](const SimulatedAnswer& answer) {
+    return answer.ends.empty() && begin_ + answer.job->arrival < then;
+  }));
+}
+
+void SimulatedRun::check_course(bool answered) {
+  const FaultSource& faults = *ground_.faults;
+  if (faults.count() == 0 && machines_.any() && report_.probes["connections"] > machines_.links())
+    fail("a connection was lost, though nothing went wrong");
+  for (const auto& [how, count] : report_.ends)
+    if (faults.count() == 0 && how == to_string(ErrorCode::unavailable))
+      fail(fmt::format("{} requests failed, though nothing went wrong", count));
+  base::Duration most = time_max_without_delays;
+  if (machines_.has_stages())
+    most += faults.count() * outage_max;
+  if (!answered)
+    fail("not every request ends");
+  else if (!faults.plan().delays() && report_.time > most)
+    fail(fmt::format("{:.1f} s went by, though nothing stood still", base::seconds(report_.time)));
 }
 
 /// False: silence, or a bound, came first.
@@ -140,21 +163,20 @@ bool SimulatedRun::drive(const std::function<bool()>& reached) {
 
 /// Nothing is left to do: no message, no page. Who has a node asks it for ever whether it is there.
 void SimulatedRun::settle() {
-  if (node_)
-    ground_.rest(rest_with_node);
-  while (!node_ && report_.steps < steps_max &&
+  if (machines_.any())
+    ground_.rest(rest_with_nodes);
+  while (!machines_.any() && report_.steps < steps_max &&
          ground_.system.step()) // to the end of the longest sleep
     ++report_.steps;
   if (report_.steps >= steps_max)
     return fail("the engine never falls silent");
   engine_.check_ledger(report_.failures);
   witness_.settles();
-  if (node_)
-    node_->check_settled(report_.failures);
+  machines_.check_settled(engine_.lives());
 }
 
-/// A node that is back is used: nothing goes wrong any more.
-void SimulatedRun::draft_again() {
+/// Machines that are back are used: nothing goes wrong any more.
+void SimulatedRun::serve_again() {
   if (!engine_.lives())
     return;
   Job job;
@@ -174,22 +196,22 @@ void SimulatedRun::draft_again() {
   if (!drive([&] { return ended; }))
     fail("the request behind all faults does not end");
   answer.check(report_.failures);
-  if (engine_.telemetry()->drafted < before + 20)
+  if (answer.tokens.size() != answer.expected.tokens.size())
+    fail("the request behind all faults is not answered");
+  if (machines_.has_draft() && engine_.telemetry()->drafted < before + 20)
     fail(fmt::format("behind all faults the node drafted {} tokens for 40",
                      engine_.telemetry()->drafted - before));
 }
 
 void SimulatedRun::close() {
   engine_.end();
-  if (node_)
-    node_->end();
+  machines_.end();
   while (ground_.system.step()) // pieces under way
     ++report_.steps;
   if (const auto alive = ground_.system.system().registry().running(); alive != 0)
     fail(fmt::format("{} actors are alive after shutdown", alive));
   engine_.check_pools(report_.failures);
-  if (node_)
-    node_->check_gone(report_.failures);
+  machines_.check_gone();
 }
 
 } // namespace

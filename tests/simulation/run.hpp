@@ -19,7 +19,7 @@ struct RunOptions {
   int jobs_max = 1 << 20; ///< Leaves the last requests out.
   /// Drafts in the model's place; empty: that does.
   std::function<std::shared_ptr<Drafter>()> drafter{};
-  bool node = false; ///< The draft is on another machine, and the seed's workload one for that.
+  Elsewhere elsewhere = Elsewhere::nothing; ///< The seed's workload is one for that.
 };
 
 struct Report {

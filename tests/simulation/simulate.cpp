@@ -12,20 +12,18 @@ namespace {
 using namespace paceline::testing;
 
 constexpr const char* usage =
-    "usage: simulate [--node] [--runs N] [--seed FIRST] [--threads T] [--log | --first-failure]\n"
+    "usage: simulate [--node | --machines] [--runs N] [--seed FIRST] [--threads T]\n"
+    "                [--log | --first-failure]\n"
     "       simulate --rejection OUTPUTS\n"
     "  --node           the draft is on another machine\n"
+    "  --machines       stages of the target are on others, and now and then the draft, too\n"
     "  --log            one run, the seed's, with a line for every message\n"
     "  --first-failure  ends with the first seed that fails\n"
     "  --rejection      how the rule's outputs are distributed while actors die\n";
 
-FaultPlan plan_of(std::uint64_t seed, bool node) {
-  return node ? draw_node_plan(seed) : draw_plan(seed);
-}
-
-int replay(std::uint64_t seed, bool node) {
-  const FaultPlan plan = plan_of(seed, node);
-  const Report report = simulate(seed, plan, {.log = true, .node = node});
+int replay(std::uint64_t seed, Elsewhere elsewhere) {
+  const FaultPlan plan = draw_plan(seed, elsewhere);
+  const Report report = simulate(seed, plan, {.log = true, .elsewhere = elsewhere});
   std::fputs(report.log.c_str(), stdout);
   std::printf("plan: %s\n", plan.text().c_str());
   for (const std::string& failure : report.failures)
@@ -35,8 +33,8 @@ int replay(std::uint64_t seed, bool node) {
 
 /// Made small, unless the first failure is all that is asked for.
 Shrunk example_of(std::uint64_t seed, const CampaignOptions& options) {
-  const FaultPlan plan = plan_of(seed, options.node);
-  const RunOptions with{.node = options.node};
+  const FaultPlan plan = draw_plan(seed, options.elsewhere);
+  const RunOptions with{.elsewhere = options.elsewhere};
   if (options.failures_max > 1)
     return shrink(seed, plan, with);
   return {plan, with, simulate(seed, plan, with)};
@@ -80,7 +78,9 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "--log"))
       log = true;
     else if (!std::strcmp(argv[i], "--node"))
-      options.node = true;
+      options.elsewhere = Elsewhere::draft;
+    else if (!std::strcmp(argv[i], "--machines"))
+      options.elsewhere = Elsewhere::several;
     else if (!std::strcmp(argv[i], "--first-failure"))
       options.failures_max = 1;
     else if (!std::strcmp(argv[i], "--rejection") && more)
@@ -94,5 +94,5 @@ int main(int argc, char** argv) {
     else
       return std::fputs(usage, stderr), 2;
   }
-  return log ? replay(options.first, options.node) : run(options);
+  return log ? replay(options.first, options.elsewhere) : run(options);
 }

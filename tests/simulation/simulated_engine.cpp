@@ -1,6 +1,7 @@
 #include "tests/simulation/simulated_engine.hpp"
 
 #include "actors/limits.hpp"
+#include "actors/node/node_device.hpp"
 #include "actors/outlet.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
@@ -46,12 +47,15 @@ Ground::~Ground() {
 
 SimulatedEngine::SimulatedEngine(Ground& ground, const Workload& workload, Options options)
     : ground_(ground), workload_(workload), options_(std::move(options)),
-      admission_(workload.max_open) {}
+      admission_(workload.max_open) {
+  telemetry_->time = ground.time;
+}
 
 std::shared_ptr<gpu::Device> SimulatedEngine::device(base::Duration step, std::uint64_t salt,
                                                      bool mortal, bool steady, int shards) {
   return make_faulty_device({ground_.time, ground_.faults, step, options_.seed * 3 + salt,
-                             workload_.queues, mortal, steady, shards, options_.news});
+                             workload_.queues, mortal, steady, workload_.machines.empty(), shards,
+                             options_.news});
 }
 
 std::shared_ptr<gpu::KvPool> SimulatedEngine::pool(const models::Model& model,
@@ -97,6 +101,9 @@ void SimulatedEngine::add_settings(actors::EngineParts& parts) const {
   scheduler.logit_rows = logit_rows();
   scheduler.telemetry = telemetry_;
   scheduler.faults = w.faults;
+  for (const Machine& machine : w.machines)
+    if (!machine.stages.empty())
+      scheduler.stage_wait = w.faults.stage_patience;
 }
 
 actors::TargetModelParts
@@ -109,18 +116,41 @@ SimulatedEngine::target_parts(const std::shared_ptr<const models::Model>& model,
           telemetry_};
 }
 
+std::shared_ptr<const actors::RemoteStageParts>
+SimulatedEngine::elsewhere(std::size_t stage) const {
+  return options_.stage ? options_.stage(int(stage)) : nullptr;
+}
+
+std::shared_ptr<gpu::Device> SimulatedEngine::stage_device(std::size_t stage) {
+  const Workload& w = workload_;
+  auto here = device(w.target_step / w.stages, 10 * stage, w.reserve, w.steady, w.shards);
+  if (const auto there = elsewhere(stage))
+    return std::make_shared<actors::StageDevice>(there->places.front().name, actors::NodeAddress{},
+                                                 std::move(here));
+  return here;
+}
+
+/// The first one's books count its pages, wherever it is. A head has none.
+actors::TargetStage SimulatedEngine::stage_behind(std::shared_ptr<const models::Model> model,
+                                                  std::size_t number,
+                                                  const std::shared_ptr<gpu::KvPool>& first) {
+  const std::shared_ptr<gpu::Device> on(model, &model->device());
+  const auto there = elsewhere(number);
+  const bool has_pages = !there && model->kv_shape(1).bytes() > 0;
+  auto pages = has_pages ? pool(*model, fmt::format("stage {}", number)) : first;
+  return {std::move(model), on, std::move(pages), there};
+}
+
 void SimulatedEngine::add_target(actors::EngineParts& parts) {
   const Workload& w = workload_;
   std::vector<std::shared_ptr<gpu::Device>> devices;
-  for (int stage = 0; stage < w.stages; ++stage)
-    devices.push_back(
-        device(w.target_step / w.stages, 10 * std::uint64_t(stage), w.reserve, w.steady, w.shards));
+  for (std::size_t stage = 0; stage < std::size_t(w.stages); ++stage)
+    devices.push_back(stage_device(stage));
   const auto stages = models::make_scripted_stages(w.target, devices).value();
   tokenizer_ = models::make_scripted_tokenizer(stages.front()->info().name).value();
   parts.target = target_parts(stages.front(), devices.front(), "target");
-  for (std::size_t i = 1; i < stages.size(); ++i) // whose pages the first one's books count
-    parts.target.behind.push_back(
-        {stages[i], devices[i], pool(*stages[i], fmt::format("stage {}", i))});
+  for (std::size_t i = 1; i < stages.size(); ++i)
+    parts.target.behind.push_back(stage_behind(stages[i], i, parts.target.pool));
   if (!w.reserve)
     return;
   const auto other = device(w.target_step, 2);

@@ -3,6 +3,7 @@
 
 #include "actors/admission.hpp"
 #include "actors/node/remote_draft.hpp"
+#include "actors/node/remote_stage.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
@@ -46,6 +47,8 @@ public:
     std::function<void(LaneNews)> news{}; ///< May be empty.
     /// Of a draft that is on a node, which is given where rows of q are written; empty: it is not.
     std::function<actors::RemoteDraftParts(std::shared_ptr<gpu::Device>)> remote{};
+    /// Of a stage of the target, by its number; null where it is here. Empty: all are.
+    std::function<std::shared_ptr<const actors::RemoteStageParts>(int)> stage{};
   };
   /// ground, workload: must outlive it; of the workload only settings are taken.
   SimulatedEngine(Ground& ground, const Workload& workload, Options options);
@@ -81,6 +84,10 @@ private:
   actors::EngineParts make_parts();
   void add_settings(actors::EngineParts& parts) const;
   void add_target(actors::EngineParts& parts);
+  std::shared_ptr<const actors::RemoteStageParts> elsewhere(std::size_t stage) const;
+  std::shared_ptr<gpu::Device> stage_device(std::size_t stage);
+  actors::TargetStage stage_behind(std::shared_ptr<const models::Model> model, std::size_t number,
+                                   const std::shared_ptr<gpu::KvPool>& first);
   actors::TargetModelParts target_parts(const std::shared_ptr<const models::Model>& model,
                                         const std::shared_ptr<gpu::Device>& on,
                                         const std::string& name);

@@ -16,6 +16,8 @@ using messages::Connected;
 
 constexpr std::size_t kv_memory_bytes = std::size_t(1) << 20;
 constexpr const char* draft_identity = "the draft";
+constexpr const char* target_identity = "the target";
+constexpr const char* device_name = "sim";
 
 Connected no_connection(const char* why) {
   return {nullptr, {ErrorCode::unavailable, why, ""}};
@@ -28,20 +30,21 @@ void tell_engine(const caf::actor_addr& engine, const Connected& news) {
 
 } // namespace
 
-SimulatedNode::SimulatedNode(Ground& ground, const Workload& workload, std::uint64_t seed,
-                             std::map<std::string, int>& counts)
-    : ground_(ground), time_(ground.time), faults_(ground.faults), workload_(workload), seed_(seed),
-      counts_(counts), random_(seed ^ 0x77697265) {
+SimulatedNode::SimulatedNode(Ground& ground, const Workload& workload, std::size_t number,
+                             std::uint64_t seed, std::map<std::string, int>& counts)
+    : ground_(ground), time_(ground.time), faults_(ground.faults), workload_(workload),
+      machine_(workload.machines[number]), name_(fmt::format("node://simulated:{}", number)),
+      seed_(seed + 7'000'000 * number), counts_(counts), random_(seed_ ^ 0x77697265) {
   constexpr base::Duration delays[] = {20us, 200us, 1ms, 5ms};
   delay_ = delays[random_() % std::size(delays)];
-  begin(Has::draft);
+  begin(Has::all);
 }
 
-actors::RemoteDraftParts SimulatedNode::parts(std::shared_ptr<gpu::Device> host) {
+actors::RemoteDraftParts SimulatedNode::draft(std::shared_ptr<gpu::Device> host) {
   actors::RemoteDraftParts parts;
-  parts.name = "node://simulated";
+  parts.name = name_;
   parts.connect = [node = shared_from_this()](caf::actor_system&, const caf::actor& self) {
-    node->connect(self.address());
+    node->connect(self.address(), {});
   };
   parts.hello.model = "draft";
   parts.hello.identity = draft_identity;
@@ -55,9 +58,24 @@ actors::RemoteDraftParts SimulatedNode::parts(std::shared_ptr<gpu::Device> host)
   return parts;
 }
 
+actors::RemoteStageParts::Place SimulatedNode::place(int stage, StageDialler dialler) {
+  actors::RemoteStageParts::Place place;
+  place.name = name_;
+  place.connect = [node = shared_from_this(),
+                   dialler = std::move(dialler)](caf::actor_system&, const caf::actor& self) {
+    node->connect(self.address(), dialler);
+  };
+  place.hello.model = "target";
+  place.hello.identity = target_identity;
+  place.hello.layers = layers_of(stage);
+  place.hello.page_tokens = workload_.page_tokens;
+  place.hello.pages = workload_.pages;
+  return place;
+}
+
 void SimulatedNode::log(const std::string& line) {
   if (faults_->log)
-    faults_->log("node: " + line);
+    faults_->log(name_ + ": " + line);
 }
 
 void SimulatedNode::reached(const char* what) {
@@ -67,41 +85,76 @@ void SimulatedNode::reached(const char* what) {
 
 // ---- the machine ----
 
-std::shared_ptr<gpu::Device> SimulatedNode::device() {
+std::shared_ptr<gpu::Device> SimulatedNode::device(base::Duration step, bool stands_still,
+                                                   std::uint64_t salt) const {
   return make_faulty_device({ground_.time,
                              ground_.faults,
-                             workload_.draft_step,
-                             seed_ * 3 + 1 + 1000 * life_,
+                             step,
+                             seed_ * 3 + 1 + 1000 * life_ + 100'000 * salt,
                              workload_.queues,
                              false,
                              false,
+                             stands_still,
                              1,
                              {}});
 }
 
 void SimulatedNode::begin(Has what) {
   ++life_;
+  has_ = what;
   log(fmt::format("life {} begins", life_));
   parts_ = std::make_shared<actors::NodeParts>();
   lives_.push_back(parts_);
-  parts_->host = device();
+  parts_->host = device(workload_.draft_step);
   parts_->closer = ground_.closer;
   parts_->telemetry = std::make_shared<base::Telemetry>();
   parts_->telemetry->time = ground_.time;
   parts_->time = ground_.time;
   parts_->kv_memory_bytes = kv_memory_bytes;
   parts_->page_tokens = workload_.page_tokens;
-  const auto on = device();
-  parts_->devices.push_back({"sim", on});
+  if (machine_.piece_rows > 0)
+    parts_->piece_rows = machine_.piece_rows;
+  parts_->devices.push_back({device_name, parts_->host});
   if (what == Has::nothing)
     return;
+  if (machine_.drafts)
+    parts_->offers.push_back(offer_draft());
+  for (const int stage : machine_.stages)
+    parts_->offers.push_back(offer_stage(stage));
+}
+
+SimulatedNode::OfferRef SimulatedNode::offer_draft() const {
   actors::NodeParts::Offer offer;
-  offer.model.device = on;
-  offer.model.model = models::make_scripted(workload_.draft(), on).value();
-  offer.info.device = "sim";
+  offer.model.device = device(workload_.draft_step);
+  offer.model.model = models::make_scripted(workload_.draft(), offer.model.device).value();
+  offer.info.device = device_name;
   offer.info.max_model_len = workload_.max_model_len;
-  offer.identity = what == Has::draft ? draft_identity : "another model";
-  parts_->offers.push_back(std::make_shared<const actors::NodeParts::Offer>(std::move(offer)));
+  offer.identity = has_ == Has::another_model ? "another model" : draft_identity;
+  return std::make_shared<const actors::NodeParts::Offer>(std::move(offer));
+}
+
+SimulatedNode::OfferRef SimulatedNode::offer_stage(int stage) const {
+  actors::NodeParts::Offer offer;
+  offer.model.device = device(workload_.target_step / workload_.stages, true, std::uint64_t(stage));
+  offer.model.model = models::make_scripted_stage(workload_.target, {stage, 1, true},
+                                                  workload_.stages, offer.model.device)
+                          .value();
+  offer.info.device = device_name;
+  offer.info.max_model_len = workload_.max_model_len;
+  offer.identity = has_ == Has::another_model ? "another model" : target_identity;
+  offer.layers = layers_of(stage);
+  if (has_ == Has::other_weights)
+    offer.layers->weights = "others";
+  return std::make_shared<const actors::NodeParts::Offer>(std::move(offer));
+}
+
+messages::StageLayers SimulatedNode::layers_of(int stage) const {
+  messages::StageLayers layers;
+  layers.weights = "the weights";
+  layers.first = stage;
+  layers.count = 1;
+  layers.max_positions = workload_.max_model_len;
+  return layers;
 }
 
 void SimulatedNode::die(base::Duration pause, Has then) {
@@ -118,8 +171,9 @@ void SimulatedNode::die(base::Duration pause, Has then) {
 /// Whoever has lost its engine without hearing of it has found that out.
 void SimulatedNode::check_settled(std::vector<std::string>& failures) {
   failures.insert(failures.end(), failures_.begin(), failures_.end());
-  if (const int engines = parts_ ? parts_->survey().engines : 0; engines > 1)
-    failures.push_back(fmt::format("the node drafts for {} engines, and there is one", engines));
+  const int most = int(machine_.drafts) + int(machine_.stages.size());
+  if (engines() > most)
+    failures.push_back(fmt::format("the node serves {} engines, and there is one", engines()));
 }
 
 void SimulatedNode::end() {
@@ -171,10 +225,13 @@ void SimulatedNode::misfortune() {
   if (f.strikes(&FaultPlan::frozen))
     frozen_until_ = now() + f.delay(10s);
   if (f.strikes(&FaultPlan::rebooted))
-    die(f.delay(4s), Has::draft);
+    die(f.delay(4s), Has::all);
   if (f.strikes(&FaultPlan::exchanged)) {
-    die(f.delay(2s), uniform() < 0.5 ? Has::another_model : Has::nothing);
-    after(4s + f.delay(4s), [node = shared_from_this()] { node->die(1s, Has::draft); });
+    const double which = uniform();
+    die(f.delay(2s), which >= 0.5                               ? Has::nothing
+                     : which >= 0.25 || machine_.stages.empty() ? Has::another_model
+                                                                : Has::other_weights);
+    after(4s + f.delay(4s), [node = shared_from_this()] { node->die(1s, Has::all); });
   }
 }
 
@@ -196,11 +253,11 @@ void SimulatedNode::leave_half_open() {
       power ? wire->vanish(LinkEnd::node) : wire->forget();
   reached(power ? "half open for the engine" : "half open for both");
   if (power)
-    die(faults_->delay(4s), Has::draft);
+    die(faults_->delay(4s), Has::all);
 }
 
 /// A machine that stands still takes connections, for its kernel does.
-void SimulatedNode::connect(const caf::actor_addr& engine) {
+void SimulatedNode::connect(const caf::actor_addr& engine, const StageDialler& dialler) {
   const base::Duration parted = std::max(parted_until_[0], parted_until_[1]) - now();
   if (parted > actors::limits::connect_timeout) {
     reached("nobody answered");
@@ -208,10 +265,10 @@ void SimulatedNode::connect(const caf::actor_addr& engine) {
                  [engine] { tell_engine(engine, no_connection("nobody answers")); });
   }
   after(std::max(parted, base::Duration::zero()) + 2 * delay_,
-        [node = shared_from_this(), engine] { node->answer(engine); });
+        [node = shared_from_this(), engine, dialler] { node->answer(engine, dialler); });
 }
 
-void SimulatedNode::answer(const caf::actor_addr& engine) {
+void SimulatedNode::answer(const caf::actor_addr& engine, const StageDialler& dialler) {
   const auto owner = caf::actor_cast<caf::actor>(engine);
   if (!owner)
     return;
@@ -224,23 +281,30 @@ void SimulatedNode::answer(const caf::actor_addr& engine) {
   if (!guest)
     return tell_engine(engine, no_connection("too many guests"));
   reached("connections");
-  if (parts_->offers.empty() || parts_->offers.front()->identity != draft_identity)
+  const bool stage = bool(dialler.answered);
+  if (has_ == Has::other_weights && stage)
+    reached("refused by a node with other weights");
+  else if (has_ == Has::another_model || has_ == Has::nothing)
     reached("refused by a node with another model");
-  const auto wire = wire_to(owner);
+  else if (stage)
+    dialler.answered();
+  const auto wire = wire_to(owner, dialler.waits);
   wire->spawn_link(system, LinkEnd::node, guest);
   tell_engine(engine, Connected{wire->spawn_link(system, LinkEnd::engine, owner), {}});
 }
 
-/// What the engine hears of its end, it acts on at once, unless its messages are late themselves.
-std::shared_ptr<SimulatedWire> SimulatedNode::wire_to(const caf::actor& engine) {
+/// What the engine hears of its end, it acts on at once, unless its messages are late themselves:
+/// who dialled ends, or lets go of the connection.
+std::shared_ptr<SimulatedWire> SimulatedNode::wire_to(const caf::actor& engine,
+                                                      const std::function<bool()>& let_go) {
   const auto gone = std::make_shared<bool>(false);
   engine->attach_functor([gone] { *gone = true; });
   const bool at_once = !faults_->plan().delays() && faults_->plan().late == 0;
   auto wire = std::make_shared<SimulatedWire>(
-      shared_from_this(), [node = shared_from_this(), gone, at_once] {
+      shared_from_this(), [node = shared_from_this(), gone, at_once, let_go] {
         if (at_once)
-          node->after(10ms, [node, gone] {
-            if (!*gone)
+          node->after(10ms, [node, gone, let_go] {
+            if (!*gone && !(let_go && let_go()))
               node->failures_.push_back("the engine goes on with a connection that is lost");
           });
       });

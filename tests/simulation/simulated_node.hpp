@@ -1,12 +1,15 @@
-// A machine that drafts for a simulated engine, and the way there.
+// Another machine of a simulated engine's, which drafts for it or has stages of its target, and the
+// way there.
 #pragma once
 
 #include "actors/node/node_parts.hpp"
 #include "actors/node/remote_draft.hpp"
+#include "actors/node/remote_stage.hpp"
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,23 +18,32 @@
 
 namespace paceline::testing {
 
-/// The real guest over a scripted draft on a faulty device, behind wires on which the plan's faults
+/// The real guests over scripted models on faulty devices, behind wires on which the plan's faults
 /// happen. Threads: the virtual system's.
 class SimulatedNode final : public Way, public std::enable_shared_from_this<SimulatedNode> {
 public:
   /// ground: while its actors live. workload, counts: must outlive it; of what was seen to happen,
-  /// by name.
-  SimulatedNode(Ground& ground, const Workload& workload, std::uint64_t seed,
+  /// by name. number: of Workload::machines.
+  SimulatedNode(Ground& ground, const Workload& workload, std::size_t number, std::uint64_t seed,
                 std::map<std::string, int>& counts);
 
   /// What stands for the draft in the engine.
-  actors::RemoteDraftParts parts(std::shared_ptr<gpu::Device> host);
+  actors::RemoteDraftParts draft(std::shared_ptr<gpu::Device> host);
+  /// Who dials for a stage.
+  struct StageDialler {
+    std::function<void()> answered; ///< Told when the machine is there with the stage's layers.
+    std::function<bool()> waits;    ///< Whether the engine takes the stage for gone.
+  };
+  /// What stands for a stage of the target, if it is to be here.
+  actors::RemoteStageParts::Place place(int stage, StageDialler dialler);
   /// It dies, and what it knows with it.
   void end();
   /// While nothing goes wrong for longer than a guest is patient: adds what is wrong.
   void check_settled(std::vector<std::string>& failures);
   /// Behind its end: adds what somebody still has of it.
   void check_gone(std::vector<std::string>& failures) const;
+  /// Those that it serves now.
+  int engines() const { return parts_ ? parts_->survey().engines : 0; }
 
   base::TimePoint now() const override { return time_->now(); }
   base::TimePoint arrival(LinkEnd from) override;
@@ -41,16 +53,22 @@ public:
   bool is_up(LinkEnd end) const override { return end == LinkEnd::engine || parts_; }
 
 private:
-  enum class Has { draft, another_model, nothing };
+  enum class Has { all, another_model, other_weights, nothing };
+  using OfferRef = actors::NodeParts::OfferRef;
   void begin(Has what);
+  OfferRef offer_draft() const;
+  OfferRef offer_stage(int stage) const;
   void die(base::Duration pause, Has then);
   void misfortune();
   void part();
   void leave_half_open();
-  std::shared_ptr<SimulatedWire> wire_to(const caf::actor& engine);
-  void connect(const caf::actor_addr& engine);
-  void answer(const caf::actor_addr& engine);
-  std::shared_ptr<gpu::Device> device();
+  std::shared_ptr<SimulatedWire> wire_to(const caf::actor& engine,
+                                         const std::function<bool()>& let_go);
+  void connect(const caf::actor_addr& engine, const StageDialler& dialler);
+  void answer(const caf::actor_addr& engine, const StageDialler& dialler);
+  messages::StageLayers layers_of(int stage) const;
+  std::shared_ptr<gpu::Device> device(base::Duration step, bool stands_still = false,
+                                      std::uint64_t salt = 0) const;
   double uniform() { return double(random_() >> 11) * 0x1p-53; }
   void reached(const char* what);
   void log(const std::string& line);
@@ -59,6 +77,8 @@ private:
   const std::shared_ptr<base::Timekeeper> time_;
   const std::shared_ptr<FaultSource> faults_;
   const Workload& workload_;
+  const Machine& machine_;
+  const std::string name_;
   const std::uint64_t seed_;
   std::map<std::string, int>& counts_;
   std::mt19937_64 random_;
@@ -66,6 +86,7 @@ private:
   std::array<base::TimePoint, 2> parted_until_{}; ///< For what the engine sends; for the node's.
   base::TimePoint frozen_until_{};
   std::uint64_t life_ = 0;
+  Has has_ = Has::all;
   bool ended_ = false;
   std::shared_ptr<actors::NodeParts> parts_; ///< Null: it is down.
   std::vector<std::weak_ptr<actors::NodeParts>> lives_;

@@ -6,6 +6,7 @@
 #include "tests/simulation/witness.hpp"
 #include "tests/support/effort.hpp"
 
+#include <chrono>
 #include <doctest/doctest.h>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 
 using namespace paceline;
 using namespace paceline::testing;
+using namespace std::chrono_literals;
 using speculation::NgramDrafter;
 using speculation::SuffixDrafter;
 
@@ -108,7 +110,8 @@ TEST_CASE("the same where drafts are looked up, or come from a drafter that fail
 }
 
 TEST_CASE("the same where the draft is on another machine, whatever the way there does") {
-  const Campaign campaign = run_campaign({.first = 1, .runs = runs, .threads = 2, .node = true});
+  const Campaign campaign =
+      run_campaign({.first = 1, .runs = runs, .threads = 2, .elsewhere = Elsewhere::draft});
   MESSAGE(campaign.text());
   CAPTURE(campaign.failing); // ./dev simulate --node --seed N --log
   CHECK(campaign.failed == 0);
@@ -124,6 +127,50 @@ TEST_CASE("the same where the draft is on another machine, whatever the way ther
     CAPTURE(field.name);
     CHECK(campaign.faults.contains(field.name));
   }
+}
+
+TEST_CASE("the same where stages of the target are on other machines, which come and go") {
+  const Campaign campaign =
+      run_campaign({.first = 1, .runs = runs / 3, .threads = 2, .elsewhere = Elsewhere::several});
+  MESSAGE(campaign.text());
+  CAPTURE(campaign.failing); // ./dev simulate --machines --seed N --log
+  CHECK(campaign.failed == 0);
+  for (const char* happened :
+       {"connection refused", "nobody answered", "refused by a node with another model",
+        "refused by a node with other weights", "stage lost with a pass under way",
+        "stage back within the patience", "stage back behind the patience",
+        "request given up behind the patience", "reserve took the stage",
+        "reserve has the stage at the end", "pass in several pieces",
+        "pass that ended before it was sent", "fork that came true and went on",
+        "step under way that went on as a fork"}) {
+    CAPTURE(std::string(happened));
+    CHECK((campaign.probes.count(happened) > 0 || !all_paths));
+  }
+  for (const FaultField& field : fault_fields().subspan(local_fault_fields().size())) {
+    CAPTURE(field.name);
+    CHECK(campaign.faults.contains(field.name));
+  }
+}
+
+TEST_CASE("a stage on another machine that is lost, or stands still, once costs no request") {
+  FaultPlan plan;
+  plan.faults_max = 1;
+  int lost = 0;
+  int stuck = 0;
+  for (const auto fault : {&FaultPlan::cut, &FaultPlan::rebooted, &FaultPlan::stuck})
+    for (std::uint64_t seed = 1; seed <= (sanitized ? 10 : 60); ++seed) {
+      CAPTURE(seed);
+      FaultPlan one = plan;
+      one.*fault = 0.02;
+      const Report report = simulate(seed, one, {.elsewhere = Elsewhere::several});
+      CHECK_FALSE(report.failed());
+      const bool waits_long = draw_workload(seed, Elsewhere::several).faults.stage_patience >= 10s;
+      CHECK((report.ends.count("unavailable") == 0 || !waits_long));
+      lost += report.probes.count("stage lost with a pass under way");
+      stuck += report.faults.count("stuck");
+    }
+  CHECK((lost >= 60 || !all_paths));
+  CHECK((stuck >= 10 || !all_paths));
 }
 
 TEST_CASE("rejection keeps the target's distribution while actors die") {
@@ -145,5 +192,8 @@ TEST_CASE("a seed repeats its run, message for message") {
     CHECK(first.log == again.log);
     CHECK(first.log.size() > 1000);
     CHECK(simulate(seed, plan).steps == first.steps); // also without a log
+    const FaultPlan there = draw_plan(seed, Elsewhere::several);
+    const RunOptions logged{.log = true, .elsewhere = Elsewhere::several};
+    CHECK(simulate(seed, there, logged).log == simulate(seed, there, logged).log);
   }
 }

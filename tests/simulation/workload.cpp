@@ -106,9 +106,7 @@ std::vector<float> warped_row(const models::ScriptedOptions& model,
   return row;
 }
 
-} // namespace
-
-Workload draw_workload(std::uint64_t seed) {
+Workload draw_local_workload(std::uint64_t seed) {
   Draw draw(seed ^ 0x776f726b);
   Workload w;
   w.target = {.vocabulary = vocabulary, .memory = draw.one_of({2, 48}), .seed = seed % 16};
@@ -174,14 +172,49 @@ Workload draw_workload(std::uint64_t seed) {
   return w;
 }
 
-Workload draw_node_workload(std::uint64_t seed) {
-  Workload w = draw_workload(seed);
+/// What a draft on a node cannot do is left out.
+void move_draft(Workload& w) {
   w.words.clear();
   w.draft_words.clear();
   w.looks_up = false;
-  w.reserve = false;
   for (Job& job : w.jobs)
     job.spec.lookup_drafts = job.spec.model_drafts = true;
+  w.machines.push_back({.drafts = true});
+}
+
+/// At least one stage behind the first.
+void move_stages(Workload& w, Draw& draw) {
+  w.shards = 1;
+  w.stages = draw.between(2, 4);
+  const int sure = draw.between(1, w.stages - 1);
+  std::vector<int> moved;
+  for (int stage = 1; stage < w.stages; ++stage) {
+    if (stage != sure && draw.chance(0.5))
+      continue;
+    moved.push_back(stage);
+    if (w.machines.empty() || draw.chance(0.8)) // else one machine has several
+      w.machines.push_back({});
+    w.machines.back().stages.push_back(stage);
+  }
+  if (draw.chance(0.5))
+    w.machines.push_back({.stages = moved});
+  for (Machine& machine : w.machines)
+    machine.piece_rows = draw.one_of({0, 0, 1, 3, 8});
+  w.faults.stage_patience = draw.one_of({30'000ms, 30'000ms, 10'000ms, 2000ms, 300ms});
+}
+
+} // namespace
+
+Workload draw_workload(std::uint64_t seed, Elsewhere elsewhere) {
+  Workload w = draw_local_workload(seed);
+  if (elsewhere == Elsewhere::nothing)
+    return w;
+  Draw draw(seed ^ 0x66617261776179);
+  w.reserve = false;
+  if (elsewhere == Elsewhere::draft || draw.chance(0.4))
+    move_draft(w);
+  if (elsewhere == Elsewhere::several)
+    move_stages(w, draw);
   return w;
 }
 

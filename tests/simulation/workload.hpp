@@ -5,6 +5,7 @@
 #include "models/synthetic/scripted.hpp"
 #include "paceline/engine.hpp"
 #include "speculation/sequence.hpp"
+#include "tests/simulation/fault_plan.hpp"
 #include "text/tokenizer.hpp"
 
 #include <optional>
@@ -23,6 +24,13 @@ struct Job {
   base::Duration deadline{};                  ///< 0: none.
   std::optional<base::Duration> cancelled_at; ///< After arrival.
   bool cancelled_twice = false;
+};
+
+/// Another machine of a run, and what it is there for.
+struct Machine {
+  bool drafts = false;
+  std::vector<int> stages{}; ///< Of the target: those of which it has the layers.
+  int piece_rows = 0;        ///< Of a pass that goes through one; 0: as many as there may be.
 };
 
 /// A function of the seed.
@@ -56,6 +64,9 @@ struct Workload {
   bool reserve = false;  ///< The target's device may be lost for good; it has another.
   int stages = 1;        ///< Of the target, each on a device of its own,
   int shards = 1;        ///< or on so many.
+  /// A stage that two have is on the first of them, and the other is its reserve. The first stage
+  /// is on none.
+  std::vector<Machine> machines{};
 
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;
@@ -66,9 +77,8 @@ struct Workload {
   }
 };
 
-Workload draw_workload(std::uint64_t seed);
-/// The same for an engine whose draft is on a node, as far as that can be.
-Workload draw_node_workload(std::uint64_t seed);
+/// With other machines it is the same as far as that can be.
+Workload draw_workload(std::uint64_t seed, Elsewhere elsewhere = Elsewhere::nothing);
 
 /// The output of one request by the scripted model alone, without actors: plain decoding.
 struct Expected {
