@@ -18,18 +18,17 @@ void DraftBackOff::cost(base::Duration held_up, base::TimePoint now) {
   idle_until_ = std::max(idle_until_, now + idle_factor_ * held_up);
 }
 
-bool DraftWatch::stands_still(bool owes, std::uint64_t written, base::Duration step,
+bool DraftWatch::stands_still(bool owes, bool has_written, base::Duration step,
                               base::TimePoint now) {
-  if (!owes || written != written_ || least_ <= base::Duration::zero()) {
-    written_ = written;
-    silent_since_.reset();
+  if (has_written || least_ <= base::Duration::zero())
+    begin_anew();
+  if (owes_since_)
+    silent_ += now - *owes_since_;
+  owes_since_ = owes ? std::optional(now) : std::nullopt;
+  if (least_ <= base::Duration::zero() ||
+      silent_ < std::max<base::Duration>(least_, step * limits::stall_steps))
     return false;
-  }
-  if (!silent_since_)
-    silent_since_ = now;
-  if (now - *silent_since_ < std::max<base::Duration>(least_, step * limits::stall_steps))
-    return false;
-  silent_since_.reset();
+  begin_anew();
   return true;
 }
 

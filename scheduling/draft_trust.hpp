@@ -37,17 +37,22 @@ public:
   /// least: it is given up no sooner; 0: never.
   explicit DraftWatch(base::Duration least) : least_(least) {}
 
-  /// To be told now and then. owes: there is something that it should be writing. written: anything
-  /// that changes whenever it has written. step: how long a token takes it. True: it stands still
-  /// (once; then the watch begins anew, for its successor).
-  bool stands_still(bool owes, std::uint64_t written, base::Duration step, base::TimePoint now);
+  /// To be told whenever either may have changed. owes: there is something that it should be
+  /// writing. has_written: since it was last asked. step: how long a token takes it. True: it
+  /// stands still (once; then the watch begins anew, for its successor). Time in which it owes
+  /// nothing does not count, and takes nothing back: a request may be over before the draft is
+  /// missed.
+  bool stands_still(bool owes, bool has_written, base::Duration step, base::TimePoint now);
   /// Another draft writes from now on.
-  void begin_anew() { silent_since_.reset(); }
+  void begin_anew() {
+    silent_ = {};
+    owes_since_.reset();
+  }
 
 private:
   base::Duration least_;
-  std::uint64_t written_ = 0;
-  std::optional<base::TimePoint> silent_since_;
+  base::Duration silent_{};
+  std::optional<base::TimePoint> owes_since_; ///< When it was last asked. None: it owed nothing.
 };
 
 } // namespace paceline::scheduling

@@ -432,16 +432,15 @@ void Drafting::disable(Turn& turn) {
 
 void Drafting::watch(Turn& turn) {
   bool owes = false;
-  std::uint64_t written = 0;
-  for (const auto& [id, s] : sequences_) {
-    if (s.residency)
-      written += std::uint64_t(s.residency->cached.load(std::memory_order_relaxed));
-    if (!s.chain)
-      continue;
-    owes |= !s.window_settled() || s.held_up();
-    written += std::uint64_t(s.chain->drawn() - s.chain->start());
+  bool has_written = false;
+  for (auto& [id, s] : sequences_) {
+    const int read = s.residency ? s.residency->cached.load(std::memory_order_relaxed) : 0;
+    const int seen = read + (s.chain ? s.chain->drawn() - s.chain->start() : 0);
+    has_written |= seen > s.drafted_seen; // a chain anew, or a residency, is no sign of life
+    s.drafted_seen = seen;
+    owes |= s.chain && (!s.window_settled() || s.held_up());
   }
-  if (!watch_.stands_still(owes && draft_ != 0, written, step(), turn.now))
+  if (!watch_.stands_still(owes && draft_ != 0, has_written, step(), turn.now))
     return;
   base::add(config_.telemetry->stalls, 1);
   turn.act(EndDraft{});

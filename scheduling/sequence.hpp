@@ -60,6 +60,8 @@ struct Sequence {
     bool awaited = false; ///< There will be news when they are there.
   };
   std::optional<Late> late;
+  /// Tokens that the draft had read, and written of the chain, when it was last looked at.
+  int drafted_seen = 0;
 
   // Its steps in flight: one, or chunks of its prompt in the stages of the target.
   bool in_flight = false;

@@ -20,21 +20,32 @@ TEST_CASE("a step may take fifty times as long as it should, and never less than
 
 TEST_CASE("without a least time a draft is never given up") {
   DraftWatch watch(0s);
-  CHECK_FALSE(watch.stands_still(true, 0, 1ms, base::TimePoint(0s)));
-  CHECK_FALSE(watch.stands_still(true, 0, 1ms, base::TimePoint(1h)));
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, base::TimePoint(0s)));
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, base::TimePoint(1h)));
 }
 
 TEST_CASE("a draft stands still when it owes tokens and has written nothing for long") {
   DraftWatch watch(10s);
   const auto at = [](base::Duration time) { return base::TimePoint(time); };
-  CHECK_FALSE(watch.stands_still(true, 5, 1ms, at(0s)));
-  CHECK_FALSE(watch.stands_still(true, 5, 1ms, at(1s)));
-  CHECK_FALSE(watch.stands_still(true, 5, 1ms, at(10s)));
-  CHECK_FALSE(watch.stands_still(true, 6, 1ms, at(12s))); // a sign of life
-  CHECK_FALSE(watch.stands_still(true, 6, 1ms, at(13s)));
-  CHECK_FALSE(watch.stands_still(false, 6, 1ms, at(14s))); // it owes nothing
-  CHECK_FALSE(watch.stands_still(true, 6, 1ms, at(15s)));
-  CHECK_FALSE(watch.stands_still(true, 6, 1s, at(25s))); // a slow one
-  CHECK(watch.stands_still(true, 6, 1ms, at(25s)));
-  CHECK_FALSE(watch.stands_still(true, 6, 1ms, at(26s))); // its successor has time again
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, at(0s)));
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, at(1s)));
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, at(9s)));
+  CHECK_FALSE(watch.stands_still(true, true, 1ms, at(12s))); // a sign of life
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, at(13s)));
+  CHECK_FALSE(watch.stands_still(true, false, 1s, at(23s))); // a slow one
+  CHECK(watch.stands_still(true, false, 1ms, at(23s)));
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, at(24s))); // its successor has time again
+}
+
+TEST_CASE("a draft that stands still is found out by requests that are shorter than that takes") {
+  DraftWatch watch(10s);
+  base::TimePoint now{};
+  for (int request = 0; request < 3; ++request) {
+    CHECK_FALSE(watch.stands_still(true, false, 1ms, now));
+    now += 3s;
+    CHECK_FALSE(watch.stands_still(false, false, 1ms, now)); // it is over, and nobody asks
+    now += 1h;
+  }
+  CHECK_FALSE(watch.stands_still(true, false, 1ms, now));
+  CHECK(watch.stands_still(true, false, 1ms, now + 1s));
 }

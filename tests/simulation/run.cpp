@@ -79,6 +79,7 @@ private:
   }
   void start();
   void serve_again();
+  void ask_again(speculation::SequenceId id);
   void check_course(bool answered);
   int open_since(base::TimePoint then) const;
   void submit(SimulatedAnswer& answer);
@@ -177,10 +178,24 @@ void SimulatedRun::settle() {
 
 /// Machines that are back are used: nothing goes wrong any more.
 void SimulatedRun::serve_again() {
-  if (!engine_.lives())
-    return;
+  // A lane that stands still is missed by as many requests as owe it that long together.
+  const base::Duration missed = 3 * base::Duration(workload_.faults.stall_patience);
+  const auto last = std::uint64_t(2 + missed / (40 * workload_.target_step));
+  for (std::uint64_t i = 0; engine_.lives(); ++i) {
+    const std::uint64_t before = engine_.telemetry()->drafted;
+    ask_again(1'000'000 + i);
+    const std::uint64_t drafted = engine_.telemetry()->drafted - before;
+    if (!machines_.has_draft() || drafted >= 20)
+      return;
+    if (i == last || ground_.faults->counts().empty())
+      return fail(fmt::format("behind all faults the node drafted {} tokens for 40", drafted));
+    ++report_.probes["request without drafts behind all faults"];
+  }
+}
+
+void SimulatedRun::ask_again(speculation::SequenceId id) {
   Job job;
-  job.spec.id = 1'000'000;
+  job.spec.id = id;
   job.prompt = {1, 2, 3};
   job.spec.prompt_tokens = 3;
   job.spec.max_tokens = 40;
@@ -190,7 +205,6 @@ void SimulatedRun::serve_again() {
   SimulatedAnswer answer;
   answer.job = &job;
   answer.expected = expected_of(workload_, job, engine_.tokenizer());
-  const std::uint64_t before = engine_.telemetry()->drafted;
   bool ended = false;
   engine_.submit(job, make_sink(answer, [&](const Finished&) { ended = true; }));
   if (!drive([&] { return ended; }))
@@ -198,9 +212,6 @@ void SimulatedRun::serve_again() {
   answer.check(report_.failures);
   if (answer.tokens.size() != answer.expected.tokens.size())
     fail("the request behind all faults is not answered");
-  if (machines_.has_draft() && engine_.telemetry()->drafted < before + 20)
-    fail(fmt::format("behind all faults the node drafted {} tokens for 40",
-                     engine_.telemetry()->drafted - before));
 }
 
 void SimulatedRun::close() {

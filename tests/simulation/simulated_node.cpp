@@ -125,7 +125,7 @@ void SimulatedNode::begin(Has what) {
 
 SimulatedNode::OfferRef SimulatedNode::offer_draft() const {
   actors::NodeParts::Offer offer;
-  offer.model.device = device(workload_.draft_step);
+  offer.model.device = device(workload_.draft_step, true);
   offer.model.model = models::make_scripted(workload_.draft(), offer.model.device).value();
   offer.info.device = device_name;
   offer.info.max_model_len = workload_.max_model_len;
