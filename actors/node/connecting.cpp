@@ -13,8 +13,9 @@ std::string name_of(const NodeAddress& address) {
 }
 
 Connector make_connector(const NodeAddress& address, const NodeTls& tls) {
-  return [address, tls](caf::actor_system& system, const caf::actor& self) {
-    system.spawn<caf::detached>([address, tls, self](caf::event_based_actor* dialler) {
+  return [address, tls](caf::actor_system& system, const caf::actor& owner) {
+    // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+    const auto body = [address, tls](caf::event_based_actor* dialler, const caf::actor& self) {
       const auto socket = dial(address.endpoint, tls, limits::connect_timeout);
       Connected connected;
       if (socket)
@@ -23,7 +24,8 @@ Connector make_connector(const NodeAddress& address, const NodeTls& tls) {
         connected.why = socket.error();
       dialler->send(self, std::move(connected));
       dialler->quit();
-    });
+    };
+    system.spawn<caf::detached>(body, owner);
   };
 }
 
