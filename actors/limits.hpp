@@ -90,6 +90,11 @@ inline constexpr std::uint64_t disk_left_bytes = 64u << 20;
 inline constexpr std::size_t stage_piece_bytes = 512u << 10;
 inline constexpr int stage_piece_rows_max = 256;
 inline constexpr int stage_pieces_in_flight = 8;
+/// Bytes of these that an engine sends before some have come back, but for the last piece; and of a
+/// second, of the slowest wire over which a stage may be: what a node says waits behind them, so
+/// that its silence counts from when they have crossed, there and back.
+inline constexpr std::size_t stage_bytes_in_flight = 1u << 20;
+inline constexpr std::size_t wire_bytes_per_second_min = 500'000;
 /// Connections in a row that may end without one more byte of a model having arrived.
 inline constexpr int sending_attempts_max = 4;
 /// Before the next one, and before a node is asked again whether another engine has sent it.

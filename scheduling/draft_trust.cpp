@@ -20,13 +20,14 @@ void DraftBackOff::cost(base::Duration held_up, base::TimePoint now) {
 
 bool DraftWatch::stands_still(bool owes, bool has_written, base::Duration step,
                               base::TimePoint now) {
-  if (has_written || least_ <= base::Duration::zero())
+  if (least_ <= base::Duration::zero())
+    return false;
+  if (has_written)
     begin_anew();
   if (owes_since_)
     silent_ += now - *owes_since_;
   owes_since_ = owes ? std::optional(now) : std::nullopt;
-  if (least_ <= base::Duration::zero() ||
-      silent_ < std::max<base::Duration>(least_, step * limits::stall_steps))
+  if (silent_ < std::max<base::Duration>(least_, step * limits::stall_steps))
     return false;
   begin_anew();
   return true;

@@ -7,10 +7,22 @@
 
 namespace paceline::actors {
 
-/// Throws std::invalid_argument, of which the actor dies that was told it.
+/// Throws std::invalid_argument, of which the actor dies that was told it, unless it asks whether
+/// to `believe`.
 inline void check_peer(bool holds, const char* otherwise) {
   if (!holds)
-    throw std::invalid_argument(std::string("what another machine says cannot be: ") + otherwise);
+    throw std::invalid_argument(std::string("what was said cannot be: ") + otherwise);
+}
+
+/// Has `take` take what another machine says; where that cannot be, as `check_peer` found, the
+/// machine is given up: `give_up(why)`.
+template <class Take, class GiveUp>
+void believe(const Take& take, const GiveUp& give_up) {
+  try {
+    take();
+  } catch (const std::invalid_argument& lie) {
+    give_up(lie.what());
+  }
 }
 
 /// A text of its for people: short, and on one line.

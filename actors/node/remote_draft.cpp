@@ -77,6 +77,7 @@ RemoteDraft::~RemoteDraft() {
 }
 
 RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
+  const auto give_up = [this](const char* why) { gone(why); };
   return {
       [this](const Frontiers& news) {
         const base::Handling span(*parts_.telemetry, name, "frontiers");
@@ -106,16 +107,16 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
           std::fprintf(stderr, "paceline: %s drafts again\n", parts_.name.c_str());
       },
       [this](const DraftRefused& refused) { gone(refused.why.message); },
-      [this](const Drafted& news) {
+      [=, this](const Drafted& news) {
         const base::Handling span(*parts_.telemetry, name, "drafted");
-        take(news);
+        believe([&] { take(news); }, give_up);
       },
       [this](const Pong&) { heard_ = now(); },
-      [this](const ClockRead& answer) {
+      [=, this](const ClockRead& answer) {
         heard_ = now();
-        trace_.take(answer, heard_);
+        believe([&] { trace_.take(answer, heard_); }, give_up);
       },
-      [this](const NodeSpans& news) { trace_.take(news, now()); },
+      [=, this](const NodeSpans& news) { believe([&] { trace_.take(news, now()); }, give_up); },
       [this](const Wake&) { look_after(); },
   };
 }

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 #include <fmt/format.h>
-#include <stdexcept>
+#include <numeric>
 #include <utility>
 
 namespace paceline::actors {
@@ -35,17 +35,8 @@ RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, st
   tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
 }
 
-/// A node that says what cannot be is one that is gone: the next one is asked.
-template <class Take>
-void RemoteStage::believe(const Take& take) {
-  try {
-    take();
-  } catch (const std::invalid_argument& lie) {
-    open_ ? lost(lie.what()) : not_there(lie.what());
-  }
-}
-
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
+  const auto give_up = [this](const std::string& why) { open_ ? lost(why) : not_there(why); };
   return {
       [](const scheduling::Batch&) {}, // the first stage's
       [this](const StagePass& on) {
@@ -64,31 +55,31 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         const base::Handling span(*telemetry_, name, "arrived");
         arrived(news.pass);
       },
-      [this](const Connected& how) {
+      [=, this](const Connected& how) {
         if (!how.link)
-          return open_ ? lost(how.why.message) : not_there(how.why.message);
+          return give_up(how.why.message);
         link_ = caf::actor_cast<LinkActor>(how.link);
         heard_ = now();
         trace_ = NodeTrace(telemetry_->trace, place().name);
         tell(self_, link_, place().hello);
         read_clock();
       },
-      [this](const StageOpened& stage) { believe([&] { opened(stage); }); },
-      [this](const DraftRefused& refused) {
-        open_ ? lost(refused.why.message) : not_there(refused.why.message);
+      [=, this](const StageOpened& stage) {
+        believe([&] { opened(stage); }, give_up); // a reserve may be more truthful
       },
-      [this](const StageDone& done) {
+      [=](const DraftRefused& refused) { give_up(refused.why.message); },
+      [=, this](const StageDone& done) {
         const base::Handling span(*telemetry_, name, "done");
-        believe([&] { take(done); });
+        believe([&] { take(done); }, give_up);
       },
       [this](const Pong&) { heard_ = now(); },
-      [this](const ClockRead& answer) {
+      [=, this](const ClockRead& answer) {
         if (!link_ || self_->current_sender() != link_)
           return; // of a connection that was given up
         heard_ = now();
-        trace_.take(answer, heard_);
+        believe([&] { trace_.take(answer, heard_); }, give_up);
       },
-      [this](const NodeSpans& news) { trace_.take(news, now()); },
+      [=, this](const NodeSpans& news) { believe([&] { trace_.take(news, now()); }, give_up); },
       [this](const Wake&) {
         look_after();
         tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
@@ -136,9 +127,18 @@ void RemoteStage::lost(const std::string& why) {
   self_->quit(caf::exit_reason::remote_link_unreachable);
 }
 
+std::size_t RemoteStage::bytes_under_way() const {
+  return std::accumulate(under_way_.begin(), under_way_.end(), std::size_t(0));
+}
+
+/// What a node says waits behind the rows that are under way, of which as many may come back.
+base::Duration RemoteStage::time_of_rows() const {
+  return base::from_seconds(2 * double(bytes_under_way()) / limits::wire_bytes_per_second_min);
+}
+
 /// Silence is found within a heartbeat, by quarters.
 void RemoteStage::look_after() {
-  if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4)
+  if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4 + time_of_rows())
     return open_ ? lost("it does not answer") : not_there("it does not answer");
   if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
     fail_all();
@@ -206,16 +206,21 @@ void RemoteStage::arrived(PassRef pass) {
   send();
 }
 
+bool RemoteStage::may_send() const {
+  return open_ && under_way_.size() < std::size_t(limits::stage_pieces_in_flight) &&
+         bytes_under_way() < limits::stage_bytes_in_flight;
+}
+
 /// As much as may be under way; as late as can be, for what a verdict ends meanwhile is not sent.
 void RemoteStage::send() {
-  while (open_ && sending_ < ways_.size() &&
-         pieces_ - back_ < std::uint64_t(limits::stage_pieces_in_flight)) {
+  while (sending_ < ways_.size() && may_send()) {
     Way& way = ways_[sending_];
     if (!way.begun)
       begin(way);
     if (!way.pieces.all_sent()) {
       StageRows rows = way.pieces.send();
       rows.piece = pieces_++;
+      under_way_.push_back(rows.values.size());
       tell(self_, link_, std::move(rows));
     }
     if (way.pieces.all_sent())
@@ -246,9 +251,9 @@ void RemoteStage::begin(Way& way) {
 
 void RemoteStage::take(const StageDone& done) {
   heard_ = now();
-  check_peer(open_ && done.piece == back_ && back_ < pieces_,
+  check_peer(open_ && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
              "a stage answers what nobody has sent");
-  ++back_;
+  under_way_.pop_front();
   ways_.front().pieces.take(done);
   send();
 }

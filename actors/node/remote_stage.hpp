@@ -67,13 +67,14 @@ private:
 
   void enqueue(std::shared_ptr<execution::ForwardPass> pass);
   void arrived(PassRef pass);
+  std::size_t bytes_under_way() const;
+  base::Duration time_of_rows() const;
+  bool may_send() const;
   void send();
   void begin(Way& way);
   void take(const messages::StageDone& done);
   void end_first();
   void opened(const messages::StageOpened& stage);
-  template <class Take>
-  void believe(const Take& take);
   void not_there(const std::string& why);
   void lost(const std::string& why);
   bool out_of_patience() const;
@@ -101,10 +102,10 @@ private:
   std::string why_not_;
   base::TimePoint heard_;
   int piece_rows_ = 0;
-  std::deque<Way> ways_;     ///< Those that are sent, or partly, first.
-  std::size_t sending_ = 0;  ///< The first of which not all is sent.
-  std::uint64_t pieces_ = 0; ///< Sent,
-  std::uint64_t back_ = 0;   ///< and come back.
+  std::deque<Way> ways_;              ///< Those that are sent, or partly, first.
+  std::size_t sending_ = 0;           ///< The first of which not all is sent.
+  std::uint64_t pieces_ = 0;          ///< That were sent;
+  std::deque<std::size_t> under_way_; ///< of those that are not back, the bytes of their rows.
 };
 
 } // namespace paceline::actors

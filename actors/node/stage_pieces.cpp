@@ -67,15 +67,14 @@ std::size_t row_bytes(int cols, NumberFormat format) {
 std::string to_bytes(const gpu::Tensor& rows, NumberFormat format) {
   const std::size_t size = row_bytes(rows.cols, format);
   std::string bytes(std::size_t(rows.rows) * size, '\0');
-  std::vector<base::bf16> rounded(std::size_t(rows.cols));
-  for (int i = 0; i < rows.rows; ++i) {
+  char* to = bytes.data();
+  for (int i = 0; i < rows.rows; ++i, to += size) {
     const float* row = rows.row(i);
-    char* to = bytes.data() + std::size_t(i) * size;
-    if (format == NumberFormat::bf16) {
-      std::transform(row, row + rows.cols, rounded.begin(), base::to_bf16);
-      std::memcpy(to, rounded.data(), size);
-    } else {
+    if (format == NumberFormat::f32)
       std::memcpy(to, row, size);
+    for (int col = 0; format == NumberFormat::bf16 && col < rows.cols; ++col) {
+      const base::bf16 rounded = base::to_bf16(row[col]);
+      std::memcpy(to + std::size_t(col) * sizeof rounded, &rounded, sizeof rounded);
     }
   }
   return bytes;
@@ -83,15 +82,15 @@ std::string to_bytes(const gpu::Tensor& rows, NumberFormat format) {
 
 void from_bytes(const std::string& bytes, const gpu::Tensor& rows, NumberFormat format) {
   const std::size_t size = row_bytes(rows.cols, format);
-  std::vector<base::bf16> rounded(std::size_t(rows.cols));
-  for (int i = 0; i < rows.rows; ++i) {
+  const char* from = bytes.data();
+  for (int i = 0; i < rows.rows; ++i, from += size) {
     float* row = rows.row(i);
-    const char* from = bytes.data() + std::size_t(i) * size;
-    if (format == NumberFormat::bf16) {
-      std::memcpy(rounded.data(), from, size);
-      std::ranges::transform(rounded, row, [](base::bf16 x) { return base::to_float(x); });
-    } else {
+    if (format == NumberFormat::f32)
       std::memcpy(row, from, size);
+    for (int col = 0; format == NumberFormat::bf16 && col < rows.cols; ++col) {
+      base::bf16 rounded;
+      std::memcpy(&rounded, from + std::size_t(col) * sizeof rounded, sizeof rounded);
+      row[col] = base::to_float(rounded);
     }
   }
 }

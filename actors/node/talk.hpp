@@ -121,7 +121,8 @@ Result<Answer> talk(caf::actor_system& system, const NodeAddress& address, const
   if (!socket)
     return tl::unexpected(socket.error());
   const auto outcome = std::make_shared<Outcome<Answer>>();
-  const auto talker = [&, outcome](caf::event_based_actor* self) -> caf::behavior {
+  // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+  const auto talker = [&, outcome](caf::event_based_actor* self, caf::unit_t) -> caf::behavior {
     const auto state = std::make_shared<Talk<Answer>>(self, address.endpoint.text(), outcome);
     state->begin(*socket, tls, address.endpoint.host);
     caf::message_handler answers = begin(state);
@@ -130,7 +131,7 @@ Result<Answer> talk(caf::actor_system& system, const NodeAddress& address, const
         [state](const messages::Pong&) { state->hear(); },
         [state](const messages::Wake&) { state->look_after(); }});
   };
-  apart_from_caller([&] { system.spawn(talker); });
+  apart_from_caller([&] { system.spawn(talker, caf::unit); });
   return outcome->wait(progress);
 }
 

@@ -1,5 +1,6 @@
 // A stage of a target on a node, with the node in the same process: real sockets on loopback.
 #include "actors/node/node.hpp"
+#include "tests/network/relay.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -234,6 +235,19 @@ TEST_CASE("a node that comes back has no pages of before: no prompt goes on from
   node = nullptr;
   node = open_node(port);
   CHECK(ask(engine, request).tokens == expected);
+}
+
+TEST_CASE("a wire on which rows of a prompt take longer than a heartbeat is no node that is gone") {
+  const auto node = open_node();
+  const Relay slow({.to_port = node->port(), .bytes_per_second = 1e6}); // 393 KB in a piece
+  EngineOptions options = in_two(*node);
+  options.devices[1] = "node://127.0.0.1:" + std::to_string(slow.port());
+  options.prefill_chunk = options.row_budget = 700;
+  const Request request = requests().back();
+  const auto expected = alone(request);
+  Engine engine = open_engine(options);
+  CHECK(ask(engine, request).tokens == expected);
+  CHECK(engine.metrics().restarts == 0);
 }
 
 TEST_CASE("requests wait for a stage's node as long as they are told to, and fail by name") {
