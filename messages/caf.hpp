@@ -1,4 +1,4 @@
-// The one header that knows which CAF this is; everything else writes against these few names.
+// What differs between CAF's versions, under names of ours, so that a later CAF is a change here.
 #pragma once
 
 #include <caf/all.hpp>
