@@ -19,9 +19,10 @@ struct BatchBuilder::Allowance {
 };
 
 BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-                           Drafting& drafting, Residency& residency, const StepCost& cost)
+                           Drafting& drafting, Residency& residency, const StepCost& cost,
+                           const RequestMix& mix)
     : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
-      residency_(residency), cost_(cost) {}
+      residency_(residency), cost_(cost), mix_(mix) {}
 
 /// In a target of several stages who has to wait for its window holds up nobody else.
 bool BatchBuilder::waits_for_others(const Sequence& s, base::TimePoint now) const {
@@ -69,24 +70,48 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   }
   if (decoding == 0)
     return config_.prefill_chunk;
-  const int rows = rows_beside(decoding, context) / limits::row_tile * limits::row_tile - decoding;
+  const int rows =
+      rows_beside(order, decoding, context) / limits::row_tile * limits::row_tile - decoding;
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
+/// What the requests ask for that are there, as far as their ends are known.
+RequestWork BatchBuilder::open_work() const {
+  RequestWork work;
+  for (const auto& [id, s] : sequences_) {
+    work.prompt_rows += double(s.spec->prompt_tokens - s.cached_tokens) / double(sequences_.size());
+    work.rounds += double(s.spec->max_tokens) / double(sequences_.size());
+  }
+  return work;
+}
+
 /// All rows of a step that has so many of streams. Without an objective as many as make it better,
-/// and no more than streams notice little of.
-int BatchBuilder::rows_beside(int decoding, double context) const {
+/// or, while requests wait for a place, as serve most of them; and no more than streams notice
+/// little of.
+int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
+                              double context) const {
   if (config_.row_budget > 0)
     return config_.row_budget;
   const int most = config_.prefill_chunk + decoding;
   if (const base::Duration longest = config_.longest_step(); longest.count() > 0)
     return cost_.rows_within(longest, context, most);
   const auto alone = cost_.predict(decoding, context);
-  const int knee = cost_.knee(context, most);
-  return alone ? cost_.rows_within(
-                     base::from_seconds(limits::prompts_lengthen * base::seconds(*alone)), context,
-                     knee)
-               : knee;
+  const auto waits = [](const auto& entry) {
+    return entry.second.phase == Sequence::Phase::waiting;
+  };
+  int rows = 0;
+  if (std::ranges::any_of(sequences_, waits)) {
+    const auto streams = std::ranges::count_if(order, &Sequence::decoding);
+    const StepShares shares{int(order.size()), double(decoding) / double(streams), context};
+    rows = decoding +
+           best_prompt_rows(cost_, mix_.average(open_work()), shares, config_.prefill_chunk);
+  } else {
+    rows = cost_.knee(context, most);
+  }
+  if (!alone)
+    return rows;
+  const double longest = limits::prompts_lengthen * base::seconds(*alone);
+  return cost_.rows_within(base::from_seconds(longest), context, rows);
 }
 
 /// Of the step behind the one that reads so many rows of prompts, which their rest is likely to be

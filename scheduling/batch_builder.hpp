@@ -4,6 +4,7 @@
 #include "scheduling/config.hpp"
 #include "scheduling/drafting.hpp"
 #include "scheduling/in_flight.hpp"
+#include "scheduling/request_mix.hpp"
 #include "scheduling/residency.hpp"
 #include "scheduling/step_cost.hpp"
 
@@ -22,7 +23,8 @@ namespace paceline::scheduling {
 class BatchBuilder {
 public:
   BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
-               Drafting& drafting, Residency& residency, const StepCost& cost);
+               Drafting& drafting, Residency& residency, const StepCost& cost,
+               const RequestMix& mix);
 
   /// The next step, numbered so, of all that run and are in none; those that are in it are marked
   /// so. In a target of several stages a prompt's next chunk goes behind those under way. Has
@@ -40,7 +42,8 @@ private:
   std::vector<Sequence*> order(base::TimePoint now) const;
   void leave_share(std::vector<Sequence*>& order, int decoding) const;
   int prompt_rows(std::span<Sequence* const> order) const;
-  int rows_beside(int decoding, double context) const;
+  int rows_beside(std::span<Sequence* const> order, int decoding, double context) const;
+  RequestWork open_work() const;
   void share_windows(std::span<Sequence* const> order, int prompt_rows);
   int rows_to_feed(const Sequence& s, const Allowance& left) const;
   std::optional<BatchEntry> entry_for(Turn& turn, Sequence& s, Allowance& left);
@@ -56,6 +59,7 @@ private:
   Drafting& drafting_;
   Residency& residency_;
   const StepCost& cost_;
+  const RequestMix& mix_;
 };
 
 } // namespace paceline::scheduling

@@ -235,10 +235,15 @@ bool Drafting::is_late(const Sequence& s, base::TimePoint now) const {
          !s.chain->closed() && !s.late && !s.window_settled();
 }
 
+/// Whoever asked for this has its tokens repeat, whatever the rule.
+bool Drafting::repeats(const Sequence& s) const {
+  const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
+  return fixed && plan_for(s).mode == SpeculationMode::sync;
+}
+
 /// Tokens have to repeat, or the mode was chosen at that price.
 bool Drafting::waits_for_all(const Sequence& s) const {
-  const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
-  return plan_for(s).mode == SpeculationMode::sync && (fixed || s.bound() < s.window);
+  return repeats(s) || (plan_for(s).mode == SpeculationMode::sync && s.bound() < s.window);
 }
 
 speculation::OverlappedSequence Drafting::overlapped(const Sequence& s) const {
@@ -451,13 +456,14 @@ void Drafting::learn(Sequence& s, const Verdict& verdict) {
   const int accepted = verdict.accepted - verdict.looked_up_accepted;
   learn_of(s.acceptance, verdict.judged, verdict.accepted);
   learn_of(s.model_acceptance, judged, accepted);
-  constexpr double least = speculation::SequenceThrottle::hopeless_min;
-  constexpr double most = speculation::SequenceThrottle::hopeless_max;
-  if (judged > 0) // where something else drafts, too, it has to bring more than it takes
-    s.throttle.observe(judged, accepted,
-                       looks_up(s) ? std::clamp(policy_.break_even(), least, most) : least);
-  else if (!s.throttle.speculate())
+  if (repeats(s))
+    return; // what is drafted must not depend on what time it takes
+  if (judged == 0) {
     s.throttle.observe_plain();
+    return;
+  }
+  const int own = verdict.window * judged / verdict.judged;
+  s.throttle.observe(own, accepted, policy_.window_cost(plan_for(s).mode, own, acceptance(s)));
 }
 
 void Drafting::observe(speculation::RoundObservation round) {

@@ -106,6 +106,7 @@ private:
   speculation::WindowShares shares_of(std::span<Sequence* const> sharing, int rows, double context,
                                       bool waits) const;
   bool is_late(const Sequence& s, base::TimePoint now) const;
+  bool repeats(const Sequence& s) const;
   bool waits_for_all(const Sequence& s) const;
   /// A step of all that could be in one now, if it waited for no window.
   struct StepNow {

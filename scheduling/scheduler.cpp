@@ -14,7 +14,7 @@ Scheduler::Scheduler(SchedulerConfig config)
       drafting_(config_, sequences_, epochs_, cost_),
       deadlines_(config_, sequences_, cost_, drafting_), order_(config_.scheduling),
       residency_(config_, sequences_, epochs_, drafting_, alarms_, order_),
-      builder_(config_, sequences_, epochs_, drafting_, residency_, cost_),
+      builder_(config_, sequences_, epochs_, drafting_, residency_, cost_, mix_),
       committer_(config_, drafting_, residency_, order_),
       batches_(std::uint64_t(config_.incarnation) << 40) {}
 
@@ -67,7 +67,7 @@ PrefillPath Scheduler::path_of(const SequenceSpec& spec) const {
 
 Scheduler::Actions Scheduler::abandon(SequenceId id, base::TimePoint now) {
   Turn turn{now, {}};
-  residency_.end(turn, id);
+  end(turn, id);
   schedule(turn);
   return std::move(turn.actions);
 }
@@ -232,6 +232,12 @@ void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
 
 // ---- what became of a batch ----
 
+void Scheduler::end(Turn& turn, SequenceId id) {
+  if (const Sequence* s = find(id))
+    mix_.ended({double(s->spec->prompt_tokens - s->cached_tokens), double(s->stats.rounds)});
+  residency_.end(turn, id);
+}
+
 void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
   const InFlightBatch flight = in_flight_.pop();
   if (verdicts.error)
@@ -244,7 +250,7 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
     drafting_.retire_all_chains(turn.now);
   drafting_.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
   for (const SequenceId id : ended)
-    residency_.end(turn, id);
+    end(turn, id);
   go_on(turn, verdicts);
   expect_next(turn, verdicts.end);
   schedule(turn); // the next batch before the news: the target waits for it

@@ -77,6 +77,7 @@ private:
   void target_path_lost(Turn& turn);
   void clear_predecessor(Turn& turn);
   PrefillPath path_of(const SequenceSpec& spec) const;
+  void end(Turn& turn, SequenceId id);
   Sequence* find(SequenceId id);
 
   SchedulerConfig config_;
@@ -84,6 +85,7 @@ private:
   EpochMint epochs_;
   Alarms alarms_;
   StepCost cost_;
+  RequestMix mix_;
   Drafting drafting_;
   Deadlines deadlines_;
   QueueOrder order_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 namespace paceline::speculation {
@@ -47,10 +48,10 @@ double SpeculationPolicy::acceptance() const {
   return estimates_.acceptance(plan().model);
 }
 
-/// One token of a pass that is waited for, or of one that is hidden.
-double SpeculationPolicy::break_even() const {
-  const double exposed = plan().mode == SpeculationMode::overlap ? 0 : cost_ratio();
-  return exposed + estimates_.v_slope(sequences_);
+/// Behind a hit nobody waits for the draft.
+double SpeculationPolicy::window_cost(SpeculationMode mode, int window, double acceptance) const {
+  const double exposed = mode == SpeculationMode::overlap ? 1 - hit(acceptance, window) : 1;
+  return window * (exposed * cost_ratio() + estimates_.v_slope(sequences_));
 }
 
 double SpeculationPolicy::cost_ratio() const {
@@ -347,23 +348,20 @@ void SpeculationPolicy::follow(SpeculationMode mode) {
   }
 }
 
-void SequenceThrottle::observe(int judged, int accepted, double hopeless) {
-  constexpr double memory = 16; // judged positions
-  if (judged == 0)
+void SequenceThrottle::observe(int window, int accepted, double cost) {
+  const double gain = accepted - cost;
+  const double most = std::max(window + 1 - cost, 1.0); // with a lookahead that came true
+  lost_ = std::max(lost_ - gain, 0.0);
+  double highest = 0;
+  for (std::size_t i = 0; i < stakes.size(); ++i) {
+    gains_[i] = std::max(gains_[i] + std::log(1 - stakes[i] * gain / most), 0.0);
+    highest = std::max(highest, gains_[i]);
+  }
+  if (highest < std::log(stakes.size() / false_alarms))
     return;
-  const double weight = judged / (judged + memory);
-  score_ += weight * (double(accepted) / judged - score_);
-  if (score_ > std::max(0.5, 1.5 * hopeless))
-    next_pause_ = first_pause;
-  if (score_ >= hopeless)
-    return;
-  pause_ = next_pause_;
-  next_pause_ = std::min(2 * next_pause_, longest_pause);
-  score_ = std::min(2 * hopeless, 1.0); // a few failures more will do next time
-}
-
-void SequenceThrottle::observe_plain() {
-  pause_ = std::max(pause_ - 1, 0);
+  pause_ = std::clamp(int(lost_ / budget), shortest_pause, longest_pause);
+  gains_ = {};
+  lost_ = 0;
 }
 
 } // namespace paceline::speculation

@@ -1,6 +1,11 @@
 // Modes on simulated devices over a grid of acceptance, draft cost, window and batch: a line each,
 // for tools/modes_table.
+//
+//   simulated_grid [TOKENS]          every window of 1 to 8, and batches of 1, 4 and 16
+//   simulated_grid [TOKENS] SEEDS    one sequence, low acceptances and cheap drafts too, each mode
+//                                    with the window that theory has for it, for so many seeds
 #include "paceline/engine.hpp"
+#include "sampling/theory.hpp"
 #include "tools/overlap_model.hpp"
 
 #include <algorithm>
@@ -21,6 +26,7 @@ struct Cell {
   double a = 0;
   double c = 0;
   int batch = 1;
+  int seed = 7;
 };
 
 struct Measured {
@@ -55,7 +61,7 @@ Measured measure(const Cell& cell, SpeculationMode mode, std::optional<int> wind
     request.max_tokens = each;
     request.ignore_eos = true;
     request.sampling.temperature = 1;
-    request.sampling.seed = std::uint64_t(7 + i);
+    request.sampling.seed = std::uint64_t(cell.seed + i);
     request.verify = VerifyRule::rejection;
     streams.push_back(engine->submit(request).value());
   }
@@ -109,10 +115,34 @@ void run(const Cell& cell, int tokens) {
   print(cell, "auto", int(automatic.mode), automatic.rate, 0);
 }
 
+/// Where speculation pays, over what theory says of it (Leviathan et al. 2022, theorem 3.8).
+void run_where_it_pays(const Cell& cell, int tokens) {
+  namespace theory = sampling::theory;
+  const int sync = theory::best_window_sync(cell.a, cell.c, 0, 2 * windows);
+  const int overlap = theory::best_window_overlap(cell.a, cell.c, 0, 2 * windows);
+  const double measured = measure(cell, SpeculationMode::sync, sync, tokens).rate;
+  print(cell, "sync", sync, measured, measured / theory::sync_rate(cell.a, sync, cell.c, 1));
+  const double ahead = measure(cell, SpeculationMode::overlap, overlap, tokens).rate;
+  const double hit = theory::chain_hit(cell.a, overlap);
+  print(cell, "overlap", overlap, ahead,
+        ahead / theory::overlap_rate(cell.a, overlap, cell.c, 1, hit));
+  const double best = std::max({1.0, measured, ahead});
+  const Measured automatic = measure(cell, SpeculationMode::automatic, {}, tokens);
+  print(cell, "auto", int(automatic.mode), automatic.rate, automatic.rate / best);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   const int tokens = argc > 1 ? int(std::strtol(argv[1], nullptr, 10)) : 20'000;
+  if (argc > 2) {
+    const int seeds = int(std::strtol(argv[2], nullptr, 10));
+    for (int seed = 1; seed <= seeds; ++seed)
+      for (const double a : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9})
+        for (const double c : {0.01, 0.02, 0.05, 0.1, 0.2})
+          run_where_it_pays({a, c, 1, 100 * seed}, tokens);
+    return 0;
+  }
   for (const int batch : {1, 4, 16})
     for (const double a : {0.6, 0.7, 0.8, 0.9, 0.95})
       for (const double c : {0.05, 0.1, 0.2, 0.3, 0.5})

@@ -391,7 +391,26 @@ TEST_CASE("What a look-up writes teaches nothing of the model, and costs no wind
   CHECK(policy.model_acceptance() == model);
   CHECK(policy.acceptance() > 0.95);
   CHECK(policy.plan().window > before);
-  CHECK(policy.break_even() == doctest::Approx(policy.cost_ratio()));
+  CHECK(policy.window_cost(SpeculationMode::sync, 3, 0.5) ==
+        doctest::Approx(3 * policy.cost_ratio()));
+}
+
+TEST_CASE("A window costs its rows, and the passes of the draft that are waited for") {
+  PolicyOptions options = chained();
+  options.mode = SpeculationMode::overlap;
+  options.prior_cost_ratio = 0.1;
+  options.row_cost = 0.05;
+  SpeculationPolicy policy(options);
+  RoundObservation plain;
+  plain.sequences = plain.rows = plain.tokens = 1;
+  plain.round_seconds = plain.target_seconds = 1;
+  for (int i = 0; i < 10; ++i)
+    policy.observe(plain);
+  CHECK(policy.window_cost(SpeculationMode::sync, 4, 0.8) == doctest::Approx(4 * 0.15));
+  const double hit = policy.hit(0.8, 4); // of a chain
+  CHECK(hit == doctest::Approx(std::pow(0.8, 5)));
+  CHECK(policy.window_cost(SpeculationMode::overlap, 4, 0.8) ==
+        doctest::Approx(4 * ((1 - hit) * 0.1 + 0.05)));
 }
 
 TEST_CASE("The same rounds lead to the same plans") {

@@ -1,0 +1,91 @@
+#include "scheduling/limits.hpp"
+#include "scheduling/request_mix.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace paceline;
+using namespace paceline::scheduling;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Weights are read in 50 ms; from 200 rows on the arithmetic takes longer, 250 us a row.
+StepCost machine() {
+  StepCost cost;
+  for (int rows = 1; rows <= 2048; rows += rows < 8 ? 1 : rows / 8)
+    cost.observe(rows, 0, std::max<base::Duration>(50ms, rows * 250us));
+  return cost;
+}
+
+double best_seconds(const StepCost& cost, const RequestWork& work, const StepShares& shares) {
+  double least = 1e9;
+  for (int rows = limits::row_tile; rows <= 2048; rows += limits::row_tile)
+    least = std::min(least, seconds_of_request(cost, work, shares, rows));
+  return least;
+}
+
+/// The same by a step at a time: places are taken up at once, and prompts are read one by one.
+double simulated_seconds(const StepCost& cost, const RequestWork& work, const StepShares& shares,
+                         int prompt_rows) {
+  std::vector<double> prompts(std::size_t(shares.sequences), work.prompt_rows);
+  std::vector<double> answers(std::size_t(shares.sequences), work.rounds);
+  double seconds = 0;
+  int requests = 0;
+  while (requests < 400) {
+    double left = prompt_rows;
+    int rows = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      if (prompts[i] > 0) {
+        const double fed = std::min(prompts[i], left);
+        prompts[i] -= fed;
+        left -= fed;
+        rows += int(fed);
+      } else if (++rows, --answers[i] <= 0) {
+        prompts[i] = work.prompt_rows;
+        answers[i] = work.rounds;
+        ++requests;
+      }
+    }
+    seconds += base::seconds(*cost.predict(std::max(rows, 1), 0));
+  }
+  return seconds / requests;
+}
+
+} // namespace
+
+TEST_CASE("chunks are best where a prompt lasts as long as the answers beside it") {
+  const StepCost cost = machine();
+  for (const auto& [length, places, ratio] :
+       {std::tuple{1024, 18, 14}, {2048, 10, 30}, {3072, 6, 50}, {1024, 6, 50}, {2048, 6, 20}}) {
+    const double rounds = double(length) / (ratio + 1);
+    const RequestWork work{length - rounds, rounds};
+    const StepShares shares{places, 1, 0};
+    const int best = best_prompt_rows(cost, work, shares, 2048);
+    CAPTURE(length);
+    CAPTURE(best);
+    CHECK(seconds_of_request(cost, work, shares, best) < 1.01 * best_seconds(cost, work, shares));
+    CHECK(seconds_of_request(cost, work, shares, best) ==
+          doctest::Approx(simulated_seconds(cost, work, shares, best)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("of chunks that are as good the smallest is taken, and without knowledge the largest") {
+  const RequestWork prompts{2000, 1};
+  const StepShares alone{1, 1, 0};
+  const int best = best_prompt_rows(machine(), prompts, alone, 2048);
+  CHECK(best < 320); // where the arithmetic begins to count
+  CHECK(best > 160);
+  CHECK(best_prompt_rows(StepCost(), prompts, alone, 512) == 512);
+  CHECK(best_prompt_rows(machine(), {}, alone, 512) == 512);
+}
+
+TEST_CASE("what requests are like is learned from those that ended, and assumed before") {
+  RequestMix mix;
+  CHECK(mix.average({100, 50}).prompt_rows == 100);
+  mix.ended({700, 0}); // it was refused
+  CHECK(mix.average({100, 50}).rounds == 50);
+  for (int i = 0; i < 200; ++i)
+    mix.ended({1000, 20});
+  CHECK(mix.average({100, 50}).prompt_rows == doctest::Approx(1000));
+  CHECK(mix.average({100, 50}).rounds == doctest::Approx(20));
+}
