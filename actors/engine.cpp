@@ -9,6 +9,7 @@
 #include "base/callbacks.hpp"
 #include "base/own_process.hpp"
 #include "base/stream.hpp"
+#include "messages/prepared.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <random>
 #include <shared_mutex>
+#include <thread>
 
 namespace paceline {
 
@@ -25,7 +27,6 @@ using namespace actors;
 class EngineCore {
 public:
   explicit EngineCore(messages::FacadeActor facade) : facade_(std::move(facade)) {}
-  void cancel(std::uint64_t id) { messages::tell(facade_, messages::Cancel{id}); }
   const messages::FacadeActor& facade() const { return facade_; }
 
 private:
@@ -117,8 +118,15 @@ Result<void> Engine::Impl::start() {
   return {};
 }
 
+/// What lacks memory or a thread to end waits for it: nothing can be thrown here.
 Engine::Impl::~Impl() {
-  (void)shutdown(std::chrono::milliseconds(0));
+  constexpr std::chrono::milliseconds pause(10);
+  for (;; std::this_thread::sleep_for(pause))
+    try {
+      (void)shutdown(std::chrono::milliseconds(0));
+      return;
+    } catch (const std::exception&) {
+    }
 }
 
 Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
@@ -193,9 +201,9 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
 
 std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
   const std::weak_ptr<EngineCore> core = core_;
-  auto cancel = [core, id] {
+  auto cancel = [core, message = std::make_shared<messages::Prepared>(messages::Cancel{id})] {
     if (const auto alive = core.lock())
-      alive->cancel(id);
+      message->tell(alive->facade());
   };
   if (!runtime_->is_virtual())
     return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);

@@ -24,6 +24,8 @@ inline constexpr int prefill_chunk_max = 32'768;
 inline constexpr int page_tokens_max = 1024;
 /// Longest prompt text accepted; longer ones are refused before they are tokenized.
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
+/// Longest Request::cache_salt; a request with a longer one is refused.
+inline constexpr std::size_t cache_salt_bytes_max = 1024;
 /// Largest Sampling::choice; noise is keyed by 29 bits of it.
 inline constexpr int choice_max = 65'535;
 /// Largest FaultOptions::restarts_max and rebuilds_max, and longest of its times and of
@@ -33,6 +35,9 @@ inline constexpr std::chrono::milliseconds fault_time_max = 24h;
 /// Longest Request::deadline and longest drain of Engine::shutdown; longer ones are taken for it.
 inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 
+/// Actors of one system that may have their turn at a time before the queue of turns takes more
+/// memory.
+inline constexpr std::size_t turns_reserved = 1024;
 /// Devices that a target is divided among; more are refused.
 inline constexpr std::size_t stages_max = 64;
 /// Least FaultOptions::heartbeat.

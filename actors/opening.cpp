@@ -147,7 +147,10 @@ Result<void> ContextBuilder::read_defaults() {
   const auto special = target_.tokenizer->encode("", true);
   context_.chat = target_.source->chat_template(target_.tokenizer->decode(special, true));
   return target_.source->generation_defaults().map(
-      [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
+      [this](const models::GenerationDefaults& defaults) {
+        context_.defaults = defaults;
+        context_.target.not_obeyed = defaults.not_obeyed;
+      });
 }
 
 /// What each memory has of a page of the target's. Devices on the host have one together; a node
@@ -386,6 +389,7 @@ Result<void> ContextBuilder::prepare_standby() {
   standby.full_length = std::min(first.full_length, budget->full_length);
   context_.parts.standby = std::move(standby);
   context_.standby = target_info(*loaded);
+  context_.standby->not_obeyed = context_.target.not_obeyed;
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include "base/event_sink.hpp"
 
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace paceline::actors {
@@ -15,15 +16,18 @@ namespace paceline::actors {
 class Outlet final : public base::EventSink {
 public:
   explicit Outlet(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
-      : sink_(std::move(sink)), place_(std::move(place)) {}
+      : sink_(std::move(sink)), place_(std::move(place)) {
+    last_words_.reason = FinishReason::error;
+    last_words_.error = Error{ErrorCode::unavailable, "the engine has ended",
+                              "a part of it kept failing; open another one"};
+  }
   ~Outlet() override {
     if (ended_)
       return;
-    Finished end;
-    end.reason = FinishReason::error;
-    end.error = Error{ErrorCode::unavailable, "the engine has ended",
-                      "a part of it kept failing; open another one"};
-    deliver(std::move(end));
+    try {
+      deliver(std::move(last_words_));
+    } catch (const std::bad_alloc&) { // a stream that nobody has yet: `submit` is what failed
+    }
   }
   Outlet(const Outlet&) = delete;
   Outlet& operator=(const Outlet&) = delete;
@@ -39,6 +43,7 @@ public:
 private:
   std::shared_ptr<base::EventSink> sink_;
   Admission::Place place_;
+  Finished last_words_; ///< Made ahead: it is said where memory may be what is lacking.
   bool ended_ = false;
 };
 

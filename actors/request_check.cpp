@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <ranges>
 
 namespace paceline::actors {
@@ -104,6 +105,13 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineConte
                fmt::format("the context takes {}: shorten it or raise EngineOptions::max_model_len",
                            longest));
   return tokens;
+}
+
+Result<void> check_salt(const std::string& salt) {
+  if (salt.size() <= limits::cache_salt_bytes_max)
+    return {};
+  return bad(fmt::format("Request::cache_salt has {} bytes", salt.size()),
+             fmt::format("give at most {}", limits::cache_salt_bytes_max));
 }
 
 Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
@@ -215,8 +223,9 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
        {check_stops(request.stop), check_draft(request.draft, engine),
-        check_stop_ids(request.stop_token_ids, vocabulary),
-        in_range("Request::max_tokens", request.max_tokens.value_or(room), 0, 1 << 30),
+        check_stop_ids(request.stop_token_ids, vocabulary), check_salt(request.cache_salt),
+        in_range("Request::max_tokens", request.max_tokens.value_or(room), 0,
+                 std::numeric_limits<int>::max()),
         in_range("Request::min_tokens", request.min_tokens, 0, request.max_tokens.value_or(room)),
         in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
         in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
@@ -256,6 +265,7 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   if (request.deadline) // one that has passed is none to queue by
     spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;
+  spec->cache_salt = request.cache_salt;
 
   scheduling::Submit submit;
   submit.spec = std::move(spec);

@@ -33,6 +33,8 @@ inline constexpr float logit_bias_max = 100;
 inline constexpr int messages_max = 4096;
 /// Longest X-Request-Id taken over from a client; others get one of ours.
 inline constexpr std::size_t request_id_bytes = 128;
+/// Longest cache_salt of a request; one with a longer one is answered 400.
+inline constexpr std::size_t cache_salt_bytes = 512;
 
 /// A request's headers, and then its body, must have come by then; else 408. TLS handshakes too.
 inline constexpr std::chrono::seconds receive_time = 30s;

@@ -15,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/json/value_from.hpp>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -166,6 +167,10 @@ void Life::loaded(Result<Engine> engine) {
   if (!engine)
     return fail_start(std::move(engine.error()));
   engine_ = std::move(*engine);
+  if (const auto& ignored = engine_->target().not_obeyed; !ignored.empty())
+    server_.service().log().write(serve::Log::Level::warning, "generation_config",
+                                  {{"model", options_.settings.model_names.front()},
+                                   {"not_obeyed", boost::json::value_from(ignored)}});
   server_.open(*engine_);
   tell_ready({{"capacity", serve::capacity_of(*engine_)}});
 }
@@ -281,6 +286,8 @@ void add_address_options(CLI::App& app, Settings& settings) {
       ->type_name("FILE");
   app.add_flag("--share-drafts", settings.share_drafts,
                "Let drafts of one API key's requests come from answers to another's");
+  app.add_flag("--share-prefix-cache", settings.share_prefix_cache,
+               "Let one API key's requests go on from what was computed for another's prompts");
   app.add_option("--tls-cert,--ssl-certfile", settings.tls_certificate,
                  "Serve HTTPS with this certificate (PEM, with its chain)")
       ->type_name("FILE");

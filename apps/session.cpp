@@ -4,6 +4,8 @@
 #include "apps/terminal.hpp"
 
 #include <chrono>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace paceline::apps {
 
@@ -16,6 +18,10 @@ Result<Session> open_session(EngineOptions options, SimulatedTime time) {
   if (!engine)
     return tl::unexpected(engine.error());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  line.clear();
+  if (const auto& ignored = engine->target().not_obeyed; !ignored.empty())
+    note(fmt::format("Of the model's generation_config.json not obeyed: {}\n",
+                     fmt::join(ignored, ", ")));
   return Session{std::move(*engine), took.count()};
 }
 

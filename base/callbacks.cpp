@@ -6,8 +6,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,8 +68,8 @@ void Callbacks::State::call_one() {
   } else if (int(threads.size()) < limits::callback_threads_max) {
     try {
       add_thread();
-    } catch (const std::system_error&) {
-      // The system has none left: those that are there do it.
+    } catch (const std::exception&) {
+      // The system has none left, or no memory for it: those that are there do it.
     }
   }
 }

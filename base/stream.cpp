@@ -1,6 +1,7 @@
 #include "base/stream.hpp"
 
 #include <iterator>
+#include <new>
 
 namespace paceline {
 namespace {
@@ -74,8 +75,14 @@ std::optional<Event> Stream::Impl::try_next() {
 }
 
 void Stream::Impl::cancel() {
-  if (process_.here() && !cancelled_.exchange(true))
+  if (!process_.here() || cancelled_.exchange(true))
+    return;
+  try {
     cancel_();
+  } catch (...) { // it was not asked for, and may be again
+    cancelled_ = false;
+    throw;
+  }
 }
 
 // --- the caller's functions
@@ -87,7 +94,12 @@ void Stream::Impl::on_ready(std::function<void()> wake) {
   const std::lock_guard lock(mutex_); // let go before what stood in wake_
   wake_.swap(wake);
   woken_ = readable();
-  schedule();
+  try {
+    schedule();
+  } catch (...) {
+    wake_.swap(wake);
+    throw;
+  }
 }
 
 void Stream::Impl::on_end(std::function<void()> told) {
@@ -96,17 +108,22 @@ void Stream::Impl::on_end(std::function<void()> told) {
   callbacks_->start();
   const std::lock_guard lock(mutex_);
   told_.swap(told);
-  schedule();
+  try {
+    schedule();
+  } catch (...) {
+    told_.swap(told);
+    throw;
+  }
 }
 
 void Stream::Impl::schedule() {
   if (scheduled_ || !((woken_ && wake_) || (ended_ && told_)))
     return;
-  scheduled_ = true;
   callbacks_->post([stream = weak_from_this()] {
     if (const auto self = stream.lock())
       self->run_callbacks();
   });
+  scheduled_ = true;
 }
 
 /// What is to be called next.
@@ -144,8 +161,11 @@ void Stream::Impl::close() {
     wake_.swap(wake);
     told_.swap(told);
   }
-  if (open)
-    cancel();
+  try {
+    if (open)
+      cancel();
+  } catch (const std::bad_alloc&) { // a client's: the request goes on, and nobody hears of it
+  }
   std::unique_lock lock(mutex_);
   quiet_.wait(lock, [this] {
     return calling_ == std::thread::id() || calling_ == std::this_thread::get_id();

@@ -81,6 +81,8 @@ Result<ModelConfig> read_config(const std::string& where, const boost::json::obj
 struct GenerationDefaults {
   sampling::Warping warping;        ///< Greedy unless do_sample says otherwise.
   std::vector<TokenId> end_of_text; ///< One or several.
+  /// Options that are set, would change which tokens come, and are not obeyed.
+  std::vector<std::string> not_obeyed;
 };
 
 } // namespace paceline::models

@@ -70,27 +70,31 @@ Result<json::object> block_config(const std::string& where, const json::object& 
   return block;
 }
 
+/// Options may stand in an object of their own as well; at the top they go before.
+json::object with_nested_options(json::object object) {
+  const json::value* nested = object.if_contains("eagle_config");
+  if (nested && nested->is_object())
+    for (const auto& [key, value] : json::object(nested->get_object()))
+      if (json::value& own = object[key]; own.is_null())
+        own = value;
+  return object;
+}
+
 void refuse_unknown(text::JsonFields& fields) {
   for (const char* key : unknown_options)
     if (fields.boolean(key, false))
       fields.wrong(ErrorCode::unsupported, fmt::format("{} is not known for EAGLE-3 heads", key),
                    "use a head without it; its drafts would be wrong");
-  const json::value* nested = fields.find("eagle_config");
-  if (nested && nested->is_object())
-    if (const json::value* used = nested->get_object().if_contains("use_aux_hidden_state");
-        used && *used == false)
-      fields.wrong(ErrorCode::unsupported, "use_aux_hidden_state is false: this is an EAGLE-1 head",
-                   "use an EAGLE-3 head");
+  if (!fields.boolean("use_aux_hidden_state", true))
+    fields.wrong(ErrorCode::unsupported, "use_aux_hidden_state is false: this is an EAGLE-1 head",
+                 "use an EAGLE-3 head");
 }
 
 std::vector<int> read_taps(text::JsonFields& fields) {
   constexpr const char* key = "eagle_aux_hidden_state_layer_ids";
   const json::value* list = fields.find(key);
-  const json::value* nested = fields.find("eagle_config");
-  if (!list && nested && nested->is_object())
-    list = nested->get_object().if_contains(key);
   std::vector<int> taps;
-  if (!list || list->is_null())
+  if (!list)
     return taps;
   for (const json::value& id : list->is_array() ? list->get_array() : json::array())
     if (id.is_int64() && id.get_int64() >= 0 && id.get_int64() < limits::layers_max)
@@ -197,7 +201,8 @@ Result<Eagle3Config> read_eagle3_config(const std::string& folder) {
   if (!model)
     return tl::unexpected(model.error());
   config.model = std::move(*model);
-  text::JsonFields fields(where, *object);
+  const json::object options = with_nested_options(*object);
+  text::JsonFields fields(where, options);
   refuse_unknown(fields);
   config.taps = read_taps(fields);
   config.target_hidden =

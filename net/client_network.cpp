@@ -38,6 +38,8 @@ const char* lacks(const Request& request) {
     return "Sampling::allowed_token_ids";
   if (request.min_tokens != 0)
     return "Request::min_tokens";
+  if (!request.cache_salt.empty())
+    return "Request::cache_salt";
   return request.skip_special_tokens ? nullptr : "Request::skip_special_tokens";
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace paceline::scheduling {
@@ -42,6 +43,7 @@ struct KvReserve {
   /// But where attention looks back only so far not more than this past what is shared.
   int windowed_ahead = std::numeric_limits<int>::max();
   PrefillPath path{};
+  std::string salt{}; ///< Shares with sequences of the same one alone (Request::cache_salt).
 };
 
 /// More pages for a sequence that has some; and fewer where attention looks back only so far.
@@ -67,6 +69,7 @@ struct KvRelease {
   TokenLogView log;
   PerPool<int> valid;
   PrefillPath path{};
+  std::string salt{};
 };
 
 /// A new scheduler: no sequence has pages.
@@ -79,6 +82,7 @@ struct KvPublish {
   TokenLogView log;
   PerPool<int> valid;
   PrefillPath path{};
+  std::string salt{};
 };
 
 } // namespace paceline::scheduling

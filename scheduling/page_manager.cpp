@@ -48,7 +48,7 @@ PageManager::PageManager(Config config)
 KvGrant PageManager::reserve(const KvReserve& wanted) {
   drop(wanted.sequence);
   PerPool<PrefixCache::Pages> shared =
-      prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path);
+      prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path, wanted.salt);
   PerPool<int> cached, capacity;
   Tables found;
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
@@ -95,11 +95,11 @@ void PageManager::publish(const KvPublish& right) {
   PerPool<PrefixCache::Source> from;
   for (Pool pool = 0; pool < right.valid.size(); ++pool)
     from.push_back({known->second[pool].get(), right.valid[pool]});
-  prefixes_.publish(leading(right.log, right.valid[target_pool]), from, right.path);
+  prefixes_.publish(leading(right.log, right.valid[target_pool]), from, right.path, right.salt);
 }
 
 void PageManager::release(const KvRelease& done) {
-  publish({done.sequence, done.log, done.valid, done.path});
+  publish({done.sequence, done.log, done.valid, done.path, done.salt});
   drop(done.sequence);
   leave_spare();
 }

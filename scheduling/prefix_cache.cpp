@@ -10,7 +10,9 @@ namespace paceline::scheduling {
 namespace {
 
 /// The key before a sequence's first page.
-constexpr std::uint64_t no_parent = 0;
+std::uint64_t key_before(std::string_view salt) {
+  return salt.empty() ? 0 : std::hash<std::string_view>{}(salt);
+}
 
 } // namespace
 
@@ -59,25 +61,27 @@ PrefixCache::PrefixCache(int page_tokens, PerPool<PageBook*> books, std::size_t 
   assert(page_tokens > 0 && !books_.empty());
 }
 
-PrefixCache::Content PrefixCache::page_of(std::span<const TokenId> tokens, const PrefillPath& path,
-                                          std::size_t index) const {
+PrefixCache::Content PrefixCache::page_of(const Text& text, std::size_t index) const {
   const int begin = int(index) * page_tokens_;
-  return {tokens.subspan(std::size_t(begin), std::size_t(page_tokens_)),
-          path.fast_in(begin, begin + page_tokens_)};
+  return {text.tokens.subspan(std::size_t(begin), std::size_t(page_tokens_)),
+          text.path.fast_in(begin, begin + page_tokens_),
+          index == 0 ? text.salt : std::string_view()};
+}
+
+std::uint64_t PrefixCache::key_of(const Entry* parent, const Content& page) const {
+  return hash_(parent ? parent->key : key_before(page.salt), page.tokens, page.fast);
 }
 
 /// The entries of the leading `pages` pages, as far as they are there.
-PrefixCache::Path PrefixCache::walk(std::span<const TokenId> tokens, const PrefillPath& path,
-                                    std::size_t pages) {
+PrefixCache::Path PrefixCache::walk(const Text& text, std::size_t pages) {
   Path walked;
   while (walked.size() < pages) {
     const Entry* parent = walked.empty() ? nullptr : &*walked.back();
-    const Content page = page_of(tokens, path, walked.size());
-    const auto [first, last] =
-        index_.equal_range(hash_(parent ? parent->key : no_parent, page.tokens, page.fast));
+    const Content page = page_of(text, walked.size());
+    const auto [first, last] = index_.equal_range(key_of(parent, page));
     const auto found = std::find_if(first, last, [&](const auto& candidate) {
       const Entry& entry = *candidate.second;
-      return entry.parent == parent && entry.fast == page.fast &&
+      return entry.parent == parent && entry.fast == page.fast && entry.salt == page.salt &&
              std::ranges::equal(entry.tokens, page.tokens);
     });
     if (found == last)
@@ -94,11 +98,11 @@ void PrefixCache::touch(const Path& path) {
 }
 
 PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
-                                                const PrefillPath& path) {
+                                                const PrefillPath& path, std::string_view salt) {
   PerPool<Pages> found(books_.size());
   if (tokens.empty())
     return found;
-  Path walked = walk(tokens, path, (tokens.size() - 1) / std::size_t(page_tokens_));
+  Path walked = walk({tokens, path, salt}, (tokens.size() - 1) / std::size_t(page_tokens_));
   while (!path.begins(int(walked.size()) * page_tokens_))
     walked.pop_back();
   touch(walked);
@@ -120,13 +124,14 @@ std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) cons
 }
 
 void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
-                          const PrefillPath& path) {
+                          const PrefillPath& path, std::string_view salt) {
+  const Text text{tokens, path, salt};
   const Source& lead = from[target_pool];
   const std::size_t pages = full_pages(lead, tokens.size());
-  Path walked = walk(tokens, path, pages);
+  Path walked = walk(text, pages);
   while (walked.size() < pages && lead.table->pages[walked.size()])
     walked.push_back(
-        insert(walked, page_of(tokens, path, walked.size()), lead.table->pages[walked.size()]));
+        insert(walked, page_of(text, walked.size()), lead.table->pages[walked.size()]));
   for (Pool pool = target_pool + 1; pool < from.size(); ++pool) {
     const std::size_t full = std::min(full_pages(from[pool], tokens.size()), walked.size());
     for (std::size_t i = 0; i < full; ++i)
@@ -141,10 +146,11 @@ void PrefixCache::publish(std::span<const TokenId> tokens, const PerPool<Source>
 PrefixCache::Position PrefixCache::insert(const Path& before, const Content& content,
                                           gpu::PageRef target) {
   Entry* parent = before.empty() ? nullptr : &*before.back();
-  const auto& [tokens, fast] = content;
-  const std::uint64_t key = hash_(parent ? parent->key : no_parent, tokens, fast);
+  const auto& [tokens, fast, salt] = content;
+  const std::uint64_t key = key_of(parent, content);
   PerPool<gpu::PageRef> pages(books_.size());
-  recent_.push_front({parent, key, {tokens.begin(), tokens.end()}, fast, std::move(pages), {}});
+  recent_.push_front(
+      {parent, key, {tokens.begin(), tokens.end()}, fast, std::string(salt), std::move(pages), {}});
   const Position entry = recent_.begin();
   set(*entry, target_pool, std::move(target));
   if (parent)

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <list>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -41,8 +43,9 @@ private:
 
 /// Full pages of committed tokens by what they hold: each entry is one page's tokens after those of
 /// its parent, and how many of them the fast path read, found by a chain of hashes and then
-/// compared. An entry has the target's page and, where they are right too, the other pools'; a page
-/// of one of those is never there without those before it.
+/// compared; a chain begins with its salt, so that none is found by who has another. An entry has
+/// the target's page and, where they are right too, the other pools'; a page of one of those is
+/// never there without those before it.
 ///
 /// Entries are kept in order of use, parents as recent as their children or more. Threads: one.
 class PrefixCache {
@@ -58,7 +61,8 @@ public:
   /// The pages that hold the beginning of `tokens` as `path` would write them, short of the last
   /// one, for a sequence has to feed one token at least, and up to where `path` can go on. Never
   /// more pages of another pool than of the target's.
-  PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {});
+  PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {},
+                        std::string_view salt = {});
 
   /// A sequence's table (null: none) and how many of its leading tokens have right keys and values.
   struct Source {
@@ -68,7 +72,7 @@ public:
   /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
   /// is there already stays; pages that it lacked of other pools are added.
   void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
-               const PrefillPath& path = {});
+               const PrefillPath& path = {}, std::string_view salt = {});
 
   /// How many pages `evict` could give back: those that nobody else holds.
   std::size_t evictable(Pool pool) const;
@@ -83,22 +87,30 @@ private:
     Entry* parent = nullptr;
     std::uint64_t key = 0;
     std::vector<TokenId> tokens;
-    int fast = 0; ///< Of the tokens.
+    int fast = 0;     ///< Of the tokens.
+    std::string salt; ///< Of what has no parent.
     PerPool<gpu::PageRef> pages;
     std::vector<std::list<Entry>::iterator> children;
   };
   using Position = std::list<Entry>::iterator;
   using Path = std::vector<Position>;
 
-  /// One page of a sequence.
+  /// What a sequence's pages are known by.
+  struct Text {
+    std::span<const TokenId> tokens;
+    const PrefillPath& path;
+    std::string_view salt;
+  };
+  /// One of them.
   struct Content {
     std::span<const TokenId> tokens;
     int fast;
+    std::string_view salt; ///< Of the first.
   };
-  Content page_of(std::span<const TokenId> tokens, const PrefillPath& path,
-                  std::size_t index) const;
+  Content page_of(const Text& text, std::size_t index) const;
+  std::uint64_t key_of(const Entry* parent, const Content& page) const;
   std::size_t full_pages(const Source& from, std::size_t tokens) const;
-  Path walk(std::span<const TokenId> tokens, const PrefillPath& path, std::size_t pages);
+  Path walk(const Text& text, std::size_t pages);
   Position insert(const Path& before, const Content& content, gpu::PageRef target);
   void touch(const Path& path);
   void set(Entry& entry, Pool pool, gpu::PageRef page);

@@ -44,6 +44,7 @@ void Residency::reserve(Turn& turn, Sequence& s) {
   KvReserve wanted{s.spec->id, s.log, s.scores() ? 0 : s.length(),
                    std::min(room, s.length() + limits::tokens_ahead)};
   wanted.path = s.path;
+  wanted.salt = s.spec->cache_salt;
   if (config_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
     wanted.windowed_ahead = config_.prefill_chunk + limits::tokens_ahead;
   turn.act(AskReserve{std::move(wanted), s.epoch});
@@ -218,12 +219,13 @@ PerPool<int> Residency::valid_of(const Sequence& s) const {
 }
 
 void Residency::publish(Turn& turn, const Sequence& s) {
-  turn.act(KvPublish{s.spec->id, s.log, valid_of(s), s.path});
+  turn.act(KvPublish{s.spec->id, s.log, valid_of(s), s.path, s.spec->cache_salt});
 }
 
 void Residency::evict(Turn& turn, Sequence& s, bool valid) {
   drafting_.retire_chain(s);
-  KvRelease release{s.spec->id, s.log, valid ? valid_of(s) : PerPool<int>(s.pages.size()), s.path};
+  KvRelease release{s.spec->id, s.log, valid ? valid_of(s) : PerPool<int>(s.pages.size()), s.path,
+                    s.spec->cache_salt};
   if (s.residency)
     s.residency->over.store(true, std::memory_order_release);
   if (drafting_.draft() != 0 && s.residency)

@@ -71,7 +71,8 @@ struct SequenceSpec {
   int window = 0;           ///< Fixed K; 0: the policy's.
   bool model_drafts = true; ///< Where a look-up drafts beside a model: the request takes either.
   bool lookup_drafts = true;
-  std::string draft_scope; ///< As Request has it.
+  std::string draft_scope; ///< As Request has them.
+  std::string cache_salt;
 
   int priority = 0;                    ///< The lesser goes first, where priorities count.
   std::uint64_t client = 0;            ///< Whose share it counts against,

@@ -1,13 +1,16 @@
 #include "actors/system/runtime.hpp"
 
 #include "actors/node/network.hpp"
+#include "actors/system/turns.hpp"
 #include "base/short_turns.hpp"
+
+#include <caf/scheduler/coordinator.hpp>
 
 namespace paceline::actors {
 namespace {
 
 /// Actors only pass messages on; devices work on lanes. `stealing`, CAF's default, wakes an idle
-/// actor five to ten times later than `sharing`.
+/// actor five to ten times later than a queue that all threads share.
 constexpr std::size_t actor_threads = 1;
 
 } // namespace
@@ -16,7 +19,7 @@ Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<
   if (virtual_seed) {
     virtual_ = std::make_unique<VirtualSystem>(*virtual_seed);
   } else {
-    config_.set("scheduler.policy", caf::atom("sharing"));
+    config_.load<caf::scheduler::coordinator<TurnsInOrder>>();
     config_.set("scheduler.max-threads", actor_threads);
     if (network)
       add_network(config_, *network);

@@ -76,7 +76,8 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"vocabulary", c.config.vocabulary},
       {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
       {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
-      {"end_of_text", ids_json(c.defaults.end_of_text)}};
+      {"end_of_text", ids_json(c.defaults.end_of_text)},
+      {"not_obeyed", boost::json::value_from(c.defaults.not_obeyed)}};
   if (c.format)
     object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
   if (c.shared_bytes > 0)
@@ -102,6 +103,17 @@ boost::json::object pair_json(const Pair& pair) {
   return object;
 }
 
+namespace {
+
+/// A line of its own, where there is something to tell.
+std::string not_obeyed_text(const models::GenerationDefaults& defaults) {
+  return defaults.not_obeyed.empty()
+             ? ""
+             : fmt::format("  not obeyed       {}\n", fmt::join(defaults.not_obeyed, ", "));
+}
+
+} // namespace
+
 std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   const models::ModelConfig& m = c.config;
   std::string parts;
@@ -123,13 +135,14 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
-                     "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
+                     "  special tokens   {}\n  end of text      {}\n  sampling         {}\n{}"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
                      role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
                      m.ffn, context_text(m), vocabulary_text(c), special_text(c),
                      fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
-                     human_bytes(c.weight_bytes()), parts, human_bytes(c.kv_bytes_per_token()),
+                     not_obeyed_text(c.defaults), human_bytes(c.weight_bytes()), parts,
+                     human_bytes(c.kv_bytes_per_token()),
                      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
 

@@ -221,6 +221,7 @@ asio::awaitable<void> Connection::serve_request() {
     const auto authorization = view(parser.get()[http::field::authorization]);
     request_.client = service_->keys().holder(authorization);
     request_.draft_scope = service_->draft_scope(request_.client.name);
+    request_.cache_scope = service_->cache_scope(request_.client.name);
     co_await answer(**route);
   }
   log_request();

@@ -23,7 +23,8 @@ struct HttpRequest {
   std::string path; ///< Decoded, without a query.
   std::string body;
   std::string peer;        ///< "127.0.0.1:40312"
-  std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope).
+  std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope),
+  std::string cache_scope; ///< and of whom cached prefixes are (Request::cache_salt).
   Holder client;           ///< Whose share it counts against, where there are keys.
   Clock::time_point arrived;
 };

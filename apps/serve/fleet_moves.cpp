@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/json/value_from.hpp>
 #include <cmath>
 
 namespace paceline::apps::serve {
@@ -146,6 +147,9 @@ asio::awaitable<void> Fleet::load(Place place) {
     entry.failure.reset();
     moves_["load"] += 1;
     const std::string capacity = capacity_of(*engine);
+    if (const auto& ignored = engine->target().not_obeyed; !ignored.empty())
+      log_.write(Log::Level::warning, "generation_config",
+                 {{"model", spec.name}, {"not_obeyed", boost::json::value_from(ignored)}});
     host(place, std::make_shared<Engine>(std::move(*engine)));
     log_.info("loaded",
               {{"model", spec.name},

@@ -5,12 +5,14 @@
 #include "apps/serve/openai_response.hpp"
 #include "apps/serve/progress.hpp"
 #include "apps/serve/prompts.hpp"
+#include "sampling/choice_seed.hpp"
 
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
 #include <fmt/format.h>
+#include <limits>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
@@ -100,7 +102,7 @@ asio::awaitable<void> Generation::run() {
 
 /// A word that is one token gets no probability, with a blank before it and without.
 std::optional<ApiError> Generation::keep_out_bad_words() {
-  constexpr float none = -1e30F; // e to the power of this is 0
+  constexpr float never = -std::numeric_limits<float>::infinity();
   for (const std::string& word : asked_.bad_words) {
     const auto alone = replica_.engine().tokenize(word, false);
     const auto inside = replica_.engine().tokenize(" " + word, false);
@@ -114,7 +116,7 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
                       .code = "unsupported_parameter"};
     for (const auto& tokens : {alone, inside})
       if (tokens.size() == 1)
-        asked_.request.sampling.logit_bias.emplace_back(tokens.front(), none);
+        asked_.request.sampling.logit_bias.emplace_back(tokens.front(), never);
   }
   return std::nullopt;
 }
@@ -141,8 +143,12 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
       choice.echo = prompt.text;
     Request request = asked_.request;
     request.prompt_tokens = prompt.tokens;
-    request.draft_scope = exchange_.request().draft_scope;
-    request.sampling.choice = int(i % std::size_t(asked_.n));
+    // A salt narrows what its requests go on from, drafts included.
+    request.draft_scope = exchange_.request().draft_scope + asked_.request.cache_salt;
+    request.cache_salt = exchange_.request().cache_scope + asked_.request.cache_salt;
+    if (const auto seed = asked_.request.sampling.seed)
+      request.sampling.seed =
+          sampling::choice_seed(*seed, std::uint32_t(i) % std::uint32_t(asked_.n));
     auto stream = replica_.engine().submit(request);
     if (!stream) {
       replica_.note_health(stream.error().code != ErrorCode::unavailable);

@@ -142,6 +142,13 @@ void read_bad_words(Fields& fields, std::vector<std::string>& words) {
       return fields.wrong("bad_words", "a list of words, none of them empty");
 }
 
+void read_salt(Fields& fields, std::string& salt) {
+  const auto given = fields.text("cache_salt");
+  if (given && (given->empty() || given->size() > limits::cache_salt_bytes))
+    return fields.wrong("cache_salt", fmt::format("1 to {} bytes", limits::cache_salt_bytes));
+  take(salt, given);
+}
+
 template <class T>
 void read_choice(Fields& fields, std::string_view name, std::optional<T>& field,
                  const Choices<T>& choices) {
@@ -221,6 +228,7 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
     fields.wrong("min_tokens", fmt::format("at most max_tokens, {}", *request.max_tokens));
   take(request.skip_special_tokens, fields.boolean("skip_special_tokens"));
   take(request.client, fields.text("user"));
+  read_salt(fields, request.cache_salt);
   if (const auto priority =
           fields.integer("priority", -actors::limits::priority_max, actors::limits::priority_max))
     request.priority = int(*priority);

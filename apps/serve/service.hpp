@@ -41,6 +41,10 @@ public:
   std::string draft_scope(std::string holder) const {
     return settings_.share_drafts ? std::string() : std::move(holder);
   }
+  /// Whose cached prefixes a client's requests may go on from: as its drafts.
+  std::string cache_scope(std::string holder) const {
+    return settings_.share_prefix_cache ? std::string() : std::move(holder);
+  }
   RequestMemory& memory() { return memory_; }
   Log& log() { return log_; }
   ServerMetrics& metrics() { return metrics_; }

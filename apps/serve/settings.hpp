@@ -21,10 +21,11 @@ struct Settings {
                                          ///< placed models: none.
 
   std::vector<std::string> allowed_origins; ///< Of web pages that may ask; "*": any.
-  std::string api_key_file;    ///< One key a line; empty: those of the environment, if any.
-  std::string admin_key_file;  ///< The same of who may load and unload models.
-  bool share_drafts = false;   ///< Drafts may come from what was said to any key's holder.
-  std::string tls_certificate; ///< PEM files; both or none.
+  std::string api_key_file;        ///< One key a line; empty: those of the environment, if any.
+  std::string admin_key_file;      ///< The same of who may load and unload models.
+  bool share_drafts = false;       ///< Drafts may come from what was said to any key's holder.
+  bool share_prefix_cache = false; ///< And cached prefixes, from what any of them has sent.
+  std::string tls_certificate;     ///< PEM files; both or none.
   std::string tls_key;
 
   std::size_t max_body_bytes = limits::body_bytes;

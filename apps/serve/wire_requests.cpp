@@ -171,6 +171,7 @@ asio::awaitable<net::ToClient> WireRequests::submit(net::Submit asked) {
   if (auto wrong = prepare(replica, request); !wrong)
     co_return refusal(service_, asked.number, std::move(wrong.error()));
   request.draft_scope = service_.draft_scope(client_.name);
+  request.cache_salt = service_.cache_scope(client_.name);
   request.client = client_.name;
   request.client_weight = client_.weight;
   auto stream = replica.engine().submit(request);

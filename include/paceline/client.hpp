@@ -65,8 +65,8 @@ struct ServerHealth {
 
 /// Threads: one at a time, as AsyncEngine. Executors' contexts must outlive the client. In a forked
 /// child operations are refused, and the end of the object does nothing. The protocol has no
-/// Sampling::allowed_token_ids, Request::min_tokens and Request::skip_special_tokens: a request
-/// with one of them is refused.
+/// Sampling::allowed_token_ids, Request::min_tokens, Request::cache_salt and
+/// Request::skip_special_tokens: a request with one of them is refused.
 class Client {
 public:
   using executor_type = boost::asio::any_io_executor;

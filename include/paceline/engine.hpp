@@ -189,6 +189,8 @@ struct ModelInfo {
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;
+  /// Options of its generation_config.json that would change which tokens come, and are not obeyed.
+  std::vector<std::string> not_obeyed;
 };
 
 /// A snapshot. Counters count since the engine opened.
@@ -279,6 +281,9 @@ struct Metrics {
 
 /// Threads: every member may be called from any thread (with `virtual_time`: from one), and from
 /// functions given to streams.
+///
+/// Where the caller's thread has no memory left, members throw std::bad_alloc: then nothing has
+/// happened, and they may be called again.
 ///
 /// An engine belongs to the process that opened it. In a forked child `submit` and `complete` are
 /// refused, `metrics` is empty, and `shutdown` and the end of the object do nothing: what the

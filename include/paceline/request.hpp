@@ -84,6 +84,9 @@ struct Request {
   /// Drafts may come from what requests of the same scope have said before, and from no other's:
   /// how fast an answer comes may tell what is in there.
   std::string draft_scope;
+  /// What was computed for a prompt (the prefix cache) serves requests of the same salt, and no
+  /// others: how soon an answer begins, and Usage::cached_tokens, tell what is there. vLLM's name.
+  std::string cache_salt;
 
   bool logprobs = false;        ///< Log-probability of each output token.
   int top_logprobs = 0;         ///< And of the likeliest alternatives (at most limits' bound).

@@ -32,7 +32,8 @@ public:
   std::optional<Event> next();
   /// The next event if there is one now.
   std::optional<Event> try_next();
-  /// Asks for the end; the stream still delivers `Finished`.
+  /// Asks for the end; the stream still delivers `Finished`. An engine's needs no memory for it; a
+  /// client's may throw std::bad_alloc, and be asked again.
   void cancel();
   /// `wake` is called whenever `try_next` may find something, at first if that is so already. It
   /// takes the place of the one before, which may still be running when this returns. Throws

@@ -33,17 +33,12 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-/// What tokenizer_config.json calls its special tokens: each a text, or an object that has it.
 ChatTemplate::Variables special_tokens(const json::object& config) {
   ChatTemplate::Variables out;
-  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                           "cls_token", "mask_token"}) {
-    const json::value* token = config.if_contains(name);
-    if (token && token->is_object())
-      token = token->get_object().if_contains("content");
-    if (token && token->is_string())
-      out.emplace_back(name, sanitize_utf8(std::string_view(token->get_string())));
-  }
+  for (const char* name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+    if (auto token = special_token(config, name))
+      out.emplace_back(name, std::move(*token));
   return out;
 }
 
@@ -69,6 +64,15 @@ Result<std::optional<std::string>> template_in(const std::string& path,
 }
 
 } // namespace
+
+std::optional<std::string> special_token(const json::object& config, const char* name) {
+  const json::value* token = config.if_contains(name);
+  if (token && token->is_object())
+    token = token->get_object().if_contains("content");
+  if (!token || !token->is_string())
+    return std::nullopt;
+  return sanitize_utf8(std::string_view(token->get_string()));
+}
 
 Result<ChatTemplate> FolderSource::chat_template(const std::string& opening) const {
   ChatTemplate::Variables variables;

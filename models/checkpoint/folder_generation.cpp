@@ -7,6 +7,7 @@
 
 #include <boost/json/array.hpp>
 #include <filesystem>
+#include <span>
 
 namespace paceline::models {
 namespace json = boost::json;
@@ -35,6 +36,54 @@ void read_end_of_text(text::JsonFields& fields, GenerationDefaults& out) {
   if (value && !read_ids(*value, out.end_of_text))
     fields.wrong(ErrorCode::corrupt, "eos_token_id is neither a token id nor a list of them",
                  "mend the file");
+}
+
+/// An option that changes which tokens come, where it is not null, empty or this.
+struct NotObeyed {
+  const char* name;
+  double neutral;
+};
+constexpr NotObeyed not_obeyed[] = {
+    {"suppress_tokens", 0},
+    {"begin_suppress_tokens", 0},
+    {"bad_words_ids", 0},
+    {"sequence_bias", 0},
+    {"min_new_tokens", 0},
+    {"min_length", 0},
+    {"no_repeat_ngram_size", 0},
+    {"encoder_repetition_penalty", 1},
+    {"num_beams", 1},
+    {"num_beam_groups", 1},
+    {"penalty_alpha", 0},
+    {"exponential_decay_length_penalty", 0},
+    {"forced_bos_token_id", -1},
+    {"forced_eos_token_id", -1},
+    {"stop_strings", 0},
+    {"guidance_scale", 1},
+    {"watermarking_config", 0},
+};
+/// The same where tokens are drawn.
+constexpr NotObeyed not_obeyed_sampling[] = {
+    {"typical_p", 1}, {"epsilon_cutoff", 0}, {"eta_cutoff", 0}, {"top_h", 1}};
+
+bool is_set(const json::value* value, double neutral) {
+  if (!value || value->is_null() || (value->is_bool() && !value->get_bool()))
+    return false;
+  if (value->is_number())
+    return value->to_number<double>() != neutral;
+  return !(value->is_array() && value->get_array().empty()) &&
+         !(value->is_object() && value->get_object().empty());
+}
+
+void note_not_obeyed(text::JsonFields& fields, GenerationDefaults& out) {
+  const auto note = [&](std::span<const NotObeyed> options) {
+    for (const auto& [name, neutral] : options)
+      if (is_set(fields.find(name), neutral))
+        out.not_obeyed.emplace_back(name);
+  };
+  note(not_obeyed);
+  if (!out.warping.greedy())
+    note(not_obeyed_sampling);
 }
 
 /// Values that are not listed keep the neutral value of `Sampling`, as servers of the field do
@@ -67,13 +116,34 @@ Result<GenerationDefaults> FolderSource::generation_defaults() const {
     if (!object)
       return tl::unexpected(object.error());
     text::JsonFields fields(text::shown_path(path), *object);
-    if (first)
+    if (first) {
       read_warping(fields, out.warping);
+      note_not_obeyed(fields, out);
+    }
     read_end_of_text(fields, out);
     if (fields.error())
       return tl::unexpected(*fields.error());
   }
+  if (out.end_of_text.empty())
+    if (const auto end = tokenizers_end())
+      out.end_of_text = {*end};
   return out;
+}
+
+/// What tokenizer_config.json calls eos_token, where that is one of the tokenizer's.
+std::optional<TokenId> FolderSource::tokenizers_end() const {
+  const auto object = read_json_object(file("tokenizer_config.json"));
+  const auto name = object ? special_token(*object, "eos_token") : std::nullopt;
+  if (!name)
+    return std::nullopt;
+  const auto tokenizer = this->tokenizer();
+  if (!tokenizer)
+    return std::nullopt;
+  for (const TokenId id : (*tokenizer)->special_ids())
+    if ((*tokenizer)->bytes(id, true) == *name)
+      return id;
+  const auto ids = (*tokenizer)->encode(*name, false);
+  return ids.size() == 1 ? std::optional(ids.front()) : std::nullopt;
 }
 
 } // namespace paceline::models

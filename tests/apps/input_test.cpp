@@ -101,6 +101,16 @@ TEST_CASE("JSON files that are not JSON are refused") {
     }
 }
 
+TEST_CASE("what a generation_config.json asks for and is not obeyed is said") {
+  const ModelCopy model("target");
+  model.overwrite("generation_config.json", R"({"num_beams": 4, "suppress_tokens": [7]})");
+  const auto said = paceline_json({"inspect", "-m", model.path()}).at("target").as_object();
+  CHECK(said.at("not_obeyed") == boost::json::array{"suppress_tokens", "num_beams"});
+  const auto run = run_paceline({"generate", "-m", model.path(), "-n", "2", "def f("});
+  CHECK(run.status == 0);
+  CHECK(run.errors.find("not obeyed: suppress_tokens, num_beams") != std::string::npos);
+}
+
 TEST_CASE("a draft for another vocabulary is mapped, and refused where it has too little of it") {
   const ModelCopy draft("draft");
   std::ifstream file(draft.file("tokenizer.json"));

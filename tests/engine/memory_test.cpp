@@ -272,6 +272,25 @@ TEST_CASE("a prompt that was read before is not read again, and says the same") 
   }
 }
 
+TEST_CASE("what was computed for a prompt serves requests of its salt alone") {
+  EngineOptions options = simulated();
+  options.page_tokens = 8;
+  Engine engine = open_engine(options);
+  const auto cached = [&](const std::string& salt) {
+    Request request = request_of(50, 30);
+    request.cache_salt = salt;
+    return ask(engine, request).end().usage.cached_tokens;
+  };
+  for (const char* salt : {"", "one", "another"}) {
+    CAPTURE(salt);
+    CHECK(cached(salt) == 0);
+    CHECK(cached(salt) == 48);
+  }
+  Request request = request_of(50, 30);
+  request.cache_salt.assign(1025, 's');
+  CHECK(engine.submit(request).error().message.find("Request::cache_salt") == 0);
+}
+
 TEST_CASE("requests with one prompt that run at the same time share it") {
   EngineOptions options = simulated();
   options.page_tokens = 8;

@@ -260,6 +260,42 @@ TEST_CASE("sampling defaults come from generation_config.json, else greedy") {
   CHECK(defaults_of("{}")->end_of_text == std::vector<TokenId>{0}); // config.json's
 }
 
+TEST_CASE("what a generation_config.json asks for and is not obeyed is named") {
+  using Names = std::vector<std::string>;
+  CHECK(defaults_of(R"({"suppress_tokens": [1, 2], "bad_words_ids": [[3]], "min_new_tokens": 4,
+                        "no_repeat_ngram_size": 3, "num_beams": 5, "top_k": 7})")
+            ->not_obeyed == Names{"suppress_tokens", "bad_words_ids", "min_new_tokens",
+                                  "no_repeat_ngram_size", "num_beams"});
+  CHECK(defaults_of(R"({"suppress_tokens": [], "bad_words_ids": null, "min_new_tokens": 0,
+                        "no_repeat_ngram_size": 0, "num_beams": 1, "typical_p": 0.9})")
+            ->not_obeyed.empty());
+  CHECK(defaults_of(R"({"do_sample": true, "typical_p": 0.9, "epsilon_cutoff": 0})")->not_obeyed ==
+        Names{"typical_p"});
+}
+
+TEST_CASE("where no configuration names an end of the text, the tokenizer's is it") {
+  json::object config = demo_config();
+  config["eos_token_id"] = nullptr;
+  const test::TemporaryFolder folder;
+  folder.write("config.json", json::serialize(config));
+  folder.write("tokenizer.json", test::read_file(test::demo("target") + "/tokenizer.json"));
+  const auto end = [&] { return FolderSource(folder.path()).generation_defaults()->end_of_text; };
+  const auto tokenizer = FolderSource(folder.path()).tokenizer().value();
+  const TokenId special = tokenizer->special_ids().front();
+  CHECK(end().empty());
+  const json::value name(tokenizer->bytes(special, true));
+  folder.write("tokenizer_config.json", json::serialize(json::object{{"eos_token", name}}));
+  CHECK(end() == std::vector<TokenId>{special});
+  folder.write("tokenizer_config.json",
+               json::serialize(json::object{{"eos_token", {{"content", name}}}}));
+  CHECK(end() == std::vector<TokenId>{special});
+  folder.write("tokenizer_config.json", R"({"eos_token": "no such token"})");
+  CHECK(end().empty());
+  folder.write("tokenizer_config.json", json::serialize(json::object{{"eos_token", name}}));
+  folder.write("generation_config.json", R"({"eos_token_id": 5})");
+  CHECK(end() == std::vector<TokenId>{5});
+}
+
 TEST_CASE("a damaged generation_config.json is an error that names the field") {
   for (const auto& [text, name] :
        {std::pair(R"({"do_sample": 3})", "do_sample"),

@@ -209,8 +209,28 @@ TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
   check_config_refused("original",
                        {{"eagle_config", json::object{{"use_aux_hidden_state", false}}}},
                        {"use_aux_hidden_state"});
+  check_config_refused("original", {{"use_aux_hidden_state", false}}, {"use_aux_hidden_state"});
+  for (const char* option : {"norm_output", "norm_before_fc", "fc_norm", "parallel_drafting"})
+    check_config_refused("original", {{"eagle_config", json::object{{option, true}}}}, {option});
   check_config_refused("original", {{"eagle_aux_hidden_state_layer_ids", json::array{1, 2}}},
                        {"eagle_aux_hidden_state_layer_ids", "[1,2]"});
+}
+
+TEST_CASE("an option is read where it stands, at the top or in eagle_config") {
+  const auto before_residual = [](const json::object& change) {
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, head_case("original"), gpu::DType::f32);
+    json::object config = head_case("original").at("config").as_object();
+    for (const auto& [key, value] : change)
+      config[key] = value;
+    folder.write("config.json", json::serialize(config));
+    return read_eagle3_config(folder.path()).value().model.fusion->norm_before_residual;
+  };
+  const json::object nested{{"norm_before_residual", true}};
+  CHECK_FALSE(before_residual({}));
+  CHECK(before_residual(nested));
+  CHECK(before_residual({{"eagle_config", nested}}));
+  CHECK_FALSE(before_residual({{"norm_before_residual", false}, {"eagle_config", nested}}));
 }
 
 TEST_CASE("a pickled head is refused, and it is said how to convert it") {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <string_view>
 
 using namespace paceline;
 using namespace paceline::scheduling;
@@ -129,6 +130,26 @@ TEST_CASE("what another path wrote is other content, whatever the hashes say") {
     CHECK(lookup({}) == leading(b, 4));
     CHECK(lookup(fast) == leading(a, 4));
     CHECK(PrefixCache::hash_page(7, tokens, 0) != PrefixCache::hash_page(7, tokens, 1));
+  }
+}
+
+TEST_CASE("who has another salt finds nothing, whatever the hashes say") {
+  for (const PrefixCache::Hash hash : {PrefixCache::hash_page, same_for_all}) {
+    World world(64, 1000, hash);
+    const Tokens tokens{1, 2, 3, 4, 5};
+    const auto a = world.table(target_pool, 2);
+    const auto b = world.table(target_pool, 2);
+    const auto lookup = [&](std::string_view salt) {
+      return world.cache.lookup(tokens, {}, salt)[target_pool];
+    };
+    world.cache.publish(tokens, {{a.get(), 4}, {nullptr, 0}}, {}, "mine");
+    CHECK(lookup("mine") == leading(a, 2));
+    for (const char* other : {"", "yours", "min", "mine "})
+      CHECK(lookup(other).empty());
+    world.cache.publish(tokens, {{b.get(), 4}, {nullptr, 0}});
+    CHECK(lookup("") == leading(b, 2));
+    CHECK(lookup("mine") == leading(a, 2));
+    CHECK(lookup("yours").empty());
   }
 }
 

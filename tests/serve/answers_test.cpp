@@ -1,4 +1,5 @@
 // What comes over HTTP is what the library gives, whole and as a stream.
+#include "sampling/choice_seed.hpp"
 #include "tests/serve/live_server.hpp"
 
 #include <boost/json/array.hpp>
@@ -13,12 +14,11 @@ namespace {
 
 constexpr const char* function_head = "def fibonacci(n):";
 
-Request request_of(int tokens, std::uint64_t seed, int choice = 0) {
+Request request_of(int tokens, std::uint64_t seed) {
   Request request;
   request.prompt = function_head;
   request.max_tokens = tokens;
   request.sampling.seed = seed;
-  request.sampling.choice = choice;
   return request;
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("several prompts with several answers each come in order, or as they c
   std::vector<std::string> expected;
   for (const char* text : {"import", "class A"})
     for (int choice = 0; choice < 3; ++choice) {
-      Request request = request_of(20, 5, choice);
+      Request request = request_of(20, sampling::choice_seed(5, std::uint32_t(choice)));
       request.prompt = text;
       expected.push_back(server.engine().complete(request).value().text);
     }

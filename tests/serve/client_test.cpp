@@ -291,10 +291,11 @@ TEST_CASE("in a forked child a client is refused everything, and ends") {
 
 TEST_CASE("what the protocol cannot say is refused, and not left out") {
   Remote remote(scripted());
-  std::vector<Request> requests(3, prompt(3));
+  std::vector<Request> requests(4, prompt(3));
   requests[0].sampling.allowed_token_ids = {1};
   requests[1].min_tokens = 1;
   requests[2].skip_special_tokens = false;
+  requests[3].cache_salt = "mine";
   for (const Answer& answer : ask_remotely(remote.io, remote.client, requests)) {
     REQUIRE(answer.end().error);
     CHECK(answer.end().error->code == ErrorCode::unsupported);

@@ -46,7 +46,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
     "frequency_penalty": 2, "seed": 18446744073709551615, "stop": ["a", "b"], "n": 3, "echo": true,
     "logprobs": 5, "logit_bias": {"7": -100, "8": 1.5}, "stream": true, "ignore_eos": true,
     "allowed_token_ids": [5, 6], "min_tokens": 2, "skip_special_tokens": false,
-    "stream_options": {"include_usage": true}, "user": "somebody", "priority": -3, "no such field": [1, {}],
+    "stream_options": {"include_usage": true}, "user": "somebody", "cache_salt": "mine", "priority": -3, "no such field": [1, {}],
     "speculation": {"mode": "overlap", "window": 4, "verify": "coupled", "draft": "suffix"})");
   INFO((asked ? "" : asked.error().message));
   REQUIRE(asked);
@@ -59,6 +59,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
   CHECK(std::get<std::string>(asked->prompts.at(0)) == "x");
   CHECK(r.max_tokens == 7);
   CHECK(r.client == "somebody");
+  CHECK(r.cache_salt == "mine");
   CHECK(r.priority == -3);
   CHECK(r.ignore_eos);
   CHECK(r.min_tokens == 2);
@@ -156,6 +157,8 @@ TEST_CASE("values of another type or out of range are refused by name") {
       {"min_tokens", "-1"},
       {"min_tokens", "17"},
       {"skip_special_tokens", "0"},
+      {"cache_salt", "\"\""},
+      {"cache_salt", "7"},
       {"logit_bias", R"({"x": 1})"},
       {"logit_bias", R"({"1000": 1})"},
       {"logit_bias", R"({"-1": 1})"},

@@ -6,6 +6,8 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
+#include <limits>
+#include <set>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -255,6 +257,68 @@ TEST_CASE("a chat template is told its variables") {
   const HttpReply refused = server.ask("POST", "/v1/chat/completions", json::serialize(body));
   CHECK(refused.status == 400);
   CHECK(refused.json().at("error").at("param") == "chat_template_kwargs.messages");
+}
+
+TEST_CASE("the seed that a choice reports gives it alone, whichever choice it was") {
+  LiveServer server;
+  json::object body = body_of("def f(", 20);
+  body["temperature"] = 1;
+  body["speculation"] = {{"verify", "coupled"}};
+  for (const bool given : {false, true}) {
+    CAPTURE(given);
+    json::object several = body;
+    several["n"] = 3;
+    if (given)
+      several["seed"] = 7;
+    const json::object reply = server.post("/v1/completions", several);
+    std::set<std::uint64_t> seeds;
+    for (const json::value& choice : reply.at("choices").as_array()) {
+      CHECK(choice.at("reproducible") == true);
+      json::object again = body;
+      again["seed"] = choice.at("seed");
+      seeds.insert(choice.at("seed").to_number<std::uint64_t>());
+      CHECK(said_in(server.post("/v1/completions", again)) ==
+            std::string(choice.at("text").as_string()));
+    }
+    CHECK(seeds.size() == 3);
+    if (!given)
+      continue;
+    CHECK(seeds.contains(7));
+    CHECK(server.post("/v1/completions", several).at("choices") == reply.at("choices"));
+  }
+}
+
+TEST_CASE("no banned word comes, even where nothing else is left") {
+  LiveServer server;
+  json::object body = body_of("def f(", 4);
+  body["temperature"] = 0;
+  const auto self = server.engine().tokenize("self", false);
+  REQUIRE(self.size() == 1);
+  json::array allowed{self.front()};
+  const auto inside = server.engine().tokenize(" self", false);
+  if (inside.size() == 1)
+    allowed.push_back(inside.front());
+  body["allowed_token_ids"] = allowed;
+  CHECK(server.ask("POST", "/v1/completions", json::serialize(body)).status == 200);
+  body["bad_words"] = {"self"};
+  const HttpReply refused = server.ask("POST", "/v1/completions", json::serialize(body));
+  INFO(refused.body);
+  CHECK(refused.status == 400);
+  CHECK(refused.body.find("no token can be drawn") != std::string::npos);
+}
+
+TEST_CASE("any number of tokens is cut to what the context leaves") {
+  EngineOptions options = scripted();
+  options.max_model_len = 64;
+  LiveServer server(options);
+  const int room = options.max_model_len - 3;
+  for (const int asked : {room + 1, 1 << 30, std::numeric_limits<int>::max()}) {
+    CAPTURE(asked);
+    json::object body{
+        {"prompt", json::array{1, 2, 3}}, {"max_tokens", asked}, {"ignore_eos", true}};
+    const json::object reply = server.post("/v1/completions", body);
+    CHECK(reply.at("usage").at("completion_tokens") == room);
+  }
 }
 
 TEST_CASE("what a choice reports is enough to repeat it where it says so") {

@@ -117,3 +117,33 @@ TEST_CASE("answers to one key's holder are no drafts for another's, unless they 
     CHECK((accepted("second") > alone + 50) == share);
   }
 }
+
+TEST_CASE("what one key's holder has sent is not cached for another's, unless it is shared") {
+  const TemporaryFolder folder;
+  for (const bool share : {false, true}) {
+    CAPTURE(share);
+    Settings settings;
+    settings.api_key_file = folder.write("keys", "first\nsecond\n");
+    settings.share_prefix_cache = share;
+    LiveServer server(scripted(), settings);
+    const auto cached = [&server](const std::string& key, const std::string& more) {
+      std::string prompt = "1";
+      for (int token = 2; token < 30; ++token)
+        prompt += "," + std::to_string(token);
+      const HttpReply reply = server.ask(
+          "POST", "/v1/completions", R"({"max_tokens": 1, "prompt": [)" + prompt + "]" + more + "}",
+          {{"Authorization", "Bearer " + key}});
+      INFO(reply.body);
+      REQUIRE(reply.status == 200);
+      return reply.json().at("usage").at("prompt_tokens_details").at("cached_tokens") != 0;
+    };
+    CHECK_FALSE(cached("first", ""));
+    CHECK(cached("first", ""));
+    CHECK(cached("second", "") == share);
+    const std::string salt = R"(, "cache_salt": "a conversation's own")";
+    CHECK_FALSE(cached("first", salt)); // narrower than the key's
+    CHECK(cached("first", salt));
+    CHECK(cached("second", salt) == share);
+    CHECK_FALSE(cached("second", R"(, "cache_salt": "another's")"));
+  }
+}

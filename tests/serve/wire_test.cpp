@@ -129,6 +129,23 @@ TEST_CASE("the protocol over TCP has HTTP's keys") {
   CHECK(outcome_of(client, 1).end.has_value());
 }
 
+TEST_CASE("what one key's holder has sent over TCP is not cached for another's") {
+  setenv("PACELINE_API_KEY", "first, second", 1);
+  LiveServer server(scripted());
+  unsetenv("PACELINE_API_KEY");
+  Request request = request_of(1);
+  request.prompt_tokens.assign(40, 1);
+  const auto cached = [&](const char* key) {
+    WireClient client(server.tcp_port());
+    client.greet(key);
+    client.send(net::Submit{1, request});
+    return outcome_of(client, 1).end.value().usage.cached_tokens;
+  };
+  CHECK(cached("first") == 0);
+  CHECK(cached("first") == 32);
+  CHECK(cached("second") == 0);
+}
+
 TEST_CASE("one connection too many is told so") {
   Settings settings;
   settings.max_connections = 1;
