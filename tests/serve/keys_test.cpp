@@ -1,5 +1,6 @@
 // API keys.
 #include "apps/serve/keys.hpp"
+#include "apps/serve/loopback.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -116,4 +117,13 @@ TEST_CASE("answers to one key's holder are no drafts for another's, unless they 
     CHECK(accepted("first") > alone + 50); // it says the same again
     CHECK((accepted("second") > alone + 50) == share);
   }
+}
+
+TEST_CASE("an address that this machine alone reaches needs no key") {
+  for (const char* host : {"127.0.0.1", "127.9.8.7", "::1", "localhost", "LocalHost", "a.localhost",
+                           "::ffff:127.0.0.1"})
+    CHECK(is_loopback(host));
+  for (const char* host :
+       {"0.0.0.0", "::", "10.0.0.1", "example.org", "notlocalhost", "", "128.0.0.1"})
+    CHECK_FALSE(is_loopback(host));
 }
