@@ -94,11 +94,12 @@ std::string chat_help(int columns) {
       before.clear();
     }
   }
-  return text +
-         in_lines("  Several lines: end each but the last with \\, or put them between lines of "
-                  "\"\"\".\n  Ctrl-C stops an answer, Ctrl-D leaves; Tab completes.\n",
-                  columns) +
-         "\n";
+  for (const char* more :
+       {"Several lines: end each but the last with \\, or put them between lines of \"\"\".",
+        "Ctrl-C stops an answer, Ctrl-D leaves; Tab completes."})
+    for (const std::string& line : wrapped_words(more, std::max(columns - 2, 1)))
+      text += "  " + line + "\n";
+  return text;
 }
 
 Result<ChatCommand> parse_chat_line(std::string_view line) {

@@ -92,7 +92,8 @@ Result<void> check_downloaded(const std::string& folder, const std::string& file
   std::error_code ignored;
   if (fs::exists(fs::path(folder) / file, ignored))
     return {};
-  const Download download = download_of(fs::path(folder).lexically_normal());
+  const fs::path path = fs::path(folder).lexically_normal();
+  const Download download = download_of(path.has_filename() ? path : path.parent_path());
   if (download.command.empty())
     return {};
   return fail(
