@@ -33,10 +33,10 @@ int tokens_below(const std::string& screen) {
   return end == screen.npos ? 0 : std::atoi(screen.c_str() + screen.rfind('\n', end) + 1);
 }
 
-/// The chat with a state folder of its own.
+/// The chat with a state folder of its own, in a window that no remark is too long for.
 class Chat {
 public:
-  explicit Chat(const std::string& options, const std::string& environment = "", int columns = 90,
+  explicit Chat(const std::string& options, const std::string& environment = "", int columns = 160,
                 int rows = 40)
       : terminal("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path() + " " + environment +
                      " " PACELINE_PROGRAM " chat " + options,
