@@ -8,6 +8,7 @@
 #include "apps/bench/workload.hpp"
 #include "apps/bench_serve.hpp"
 #include "apps/command.hpp"
+#include "apps/lookups.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/session.hpp"
@@ -81,6 +82,7 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
   Engine& engine = session->engine;
   report.target = engine.target();
   report.draft = engine.draft();
+  report.lookups = lookups_json(engine, "the same mode and repetition");
   Request warm = plan.request;
   warm.prompt = plan.prompts.front();
   if (const auto done = engine.complete(warm); !done)
@@ -143,6 +145,7 @@ Result<int> print_report(const BenchReport& report, const boost::json::object& b
   if (!json)
     return print_text(report_text(report) + "\n" + comparison_text(before, now));
   now["now_over_before"] = compare_reports(before, now);
+  now["same_lookups"] = same_lookups(before, now);
   return print_json(now);
 }
 

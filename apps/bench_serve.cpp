@@ -8,6 +8,7 @@
 #include "apps/load/http_target.hpp"
 #include "apps/load/plan.hpp"
 #include "apps/load/report.hpp"
+#include "apps/lookups.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/session.hpp"
@@ -80,7 +81,10 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
   ModelInfo target = opened.target();
   name_scaled(target, options.engine.target, options.scale.target);
   subject.name = target.name;
-  subject.facts = {{"backend", "paceline"}, {"simulated", sim}, {"target", model_json(target)}};
+  subject.facts = {{"backend", "paceline"},
+                   {"simulated", sim},
+                   {"target", model_json(target)},
+                   {"lookups", lookups_json(opened, "the same run")}};
   if (auto draft = opened.draft()) {
     name_scaled(*draft, options.engine.draft, options.scale.draft);
     subject.facts["draft"] = model_json(*draft);
@@ -139,8 +143,10 @@ Result<Subject> open_server(const ServeOptions& options, const Plan& plan,
     return tl::unexpected(opened.error());
   Subject subject;
   subject.name = target->model();
-  subject.facts = {{"backend", options.api == Api::chat ? "openai-chat" : "openai"},
-                   {"base_url", url->text()}};
+  subject.facts = {
+      {"backend", options.api == Api::chat ? "openai-chat" : "openai"},
+      {"base_url", url->text()},
+      {"lookups", boost::json::object{{"server", "what it was asked before, in other runs, too"}}}};
   if (plan.needs_pool())
     subject.pool =
         pool_of(options.api == Api::chat ? std::vector<TokenId>() : target->tokenize(text), text);
@@ -195,6 +201,12 @@ Result<void> write_text(const std::string& path, const std::string& text) {
                           [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
 }
 
+/// A line and an empty one, or nothing.
+std::string lookups_line(const Subject& subject) {
+  const std::string text = lookups_text(subject.facts.at("lookups").as_object());
+  return text.empty() ? "" : text + "\n\n";
+}
+
 /// Prints the report, and writes it where that is asked for.
 Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& subject,
                  boost::json::object figures, const std::string& text) {
@@ -222,7 +234,8 @@ Result<int> load_once(const ServeOptions& options, const Plan& plan, Subject& su
   const Run run = run_once(options, plan, subject, stopped);
   const Figures figures = measure(run, options.goodput);
   const auto told = tell(options, plan, subject, run_json(run, figures, options.detailed),
-                         fmt::format("load on {}\n\n{}", subject.name, run_text(run, figures)));
+                         fmt::format("load on {}\n\n{}{}", subject.name, lookups_line(subject),
+                                     run_text(run, figures)));
   if (!told || run.interrupted)
     return told.map([](int) { return status_interrupted; });
   if (figures.failed > 0)
@@ -250,9 +263,9 @@ Result<int> search(const ServeOptions& options, const Plan& plan, Subject& subje
         return run.interrupted ? std::nullopt : std::optional(measure(run, options.goodput));
       },
       objectives, std::isfinite(plan.rate()) ? plan.rate() : first_rate_default, options.precision);
-  const auto told =
-      tell(options, plan, subject, capacity_json(capacity, objectives),
-           fmt::format("capacity of {}\n\n{}", subject.name, capacity_text(capacity, objectives)));
+  const auto told = tell(options, plan, subject, capacity_json(capacity, objectives),
+                         fmt::format("capacity of {}\n\n{}{}", subject.name, lookups_line(subject),
+                                     capacity_text(capacity, objectives)));
   if (!told)
     return told;
   if (!options.svg_file.empty())

@@ -4,7 +4,7 @@
 #include "apps/devices.hpp"
 #include "apps/output.hpp"
 #include "apps/validators.hpp"
-#include "models/checkpoint/paths.hpp"
+#include "apps/words.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 
 /// One option, as shells complete it.
 struct OptionFacts {
-  enum class Value { none, any, choice, file, model, device };
+  enum class Value { none, any, choice, file, model, draft, device };
   std::vector<std::string> names; ///< "-m", "--model"
   std::string help;
   Value value = Value::none;
@@ -40,14 +40,19 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// From the name of its type: "FILE", "MODEL", "off|sync|overlap"; "auto|K" has one word of its
-/// own.
+/// From the name of its type: "FILE", "MODEL", "FORMAT", "off|sync|overlap"; "auto|K" has one word
+/// of its own, and what drafts is a list that is asked for.
 void read_value(const CLI::Option& option, OptionFacts& facts) {
   const std::string type = option.get_type_name();
   facts.value = type == "FILE" || type == "DIR" ? OptionFacts::Value::file
                 : type == "MODEL"               ? OptionFacts::Value::model
+                : type.starts_with("MODEL|")    ? OptionFacts::Value::draft
                 : type == "DEVICE"              ? OptionFacts::Value::device
                                                 : OptionFacts::Value::any;
+  if (facts.value == OptionFacts::Value::draft)
+    return;
+  if (type.starts_with("FORMAT"))
+    facts.choices = weight_format_words();
   for (const std::string& word : split(type, '|'))
     if (type.find('|') != std::string::npos && std::all_of(word.begin(), word.end(), [](char c) {
           return std::islower(c) || std::isdigit(c);
@@ -75,7 +80,7 @@ CommandFacts facts_of(const CLI::App& app) {
     OptionFacts own = facts_of(*option);
     if (!own.names.empty())
       facts.options.push_back(own);
-    if (option->get_positional())
+    if (option->get_positional() && facts.positional.value == OptionFacts::Value::none)
       facts.positional = own;
   }
   return facts;
@@ -146,6 +151,7 @@ std::string bash_values(const OptionFacts& facts) {
   case OptionFacts::Value::choice: return fmt::format("-W '{}'", joined(facts.choices, " "));
   case OptionFacts::Value::file: return "-f";
   case OptionFacts::Value::model: return R"sh(-d -W "$(words models)")sh";
+  case OptionFacts::Value::draft: return R"sh(-d -W "$(words drafts)")sh";
   case OptionFacts::Value::device: return R"sh(-W "$(words devices)")sh";
   default: return "";
   }
@@ -227,6 +233,7 @@ std::string zsh_values(const OptionFacts& facts) {
   case OptionFacts::Value::choice: return fmt::format(":value:({})", joined(facts.choices, " "));
   case OptionFacts::Value::file: return ":file:_files";
   case OptionFacts::Value::model: return ":model:{_paceline_words models; _files -/}";
+  case OptionFacts::Value::draft: return ":draft:{_paceline_words drafts; _files -/}";
   case OptionFacts::Value::device: return ":device:{_paceline_words devices}";
   }
   return "";
@@ -307,6 +314,9 @@ std::string fish_option(const OptionFacts& option, const std::string& condition)
   case OptionFacts::Value::model:
     line += " -xa '(paceline completion models; __fish_complete_directories)'";
     break;
+  case OptionFacts::Value::draft:
+    line += " -xa '(paceline completion drafts; __fish_complete_directories)'";
+    break;
   case OptionFacts::Value::device: line += " -xa '(paceline completion devices)'"; break;
   }
   return line + fmt::format(" -d '{}'\n", fish_text(option.help));
@@ -357,9 +367,11 @@ std::string lines(std::vector<std::string> words) {
 
 // What the scripts ask for when they complete, since it differs between machines.
 std::string models(const std::vector<CommandFacts>& /*all*/) {
-  std::vector<std::string> names = paceline::models::cached_checkpoints();
-  names.insert(names.begin(), {"demo", "scripted"});
-  return lines(std::move(names));
+  return lines(model_words());
+}
+
+std::string drafts(const std::vector<CommandFacts>& /*all*/) {
+  return lines(draft_words());
 }
 
 std::string devices(const std::vector<CommandFacts>& /*all*/) {
@@ -373,10 +385,14 @@ using Words = std::string (*)(const std::vector<CommandFacts>&);
 Command add_completion(CLI::App& program) {
   auto* app = program.add_subcommand("completion", "Print a shell's completion of this program");
   auto what = std::make_shared<Words>(nullptr);
-  add_choice<Words>(
-      *app, "what", *what,
-      {{"bash", bash}, {"zsh", zsh}, {"fish", fish}, {"models", models}, {"devices", devices}},
-      "For which shell; or the names that its script asks for")
+  add_choice<Words>(*app, "what", *what,
+                    {{"bash", bash},
+                     {"zsh", zsh},
+                     {"fish", fish},
+                     {"models", models},
+                     {"drafts", drafts},
+                     {"devices", devices}},
+                    "For which shell; or the names that its script asks for")
       ->required();
   app->footer(R"(Examples:
   source <(paceline completion bash)

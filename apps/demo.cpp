@@ -1,5 +1,6 @@
 // paceline demo: the same completion in plain, synchronous and overlapped mode, and what each cost.
 #include "apps/command.hpp"
+#include "apps/lookups.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/session.hpp"
@@ -57,6 +58,7 @@ Ways all_ways() {
 /// Decodes once and files the result; an Output shows the text as it comes.
 Result<void> run_once(Engine& engine, Request request, Way& way, Output* out) {
   request.speculation = way.mode;
+  request.draft_scope = measured_scope(to_string(way.mode), int(way.rates.size()));
   auto stream = engine.submit(request);
   if (!stream)
     return tl::unexpected(stream.error());

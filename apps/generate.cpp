@@ -96,12 +96,11 @@ std::string statistics(const Outcome& outcome) {
   std::string left_out;
   if (const int context = end.speculation.draft_context_exceeded)
     left_out = fmt::format("; the draft was left out beyond its {} tokens", context);
-  return fmt::format("[{}] {} tokens, {:.1f} tokens/s{}, first after {:.0f} ms (loading {:.2f} s)\n"
-                     "[{}{}]\n",
-                     to_string(end.reason), end.usage.completion_tokens, decode_rate(end),
-                     outcome.simulated ? " simulated" : "",
-                     1e3 * end.timing.time_to_first_token_seconds, outcome.load_seconds,
-                     speculation_line(end), left_out);
+  return fmt::format(
+      "[{}] {}{}, first after {:.0f} ms (loading {:.2f} s)\n[{}{}]\n", to_string(end.reason),
+      speed_text(std::uint64_t(end.usage.completion_tokens), decode_rate(end)),
+      outcome.simulated ? " simulated" : "", 1e3 * end.timing.time_to_first_token_seconds,
+      outcome.load_seconds, speculation_line(end), left_out);
 }
 
 /// Follows the request to its end, its text streamed to standard output as it comes. When nobody
@@ -154,7 +153,7 @@ Result<int> report(const Engine& engine, const Options& options, const Outcome& 
     if (auto printed = print_json(answer_json(engine, options, outcome)); !printed)
       return printed;
   } else if (!options.quiet) {
-    note(dim(statistics(outcome), errors_are_terminal()));
+    note(dim(for_errors(statistics(outcome)), errors_are_terminal()));
   }
   return interrupted ? status_interrupted : status_ok;
 }

@@ -31,12 +31,17 @@ struct Options {
   bool json = false;
 };
 
+/// What drafts without a model has nothing to be read and goes with any target.
+bool is_lookup(const std::optional<std::string>& draft) {
+  return draft == "suffix" || draft == "ngram";
+}
+
 Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
   auto target = read_checkpoint(options.model, "target", options.weights);
   if (!target)
     return tl::unexpected(target.error());
   std::optional<Checkpoint> draft;
-  if (draft_name) {
+  if (draft_name && !is_lookup(draft_name)) {
     auto read = read_draft(*draft_name, *target, options.weights);
     if (!read)
       return tl::unexpected(read.error());
@@ -59,6 +64,12 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
     object["draft"] = checkpoint_json(*draft);
     object["pair"] = pair_json(pair);
     text += "\n" + checkpoint_text(*draft, "draft") + "\n" + pair_text(pair);
+  } else if (is_lookup(draft_name)) {
+    object["draft"] = {{"name", *draft_name}, {"lookup", true}};
+    object["pair"] = {{"compatible", true}};
+    text += fmt::format("\ndraft: {}, looked up in the text: it has no weights, and goes with any "
+                        "target\n",
+                        *draft_name);
   }
   return options.json ? print_json(object) : print_text(text);
 }
@@ -82,9 +93,13 @@ Result<int> run(const Options& options) {
     return show_devices(options.json);
   if (options.families)
     return show_families(options.json);
-  if (options.draft || options.model != "demo")
-    return show_checkpoints(options, options.draft);
-  return show_checkpoints(options, "demo");
+  const bool chosen = !options.draft || *options.draft == "auto"; // as other commands would
+  const auto draft = !chosen ? options.draft
+                     : options.draft && options.model != "demo"
+                         ? std::optional<std::string>("suffix")
+                     : options.model == "demo" ? std::optional<std::string>("demo")
+                                               : std::nullopt;
+  return show_checkpoints(options, draft == "none" ? std::nullopt : draft);
 }
 
 constexpr const char* footer = R"(Examples:
@@ -106,7 +121,7 @@ Command add_inspect(CLI::App& program) {
   app->add_option(
          "-d,--draft-model", options->draft,
          "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized; "
-         "eagle3:DIR: an EAGLE-3 head on it")
+         "eagle3:DIR: an EAGLE-3 head on it; suffix, ngram, none or auto: as for generate")
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");

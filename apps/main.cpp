@@ -4,6 +4,7 @@
 #include "apps/field_names.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/terminal.hpp"
+#include "apps/validators.hpp"
 
 #include <algorithm>
 #include <array>
@@ -58,9 +59,44 @@ std::string help_of(const CLI::App& program) {
   return command + "--help";
 }
 
-/// CLI11's message, in the form `what is wrong: how to mend it`.
+/// What stands between two parts of a text; all that follows the first where there is no second.
+std::string between(const std::string& text, const std::string& before, const std::string& behind) {
+  const std::size_t found = text.find(before);
+  const std::size_t begin = found == text.npos ? 0 : found + before.size();
+  return text.substr(begin, text.find(behind, begin) - begin);
+}
+
+std::string mismatch(const std::string& what) {
+  const std::string option = what.substr(0, what.find(": "));
+  if (what.ends_with(" missing")) // "--top-k: 1 required K missing"
+    return option + " lacks a value: give " + between(what, " required ", " missing") + ", or";
+  if (what.find("flag override") != what.npos) // "--json was given a disallowed flag override"
+    return what.substr(0, what.find(' ')) + " takes no value:";
+  return option + " has too many values, or too few:";
+}
+
+/// Of what CLI11 says; its own words are those that the comments show. What would mend it follows.
+std::string in_our_words(const std::string& kind, const std::string& what) {
+  const std::string both = kind == "RequiresError" ? " requires " : " excludes ";
+  const std::string one = between(what, "", both);
+  const std::string other = between(what, both, "\n");
+  if (kind == "RequiredError") // "file is required"
+    return between(what, "", " is required") + " is missing:";
+  if (kind == "RequiresError") // "--logprobs requires --json"
+    return one + " goes with " + other + " only: give both, or";
+  if (kind == "ExcludesError") // "--file excludes --prompt"
+    return one + " stands beside " + other + ": give one of them, or";
+  if (kind == "ConversionError") // "Could not convert: --seed = x"
+    return between(what, "convert: ", " = ") + " cannot be '" + between(what, " = ", "\n") + "':";
+  if (kind == "ArgumentMismatch")
+    return mismatch(what);
+  return what + ":";
+}
+
+/// What CLI11 found wrong, in the form `what is wrong: how to mend it`.
 std::string usage_problem(const CLI::App& program, const CLI::ParseError& error) {
   const std::string what = error.what();
+  const std::string see = " see " + help_of(program);
   if (dynamic_cast<const CLI::ValidationError*>(&error)) { // "--top-p: cannot be '3': give ..."
     const auto colon = what.find(": ");
     return colon == std::string::npos ? what : what.substr(0, colon) + what.substr(colon + 1);
@@ -69,9 +105,9 @@ std::string usage_problem(const CLI::App& program, const CLI::ParseError& error)
     const auto extras = program.remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
     const char* kind = first.starts_with('-') ? "unknown option " : "unexpected argument ";
-    return kind + first + ": see " + help_of(program);
+    return kind + first + ":" + see;
   }
-  return what + ": see " + help_of(program);
+  return in_our_words(error.get_name(), what) + see;
 }
 
 int parse_problem(const CLI::App& program, const CLI::ParseError& error) {
@@ -116,6 +152,7 @@ int program(int count, char** arguments) {
                             add_completion(program), add_help(program)};
   for (const Command& command : commands)
     command.app->group("Commands");
+  settle_options(program);
   if (!names_command(program, count, arguments))
     return complain(std::string("there is no command ") + arguments[1] + ": see paceline --help",
                     status_usage);

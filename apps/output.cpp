@@ -115,6 +115,17 @@ double tokens_per_round(const SpeculationStats& stats, int completion_tokens) {
   return stats.rounds > 0 ? completion_tokens / double(stats.rounds) : 0;
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string speed_text(std::uint64_t tokens, double rate) {
+  constexpr double whole = 100; // from here on a decimal says nothing
+  return counted(tokens, "token") + (rate <= 0      ? std::string()
+                                     : rate < whole ? fmt::format(", {:.1f} tokens/s", rate)
+                                                    : fmt::format(", {:.0f} tokens/s", rate));
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = double(bytes);

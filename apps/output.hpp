@@ -29,6 +29,11 @@ Result<int> print_text(std::string_view text);
 /// Tokens per round, the verdict's own among them; 0 before the first round.
 double tokens_per_round(const SpeculationStats& stats, int completion_tokens);
 
+/// "1 token", "2 tokens"
+std::string counted(std::uint64_t count, std::string_view what);
+/// "48 tokens, 312 tokens/s"; rate: 0: there is none to speak of, as with a single token.
+std::string speed_text(std::uint64_t tokens, double rate);
+
 /// "2.00 GiB", "512 B"
 std::string human_bytes(std::uint64_t bytes);
 

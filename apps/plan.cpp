@@ -123,7 +123,7 @@ void compare(const Options& options, const plan::Input& input, const Baselines& 
   const auto add = [&](const char* name, const Placement& placement) {
     report.lines.push_back({name, measure(problem, placement, fresh)});
   };
-  report.runs = runs;
+  report.runs = int(fresh.size());
   add("plan", report.selection.placement);
   add("selective replication", others.replicated);
   add("one model per device", others.one_per_device);

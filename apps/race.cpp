@@ -1,6 +1,7 @@
 // paceline race: plain, synchronous and overlapped decoding of one prompt, side by side.
 #include "apps/command.hpp"
 #include "apps/input.hpp"
+#include "apps/lookups.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "apps/race/frame.hpp"
@@ -60,8 +61,10 @@ std::vector<Recording> all_ways() {
           {"overlapped", SpeculationMode::overlap, {}, {}, {}}};
 }
 
-Result<Stream> start(Engine& engine, Request request, SpeculationMode mode) {
+/// What has been looked up in one run is not found in another: all write the same text.
+Result<Stream> start(Engine& engine, Request request, SpeculationMode mode, int run = 0) {
   request.speculation = mode;
+  request.draft_scope = measured_scope(to_string(mode), run);
   return engine.submit(request);
 }
 
@@ -85,11 +88,11 @@ Recording middle(std::vector<Recording> runs) {
   return std::move(*at);
 }
 
-/// One way from begin to end.
-Result<void> record(Engine& engine, const Request& request, Recording& lane,
+/// One way from begin to end. run: which of that way's, the warm-up included.
+Result<void> record(Engine& engine, const Request& request, int run, Recording& lane,
                     const std::atomic<bool>& stopped) {
   const auto begin = Clock::now();
-  auto stream = start(engine, request, lane.mode);
+  auto stream = start(engine, request, lane.mode, run);
   if (!stream)
     return tl::unexpected(stream.error());
   while (auto event = stream->next()) {
@@ -116,9 +119,10 @@ Result<void> record_all(Engine& engine, const Request& request, std::vector<Reco
       progress.show("Decoding " + lanes[i].name,
                     (round + double(i) / double(lanes.size())) / rounds_max);
       if (Recording dropped = lanes[i]; round == 0)
-        if (auto ran = record(engine, short_one, dropped, stopped); !ran)
+        if (auto ran = record(engine, short_one, 0, dropped, stopped); !ran)
           return ran;
-      if (auto ran = record(engine, request, runs[i].emplace_back(lanes[i]), stopped); !ran)
+      auto& lane = runs[i].emplace_back(lanes[i]);
+      if (auto ran = record(engine, request, round + 1, lane, stopped); !ran)
         return ran;
     }
   }
@@ -162,8 +166,15 @@ Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
   return {};
 }
 
+/// Of any of its runs: other runs are out of a look-up's reach.
+boost::json::object lookups_of(const Engine& engine) {
+  return lookups_json(engine, "");
+}
+
 /// What is said of how they ran, and on what.
-std::string how_it_ran(const std::string& how, const Options& options) {
+std::string how_it_ran(std::string how, const Options& options, const Engine& engine) {
+  if (const std::string seen = lookups_text(lookups_of(engine)); !seen.empty())
+    how += ". In each run " + seen;
   const auto& devices = options.engine.devices;
   if (devices.size() < 2)
     return how + ".";
@@ -183,32 +194,39 @@ int longest(const std::vector<Recording>& lanes) {
   return int(tokens);
 }
 
-Result<std::vector<Recording>> race_here(const Options& options, Output& out, bool drawn,
-                                         const std::atomic<bool>& stopped) {
+/// What was recorded, and what look-ups had seen meanwhile.
+struct Race {
+  std::vector<Recording> lanes;
+  boost::json::object lookups;
+};
+
+Result<Race> race_here(const Options& options, Output& out, bool drawn,
+                       const std::atomic<bool>& stopped) {
   auto session = open_session(options.engine);
   if (!session)
     return tl::unexpected(session.error());
   auto lanes = all_ways();
   if (auto ran = record_all(session->engine, options.request, lanes, stopped); !ran)
     return tl::unexpected(ran.error());
+  Race race{std::move(lanes), lookups_of(session->engine)};
   if (stopped)
-    return lanes;
-  const double slow = slowness(options, lanes);
+    return race;
+  const double slow = slowness(options, race.lanes);
   std::string how = "One machine: they ran one after another";
   if (drawn)
     how += slow == 1 ? ", and are replayed with their recorded times"
                      : fmt::format(", and are replayed {:g} times slower than recorded", slow);
-  RaceShow show(out, how_it_ran(how, options), longest(lanes));
+  RaceShow show(out, how_it_ran(how, options, session->engine), longest(race.lanes));
   if (drawn)
-    replay(show, lanes, slow, stopped);
+    replay(show, race.lanes, slow, stopped);
   if (!options.json && !stopped)
-    show.close(lanes);
-  return lanes;
+    show.close(race.lanes);
+  return race;
 }
 
 /// Simulated devices do not get in each other's way: an engine for each, on a real clock.
-Result<std::vector<Recording>> race_at_once(const Options& options, Output& out, bool drawn,
-                                            const std::atomic<bool>& stopped) {
+Result<Race> race_at_once(const Options& options, Output& out, bool drawn,
+                          const std::atomic<bool>& stopped) {
   auto lanes = all_ways();
   std::vector<Session> sessions;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -225,7 +243,8 @@ Result<std::vector<Recording>> race_at_once(const Options& options, Output& out,
     streams.push_back(std::move(*stream));
   }
   const char* how = "Simulated devices: all run at once, in the time that the devices would take";
-  RaceShow show(out, how_it_ran(how, options), options.request.max_tokens.value_or(0));
+  RaceShow show(out, how_it_ran(how, options, sessions[0].engine),
+                options.request.max_tokens.value_or(0));
   if (drawn)
     show.open();
   const auto begin = Clock::now();
@@ -245,10 +264,11 @@ Result<std::vector<Recording>> race_at_once(const Options& options, Output& out,
   }
   if (!options.json && !stopped)
     show.close(lanes);
-  return lanes;
+  return Race{std::move(lanes), lookups_of(sessions[0].engine)};
 }
 
-boost::json::object race_json(const std::vector<Recording>& lanes, bool at_once) {
+boost::json::object race_json(const Race& race, bool at_once) {
+  const std::vector<Recording>& lanes = race.lanes;
   boost::json::object modes;
   for (const Recording& lane : lanes)
     modes[to_string(lane.mode)] = {
@@ -256,6 +276,7 @@ boost::json::object race_json(const std::vector<Recording>& lanes, bool at_once)
         {"seconds", lane.seconds()},
         {"speculation", speculation_json(lane.end->speculation, int(lane.tokens.size()))}};
   return {{"at_once", at_once},
+          {"lookups", race.lookups},
           {"modes", std::move(modes)},
           {"verdict", verdict(lanes)},
           {"seed", lanes[0].end->seed}};
@@ -292,16 +313,16 @@ Result<int> run(Options options, Interrupt& interrupt) {
   const bool drawn = !options.json && moves_cursor(output_is_terminal()) &&
                      screen_size().columns >= race_columns_min;
   const bool at_once = simulated(options.engine);
-  auto lanes = at_once ? race_at_once(options, out, drawn, stopped)
-                       : race_here(options, out, drawn, stopped);
-  if (!lanes)
-    return tl::unexpected(lanes.error());
+  auto race = at_once ? race_at_once(options, out, drawn, stopped)
+                      : race_here(options, out, drawn, stopped);
+  if (!race)
+    return tl::unexpected(race.error());
   if (stopped)
     return status_interrupted;
-  if (auto same = check_same_tokens(*lanes); !same)
+  if (auto same = check_same_tokens(race->lanes); !same)
     return tl::unexpected(same.error());
   if (options.json)
-    return print_json(race_json(*lanes, at_once));
+    return print_json(race_json(*race, at_once));
   return out.finish().map([] { return status_ok; });
 }
 

@@ -1,5 +1,7 @@
 #include "apps/screen_text.hpp"
 
+#include "apps/terminal.hpp"
+
 #include <algorithm>
 #include <utf8proc.h>
 
@@ -112,6 +114,25 @@ std::vector<std::string> wrapped_words(std::string_view text, int columns) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
+}
+
+std::string for_errors(const std::string& text) {
+  if (!errors_are_terminal())
+    return text;
+  return in_lines(text, screen_size().columns) + (text.ends_with('\n') ? "\n" : "");
+}
+
+std::string in_lines(std::string_view text, int columns) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    for (const std::string& line : wrapped_words(text.substr(0, end), columns))
+      out += line + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (!out.empty())
+    out.pop_back();
+  return out;
 }
 
 } // namespace paceline::apps

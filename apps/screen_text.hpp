@@ -12,6 +12,10 @@ namespace paceline::apps {
 /// text: whole UTF-8 characters.
 std::string printable(std::string_view text);
 
+/// What standard error is to show: where it is a terminal, in lines of its width that end between
+/// words.
+std::string for_errors(const std::string& text);
+
 /// The bytes of the first character; text: not empty.
 std::string_view first_character(std::string_view text);
 
@@ -27,5 +31,7 @@ std::string fitted(std::string_view text, int columns);
 std::vector<std::string> wrapped(std::string_view text, int columns);
 /// The same, but words stay whole where they fit into a line.
 std::vector<std::string> wrapped_words(std::string_view text, int columns);
+/// The same as one text, whose own lines stay apart; its last one has no end.
+std::string in_lines(std::string_view text, int columns);
 
 } // namespace paceline::apps

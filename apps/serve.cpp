@@ -3,6 +3,7 @@
 #include "apps/command.hpp"
 #include "apps/configuration.hpp"
 #include "apps/options.hpp"
+#include "apps/serve/loopback.hpp"
 #include "apps/serve/notify.hpp"
 #include "apps/serve/replica.hpp"
 #include "apps/serve/server.hpp"
@@ -130,8 +131,7 @@ Result<int> Life::run(Interrupt& interrupt) {
             {"tcp", server_.tcp_address()},
             {"model", plan_ ? options_.placement : options_.settings.model_names.front()},
             {"keys", server_.service().keys().required()}});
-  if (!server_.service().keys().required() && options_.settings.host != "127.0.0.1" &&
-      options_.settings.host != "localhost")
+  if (!server_.service().keys().required() && !serve::is_loopback(options_.settings.host))
     log.write(serve::Log::Level::warning, "open",
               {{"what", "whoever reaches this address may use it: give --api-key-file"}});
   server_.start();

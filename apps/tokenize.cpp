@@ -6,13 +6,14 @@
 #include "models/sources.hpp"
 #include "text/tokenizer.hpp"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <fmt/format.h>
+#include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -40,44 +41,68 @@ std::string to_text(const text::Tokenizer& tokenizer, const std::vector<TokenId>
   return text;
 }
 
-std::optional<std::vector<TokenId>> to_ids(const boost::json::array& array) {
+/// Errors name what is no id of the vocabulary.
+Result<std::vector<TokenId>> to_ids(const text::Tokenizer& tokenizer,
+                                    const boost::json::array& array) {
   std::vector<TokenId> ids;
   for (const boost::json::value& value : array) {
     boost::json::error_code failed;
     ids.push_back(value.to_number<TokenId>(failed));
-    if (failed)
-      return {};
+    if (failed || ids.back() < 0 || ids.back() >= tokenizer.vocabulary())
+      return fail(ErrorCode::invalid_argument, boost::json::serialize(value) + " is no token's id",
+                  fmt::format("give whole numbers from 0 to {}", tokenizer.vocabulary() - 1));
   }
   return ids;
 }
 
 /// A string gives its tokens, a list of ids the text they read as.
-std::optional<boost::json::object> answer(const text::Tokenizer& tokenizer, std::string_view line) {
+Result<boost::json::object> answer(const text::Tokenizer& tokenizer, std::string_view line) {
   boost::json::error_code failed;
   const boost::json::value value = boost::json::parse(line, failed);
-  if (failed)
-    return {};
-  if (value.is_string())
+  if (!failed && value.is_string())
     return to_json(tokenizer, tokenizer.encode(value.get_string()));
-  const auto ids = value.is_array() ? to_ids(value.get_array()) : std::nullopt;
-  if (!ids)
-    return {};
-  return boost::json::object{{"text", tokenizer.decode(*ids)}};
+  if (!failed && value.is_array())
+    return to_ids(tokenizer, value.get_array()).map([&](const std::vector<TokenId>& ids) {
+      return boost::json::object{{"text", tokenizer.decode(ids)}};
+    });
+  return fail(ErrorCode::invalid_argument, "it is neither a JSON string nor a list of ids",
+              "write one text or list per line, such as \"def f\" or [348, 277]");
 }
 
-Result<int> print_lines(const text::Tokenizer& tokenizer, std::string_view input) {
-  std::string output;
-  for (int number = 1; !input.empty(); ++number) {
-    const std::string_view line = input.substr(0, input.find('\n'));
-    input.remove_prefix(std::min(line.size() + 1, input.size()));
-    const auto object = answer(tokenizer, line);
+/// Answers each line as soon as it is there. A bad one has its error in the answer's place, so that
+/// answers stand beside what they answer; the exit status tells of it, too.
+Result<int> print_lines(const text::Tokenizer& tokenizer, std::istream& input) {
+  Output out;
+  std::optional<Error> first;
+  int wrong = 0;
+  std::string line;
+  for (int number = 1; out.open() && std::getline(input, line); ++number) {
+    auto object = answer(tokenizer, line);
+    if (!object && wrong++ == 0)
+      first = Error{object.error().code, fmt::format("line {}: {}", number, object.error().message),
+                    object.error().hint};
     if (!object)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("line {} is neither a JSON string nor a list of ids", number),
-                  "write one text or list per line, such as \"def f\" or [348, 277]");
-    output += boost::json::serialize(*object) + '\n';
+      object = boost::json::object{{"error", object.error().text()}};
+    out.write(boost::json::serialize(*object) + '\n');
   }
-  return print_text(output);
+  if (const auto written = out.finish(); !written)
+    return tl::unexpected(written.error());
+  if (!first)
+    return status_ok;
+  if (wrong > 1)
+    first->message = fmt::format("{} lines have errors, the first is {}", wrong, first->message);
+  return tl::unexpected(*first);
+}
+
+/// Standard input is read as it comes, anything else as a whole.
+Result<int> answer_lines(const text::Tokenizer& tokenizer, const PromptSource& source) {
+  const bool named = (source.file && *source.file != "-") || (source.text && *source.text != "-");
+  if (!named)
+    return print_lines(tokenizer, std::cin);
+  return read_text(source).and_then([&](const std::string& text) {
+    std::istringstream lines(text);
+    return print_lines(tokenizer, lines);
+  });
 }
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& model) {
@@ -87,14 +112,16 @@ Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string&
 }
 
 Result<int> run(const Options& options) {
+  if (options.lines)
+    return load_tokenizer(options.model).and_then([&](const auto& tokenizer) {
+      return answer_lines(*tokenizer, options.text);
+    });
   const auto text = read_text(options.text);
   if (!text)
     return tl::unexpected(text.error());
   const auto tokenizer = load_tokenizer(options.model);
   if (!tokenizer)
     return tl::unexpected(tokenizer.error());
-  if (options.lines)
-    return print_lines(**tokenizer, *text);
   const auto ids = (*tokenizer)->encode(*text);
   return options.json ? print_json(to_json(**tokenizer, ids))
                       : print_text(to_text(**tokenizer, ids));

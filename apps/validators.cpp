@@ -1,5 +1,6 @@
 #include "apps/validators.hpp"
 
+#include "apps/input.hpp"
 #include "base/file.hpp"
 
 #include <charconv>
@@ -88,6 +89,24 @@ CLI::Validator memory_size() {
 
 CLI::Validator writable_file() {
   return must_be("a file that can be written, in a folder that exists", base::can_write_file);
+}
+
+void settle_options(CLI::App& program) {
+  const CLI::Validator home(
+      [](std::string& name) {
+        name = with_home(std::move(name));
+        return std::string();
+      },
+      "");
+  for (CLI::Option* option : program.get_options()) {
+    const std::string type = option->get_type_name();
+    if (option->get_items_expected_max() == 1)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (type == "FILE" || type == "DIR" || type.starts_with("MODEL"))
+      option->transform(home);
+  }
+  for (CLI::App* command : program.get_subcommands(nullptr))
+    settle_options(*command);
 }
 
 } // namespace paceline::apps

@@ -64,4 +64,10 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flags, T& target,
       ->type_name(names(choices));
 }
 
+/// What all options of a program and of its commands have: of one value the last one that is given
+/// counts, and the names of files, folders and models begin with ~ as in a shell, which sees
+/// neither
+/// `--model=~/llama` nor a file of options.
+void settle_options(CLI::App& program);
+
 } // namespace paceline::apps

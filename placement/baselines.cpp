@@ -3,6 +3,7 @@
 #include "placement/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace paceline::placement {
@@ -26,13 +27,22 @@ int neediest(const Problem& problem, const std::vector<double>& work,
   return best;
 }
 
-/// A window's requests, at the times of the whole run.
-Workload window_of(const Workload& workload, double begin, double end) {
-  const auto at = [&](double seconds) {
-    return std::lower_bound(workload.arrivals.begin(), workload.arrivals.end(), seconds,
-                            [](const Arrival& a, double time) { return a.seconds < time; });
-  };
-  return {end, {at(begin), at(end)}};
+/// A window that has requests, at the times of the whole run.
+struct Window {
+  double number; ///< From 0, by its place in the run.
+  Workload workload;
+};
+
+/// Requests decide how many windows there are, not the clock.
+std::vector<Window> windows_of(const Workload& workload, double seconds) {
+  std::vector<Window> windows;
+  for (const Arrival& arrival : workload.arrivals) {
+    const double number = std::floor(arrival.seconds / seconds);
+    if (windows.empty() || number > windows.back().number)
+      windows.push_back({number, {(number + 1) * seconds, {}}});
+    windows.back().workload.arrivals.push_back(arrival);
+  }
+  return windows;
 }
 
 } // namespace
@@ -83,16 +93,22 @@ Outcome replace_in_windows(const Problem& problem, const Placement& first, const
   Outcome all;
   Placement placement = first;
   std::vector<double> busy(placement.groups.size(), 0.0);
-  for (double begin = 0; begin < workload.seconds; begin += window_seconds) {
+  const auto replace = [&](const Workload& seen) {
+    if (!stop())
+      placement = replicate_selectively(problem, seen, 1, stop).placement;
+  };
+  double next = 0;
+  for (const Window& window : windows_of(workload, window_seconds)) {
+    if (window.number > next) // whatever the number of empty windows, they say the same
+      replace({});
     Dispatcher dispatcher(problem, placement);
     for (std::size_t g = 0; g < busy.size(); ++g)
       dispatcher.occupy(int(g), busy[g]);
-    const Workload window = window_of(workload, begin, begin + window_seconds);
-    all.append(simulate(dispatcher, problem, window));
+    all.append(simulate(dispatcher, problem, window.workload));
     for (std::size_t g = 0; g < busy.size(); ++g)
       busy[g] = dispatcher.busy_until(int(g)).back();
-    if (!stop())
-      placement = replicate_selectively(problem, window, 1, stop).placement;
+    replace(window.workload);
+    next = window.number + 1;
   }
   return all;
 }

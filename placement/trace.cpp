@@ -29,7 +29,7 @@ public:
     }
     if (workload_.arrivals.empty())
       return fail(ErrorCode::corrupt, "it has no requests", "give lines of seconds,model");
-    workload_.seconds = std::nextafter(workload_.arrivals.back().seconds, HUGE_VAL);
+    begin_with_first();
     return std::move(workload_);
   }
 
@@ -60,6 +60,15 @@ private:
       return complain("there are too many requests", "cut the trace");
     arrivals.push_back({seconds, model->second});
     return {};
+  }
+
+  /// Recorded times often count from 1970.
+  void begin_with_first() {
+    auto& arrivals = workload_.arrivals;
+    const double first = arrivals.front().seconds;
+    for (Arrival& arrival : arrivals)
+      arrival.seconds -= first;
+    workload_.seconds = std::nextafter(arrivals.back().seconds, HUGE_VAL);
   }
 
   tl::unexpected<Error> complain(const std::string& what, const char* hint) const {

@@ -93,11 +93,18 @@ std::vector<double> power_law_rates(double total, int n, double exponent) {
 }
 
 std::vector<Workload> split(const Workload& workload, int pieces) {
-  std::vector<Workload> all(std::size_t(pieces), Workload{workload.seconds / pieces, {}});
-  for (Arrival arrival : workload.arrivals) {
-    const auto piece = std::min(std::size_t(arrival.seconds / all[0].seconds), all.size() - 1);
-    arrival.seconds -= double(piece) * all[0].seconds;
-    all[piece].arrivals.push_back(arrival);
+  const auto& arrivals = workload.arrivals;
+  const std::size_t count = std::min(std::size_t(pieces), arrivals.size());
+  std::vector<Workload> all(count);
+  double begin = 0;
+  for (std::size_t piece = 0; piece < count; ++piece) {
+    const std::size_t first = arrivals.size() * piece / count;
+    const std::size_t behind = arrivals.size() * (piece + 1) / count;
+    for (std::size_t i = first; i < behind; ++i)
+      all[piece].arrivals.push_back({arrivals[i].seconds - begin, arrivals[i].model});
+    const double end = behind < arrivals.size() ? arrivals[behind].seconds : workload.seconds;
+    all[piece].seconds = end - begin;
+    begin = end;
   }
   return all;
 }

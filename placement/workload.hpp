@@ -40,11 +40,13 @@ Workload draw_workload(std::span<const Traffic> traffic, double seconds, std::ui
 /// `total` over n models, the i-th (from 1) in proportion to i^-exponent; 0: all alike.
 std::vector<double> power_law_rates(double total, int n, double exponent);
 
-/// A trace: lines `seconds,model` by growing seconds; a first line that begins with "seconds" is a
-/// heading. Errors (`corrupt`) name the line.
+/// A trace: lines `seconds,model` by growing seconds, of any clock: the run begins with the first
+/// request. A first line that begins with "seconds" is a heading. Errors (`corrupt`) name the line.
 Result<Workload> read_trace(std::string_view text, std::span<const std::string> models);
 
-/// So many consecutive pieces of equal duration, each beginning at 0 seconds.
+/// Consecutive pieces with equally many requests, each beginning at 0 seconds; fewer pieces where
+/// there are fewer requests, and none without any. A silence makes a piece long, not empty: an
+/// empty one would count as a run in which everything was answered in time.
 std::vector<Workload> split(const Workload& workload, int pieces);
 /// Its requests for these models, which become 0, 1, ... in that order.
 Workload only(const Workload& workload, std::span<const int> models);

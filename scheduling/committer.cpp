@@ -117,9 +117,15 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
 }
 
 /// Whether less was judged, or is drafted next, than the plan and what is left of the output say.
+/// A look-up that knows no more was not late.
 bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   const int room = std::min(s.budget(), config_.max_model_len - s.length()) - 1;
-  if (entry.round.window < std::min(s.window, room))
+  const int wanted = std::min(s.window, room);
+  const ChainRef& chain = entry.round.chain;
+  const bool knew_no_more = config_.proposes() && chain &&
+                            chain->drawn() <= entry.length + entry.round.window &&
+                            chain->settled(entry.length + wanted);
+  if (entry.round.window < wanted && !knew_no_more)
     return true;
   const speculation::Plan plan = drafting_.plan_for(s);
   const bool drafts = config_.has_draft && plan.window > 0;

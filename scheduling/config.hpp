@@ -24,6 +24,8 @@ struct SchedulerConfig {
   bool draft_reads_features = false; ///< It is a head on the target.
   /// For figures. Two: a look-up, and the model that it drafts beside.
   std::vector<std::string> drafters;
+  /// Only a look-up or a caller's Drafter drafts, which proposes as much as it knows.
+  bool proposes() const { return drafters.size() == 1 && drafters.front() != "model"; }
   int max_model_len = 0;
   int max_num_seqs = 16;
   int stages = 1; ///< Of the target: batches that may be under way in it.

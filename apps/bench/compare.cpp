@@ -42,6 +42,18 @@ void walk_both(const boost::json::object& before, const boost::json::object& now
   });
 }
 
+/// None in reports of before it was said.
+boost::json::object lookups_of(const boost::json::object& report) {
+  const auto* workload = report.if_contains("workload");
+  const auto* facts = workload ? workload->if_object() : nullptr;
+  const auto* lookups = facts ? facts->if_contains("lookups") : nullptr;
+  return lookups && lookups->is_object() ? lookups->get_object() : boost::json::object();
+}
+
+constexpr const char* other_lookups =
+    "Look-ups had not seen the same, or the earlier report does not say (workload.lookups): only\n"
+    "figures of plain decoding can be compared.\n";
+
 } // namespace
 
 Result<boost::json::object> read_report(const std::string& path) {
@@ -63,13 +75,17 @@ boost::json::object compare_reports(const boost::json::object& before,
   return ratios;
 }
 
+bool same_lookups(const boost::json::object& before, const boost::json::object& now) {
+  return lookups_of(before) == lookups_of(now);
+}
+
 std::string comparison_text(const boost::json::object& before, const boost::json::object& now) {
   Table table({"figure", "before", "now", "now / before"});
   walk_both(before, now, [&](const std::string& path, double was, double is) {
     table.add({path, fmt::format("{:.4g}", was), fmt::format("{:.4g}", is),
                was != 0 ? fmt::format("{:.3f}", is / was) : "-"});
   });
-  return table.text();
+  return table.text() + (same_lookups(before, now) ? "" : "\n" + std::string(other_lookups));
 }
 
 } // namespace paceline::apps

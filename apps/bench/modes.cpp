@@ -1,5 +1,6 @@
 #include "apps/bench/modes.hpp"
 
+#include "apps/lookups.hpp"
 #include "apps/output.hpp"
 #include "apps/statistics.hpp"
 
@@ -55,9 +56,10 @@ double ratio(double a, double b) {
 
 /// Prompt number `index` in one mode.
 Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index,
-                        SpeculationMode mode, Pass& pass) {
+                        SpeculationMode mode, int repetition, Pass& pass) {
   Request request = plan.request;
   request.prompt = plan.prompts[index];
+  request.draft_scope = measured_scope(to_string(mode), repetition);
   request.speculation = mode;
   request.sampling.seed = plan.request.sampling.seed.value_or(0) + 1 + index;
   const Metrics before = engine.metrics();
@@ -134,7 +136,8 @@ Result<std::vector<ModeResult>> measure_modes(Engine& engine, Engine* beside, co
       progress((repetition * double(plan.prompts.size()) + double(prompt)) / all);
       for (std::size_t turn = 0; turn < modes; ++turn) {
         const std::size_t i = (prompt + turn) % modes; // None is always the first.
-        const auto ran = run_prompt(runs[i].engine, plan, prompt, runs[i].mode, passes[i]);
+        const auto ran =
+            run_prompt(runs[i].engine, plan, prompt, runs[i].mode, repetition, passes[i]);
         if (!ran)
           return tl::unexpected(ran.error());
       }

@@ -35,8 +35,9 @@ struct ModesPlan {
 };
 
 /// One prompt after the other, each in all modes before the next: whatever else the machine does
-/// meets all of them. beside: another engine that decodes plainly in turn with them, its figures
-/// the last; null: none. progress: 0 to 1.
+/// meets all of them. A look-up finds earlier answers of the same mode and repetition only. beside:
+/// another engine that decodes plainly in turn with them, its figures the last; null: none.
+/// progress: 0 to 1.
 Result<std::vector<ModeResult>> measure_modes(Engine& engine, Engine* beside, const ModesPlan& plan,
                                               const std::function<void(double)>& progress);
 

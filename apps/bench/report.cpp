@@ -1,6 +1,7 @@
 #include "apps/bench/report.hpp"
 
 #include "apps/field_names.hpp"
+#include "apps/lookups.hpp"
 #include "apps/output.hpp"
 #include "base/clock.hpp"
 #include "gpu/sim/profile.hpp"
@@ -366,11 +367,9 @@ boost::json::object report_json(const BenchReport& report) {
     object["machine"] = machine_json(report.steps->machine);
     object["sampler_microseconds_per_row"] = sampler_json(report.steps->sampler);
   }
-  object["workload"] = {{"prompts", report.prompts},
-                        {"max_tokens", report.max_tokens},
-                        {"temperature", report.temperature},
-                        {"repetitions", report.repetitions},
-                        {"simulated", report.simulated}};
+  object["workload"] = {{"prompts", report.prompts},         {"max_tokens", report.max_tokens},
+                        {"temperature", report.temperature}, {"repetitions", report.repetitions},
+                        {"simulated", report.simulated},     {"lookups", report.lookups}};
   if (report.steps)
     object["steps"] = steps_json(*report.steps);
   auto& modes = object["modes"].emplace_object();
@@ -396,6 +395,8 @@ std::string report_text(const BenchReport& report) {
       fmt::format("{} prompts, {} tokens each at temperature {}, medians of {} repetitions{}\n\n",
                   report.prompts, report.max_tokens, report.temperature, report.repetitions,
                   report.simulated ? "; simulated time" : "");
+  if (!report.lookups.empty())
+    text.insert(text.size() - 1, lookups_text(report.lookups) + "\n");
   if (report.steps)
     text += device_text(*report.steps);
   text += modes_text(report.modes);

@@ -22,7 +22,8 @@ struct BenchReport {
   std::vector<ModeResult> modes;
   /// Plain decoding with the weights that `dtype` says, where the report's are quantized.
   std::optional<ModeResult> not_quantized;
-  double step_cost_error = 0; ///< Metrics::step_cost_error at the end.
+  boost::json::object lookups; ///< What each had seen (apps/lookups.hpp).
+  double step_cost_error = 0;  ///< Metrics::step_cost_error at the end.
   int prompts = 0;
   int repetitions = 0;
   int max_tokens = 0;

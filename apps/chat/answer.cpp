@@ -1,5 +1,6 @@
 #include "apps/chat/answer.hpp"
 
+#include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 #include "apps/session.hpp"
 
@@ -73,7 +74,7 @@ std::string AnswerView::figures() const {
   const Metrics now = engine_.metrics();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
   const double rate = took.count() > 0 ? double(tokens_) / took.count() : 0;
-  return fmt::format("{} tokens, {:.0f} tokens/s", tokens_, rate) +
+  return speed_text(tokens_, tokens_ > 1 ? rate : 0) +
          share("acceptance", double(now.accepted - before_.accepted),
                double(now.judged - before_.judged)) +
          share("overlap", now.overlapped_seconds - before_.overlapped_seconds,
@@ -87,8 +88,7 @@ void AnswerView::finish() {
 
 std::string answer_figures(const Finished& end) {
   const SpeculationStats& s = end.speculation;
-  std::string text =
-      fmt::format("{} tokens, {:.0f} tokens/s", end.usage.completion_tokens, decode_rate(end));
+  std::string text = speed_text(std::uint64_t(end.usage.completion_tokens), decode_rate(end));
   text += share("acceptance", double(s.accepted), double(s.judged));
   if (s.drafted > 0)
     text += fmt::format(", overlap {:.2f}", s.overlap_ratio);

@@ -2,10 +2,14 @@
 
 #include "apps/chat/answer.hpp"
 #include "apps/chat/settings.hpp"
+#include "apps/input.hpp"
 #include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
 
 namespace paceline::apps {
 namespace {
@@ -29,13 +33,15 @@ ChatSession::ChatSession(ChatOptions options, Session session, Stopper& stopper,
 }
 
 void ChatSession::remark(const std::string& text) const {
-  note(dim(printable(text) + "\n", errors_are_terminal()));
+  note(dim(for_errors(printable(text)) + "\n", errors_are_terminal()));
 }
 
 Result<bool> ChatSession::take(const ChatCommand& command) {
   switch (command.kind) {
   case Kind::say: return say(command.argument).map([] { return true; });
-  case Kind::help: note(chat_help()); break;
+  case Kind::help: note(chat_help(screen_size().columns)); break;
+  case Kind::retry: return retry().map([] { return true; });
+  case Kind::set: return set_by_name(command.argument).map([] { return true; });
   case Kind::reset:
     conversation_.turns.clear();
     remark("The conversation begins anew.");
@@ -43,17 +49,8 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::system: set_system(command.argument); break;
   case Kind::model: return show_or_change_models(command.argument).map([] { return true; });
   case Kind::stats: remark(statistics()); break;
-  case Kind::save:
-    return save(conversation_, command.argument).map([&] {
-      remark(fmt::format("{} messages in {}", conversation_.turns.size(), command.argument));
-      return true;
-    });
-  case Kind::load:
-    return load(command.argument).map([&](Conversation&& loaded) {
-      conversation_ = std::move(loaded);
-      remark(fmt::format("{} messages from {}", conversation_.turns.size(), command.argument));
-      return true;
-    });
+  case Kind::save: return save_to(command.argument).map([] { return true; });
+  case Kind::load: return load_from(command.argument).map([] { return true; });
   case Kind::quit: return false;
   case Kind::speculation:
   case Kind::window:
@@ -62,6 +59,34 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::seed: return set(command).map([] { return true; });
   }
   return true;
+}
+
+Result<void> ChatSession::save_to(const std::string& name) {
+  const std::string file = with_home(name);
+  return save(conversation_, file).map([&] {
+    remark(fmt::format("{} in {}", counted(conversation_.turns.size(), "message"), file));
+  });
+}
+
+Result<void> ChatSession::load_from(const std::string& name) {
+  const std::string file = with_home(name);
+  return load(file).map([&](Conversation&& loaded) {
+    conversation_ = std::move(loaded);
+    remark(fmt::format("{} from {}", counted(conversation_.turns.size(), "message"), file));
+  });
+}
+
+Result<void> ChatSession::set_by_name(const std::string& given) {
+  if (given.empty()) {
+    remark(all_settings(options_.request) + ". " + system_says());
+    return {};
+  }
+  return named_setting(given).and_then([&](const ChatCommand& command) -> Result<void> {
+    if (command.kind != Kind::system)
+      return set(command);
+    set_system(command.argument);
+    return {};
+  });
 }
 
 Result<void> ChatSession::set(const ChatCommand& command) {
@@ -82,8 +107,12 @@ Result<void> ChatSession::set(const ChatCommand& command) {
 void ChatSession::set_system(const std::string& text) {
   if (!text.empty())
     conversation_.system = text == "none" ? std::string() : text;
-  remark(conversation_.system.empty() ? "The system says nothing."
-                                      : "The system says: " + conversation_.system);
+  remark(system_says());
+}
+
+std::string ChatSession::system_says() const {
+  return conversation_.system.empty() ? "The system says nothing."
+                                      : "The system says: " + conversation_.system;
 }
 
 /// A template that refuses the conversation, or a conversation that is too long, is an error.
@@ -119,6 +148,7 @@ Result<void> ChatSession::say(const std::string& text) {
   const Finished& end = said->end;
   ++answers_;
   tokens_ += std::uint64_t(end.usage.completion_tokens);
+  decoded_ += std::uint64_t(std::max(end.usage.completion_tokens - 1, 0));
   seconds_ += end.timing.decode_seconds;
   prompt_tokens_ += std::uint64_t(end.usage.prompt_tokens);
   cached_tokens_ += std::uint64_t(end.usage.cached_tokens);
@@ -126,6 +156,19 @@ Result<void> ChatSession::say(const std::string& text) {
     remark(fmt::format("[{}] {}", to_string(end.reason), answer_figures(end)));
   remark_full(end);
   return {};
+}
+
+/// What was there before stays where there is no other answer.
+Result<void> ChatSession::retry() {
+  const std::vector<ChatMessage> before = conversation_.turns;
+  if (before.size() < 2 || before.back().role != "assistant" || before.end()[-2].role != "user")
+    return fail(ErrorCode::invalid_argument, "nothing has been answered yet",
+                "say something first");
+  conversation_.turns.resize(before.size() - 2);
+  auto said = say(before.end()[-2].content);
+  if (conversation_.turns.size() < before.size())
+    conversation_.turns = before;
+  return said;
 }
 
 void ChatSession::remark_full(const Finished& end) const {
@@ -164,9 +207,9 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
   if (!names.empty()) {
     EngineOptions wanted = options_.engine;
     const std::size_t end = std::min(names.find_first_of(" \t"), names.size());
-    wanted.target = names.substr(0, end);
+    wanted.target = with_home(names.substr(0, end));
     const std::size_t draft = names.find_first_not_of(" \t", end);
-    wanted.draft = draft != names.npos ? names.substr(draft) : "auto";
+    wanted.draft = draft != names.npos ? with_home(names.substr(draft)) : "auto";
     auto opened = open_session(wanted, SimulatedTime::real_clock);
     if (!opened)
       return tl::unexpected(with_hint(opened.error(), "the models stay as they were"));
@@ -185,27 +228,44 @@ std::string ChatSession::models() const {
     return fmt::format("{}: {} ({}, {} on {})", role, model.name, model.architecture,
                        formats_text(model), model.device);
   };
-  const auto draft = engine().draft();
-  return line("Target", engine().target()) + "\n" +
-         (draft ? line("Draft", *draft) : std::string("No draft"));
+  std::vector<std::string> drafts;
+  for (const std::string& name : engine().drafters()) // a look-up stands before a model
+    if (name == "suffix" || name == "ngram")
+      drafts.push_back("Draft: " + name + " (looked up in the text)");
+  if (const auto draft = engine().draft())
+    drafts.push_back(line("Draft", *draft));
+  if (drafts.empty())
+    drafts.emplace_back("No draft");
+  const std::string no_template = template_remark();
+  return fmt::format("{}\n{}{}{}", line("Target", engine().target()), fmt::join(drafts, "\n"),
+                     no_template.empty() ? "" : "\n", no_template);
+}
+
+std::string ChatSession::template_remark() const {
+  return engine().chat_stops().empty()
+             ? ""
+             : "The checkpoint has no chat template: messages are written as User: and Assistant:, "
+               "and answers may not be those of a conversation.";
 }
 
 std::string ChatSession::statistics() const {
   const Metrics m = engine().metrics();
   const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0; };
   return fmt::format(
-      "{} answer{}, {} tokens, {:.0f} tokens/s; {} of {} prompt tokens cached\n"
+      "{}, {}; {} of {} prompt tokens cached\n"
       "acceptance {:.2f} ({} of {} judged), {:.2f} tokens a round, lookahead hits {:.2f}, overlap "
       "{:.2f}",
-      answers_, answers_ == 1 ? "" : "s", tokens_, share(double(tokens_), seconds_), cached_tokens_,
-      prompt_tokens_, share(double(m.accepted), double(m.judged)), m.accepted, m.judged,
+      counted(std::uint64_t(answers_), "answer"),
+      speed_text(tokens_, share(double(decoded_), seconds_)), cached_tokens_, prompt_tokens_,
+      share(double(m.accepted), double(m.judged)), m.accepted, m.judged,
       share(double(m.generated_tokens), double(m.rounds)),
       share(double(m.lookahead_hits + m.fork_hits), double(m.lookahead_rounds)),
       share(m.overlapped_seconds, m.draft_busy_seconds));
 }
 
 std::string ChatSession::greeting() const {
-  return models() + "\n/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves." +
+  return for_errors(models()) +
+         "\n/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves." +
          (options_.color && shows_color(output_is_terminal()) ? "\nShades: " + shade_legend() : "");
 }
 

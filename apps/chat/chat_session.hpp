@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace paceline::apps {
@@ -18,6 +19,7 @@ struct ChatOptions {
   EngineOptions engine;
   Request request; ///< Its prompt is replaced in each turn.
   std::string system;
+  std::optional<std::string> question; ///< That is answered, and nothing else.
   bool color = false;
   bool quiet = false;
   bool whole = false; ///< Standard input is one message.
@@ -56,6 +58,9 @@ public:
   Result<bool> take(const ChatCommand& command);
   /// What opens a chat in a terminal.
   std::string greeting() const;
+  /// Where the checkpoint was not made to converse; else empty.
+  std::string template_remark() const;
+  void remark(const std::string& text) const;
   Result<void> close() { return close_engine(session_->engine); }
 
 private:
@@ -64,11 +69,15 @@ private:
   Result<Request> next_request() const;
   Result<void> show_or_change_models(const std::string& names);
   Result<void> set(const ChatCommand& setting);
+  Result<void> set_by_name(const std::string& given);
+  Result<void> retry();
+  Result<void> save_to(const std::string& name);
+  Result<void> load_from(const std::string& name);
   void set_system(const std::string& text);
   void remark_full(const Finished& end) const;
   std::string models() const;
+  std::string system_says() const;
   std::string statistics() const;
-  void remark(const std::string& text) const;
   const Engine& engine() const { return session_->engine; }
 
   ChatOptions options_;
@@ -80,6 +89,7 @@ private:
   // Of the whole session.
   int answers_ = 0;
   std::uint64_t tokens_ = 0;
+  std::uint64_t decoded_ = 0; ///< Behind each answer's first.
   double seconds_ = 0;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;

@@ -1,5 +1,7 @@
 #include "apps/chat/command.hpp"
 
+#include "apps/screen_text.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +15,8 @@ using Kind = ChatCommand::Kind;
 constexpr ChatCommandName commands[] = {
     {Kind::help, "/help", "", "This list"},
     {Kind::reset, "/reset", "", "Forget the conversation; what the system says stays"},
+    {Kind::reset, "/clear", "", "The same"},
+    {Kind::retry, "/retry", "", "Answer what was said last once more"},
     {Kind::system, "/system", "[TEXT|none]", "What the system says first; alone: show it"},
     {Kind::model, "/model", "[DIR [DRAFT]]", "Show the models, or change to others"},
     {Kind::speculation, "/speculation", "[off|sync|overlap|auto]",
@@ -21,10 +25,13 @@ constexpr ChatCommandName commands[] = {
     {Kind::verify, "/verify", "[auto|rejection|coupled|match]", "How drafted tokens are judged"},
     {Kind::temperature, "/temperature", "[X|default]", "0: greedy; default: the model's own"},
     {Kind::seed, "/seed", "[N|random]", "Makes answers repeatable"},
+    {Kind::set, "/set", "[NAME [VALUE]]", "A setting by its name, as /NAME VALUE; alone: all"},
     {Kind::stats, "/stats", "", "Figures of this session"},
     {Kind::save, "/save", "FILE", "Write the conversation to a file"},
     {Kind::load, "/load", "FILE", "Go on with a conversation from a file"},
     {Kind::quit, "/quit", "", "Leave, as Ctrl-D does"},
+    {Kind::quit, "/exit", "", "The same"},
+    {Kind::quit, "/bye", "", "The same"},
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -65,13 +72,34 @@ std::span<const ChatCommandName> chat_commands() {
   return commands;
 }
 
-std::string chat_help() {
+bool is_setting(ChatCommand::Kind kind) {
+  switch (kind) {
+  case Kind::system:
+  case Kind::speculation:
+  case Kind::window:
+  case Kind::verify:
+  case Kind::temperature:
+  case Kind::seed: return true;
+  default: return false;
+  }
+}
+
+std::string chat_help(int columns) {
+  constexpr int indent = 42;
   std::string text;
-  for (const ChatCommandName& c : commands)
-    text += fmt::format("  {:<42} {}\n", fmt::format("{} {}", c.name, c.argument), c.help);
-  return text +
-         "  Several lines: end each but the last with \\, or put them between lines of \"\"\".\n"
-         "  Ctrl-C stops an answer, Ctrl-D leaves.\n";
+  for (const ChatCommandName& c : commands) {
+    std::string before = fmt::format("  {} {}", c.name, c.argument);
+    for (const std::string& line : wrapped_words(c.help, std::max(columns - indent - 1, 1))) {
+      text += fmt::format("{:<{}} {}\n", before, indent, line);
+      before.clear();
+    }
+  }
+  for (const char* more :
+       {"Several lines: end each but the last with \\, or put them between lines of \"\"\".",
+        "Ctrl-C stops an answer, Ctrl-D leaves; Tab completes."})
+    for (const std::string& line : wrapped_words(more, std::max(columns - 2, 1)))
+      text += "  " + line + "\n";
+  return text;
 }
 
 Result<ChatCommand> parse_chat_line(std::string_view line) {
@@ -94,14 +122,6 @@ Result<ChatCommand> parse_chat_line(std::string_view line) {
     return fail(ErrorCode::invalid_argument, fmt::format("{} lacks a value", command->name),
                 fmt::format("write {} {}", command->name, command->argument));
   return ChatCommand{command->kind, argument};
-}
-
-std::string chat_completion(std::string_view begun) {
-  const auto found = begun.starts_with('/') ? find(begun) : std::vector<const ChatCommandName*>();
-  if (found.size() != 1)
-    return {};
-  const ChatCommandName& command = *found.front();
-  return std::string(command.name.substr(begun.size())) + (command.argument.empty() ? "" : " ");
 }
 
 } // namespace paceline::apps

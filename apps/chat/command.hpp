@@ -14,6 +14,7 @@ struct ChatCommand {
     say, ///< To the model; `argument` is the text.
     help,
     reset,
+    retry,
     system,
     model,
     speculation,
@@ -21,6 +22,7 @@ struct ChatCommand {
     verify,
     temperature,
     seed,
+    set, ///< One of the settings by its name, or all of them.
     stats,
     save,
     load,
@@ -37,14 +39,13 @@ struct ChatCommandName {
   std::string_view help;
 };
 std::span<const ChatCommandName> chat_commands();
-/// One line for each command.
-std::string chat_help();
+/// Whether it is one of what `/set` sets: as the next answers are asked for.
+bool is_setting(ChatCommand::Kind kind);
+/// A line for each command; more where it is wider than `columns`.
+std::string chat_help(int columns);
 
 /// A line that begins with "/" is a command, by its name or a beginning of it that no other has;
 /// one that begins with "//" is said with one "/" less. Whatever else is said.
 Result<ChatCommand> parse_chat_line(std::string_view line);
-
-/// What completes a command's name that was begun, if one alone does; else empty.
-std::string chat_completion(std::string_view begun);
 
 } // namespace paceline::apps

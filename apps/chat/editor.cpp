@@ -1,33 +1,35 @@
 #include "apps/chat/editor.hpp"
 
-#include "apps/chat/command.hpp"
+#include "apps/chat/completion.hpp"
+#include "apps/chat/history.hpp"
+#include "apps/screen_text.hpp"
 #include "apps/terminal.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <clocale>
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 #include <cwchar>
-#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <poll.h>
 #include <string_view>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 namespace paceline::apps {
 namespace {
 
-constexpr int history_lines_max = 1000;
-
 // A terminal that brackets what is pasted puts these around it.
 constexpr const char* brackets_on = "\x1b[?2004h";
 constexpr const char* brackets_off = "\x1b[?2004l";
 constexpr std::string_view paste_end = "\x1b[201~";
+constexpr const char* erase_below = "\x1b[J";
 
 /// Readable after the window changed its size, or the shell had the terminal: whichever thread the
 /// system has handle the signal, the editor wakes up.
@@ -48,6 +50,19 @@ void handle_signals() {
   action.sa_handler = handle;
   sigaction(SIGWINCH, &action, nullptr);
   sigaction(SIGCONT, &action, nullptr);
+}
+
+/// Takes away what was typed: from the cursor, which is behind `text`, up to the text's beginning.
+/// columns: those that the terminal has now, and has put its lines into.
+std::string to_beginning(std::string_view text, int columns) {
+  int rows = 0;
+  for (bool more = true; more;) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    more = end < text.size();
+    rows += display_width(text.substr(0, end)) / std::max(columns, 1) + (more ? 1 : 0);
+    text.remove_prefix(more ? end + 1 : end);
+  }
+  return (rows > 0 ? fmt::format("\r\x1b[{}A", rows) : std::string("\r")) + erase_below;
 }
 
 /// Characters are those of UTF-8, whatever the user's language.
@@ -76,32 +91,25 @@ private:
   bool await_input();
   void redraw();
   void bracket(const char* code) const;
-  void remember(const std::string& line);
 
   EditLine* edit_;
-  History* history_;
+  ChatHistory history_;
   EditorOptions options_;
   std::string prompt_;
   bool interrupted_ = false;
   bool brackets_ = moves_cursor(true); ///< Pastes are told from typing.
 };
 
-Editor::Editor(EditorOptions options) : options_(std::move(options)) {
+Editor::Editor(EditorOptions options) : history_(options.history), options_(std::move(options)) {
   use_utf8();
   handle_signals();
   edit_ = el_init("paceline", stdin, stdout, stderr);
-  history_ = history_init();
-  HistEvent event{};
-  history(history_, &event, H_SETSIZE, history_lines_max);
-  history(history_, &event, H_SETUNIQUE, 1);
-  if (!options_.history.empty())
-    history(history_, &event, H_LOAD, options_.history.c_str());
   el_set(edit_, EL_CLIENTDATA, this);
   el_set(edit_, EL_PROMPT, prompt_of);
   el_set(edit_, EL_EDITOR, "emacs");
-  el_set(edit_, EL_HIST, history, history_);
+  el_set(edit_, EL_HIST, history, history_.lines());
   el_set(edit_, EL_GETCFN, static_cast<int (*)(EditLine*, wchar_t*)>(read_character));
-  el_set(edit_, EL_ADDFN, "paceline-complete", "Completes a command", complete);
+  el_set(edit_, EL_ADDFN, "paceline-complete", "Completes commands, and what they take", complete);
   el_set(edit_, EL_BIND, "^I", "paceline-complete", nullptr);
   el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   el_source(edit_, nullptr); // the user's own keys
@@ -110,13 +118,6 @@ Editor::Editor(EditorOptions options) : options_(std::move(options)) {
 }
 
 Editor::~Editor() {
-  HistEvent event{};
-  if (!options_.history.empty()) {
-    const mode_t before = umask(077); // what one types is nobody else's business
-    history(history_, &event, H_SAVE, options_.history.c_str());
-    umask(before);
-  }
-  history_end(history_);
   el_end(edit_);
 }
 
@@ -132,12 +133,18 @@ void Editor::bracket(const char* code) const {
   std::fflush(stdout);
 }
 
-/// After the window changed its size, or the shell had the terminal.
+/// After the window changed its size, or the shell had the terminal, where what stood there has
+/// scrolled away. Otherwise it stands where the terminal has moved it, and is written over: libedit
+/// would begin wherever the cursor is.
 void Editor::redraw() {
   if (std::exchange(continued, 0) != 0) {
     el_set(edit_, EL_PREP_TERM, 0);
     el_set(edit_, EL_PREP_TERM, 1);
     bracket(brackets_on);
+  } else if (moves_cursor(true)) {
+    const LineInfo* line = el_line(edit_);
+    const std::string before = prompt_ + std::string(line->buffer, line->cursor);
+    std::fputs(to_beginning(before, screen_size().columns).c_str(), stdout);
   }
   el_resize(edit_);
   el_set(edit_, EL_REFRESH);
@@ -200,17 +207,16 @@ unsigned char Editor::paste(EditLine* edit, int /*key*/) {
 
 unsigned char Editor::complete(EditLine* edit, int /*key*/) {
   const LineInfo* line = el_line(edit);
-  const std::string_view begun(line->buffer, std::size_t(line->cursor - line->buffer));
-  const std::string rest = chat_completion(begun);
-  if (rest.empty() || el_insertstr(edit, rest.c_str()) != 0)
+  const ChatCompletion found =
+      complete_chat_line({line->buffer, std::size_t(line->cursor - line->buffer)});
+  if (!found.rest.empty())
+    return el_insertstr(edit, found.rest.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+  if (found.words.size() < 2)
     return CC_ERROR;
-  return CC_REFRESH;
-}
-
-void Editor::remember(const std::string& line) {
-  HistEvent event{};
-  if (line.find_first_not_of(" \t") != line.npos)
-    history(history_, &event, H_ENTER, line.c_str());
+  const std::string list =
+      in_lines(fmt::format("{}", fmt::join(found.words, "  ")), screen_size().columns);
+  std::fputs(("\n" + list + "\n").c_str(), stdout);
+  return CC_REDISPLAY;
 }
 
 Typed Editor::next(const std::string& prompt) {
@@ -237,7 +243,7 @@ Typed Editor::next(const std::string& prompt) {
   std::string line(text, std::size_t(count));
   while (line.ends_with('\n') || line.ends_with('\r'))
     line.pop_back();
-  remember(line);
+  history_.remember(line);
   const bool several = line.find('\n') != line.npos;
   return {several ? Typed::Kind::pasted : Typed::Kind::line, std::move(line)};
 }
@@ -246,23 +252,6 @@ Typed Editor::next(const std::string& prompt) {
 
 std::unique_ptr<LineSource> make_editor(const EditorOptions& options) {
   return std::make_unique<Editor>(options);
-}
-
-std::string history_file() {
-  namespace fs = std::filesystem;
-  const char* state = std::getenv("XDG_STATE_HOME");
-  const char* home = std::getenv("HOME");
-  fs::path folder;
-  if (state && state[0] == '/') // the specification: others are ignored
-    folder = state;
-  else if (home && *home)
-    folder = fs::path(home) / ".local/state";
-  else
-    return {};
-  folder /= "paceline";
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  return failed ? std::string() : (folder / "chat_history").string();
 }
 
 } // namespace paceline::apps

@@ -13,12 +13,8 @@ struct EditorOptions {
   int wake = -1;       ///< A file that is readable once typing was interrupted by Ctrl-C.
 };
 
-/// With libedit's keys, history, and Tab for commands. What is pasted becomes part of the line
-/// being typed, its line ends included, and is sent by Enter as one message.
+/// With libedit's keys, history, and Tab for commands and what they take. What is pasted becomes
+/// part of the line being typed, its line ends included, and is sent by Enter as one message.
 std::unique_ptr<LineSource> make_editor(const EditorOptions& options);
-
-/// $XDG_STATE_HOME/paceline/chat_history, below ~/.local/state by default; its folder is made.
-/// Empty: there is no home.
-std::string history_file();
 
 } // namespace paceline::apps

@@ -54,6 +54,10 @@ std::optional<std::string> MessageReader::feed(const std::string& line) {
   has_lines_ = begun_ = true;
   if (goes_on)
     return {};
+  return take();
+}
+
+std::string MessageReader::take() {
   std::string whole = std::move(text_);
   forget();
   return whole;

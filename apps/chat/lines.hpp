@@ -39,6 +39,8 @@ public:
   /// The message, when this line completes it.
   std::optional<std::string> feed(const std::string& line);
   bool begun() const { return begun_; }
+  /// What has been begun, as it is; nothing is begun any more.
+  std::string take();
   void forget();
 
 private:

@@ -6,6 +6,8 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
 
 namespace paceline::apps {
 namespace {
@@ -96,7 +98,33 @@ std::string setting(Kind kind, const Request& request) {
   }
 }
 
+constexpr Kind of_a_request[] = {Kind::speculation, Kind::window, Kind::verify, Kind::temperature,
+                                 Kind::seed};
+
 } // namespace
+
+Result<ChatCommand> named_setting(std::string_view given) {
+  constexpr std::string_view parameter = "parameter "; // as other chats have it
+  if (given.starts_with(parameter))
+    given.remove_prefix(parameter.size());
+  auto command = parse_chat_line("/" + std::string(given));
+  if (command && is_setting(command->kind))
+    return command;
+  std::vector<std::string_view> names;
+  for (const ChatCommandName& each : chat_commands())
+    if (is_setting(each.kind))
+      names.push_back(each.name.substr(1));
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("there is no setting '{}'", given.substr(0, given.find(' '))),
+              fmt::format("name one of {}", fmt::join(names, ", ")));
+}
+
+std::string all_settings(const Request& request) {
+  std::vector<std::string> all;
+  for (const Kind kind : of_a_request)
+    all.push_back(setting(kind, request));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
 
 Result<std::string> apply_setting(const ChatCommand& command, Request& request) {
   if (!command.argument.empty())

@@ -1,5 +1,6 @@
 #include "apps/load/engine_target.hpp"
 
+#include "apps/lookups.hpp"
 #include "base/clock.hpp"
 
 #include <cmath>
@@ -18,6 +19,10 @@ EngineTarget::EngineTarget(Engine& engine, Request request, Time time)
 
 EngineTarget::~EngineTarget() {
   cancel();
+}
+
+void EngineTarget::begin_run() {
+  request_.draft_scope = measured_scope("run", ++runs_);
 }
 
 double EngineTarget::now() const {

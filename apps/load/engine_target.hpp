@@ -21,6 +21,7 @@ public:
   EngineTarget(Engine& engine, Request request, Time time);
   ~EngineTarget() override;
 
+  void begin_run() override;
   double now() const override;
   void send(std::size_t item, const Item& what) override;
   std::optional<Event> next(std::optional<double> until) override;
@@ -36,6 +37,7 @@ private:
   Engine& engine_;
   Request request_;
   Time time_;
+  int runs_ = 0;
   std::map<std::size_t, Stream> streams_; ///< By item.
   std::deque<Event> events_;              ///< Collected, not yet taken.
 

@@ -57,6 +57,7 @@ public:
   }
 
   Run run(const std::atomic<bool>& stopped) {
+    target_.begin_run();
     target_.refresh_state();
     const auto before = target_.state();
     begin_ = target_.now();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <numeric>
 
 namespace paceline::apps::load {
@@ -45,16 +46,16 @@ public:
     for (const double gap : record.gaps)
       add(at += gap, tokens);
   }
-  double peak() const { return tokens_.empty() ? 0 : *std::ranges::max_element(tokens_); }
+  double peak() const {
+    double most = 0;
+    for (const auto& [second, tokens] : tokens_)
+      most = std::max(most, tokens);
+    return most;
+  }
 
 private:
-  void add(double at, double tokens) {
-    const auto second = std::size_t(std::max(0.0, at));
-    if (second >= tokens_.size())
-      tokens_.resize(second + 1);
-    tokens_[second] += tokens;
-  }
-  std::vector<double> tokens_;
+  void add(double at, double tokens) { tokens_[std::floor(std::max(0.0, at))] += tokens; }
+  std::map<double, double> tokens_; ///< By second: a run may have long silences.
 };
 
 } // namespace

@@ -43,6 +43,8 @@ class Target {
 public:
   virtual ~Target() = default;
 
+  /// What look-ups heard in earlier runs is not found in this one, where the target can be told so.
+  virtual void begin_run() {}
   /// Seconds, by the clock of all it says.
   virtual double now() const = 0;
   /// item: how events name it; `what` must live until its last event.

@@ -5,6 +5,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value_to.hpp>
 #include <charconv>
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <string_view>
@@ -46,7 +47,8 @@ std::optional<TraceLine> parse_trace_line(std::string_view line) {
   const auto arrival = take_number<double>(line);
   const auto prompt = take_number<int>(line);
   const auto output = take_number<int>(line);
-  if (!arrival || !prompt || !output || !(*arrival >= 0) || *prompt < 1 || *output < 1)
+  if (!arrival || !prompt || !output || !(*arrival >= 0 && std::isfinite(*arrival)) ||
+      *prompt < 1 || *output < 1)
     return std::nullopt;
   return TraceLine{*arrival, {*prompt, *output}};
 }

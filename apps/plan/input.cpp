@@ -243,8 +243,12 @@ private:
     if (input_.trace)
       return;
     double rate = 0;
-    for (const placement::Traffic& traffic : input_.traffic)
+    double periods = 0; // a second
+    for (const placement::Traffic& traffic : input_.traffic) {
       rate += traffic.rate;
+      if (traffic.rate > 0 && traffic.off_seconds > 0)
+        periods += 1 / (traffic.on_seconds + traffic.off_seconds);
+    }
     if (rate <= 0)
       throw Wrong{at, "no model is asked for anything",
                   "give rate in [traffic] or [[models]], or trace in [traffic]"};
@@ -252,6 +256,9 @@ private:
     if (rate * input_.seconds > most_requests)
       throw Wrong{at, fmt::format("{:g} requests are too many", rate * input_.seconds),
                   fmt::format("make seconds times rate at most {:.0f}", most_requests)};
+    if (periods * input_.seconds > most_requests)
+      throw Wrong{at, fmt::format("{:g} periods are too many", periods * input_.seconds),
+                  "make on_seconds and off_seconds longer"};
   }
 
   std::string file_;

@@ -1,6 +1,7 @@
 #include "apps/plan/measure.hpp"
 
 #include "apps/load/workload.hpp"
+#include "apps/lookups.hpp"
 #include "base/clock.hpp"
 #include "paceline/engine.hpp"
 
@@ -52,6 +53,7 @@ private:
     one.prompt_tokens = std::get<std::vector<TokenId>>(prompt);
     one.max_tokens = what_.output_tokens;
     one.ignore_eos = true;
+    one.draft_scope = measured_scope("request", ++requests_); // passages of the same few texts
     return one;
   }
 
@@ -82,6 +84,7 @@ private:
 
   const Measurable& what_;
   std::mt19937_64 random_{1};
+  int requests_ = 0;
   Engine engine_;
   load::PromptPool prompts_;
 };

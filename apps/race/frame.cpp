@@ -1,5 +1,6 @@
 #include "apps/race/frame.hpp"
 
+#include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ std::string bar(int done, int wanted, int columns) {
 
 /// One lane: heading, rate, bar, text.
 std::vector<std::string> column(const RaceLane& lane, int wanted, int columns, int text_rows) {
-  const std::string state =
-      lane.finished ? fmt::format("{:.3g} s", lane.seconds) : fmt::format("{} tokens", lane.tokens);
+  const std::string state = lane.finished ? fmt::format("{:.3g} s", lane.seconds)
+                                          : counted(std::uint64_t(lane.tokens), "token");
   std::vector<std::string> lines{fitted(lane.name + ", " + state, columns),
                                  fitted(fmt::format("{:.0f} tokens/s", lane.rate), columns),
                                  bar(lane.finished ? wanted : lane.tokens, wanted, columns)};

@@ -58,7 +58,50 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
+bool has_unfinished(const fs::path& folder) {
+  const auto names = names_in(folder.string());
+  return std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".incomplete"); });
+}
+
+/// Where a download into a folder came from, and whether it left something unfinished.
+struct Download {
+  std::string command; ///< That finishes it; empty: the folder is no download.
+  bool unfinished = false;
+};
+
+/// A snapshot of the cache lies in models--org--name/snapshots, with its files' contents in blobs;
+/// other folders have what is on its way in .cache.
+Download download_of(const fs::path& folder) {
+  constexpr std::string_view cached = "models--";
+  const fs::path repository = folder.parent_path().parent_path();
+  std::string id = repository.filename().string();
+  if (folder.parent_path().filename() == "snapshots" && id.starts_with(cached)) {
+    id.erase(0, cached.size());
+    if (const auto separator = id.find("--"); separator != id.npos)
+      id.replace(separator, 2, "/");
+    return {"hf download " + id, has_unfinished(repository / "blobs")};
+  }
+  if (has_unfinished(folder / ".cache/huggingface/download"))
+    return {"hf download ORG/NAME --local-dir " + text::shown_path(folder.string()), true};
+  return {};
+}
+
 } // namespace
+
+Result<void> check_downloaded(const std::string& folder, const std::string& file) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / file, ignored))
+    return {};
+  const fs::path path = fs::path(folder).lexically_normal();
+  const Download download = download_of(path.has_filename() ? path : path.parent_path());
+  if (download.command.empty())
+    return {};
+  return fail(
+      ErrorCode::not_found,
+      fmt::format("{} has no {}: {}", text::shown_path(folder), file,
+                  download.unfinished ? "its download is not finished" : "it was not downloaded"),
+      "bring it: " + download.command);
+}
 
 Result<void> check_not_foreign(const std::string& folder, const std::string& file) {
   const std::vector<std::string> names = names_in(folder);
@@ -74,7 +117,7 @@ Result<void> check_not_foreign(const std::string& folder, const std::string& fil
                               text::shown(*found), foreign.what),
                   foreign.hint);
   }
-  return {};
+  return check_downloaded(folder, file);
 }
 
 } // namespace paceline::models

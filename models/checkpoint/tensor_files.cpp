@@ -66,7 +66,10 @@ Result<void> TensorFiles::add_shards(const std::string& index) {
       return wrong(fmt::format("names more than {} files", limits::shards_max));
   }
   for (const std::string& name : names)
-    if (auto ok = add_file(folder_ + "/" + name); !ok)
+    if (auto ok = check_downloaded(folder_, name).and_then([&] {
+          return add_file(folder_ + "/" + name);
+        });
+        !ok)
       return ok;
   for (const auto& [tensor, file] : map->get_object()) {
     const auto at = tensors_.find(std::string_view(tensor));

@@ -129,6 +129,34 @@ TEST_CASE("bench serve finds the capacity of simulated devices, and draws it") {
   CHECK(contents(folder.file("capacity.svg")).starts_with("<svg "));
 }
 
+TEST_CASE("a run of bench serve finds no answers of the run before, which asked the same") {
+  const TemporaryFolder folder;
+  std::string prompts;
+  for (const char* text : {"def read(path):", "class Queue:", "import os"})
+    prompts += "{\"prompt\": \"" + std::string(text) + "\", \"max_tokens\": 48}\n";
+  const std::vector<std::string> load{"bench",
+                                      "serve",
+                                      "-d",
+                                      "suffix",
+                                      "--device",
+                                      "sim:10ms",
+                                      "--prompts",
+                                      folder.write("p.jsonl", prompts),
+                                      "--max-concurrency",
+                                      "1"};
+  std::vector<std::string> search = load;
+  search.insert(search.end(), {"--find-capacity", "--objective", "p50_e2el:1000s"});
+  const auto once = paceline_json(load);
+  const auto trials = paceline_json(search).at("trials").as_array();
+  CHECK(trials.size() > 2);
+  const auto mean = [](const boost::json::object& figures) {
+    return figures.at("mean_tpot_ms").to_number<double>();
+  };
+  for (const auto& trial : trials)
+    CHECK(mean(trial.as_object()) > 0.6 * mean(once));
+  CHECK(once.at("lookups").at("suffix") == "its own text, and earlier answers of the same run");
+}
+
 TEST_CASE("requests that failed are in the report, and in the exit status") {
   auto arguments = simulated_load({"--num-prompts", "3", "--input-len", "5000", "--json"});
   const auto result = run_paceline(arguments);

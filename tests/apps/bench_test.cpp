@@ -1,6 +1,8 @@
 #include "tests/apps/support.hpp"
 
 #include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -95,6 +97,41 @@ TEST_CASE("on simulated devices bench takes no time but theirs, and repeats exac
   CHECK(first.at("modes") == second.at("modes"));
   CHECK(first.at("modes").at("off").at("tokens_per_second").to_number<double>() ==
         doctest::Approx(1 / 14.1e-3).epsilon(0.05));
+}
+
+TEST_CASE("no mode and no repetition of bench finds the answers of another one") {
+  const auto bench = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"bench", "-d", "suffix",        "--device", "sim:10ms",
+                                       "-n",    "48", "--num-prompts", "2",        "--temperature",
+                                       "0"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return paceline_json(arguments);
+  };
+  const auto sync = [](const boost::json::object& report) {
+    return report.at("modes").at("sync").at("tokens_per_second").to_number<double>();
+  };
+  const auto alone = bench({"--speculation", "sync", "--repetitions", "1"});
+  const auto all = bench({"--repetitions", "3"});
+  CHECK(sync(all) == doctest::Approx(sync(alone)).epsilon(0.35));
+  CHECK(all.at("workload").at("lookups").at("suffix") ==
+        "its own text, and earlier answers of the same mode and repetition");
+}
+
+TEST_CASE("bench says in text, too, what look-ups had seen, and where reports differ in it") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> arguments{
+      "bench", "-d", "suffix",        "--device", "sim:10ms",      "--num-prompts", "1",
+      "-n",    "4",  "--repetitions", "1",        "--speculation", "sync",          "--json"};
+  auto report = boost::json::parse(run_paceline(arguments).output).as_object();
+  report.at("workload").as_object().erase("lookups"); // as earlier versions wrote it
+  std::vector<std::string> shown(arguments.begin(), arguments.end() - 1);
+  shown.insert(shown.end(), {"--compare", folder.write("b.json", boost::json::serialize(report))});
+  const auto compared = run_paceline(shown);
+  CHECK(compared.status == 0);
+  CHECK(
+      compared.output.find("suffix had seen its own text, and earlier answers of the same mode") !=
+      std::string::npos);
+  CHECK(compared.output.find("Look-ups had not seen the same") != std::string::npos);
 }
 
 TEST_CASE("bench on simulated devices sets modes beside their formulas and published figures") {

@@ -1,19 +1,29 @@
 #include "apps/chat/command.hpp"
+#include "apps/chat/completion.hpp"
 #include "apps/chat/conversation.hpp"
+#include "apps/chat/history.hpp"
 #include "apps/chat/lines.hpp"
 #include "apps/chat/settings.hpp"
 #include "apps/chat/shade.hpp"
 #include "apps/chat/status_line.hpp"
 #include "apps/chat/word_wrap.hpp"
+#include "apps/input.hpp"
+#include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 
+#include "tests/support/temporary_folder.hpp"
+
+#include <algorithm>
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <unistd.h>
 
 using namespace paceline;
 using namespace paceline::apps;
+using paceline::testing::TemporaryFolder;
 using Kind = ChatCommand::Kind;
 
 namespace {
@@ -42,7 +52,7 @@ TEST_CASE("a line is a command by its name, or a beginning that no other has") {
   CHECK(command("//usr/bin").argument == "/usr/bin");
   CHECK(command(" /help").argument == " /help");
   for (const ChatCommandName& each : chat_commands()) {
-    CHECK(chat_help().find(each.name) != std::string::npos);
+    CHECK(chat_help(80).find(each.name) != std::string::npos);
     CHECK(command(std::string(each.name) + (each.argument.empty() ? "" : " x")).kind == each.kind);
   }
 }
@@ -59,15 +69,37 @@ TEST_CASE("a line that is no command says what is wrong and what helps") {
 TEST_CASE("a beginning that several commands have says which") {
   const auto parsed = parse_chat_line("/s");
   REQUIRE_FALSE(parsed);
-  CHECK(parsed.error().message == "/s could be /system, /speculation, /seed, /stats, /save");
+  CHECK(parsed.error().message == "/s could be /system, /speculation, /seed, /set, /stats, /save");
 }
 
-TEST_CASE("Tab completes what one command alone begins with") {
-  CHECK(chat_completion("/spec") == "ulation ");
-  CHECK(chat_completion("/he") == "lp");
-  CHECK(chat_completion("/s").empty());
-  CHECK(chat_completion("spec").empty());
-  CHECK(chat_completion("/xyz").empty());
+TEST_CASE("Tab completes commands as far as they go together, and lists them") {
+  const auto rest = [](const std::string& line) { return complete_chat_line(line).rest; };
+  CHECK(rest("/spec") == "ulation ");
+  CHECK(rest("/he") == "lp");
+  CHECK(rest("/s").empty());
+  CHECK(complete_chat_line("/s").words.size() == 6);
+  CHECK(rest("/set") == " ");
+  CHECK(rest("spec").empty());
+  CHECK(rest("//spec").empty());
+  CHECK(rest("/xyz").empty());
+}
+
+TEST_CASE("Tab completes what commands take: values, files, models and formats") {
+  const TemporaryFolder folder;
+  const auto rest = [](const std::string& line) { return complete_chat_line(line).rest; };
+  CHECK(rest("/speculation ov") == "erlap");
+  CHECK(complete_chat_line("/verify ").words.size() == 4);
+  CHECK(rest("/window ") == "auto");
+  CHECK(rest("/set verify m") == "atch");
+  CHECK(rest("/set sp") == "eculation ");
+  CHECK(rest("/model demo self:mxi") == "nt8");
+  CHECK(rest("/model dem") == "o ");
+  folder.write("a saved chat", "");
+  std::filesystem::create_directory(folder.file("a folder"));
+  CHECK(rest("/load " + folder.file("a s")) == "aved chat");
+  CHECK(rest("/save " + folder.file("a f")) == "older/");
+  CHECK(complete_chat_line("/load " + folder.file("a ")).words.size() == 2);
+  CHECK(rest("/model " + folder.file("a")) == " folder/");
 }
 
 TEST_CASE("settings change what is asked for, or say what they take") {
@@ -106,6 +138,90 @@ TEST_CASE("a setting without a value says what holds") {
   set("/window 3", request);
   CHECK(set("/temperature", request) == "temperature 0.7");
   CHECK(set("/window", request) == "window 3");
+}
+
+TEST_CASE("figures fit into lines that end between words") {
+  const std::string figures =
+      "[length] 128 tokens, 1480 tokens/s, acceptance 0.61, overlap 0.93, 0 "
+      "of 57 prompt tokens cached";
+  CHECK(in_lines(figures, 80) ==
+        "[length] 128 tokens, 1480 tokens/s, acceptance 0.61, overlap 0.93, "
+        "0 of 57\nprompt tokens cached");
+  CHECK(in_lines("a\n\nb c\n", 80) == "a\n\nb c");
+  CHECK(in_lines("", 80).empty());
+  CHECK(speed_text(1, 0) == "1 token");
+  CHECK(speed_text(2, 9.96) == "2 tokens, 10.0 tokens/s");
+  CHECK(speed_text(300, 311.6) == "300 tokens, 312 tokens/s");
+}
+
+TEST_CASE("other chats' commands are known, and /set names a setting") {
+  for (const char* line : {"/exit", "/bye", "/quit"})
+    CHECK(command(line).kind == Kind::quit);
+  CHECK(command("/clear").kind == Kind::reset);
+  CHECK(command("/retry").kind == Kind::retry);
+  for (const char* given : {"temperature 0.5", "parameter temperature 0.5", "temp 0.5"}) {
+    const auto set = named_setting(given);
+    REQUIRE(set);
+    CHECK(set->kind == Kind::temperature);
+    CHECK(set->argument == "0.5");
+  }
+  CHECK(named_setting("save x").error().text() ==
+        "there is no setting 'save': name one of system, speculation, window, verify, temperature, "
+        "seed");
+  CHECK(all_settings({}) == "speculation auto, window auto, verify auto, temperature default, seed "
+                            "random");
+}
+
+TEST_CASE("help fits into the window") {
+  for (const int columns : {60, 80, 120}) {
+    const std::string help = chat_help(columns);
+    for (std::size_t at = 0; at < help.size(); at = help.find('\n', at) + 1)
+      CHECK(display_width(help.substr(at, help.find('\n', at) - at)) <= columns);
+  }
+}
+
+TEST_CASE("~ is the home folder, as in a shell") {
+  const std::string home = std::getenv("HOME");
+  CHECK(with_home("~/a") == home + "/a");
+  CHECK(with_home("~") == home);
+  CHECK(with_home("a~/b") == "a~/b");
+  CHECK(with_home("~other/b") == "~other/b");
+}
+
+TEST_CASE("chats that share a history keep each other's lines, however they end") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("history");
+  ChatHistory one(file);
+  ChatHistory other(file);
+  one.remember("said in one");
+  other.remember("said in\nthe other");
+  one.remember("and again");
+  ChatHistory later(file); // while they are there: nothing waits for their ends
+  HistEvent event{};
+  std::vector<std::string> lines;
+  for (int got = history(later.lines(), &event, H_FIRST); got == 0;
+       got = history(later.lines(), &event, H_NEXT))
+    lines.emplace_back(event.str);
+  CHECK(lines == std::vector<std::string>{"and again", "said in\nthe other", "said in one"});
+  CHECK(std::filesystem::status(file).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
+TEST_CASE("a history keeps its newest lines, and is no file of another kind") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("history");
+  {
+    ChatHistory chat(file);
+    for (int i = 0; i < 2500; ++i)
+      chat.remember("line " + std::to_string(i));
+  }
+  const ChatHistory cut(file);
+  std::ifstream in(file);
+  CHECK(std::count(std::istreambuf_iterator<char>(in), {}, '\n') == 1001);
+  const std::string strange = folder.write("strange", "no history\n");
+  ChatHistory(strange).remember("x");
+  std::ifstream kept(strange);
+  CHECK(std::string(std::istreambuf_iterator<char>(kept), {}) == "no history\n");
 }
 
 TEST_CASE("a paste is the text that was meant, without what would be keys") {

@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
+#include <sstream>
 
 #include <cmath>
 
@@ -23,17 +24,42 @@ TEST_CASE("tokenize gives ids and pieces") {
 }
 
 TEST_CASE("tokenize encodes and decodes line by line") {
-  const auto result = run_paceline({"tokenize", "--jsonl"}, "\"def f(x):\\n\"\n[348, -1]\n\"\"");
+  const auto result = run_paceline({"tokenize", "--jsonl"}, "\"def f(x):\\n\"\n[348]\n\"\"");
   REQUIRE(result.status == 0);
   const auto whole = paceline_json({"tokenize"}, "def f(x):\n");
   const std::string first = json::serialize(whole) + "\n";
   CHECK(result.output.starts_with(first));
   CHECK(result.output.substr(first.size()) ==
         "{\"text\":\" def\"}\n{\"tokens\":[],\"pieces\":[]}\n");
-  for (const char* line : {"def", "{}", "[\"a\"]", "[1.5]", "[1e99]", ""}) {
-    const std::string input = std::string("\"a\"\n") + line + "\n";
-    check_complaint(run_paceline({"tokenize", "--jsonl"}, input), 2, {"line 2"});
+}
+
+TEST_CASE("a bad line of tokenize is one error, in its place") {
+  for (const char* line :
+       {"def", "{}", "[\"a\"]", "[1.5]", "[1e99]", "", "[348, -1]", "[999999]"}) {
+    CAPTURE(line);
+    const auto result =
+        run_paceline({"tokenize", "--jsonl"}, std::string("\"a\"\n") + line + "\n[348]\n");
+    CHECK(result.status == 2);
+    CHECK(result.errors.find("line 2") != std::string::npos);
+    std::istringstream lines(result.output);
+    std::string each[3];
+    for (std::string& one : each)
+      std::getline(lines, one);
+    CHECK(each[0].starts_with("{\"tokens\":["));
+    CHECK(each[1].starts_with("{\"error\":\""));
+    CHECK(each[2] == "{\"text\":\" def\"}");
   }
+  CHECK(run_paceline({"tokenize", "--jsonl"}, "x\ny\n").errors.find("2 lines have errors") !=
+        std::string::npos);
+}
+
+TEST_CASE("tokenize answers a line before the next one is there") {
+  Process process(paceline_command({"tokenize", "--jsonl"}));
+  process.write("[348]\n");
+  process.read_output(1);
+  process.write("[348]\n");
+  process.close_input();
+  CHECK(process.wait().output == "{\"text\":\" def\"}\n{\"text\":\" def\"}\n");
 }
 
 TEST_CASE("score gives each token's log-probability, and perplexity from their mean") {
@@ -276,6 +302,19 @@ TEST_CASE("inspect says which ids are never drawn: those that the tokenizer does
   const auto shown = run_paceline({"inspect", model.path()}).output;
   CHECK(shown.find("5000 ids, of which the tokenizer has 4096; no other") != std::string::npos);
   CHECK(run_paceline({"inspect"}).output.find("no other") == std::string::npos);
+}
+
+TEST_CASE("inspect knows every draft that other commands take") {
+  for (const char* lookup : {"suffix", "ngram"}) {
+    const auto object = paceline_json({"inspect", "-d", lookup});
+    CHECK(object.at("draft").at("name") == lookup);
+    CHECK(object.at("draft").at("lookup") == true);
+    CHECK(object.at("pair").at("compatible") == true);
+    CHECK(run_paceline({"inspect", "-d", lookup}).output.find("looked up in the text") !=
+          std::string::npos);
+  }
+  CHECK_FALSE(paceline_json({"inspect", "-d", "none"}).contains("draft"));
+  CHECK(paceline_json({"inspect", "-d", "auto"}).at("draft").at("name") == "demo");
 }
 
 TEST_CASE("inspect --families lists what is known, with the architecture's name in config.json") {

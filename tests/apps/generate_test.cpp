@@ -172,6 +172,16 @@ TEST_CASE("an empty prompt starts a new text, and invalid UTF-8 is replaced") {
   CHECK(invalid.at("usage").at("prompt_tokens") == replaced.at("usage").at("prompt_tokens"));
 }
 
+TEST_CASE("where nothing was drafted no window was cut, and one token has no speed") {
+  const auto object = paceline_json(
+      {"generate", "-d", "suffix", "-n", "2", "--device", "sim:10ms", "--seed", "1", "def"});
+  const auto& speculation = object.at("speculation").as_object();
+  CHECK(speculation.at("drafted") == 0);
+  CHECK(speculation.at("windows_cut") == false);
+  const auto shown = run_paceline({"generate", "-n", "1", "def"});
+  CHECK(shown.errors.find("] 1 token, first after ") != std::string::npos);
+}
+
 TEST_CASE("finish reasons: length, and a stop string that is not printed") {
   const auto whole = generate({"--temperature", "0", "--ignore-eos"});
   CHECK(whole.at("finish_reason") == "length");

@@ -202,8 +202,9 @@ TEST_CASE("a trace gives arrivals and lengths, at its own rate or another") {
 
 TEST_CASE("files that are no workload are errors that name the line") {
   const TemporaryFolder folder;
-  for (const char* text : {"", "a,b,c\n", "0,1,1\n1,2\n", "0,1,1\n-1,1,1\n", "1,1,1\n0,1,1\n",
-                           "0,1,1\n1,0,1\n", "0,1,1\n1,1,x\n", "0,1,1\nnan,1,1\n"}) {
+  for (const char* text :
+       {"", "a,b,c\n", "0,1,1\n1,2\n", "0,1,1\n-1,1,1\n", "1,1,1\n0,1,1\n", "0,1,1\n1,0,1\n",
+        "0,1,1\n1,1,x\n", "0,1,1\nnan,1,1\n", "0,1,1\ninf,1,1\n"}) {
     CAPTURE(text);
     const auto trace = read_trace(folder.write("t.csv", text));
     REQUIRE_FALSE(trace);
@@ -271,6 +272,12 @@ TEST_CASE("a run's figures are those of its requests") {
   CHECK(figures.of(Latency::e2el).mean() == doctest::Approx(0.9));
   CHECK(measure(run, {{Latency::e2el, 0.8}}).good == 0);
   CHECK_FALSE(measure(run).good);
+}
+
+TEST_CASE("a silence of any length costs no memory") {
+  Scripted target(0.5, 0.1);
+  const auto items = items_at({0, 1e15}, 5);
+  CHECK(measure(put_load(target, items, {}, target.stopped)).peak_output_throughput == 5);
 }
 
 TEST_CASE("no more requests are under way than allowed; the others wait for an end") {

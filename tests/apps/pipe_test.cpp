@@ -60,8 +60,44 @@ TEST_CASE("where the context is full a chat says so") {
 
 TEST_CASE("through a pipe an error ends the chat") {
   check_complaint(run_paceline({"chat"}, "/load /no/such/file\n"), 2, {"/no/such/file"});
+  check_complaint(run_paceline({"chat"}, "/foo\ndef g():\n"), 2, {"/foo"});
   check_complaint(run_paceline({"chat", "-c", "16"}, std::string(300, 'x') + "\n"), 2,
                   {"context", "/reset"});
+}
+
+TEST_CASE("a message that the end of input cuts off is answered as it is") {
+  const auto answered = [](const std::string& input) {
+    return run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"}, input).output;
+  };
+  const std::string whole = answered("def g():\n");
+  CHECK_FALSE(whole.empty());
+  CHECK(answered("def g():\\\n") == whole);
+  CHECK(answered("\"\"\"\ndef g():\n") == whole);
+}
+
+TEST_CASE("a chat answers a question once, or what was said last once more") {
+  const auto once = run_paceline({"chat", "demo", "def g():", "-n", "4", "--temperature", "0"});
+  CHECK(once.status == 0);
+  CHECK(once.errors.find("[length] 4 tokens") != std::string::npos);
+  const auto twice = run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"},
+                                  "def g():\n/retry\n/set temperature 0\n/bye\nnot said\n");
+  CHECK(twice.output == once.output + once.output);
+  check_complaint(run_paceline({"chat"}, "/retry\n"), 2, {"nothing has been answered"});
+  CHECK(run_paceline({"chat", "-m", "demo", "def g():", "-n", "4", "--temperature", "0", "-q"})
+            .output == once.output);
+  check_complaint(run_paceline({"chat", "demo", "x", "-m", "demo"}), 2, {"--model"});
+}
+
+TEST_CASE("a chat names what drafts, and says where it has no template") {
+  const auto demo = run_paceline({"chat", "-d", "suffix"}, "/model\n");
+  CHECK(demo.errors.find("Draft: suffix (looked up in the text)") != std::string::npos);
+  CHECK(demo.errors.find("template") == std::string::npos);
+  CHECK(run_paceline({"chat", "-d", "none"}, "/model\n").errors.find("No draft") !=
+        std::string::npos);
+  const ModelCopy plain("target");
+  plain.overwrite("tokenizer_config.json", "{}");
+  CHECK(run_paceline({"chat", plain.path(), "x", "-n", "2"}).errors.find("no chat template") !=
+        std::string::npos);
 }
 
 TEST_CASE("a chat that begins without speculation can turn it on, where there is a draft") {
@@ -96,6 +132,23 @@ TEST_CASE("a race without a terminal prints a line for each way, and the winner"
   const auto in_stages = run_paceline({"race", "-n", "4", "--device", "sim:2ms", "--device",
                                        "sim:2ms", "--draft-device", "sim:1ms"});
   CHECK(in_stages.output.find(" The target has 2 stages: sim:2ms, sim:2ms.") != std::string::npos);
+}
+
+TEST_CASE("no way of a race finds the text that another one wrote") {
+  const std::vector<std::string> prompt{"def read(path):", "-n", "48", "-d", "suffix"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), prompt.begin(), prompt.end());
+    return paceline_json(arguments);
+  };
+  const auto alone = with({"generate", "--speculation", "sync", "--seed", "2"});
+  const auto race = with({"race"});
+  const auto per_round = [](const boost::json::value& speculation) {
+    return speculation.at("tokens_per_round").to_number<double>();
+  };
+  const double expected = per_round(alone.at("speculation"));
+  for (const char* mode : {"sync", "overlap"})
+    CHECK(per_round(race.at("modes").at(mode).at("speculation")) < 1.6 * expected);
+  CHECK(race.at("lookups").at("suffix") == "its own text");
 }
 
 TEST_CASE("a race that would be none is refused") {

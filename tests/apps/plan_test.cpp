@@ -127,6 +127,9 @@ TEST_CASE("what is wrong with a plan's file is named with its line, and how to m
         std::string::npos);
   CHECK(complaint(head + model + "rate = 1e9\n").find("requests are too many") !=
         std::string::npos);
+  CHECK(complaint("seconds = 1e7\n" + head + model +
+                  "rate = 0.01\non_seconds = 1e-6\noff_seconds = 1e-6\n")
+            .find("5e+12 periods are too many: make on_seconds") != std::string::npos);
   CHECK(complaint(head + model + model).find("is another model's") != std::string::npos);
   CHECK(complaint(head + model + "off_seconds = 1\nrate = 1\n").find("give on_seconds, too") !=
         std::string::npos);
@@ -148,6 +151,22 @@ TEST_CASE("a trace stands beside the file that names it") {
   const auto wrong = parse_input(text, folder.file("plan.toml"));
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().text().find("t.csv: line 2: there is no model x") != std::string::npos);
+}
+
+TEST_CASE("plan's work follows the requests of a trace, not its clock") {
+  const TemporaryFolder folder;
+  const auto planned = [&](const char* times) {
+    std::ofstream(folder.file("t.csv")) << times;
+    std::ofstream(folder.file("plan.toml")) << devices << "[traffic]\ntrace = \"t.csv\"\n"
+                                            << model << "objective_scale = 5\n";
+    return paceline_json({"plan", folder.file("plan.toml"), "--window", "0.001"});
+  };
+  const auto from_0 = planned("0,m\n1,m\n2,m\n");
+  const auto recorded = planned("1700000000,m\n1700000001,m\n1700000002,m\n");
+  CHECK(from_0.at("runs") == 3); // None of the pieces is empty.
+  CHECK(recorded.at("placements") == from_0.at("placements"));
+  CHECK(recorded.at("run_seconds") == from_0.at("run_seconds"));
+  CHECK(planned("0,m\n1,m\n1700000000,m\n").at("ended") == "complete");
 }
 
 TEST_CASE("a placement is read as it was written") {

@@ -19,6 +19,9 @@ TEST_CASE("help lists every command and shows examples, and each command explain
   }
   CHECK(help.output.find("Examples:") != std::string::npos);
   CHECK(run_paceline({"help"}).output == help.output);
+  const auto within = run_paceline({"bench", "serve", "--help"});
+  CHECK(run_paceline({"help", "bench", "serve"}).output == within.output);
+  CHECK(within.output.find("--request-rate") != std::string::npos);
 }
 
 TEST_CASE("the version is one line") {
@@ -37,6 +40,7 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
       {{}, {"--help"}},
       {{"genrate"}, {"genrate", "--help"}},
       {{"help", "genrate"}, {"genrate", "--help"}},
+      {{"help", "bench", "sreve"}, {"bench sreve", "paceline bench --help"}},
       {{"--nonsense"}, {"--nonsense", "--help"}},
       {{"generate", "--nonsense", "x"}, {"--nonsense", "paceline generate --help"}},
       {{"generate", "a", "b"}, {"b", "paceline generate --help"}},
@@ -95,4 +99,39 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
     CAPTURE(line);
     check_complaint(run_paceline(one.arguments), 2, one.words);
   }
+}
+
+TEST_CASE("errors of usage are in the program's own words") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"generate", "x", "--top-k"},
+       "--top-k lacks a value: give K, or see paceline generate --help"},
+      {{"generate", "x", "--logprobs", "3"},
+       "--logprobs goes with --json only: give both, or see paceline generate --help"},
+      {{"generate", "x", "-f", "y"},
+       "--prompt stands beside --file: give one of them, or see paceline generate --help"},
+      {{"score"}, "file is missing: see paceline score --help"},
+  };
+  for (const auto& [arguments, said] : cases)
+    CHECK(run_paceline(arguments).errors == "paceline: " + said + "\n");
+}
+
+TEST_CASE("of an option that is given again the last value counts") {
+  const auto object = paceline_json(
+      {"generate", "x", "-n", "9", "--seed", "1", "-n", "2", "--temp", "2", "--temp", "0"});
+  CHECK(object.at("usage").at("completion_tokens") == 2);
+  CHECK(paceline_json({"generate", "x", "-n", "2", "--temp", "0"}).at("text") == object.at("text"));
+}
+
+TEST_CASE("~ in names of files, folders and models is the home folder, as in a shell") {
+  const TemporaryFolder home;
+  home.write("prompt", "def");
+  home.write("options.toml", "nonsense = 1\n");
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    return run_process(paceline_command(arguments), "", {"HOME=" + home.path()});
+  };
+  CHECK(run({"generate", "--file=~/prompt", "-n", "2"}).status == 0);
+  CHECK(run({"serve", "--config=~/options.toml"}).errors.find("nonsense is no option") !=
+        std::string::npos);
+  CHECK(run({"generate", "x", "--model=~/no"}).errors.find(home.path() + "/no") !=
+        std::string::npos);
 }

@@ -57,6 +57,36 @@ TEST_CASE("a folder of another format is called what it is") {
   }
 }
 
+TEST_CASE("a download that was not finished says how to finish it") {
+  const test::TemporaryFolder cache;
+  const std::string snapshot = "models--org--a-name/snapshots/abc/";
+  cache.write("models--org--a-name/blobs/123.incomplete", "half");
+  cache.write(snapshot + "config.json", "{}");
+  const std::string folder = cache.path() + "/" + snapshot;
+  const auto refused = TensorFiles::open(folder);
+  REQUIRE(!refused);
+  CHECK(
+      refused.error().message.ends_with("has no model.safetensors: its download is not finished"));
+  CHECK(refused.error().hint == "bring it: hf download org/a-name");
+  cache.write(snapshot + "model.safetensors.index.json",
+              R"({"weight_map": {"a": "model-00001-of-00002.safetensors"}})");
+  const auto lacking = TensorFiles::open(folder);
+  REQUIRE(!lacking);
+  CHECK(lacking.error().message.find("has no model-00001-of-00002.safetensors: ") !=
+        std::string::npos);
+  CHECK(lacking.error().hint == "bring it: hf download org/a-name");
+  CHECK(FolderSource(folder).tokenizer().error().hint == "bring it: hf download org/a-name");
+}
+
+TEST_CASE("so does one into a folder, and a folder that is no download says nothing of any") {
+  const test::TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  CHECK(TensorFiles::open(folder.path()).error().hint.find("download") == std::string::npos);
+  folder.write(".cache/huggingface/download/model.safetensors.x.incomplete", "half");
+  CHECK(TensorFiles::open(folder.path()).error().hint.find("hf download ORG/NAME --local-dir") !=
+        std::string::npos);
+}
+
 TEST_CASE("a folder that holds nothing in a file's place lacks the file") {
   for (const char* file : {"config.json", "tokenizer.json", "model.safetensors"}) {
     const Error error = error_of(file, {"README.md"});

@@ -222,6 +222,18 @@ TEST_CASE("replacing in windows follows requests, one window behind") {
   CHECK(replaced.attainment() == 0.75);
 }
 
+TEST_CASE("windows are as many as have requests, however long a silence is") {
+  const Problem problem = alike(2, 1, 1, 14, 14);
+  const auto replaced = [&](double silence) {
+    Workload workload{silence + 20, {{0, 1}, {1, 1}}};
+    for (int second = 0; second < 20; second += 2)
+      workload.arrivals.push_back({silence + second, second < 10 ? 0 : 1});
+    return replace_in_windows(problem, {{{{0}, {1, 1}, {0}}}}, workload, 10).latencies.size();
+  };
+  CHECK(replaced(30) == replaced(3e15));
+  CHECK(replaced(30) == 5); // After a window without requests both models are alike.
+}
+
 TEST_CASE("a device that is busy across a window's end stays busy") {
   const Problem problem = alike(1, 4, 1);
   const Workload workload{20, {{9, 0}, {10, 0}}};

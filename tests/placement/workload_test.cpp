@@ -102,8 +102,9 @@ TEST_CASE("a trace is read, and a line that is none is named") {
   REQUIRE(trace);
   CHECK(trace->arrivals.size() == 3);
   CHECK(trace->arrivals[0].model == 1);
-  CHECK(trace->arrivals[2].seconds == 2);
-  CHECK(trace->seconds > 2);
+  CHECK(trace->arrivals[0].seconds == 0); // It begins with its first request.
+  CHECK(trace->arrivals[2].seconds == 1.5);
+  CHECK(trace->seconds > 1.5);
   CHECK(complaint("0,a\n1;a") ==
         "line 2: this is no request: write seconds,model, such as 12.5,bert");
   CHECK(complaint("1,c") == "line 1: there is no model c: name one of the plan's models");
@@ -114,12 +115,25 @@ TEST_CASE("a trace is read, and a line that is none is named") {
   CHECK(complaint("seconds,model\n").starts_with("it has no requests"));
 }
 
-TEST_CASE("a workload is split into runs of the same length") {
-  const Workload workload{10, {{1, 0}, {4.9, 1}, {5, 0}, {10, 1}}};
+TEST_CASE("a trace whose times count from 1970 is that which counts from 0") {
+  const auto now = read_trace("0,a\n0.5,b\n3,a\n", names);
+  const auto recorded = read_trace("1700000000,a\n1700000000.5,b\n1700000003,a\n", names);
+  REQUIRE(now);
+  REQUIRE(recorded);
+  CHECK(recorded->seconds == now->seconds);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(recorded->arrivals[i].seconds == now->arrivals[i].seconds);
+}
+
+TEST_CASE("a workload is split into runs of as many requests") {
+  const Workload workload{1e9 + 10, {{1, 0}, {4.9, 1}, {5, 0}, {1e9, 1}}};
   const auto halves = split(workload, 2);
   REQUIRE(halves.size() == 2);
   CHECK(halves[0].seconds == 5);
   CHECK(halves[0].arrivals.size() == 2);
+  CHECK(halves[1].seconds == 1e9 + 5);
   CHECK(halves[1].arrivals[0].seconds == 0);
-  CHECK(halves[1].arrivals[1].seconds == 5);
+  CHECK(halves[1].arrivals[1].seconds == 1e9 - 5);
+  CHECK(split(workload, 10).size() == 4); // None is empty.
+  CHECK(split({10, {}}, 10).empty());
 }

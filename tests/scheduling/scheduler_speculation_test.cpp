@@ -158,6 +158,25 @@ TEST_CASE("a draft that stands still over a token behind an empty window is ende
   CHECK(world.draft_ended);
 }
 
+TEST_CASE("a look-up that knows no more has not cut its window, and one that is late has") {
+  for (const bool late : {false, true}) {
+    CAPTURE(late);
+    SchedulerConfig config = drafting(SpeculationMode::sync, 4);
+    config.drafters = {"suffix"};
+    config.draft_pool.reset();
+    World world(config);
+    const ChainRef chain = world.begin_drafting(6, 6, 2);
+    world.commits();
+    if (!late)
+      chain->end_at(2);
+    world.run_until([&] { return !world.target.empty(); });
+    const Batch batch = world.batch();
+    CHECK(batch.entries[0].round.window == 0);
+    world.answer(batch, {World::verdict(batch.entries[0], {9})});
+    CHECK(world.commits().speculation.windows_cut == late);
+  }
+}
+
 TEST_CASE("a step that a bound token was too late for changes nothing, and is made again") {
   World world(drafting(SpeculationMode::overlap, 1));
   const ChainRef chain = world.begin_drafting(3, 5, 2);

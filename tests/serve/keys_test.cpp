@@ -1,5 +1,6 @@
 // API keys.
 #include "apps/serve/keys.hpp"
+#include "apps/serve/loopback.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -146,4 +147,13 @@ TEST_CASE("what one key's holder has sent is not cached for another's, unless it
     CHECK(cached("second", salt) == share);
     CHECK_FALSE(cached("second", R"(, "cache_salt": "another's")"));
   }
+}
+
+TEST_CASE("an address that this machine alone reaches needs no key") {
+  for (const char* host : {"127.0.0.1", "127.9.8.7", "::1", "localhost", "LocalHost", "a.localhost",
+                           "::ffff:127.0.0.1"})
+    CHECK(is_loopback(host));
+  for (const char* host :
+       {"0.0.0.0", "::", "10.0.0.1", "example.org", "notlocalhost", "", "128.0.0.1"})
+    CHECK_FALSE(is_loopback(host));
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 using namespace paceline::testing;
@@ -32,10 +33,10 @@ int tokens_below(const std::string& screen) {
   return end == screen.npos ? 0 : std::atoi(screen.c_str() + screen.rfind('\n', end) + 1);
 }
 
-/// The chat with a state folder of its own.
+/// The chat with a state folder of its own, in a window that no remark is too long for.
 class Chat {
 public:
-  explicit Chat(const std::string& options, const std::string& environment = "", int columns = 90,
+  explicit Chat(const std::string& options, const std::string& environment = "", int columns = 160,
                 int rows = 40)
       : terminal("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path() + " " + environment +
                      " " PACELINE_PROGRAM " chat " + options,
@@ -123,6 +124,69 @@ TEST_CASE("the window may change its size in the middle of an answer, and no tex
   const std::string shown = without_blanks(all.substr(begin, all.find("[cancelled]") - begin));
   CHECK(shown.size() > 100);
   CHECK(shown == without_blanks(text).substr(0, shown.size()));
+}
+
+TEST_CASE("the window may change its size at the prompt, and what is typed is shown once" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("--no-history -n 4 --temperature 0");
+  const std::string typed =
+      "some words that were typed before the window changed its size, and more";
+  chat.terminal.type(typed);
+  chat.terminal.await("> " + typed);
+  for (const int columns : {50, 100, 33, 90}) {
+    chat.terminal.resize(columns, 40);
+    chat.terminal.type("."); // shown behind what has been drawn anew
+    chat.terminal.await([&](const std::string& shown) {
+      return without_blanks(shown).find(without_blanks(typed) + ".") != std::string::npos;
+    });
+    chat.terminal.press({"BSpace"});
+    const auto shown = chat.terminal.await([&](const std::string& all) {
+      return without_blanks(all).ends_with(without_blanks(">" + typed));
+    });
+    CHECK(count(without_blanks(shown), "somewords") == 1);
+  }
+}
+
+TEST_CASE("two chats keep each other's history, and one whose window is closed keeps its own" *
+          doctest::skip(!Tmux::available())) {
+  const TemporaryFolder state;
+  const auto chat = [&] {
+    return std::make_unique<Tmux>("env LC_ALL=C.UTF-8 XDG_STATE_HOME=" + state.path() +
+                                      " " PACELINE_PROGRAM " chat -n 2",
+                                  90, 40);
+  };
+  const auto kept = [&] { return file_text(state.file("paceline/chat_history")); };
+  auto one = chat();
+  auto other = chat();
+  for (const auto& [terminal, text] : {std::pair(one.get(), "one"), {other.get(), "two"}}) {
+    terminal->await("/help lists");
+    terminal->type(text);
+    terminal->press({"Enter"});
+    terminal->await("[length]");
+  }
+  one.reset(); // the window is closed
+  other->press({"C-d"});
+  other->await("left 0");
+  CHECK(kept().find("one") != std::string::npos);
+  CHECK(kept().find("two") != std::string::npos);
+}
+
+TEST_CASE("Tab lists what could stand there, and figures keep within 80 columns" *
+          doctest::skip(!Tmux::available())) {
+  const Chat chat("-n 40 --temperature 0", "", 80, 40);
+  chat.terminal.type("/s");
+  chat.terminal.press({"Tab"});
+  chat.terminal.await("/system  /speculation  /seed  /set  /stats  /save\n> /s");
+  chat.terminal.press({"C-u"});
+  chat.say("def fibonacci(n):");
+  const std::string shown = chat.terminal.await(
+      [](const std::string& rows) { return rows.find("cached\n") != std::string::npos; },
+      Tmux::Shown::rows);
+  const std::size_t begin = shown.find("[length] 40 tokens, ");
+  REQUIRE(begin != std::string::npos);
+  const std::string figures = shown.substr(begin, shown.find("cached\n", begin) - begin);
+  for (const char* whole : {"tokens/s", "acceptance", "overlap", "prompt"})
+    CHECK(figures.find(whole) != std::string::npos);
 }
 
 TEST_CASE("what is typed during an answer is not shown in it, and is there afterwards" *
