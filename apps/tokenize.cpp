@@ -1,6 +1,7 @@
 // paceline tokenize: the tokens of a text.
 #include "apps/command.hpp"
 #include "apps/input.hpp"
+#include "apps/json_text.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "models/sources.hpp"
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
 #include <memory>
 #include <optional>
@@ -75,7 +75,7 @@ Result<int> print_lines(const text::Tokenizer& tokenizer, std::string_view input
       return fail(ErrorCode::invalid_argument,
                   fmt::format("line {} is neither a JSON string nor a list of ids", number),
                   "write one text or list per line, such as \"def f\" or [348, 277]");
-    output += boost::json::serialize(*object) + '\n';
+    output += json_text(*object) + '\n';
   }
   return print_text(output);
 }
