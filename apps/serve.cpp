@@ -56,7 +56,21 @@ std::string served_name(const std::string& model) {
   return whole.filename().string();
 }
 
-Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens) {
+serve::Log::Level level_of(LogLevel level) {
+  switch (level) {
+  case LogLevel::info: return serve::Log::Level::info;
+  case LogLevel::warning: return serve::Log::Level::warning;
+  case LogLevel::error: return serve::Log::Level::error;
+  }
+  return serve::Log::Level::error;
+}
+
+/// log: what the engine has to say goes there; must outlive it.
+Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve::Log& log) {
+  engine_options.log = [&log, model = engine_options.target](LogLevel level,
+                                                             const std::string& what) {
+    log.write(level_of(level), "engine", {{"model", model}, {"what", what}});
+  };
   ProgressLine line;
   engine_options.progress = [&line](const std::string& what, double done) {
     line.show(what, done);
@@ -152,8 +166,8 @@ Result<int> Life::run(Interrupt& interrupt) {
   if (plan_)
     server_.open(*plan_,
                  engine_opener(options_.engine,
-                               [this](EngineOptions own) {
-                                 return open_warm(std::move(own), options_.warmup_tokens);
+                               [this, &log](EngineOptions own) {
+                                 return open_warm(std::move(own), options_.warmup_tokens, log);
                                }),
                  [this](std::size_t engines) { placed(engines); });
   else
@@ -183,8 +197,8 @@ void Life::run_all() {
 }
 
 void Life::load() {
-  auto engine =
-      std::make_shared<Result<Engine>>(open_warm(options_.engine, options_.warmup_tokens));
+  auto engine = std::make_shared<Result<Engine>>(
+      open_warm(options_.engine, options_.warmup_tokens, server_.service().log()));
   asio::post(io_, [this, engine] { loaded(std::move(*engine)); });
 }
 

@@ -26,6 +26,7 @@ Engine open_engine() {
   options.target = "scripted:context=128";
   options.draft.clear();
   options.kv_memory_bytes = std::size_t(1) << 20;
+  options.log = [](LogLevel, const std::string&) {};
   auto engine = Engine::open(std::move(options));
   require(engine.has_value(), "there is an engine");
   return std::move(*engine);

@@ -346,6 +346,25 @@ TEST_CASE("with --log-json all that is said is JSON, what ends the program, too"
   CHECK(number.find_first_not_of("0123456789.") == std::string::npos);
 }
 
+TEST_CASE("a node's way goes into the server's log") {
+  Process node({PACELINE_PROGRAM, "node", "--listen", "127.0.0.1:0"});
+  node.close_input();
+  while (node.output().find(' ') == std::string::npos)
+    node.read_output(node.output().size() + 1);
+  const std::string address = node.output().substr(0, node.output().find(' '));
+  Served served({"--log-json", "--draft-device", address + "/cpu"}, {}, {}, {});
+  node.send(SIGKILL);
+  node.wait();
+  HttpClient client(served.port());
+  CHECK(client.ask("POST", "/v1/completions", R"({"prompt": "def", "max_tokens": 3})").status ==
+        200);
+  bool told = false;
+  for (const auto& line : json_lines(served.end(SIGTERM).errors))
+    told |= line.at("event") == "engine" && line.at("model") == "demo" &&
+            line.at("what").as_string().starts_with("no drafts from " + address);
+  CHECK(told);
+}
+
 TEST_CASE("options come from a file, and the command line goes first") {
   const TemporaryFolder folder;
   const std::string config = folder.write("serve.toml", "# a comment\n"
