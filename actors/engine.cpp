@@ -87,7 +87,7 @@ Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
     trace_ = std::make_shared<base::Trace>();
   runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
                                                              : std::nullopt,
-                                       network_of(options_));
+                                       network_of(options_), base::Log(options_.log));
   callbacks_ = std::make_shared<base::Callbacks>(
       options_.virtual_time ? base::Callbacks::Mode::on_request : base::Callbacks::Mode::threads);
   time_ = runtime_->time();

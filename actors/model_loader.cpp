@@ -62,6 +62,7 @@ Result<std::shared_ptr<gpu::Device>> ModelLoader::open_node_device(const std::st
 models::LoadOptions ModelLoader::load_options(const std::string& role) const {
   models::LoadOptions how = models::load_formats(options_, role);
   how.progress = options_.progress;
+  how.log = base::Log(options_.log);
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;
   if (role == "target") {

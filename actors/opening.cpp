@@ -258,6 +258,7 @@ Result<void> ContextBuilder::configure_target() {
   telemetry->trace = loader_.trace();
   telemetry->time = loader_.time();
   telemetry->drafters = context_.drafters;
+  telemetry->log = base::Log(options_.log);
   context_.parts.telemetry = telemetry;
   TargetModelParts& target = context_.parts.target;
   target.model = target_.model;

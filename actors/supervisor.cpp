@@ -4,7 +4,7 @@
 #include "actors/node/remote_stage.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <fmt/format.h>
 #include <utility>
 
 namespace paceline::actors {
@@ -176,8 +176,9 @@ void Supervisor::act(LeaveOut&) {
 }
 
 void Supervisor::act(MoveTarget&) {
-  std::fprintf(stderr, "paceline: %s keeps failing: the target goes on on %s\n",
-               parts_.target.device->name().c_str(), parts_.standby->device->name().c_str());
+  parts_.telemetry->log.write(
+      LogLevel::warning, fmt::format("{} keeps failing: the target goes on on {}",
+                                     parts_.target.device->name(), parts_.standby->device->name()));
   parts_.target = *std::exchange(parts_.standby, std::nullopt);
   parts_.telemetry->target_moved = true;
 }

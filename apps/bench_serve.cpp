@@ -4,6 +4,7 @@
 #include "apps/bench/scale.hpp"
 #include "apps/bench/serve_options.hpp"
 #include "apps/bench/workload.hpp"
+#include "apps/json_text.hpp"
 #include "apps/load/engine_target.hpp"
 #include "apps/load/http_target.hpp"
 #include "apps/load/plan.hpp"
@@ -17,7 +18,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/json/serialize.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -213,8 +213,7 @@ Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& s
   boost::json::object object = head_json(options, plan, subject);
   for (auto& [name, value] : figures)
     object[name] = std::move(value);
-  if (auto written = write_text(options.result_file, boost::json::serialize(object) + "\n");
-      !written)
+  if (auto written = write_text(options.result_file, json_text(object) + "\n"); !written)
     return tl::unexpected(written.error());
   return options.json ? print_json(object) : print_text(text);
 }

@@ -36,4 +36,7 @@ inline constexpr int status_failed = 1;
 inline constexpr int status_usage = 2;
 inline constexpr int status_interrupted = 130; // 128 + SIGINT, as shells have it
 
+/// One line on standard error, with options for names of fields.
+void print_error(const Error& error);
+
 } // namespace paceline::apps

@@ -11,10 +11,15 @@ using namespace std::chrono_literals;
 
 /// A request's body (--max-body); a larger one is answered 413, before it is read.
 inline constexpr std::size_t body_bytes = std::size_t(16) << 20;
-/// Request line and headers together; more are answered 431.
+/// Request line and headers together, a body's trailers, and all extensions of its chunks; more are
+/// answered 431. Of an endpoint that is for everybody a body may be as long; more are answered 413.
 inline constexpr std::size_t header_bytes = std::size_t(32) << 10;
-/// What all requests together may hold of what clients sent: bodies, parsed JSON, prompts
-/// (--max-request-memory); a request beyond it is told 503.
+/// Of what each connection keeps of heads, trailers, extensions and requests sent ahead, so much
+/// does not count as memory of requests (request_memory_bytes): an ordinary head never waits for
+/// others, and `connections` of them are 16 MiB.
+inline constexpr std::size_t head_free_bytes = std::size_t(16) << 10;
+/// What all requests together may hold of what clients sent: heads, bodies with their framing,
+/// parsed JSON, prompts (--max-request-memory); a request beyond it is told 503.
 inline constexpr std::size_t request_memory_bytes = std::size_t(512) << 20;
 /// After so much of that was given back, the allocator gives it to the system.
 inline constexpr std::size_t trim_bytes = std::size_t(64) << 20;
@@ -44,6 +49,13 @@ inline constexpr std::chrono::seconds idle_time = 75s;
 inline constexpr std::chrono::seconds write_time = 30s;
 /// An answer takes no longer than this (--request-timeout); else 504.
 inline constexpr std::chrono::seconds request_time = 600s;
+/// The headers of a stream go out after this, whether there is a token or not: what fails until
+/// then has a status of its own.
+inline constexpr std::chrono::seconds stream_head_time = 1s;
+/// After so much silence (--awake-interval) a stream gets a comment, and a whole answer, once it
+/// has taken so many of them, its status and blanks: proxies cut what is silent for a minute.
+inline constexpr std::chrono::seconds awake_interval = 5s;
+inline constexpr int silent_intervals = 3;
 /// What runs may go on for this long after SIGTERM (--drain-timeout); then it is told 503 ...
 inline constexpr std::chrono::seconds drain_time = 30s;
 /// ... and connections are closed after this.
@@ -57,7 +69,8 @@ inline constexpr std::size_t linger_bytes = std::size_t(1) << 20;
 inline constexpr std::chrono::milliseconds accept_pause = 100ms;
 inline constexpr std::chrono::seconds accept_log_pause = 60s;
 
-/// Of pipelined requests, read while an answer is under way.
+/// Of what a connection's client sends, read and not taken: pipelined requests, while an answer is
+/// under way. No more is read then.
 inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
 /// Streams are written to in beats of this, together: nobody sees events closer, and each write
 /// costs both sides a wake-up. First tokens do not wait. With more answers than `busy_answers`

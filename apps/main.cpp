@@ -128,8 +128,7 @@ bool names_command(const CLI::App& program, int count, char** arguments) {
 int run(const Command& command, Interrupt& interrupt) {
   try {
     const auto status = command.run(interrupt);
-    return status ? *status
-                  : complain(with_options(status.error()).text(), exit_status(status.error().code));
+    return status ? *status : (print_error(status.error()), exit_status(status.error().code));
   } catch (const std::bad_alloc&) {
     return complain("out of memory: use a smaller model or context", status_failed);
   } catch (const std::exception& error) {
@@ -169,6 +168,11 @@ int program(int count, char** arguments) {
 }
 
 } // namespace
+
+void print_error(const Error& error) {
+  complain(with_options(error).text(), 0);
+}
+
 } // namespace paceline::apps
 
 int main(int count, char** arguments) {

@@ -58,8 +58,10 @@ Result<int> run(Options& options, Interrupt& interrupt) {
     return tl::unexpected(endpoint.error());
   options.node.listen = *endpoint;
   auto node = actors::Node::open(options.node);
-  if (!node)
-    return tl::unexpected(node.error());
+  if (!node) {
+    print_error(node.error());
+    return status_usage; // whatever kept it from starting
+  }
   std::promise<void> ended;
   const auto scope = interrupt.on_first([&] { ended.set_value(); });
   const actors::Endpoint reached{endpoint->host, (*node)->port()};

@@ -1,10 +1,10 @@
 #include "apps/output.hpp"
 
 #include "apps/command.hpp"
+#include "apps/json_text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
 
 namespace paceline::apps {
@@ -102,7 +102,7 @@ boost::json::array ids_json(std::span<const TokenId> ids) {
 }
 
 Result<int> print_json(const boost::json::object& object) {
-  return print_text(boost::json::serialize(object) + "\n");
+  return print_text(json_text(object) + "\n");
 }
 
 Result<int> print_text(std::string_view text) {

@@ -2,6 +2,7 @@
 #include "actors/limits.hpp"
 #include "apps/command.hpp"
 #include "apps/configuration.hpp"
+#include "apps/field_names.hpp"
 #include "apps/options.hpp"
 #include "apps/serve/loopback.hpp"
 #include "apps/serve/notify.hpp"
@@ -57,7 +58,21 @@ std::string served_name(const std::string& model) {
   return whole.filename().string();
 }
 
-Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens) {
+serve::Log::Level level_of(LogLevel level) {
+  switch (level) {
+  case LogLevel::info: return serve::Log::Level::info;
+  case LogLevel::warning: return serve::Log::Level::warning;
+  case LogLevel::error: return serve::Log::Level::error;
+  }
+  return serve::Log::Level::error;
+}
+
+/// log: what the engine has to say goes there; must outlive it.
+Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve::Log& log) {
+  engine_options.log = [&log, model = engine_options.target](LogLevel level,
+                                                             const std::string& what) {
+    log.write(level_of(level), "engine", {{"model", model}, {"what", what}});
+  };
   ProgressLine line;
   engine_options.progress = [&line](const std::string& what, double done) {
     line.show(what, done);
@@ -72,6 +87,16 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens) {
   if (auto warm = engine->complete(request); !warm)
     return tl::unexpected(std::move(warm.error()));
   return engine;
+}
+
+/// What the program ends of, in the log's form; gives its exit status.
+int tell(const Error& error, const Settings& settings, int status) {
+  if (settings.log_json)
+    serve::Log("error", true)
+        .write(serve::Log::Level::error, "failed", {{"error", with_options(error).text()}});
+  else
+    print_error(error);
+  return status;
 }
 
 /// The service from its first connection to its last.
@@ -91,25 +116,26 @@ private:
     if (cancelled)
       return;
     signals_.async_wait([this](auto... what) { on_signal(what...); });
-    drain();
+    drain(status_ok);
   }
   void on_reload(boost::system::error_code cancelled, int) {
     if (cancelled)
       return;
     reloads_.async_wait([this](auto... what) { on_reload(what...); });
-    server_.reload();
-    if (plan_)
-      reload_placement();
+    const bool read = server_.reload();
+    if ((!plan_ || reload_placement()) && read) // what was not has been told
+      server_.service().log().info("reloaded", {{"keys", server_.service().keys().required()}});
   }
   void end_signals() {
     signals_.cancel();
     reloads_.cancel();
   }
-  void drain();
+  void run_all();
+  void drain(int status);
   void load();
   void loaded(Result<Engine> engine);
   void placed(std::size_t engines);
-  void reload_placement();
+  bool reload_placement();
   void fail_start(Error error);
   void tell_ready(const serve::LogFields& more = {});
 
@@ -135,31 +161,45 @@ Result<int> Life::run(Interrupt& interrupt) {
     log.write(serve::Log::Level::warning, "open",
               {{"what", "whoever reaches this address may use it: give --api-key-file"}});
   server_.start();
-  const auto scope = interrupt.on_first([this] { asio::post(io_, [this] { drain(); }); });
+  const auto scope =
+      interrupt.on_first([this] { asio::post(io_, [this] { drain(status_interrupted); }); });
   std::thread loader;
   if (plan_)
     server_.open(*plan_,
                  engine_opener(options_.engine,
-                               [this](EngineOptions own) {
-                                 return open_warm(std::move(own), options_.warmup_tokens);
+                               [this, &log](EngineOptions own) {
+                                 return open_warm(std::move(own), options_.warmup_tokens, log);
                                }),
                  [this](std::size_t engines) { placed(engines); });
   else
     loader = std::thread([this] { load(); });
-  io_.run();
+  run_all();
   if (loader.joinable())
     loader.join();
   log.info("stopped");
   if (failed_)
-    return tl::unexpected(std::move(*failed_));
+    return tell(*failed_, options_.settings, status_usage);
   if (const auto closed = engine_ ? close_engine(*engine_) : Result<void>(); !closed)
-    return tl::unexpected(closed.error());
+    return tell(closed.error(), options_.settings, status_failed);
   return interrupt.seen() ? status_interrupted : status_ok;
 }
 
+/// What leaves a handler ends what that was at, and nothing else.
+void Life::run_all() {
+  for (;;) {
+    try {
+      io_.run();
+      return;
+    } catch (const std::exception& error) {
+      server_.service().log().write(serve::Log::Level::error, "exception",
+                                    {{"what", error.what()}});
+    }
+  }
+}
+
 void Life::load() {
-  auto engine =
-      std::make_shared<Result<Engine>>(open_warm(options_.engine, options_.warmup_tokens));
+  auto engine = std::make_shared<Result<Engine>>(
+      open_warm(options_.engine, options_.warmup_tokens, server_.service().log()));
   asio::post(io_, [this, engine] { loaded(std::move(*engine)); });
 }
 
@@ -190,13 +230,14 @@ void Life::fail_start(Error error) {
   server_.stop();
 }
 
-void Life::reload_placement() {
-  auto plan = read_placement(options_.placement, options_.device_memory);
+bool Life::reload_placement() {
+  const auto plan = read_placement(options_.placement, options_.device_memory);
   if (plan)
     server_.service().fleet().change(*plan);
   else
     server_.service().log().write(serve::Log::Level::error, "reload",
                                   {{"error", plan.error().text()}});
+  return plan.has_value();
 }
 
 void Life::tell_ready(const serve::LogFields& more) {
@@ -211,9 +252,10 @@ void Life::tell_ready(const serve::LogFields& more) {
   Output().write(addresses);
 }
 
-void Life::drain() {
+/// status: of a program that is told to end before it has begun.
+void Life::drain(int status) {
   if (!ready_)
-    _exit(status_ok); // nothing was accepted, and loading cannot be stopped half-way
+    _exit(status); // nothing was accepted, and loading cannot be stopped half-way
   server_.service().log().info("draining");
   serve::notify_manager("STOPPING=1");
   server_.drain([this] { end_signals(); });
@@ -239,7 +281,8 @@ Result<void> check_placement(const Options& options) {
               "leave one of them out");
 }
 
-Result<int> run(Options options, Interrupt& interrupt) {
+/// The placement, where there is one; how many requests may be open, and names.
+Result<std::optional<serve::FleetPlan>> prepare(Options& options) {
   raise_file_limit();
   options.settings.max_open = options.engine.max_waiting + options.engine.max_num_seqs;
   std::optional<serve::FleetPlan> plan;
@@ -253,11 +296,18 @@ Result<int> run(Options options, Interrupt& interrupt) {
   } else if (options.settings.model_names.empty()) {
     options.settings.model_names = {served_name(options.engine.target)};
   }
+  return plan;
+}
+
+Result<int> run(Options options, Interrupt& interrupt) {
+  auto plan = prepare(options);
+  if (!plan)
+    return tell(plan.error(), options.settings, status_usage);
   asio::io_context io(1);
   serve::Server server(io);
   if (auto bound = server.bind(options.settings); !bound)
-    return tl::unexpected(std::move(bound.error()));
-  Life life(options, server, io, std::move(plan));
+    return tell(bound.error(), options.settings, status_usage);
+  Life life(options, server, io, std::move(*plan));
   return life.run(interrupt);
 }
 
@@ -337,6 +387,8 @@ void add_limit_options(CLI::App& app, Settings& settings, EngineOptions& engine)
               "For a request's headers, and then for its body; then 408");
   add_seconds(app, "--write-timeout", settings.write_timeout,
               "For a client to take something of its answer; then it is cut off");
+  add_seconds(app, "--awake-interval", settings.awake_interval,
+              "Of silence in an answer, after which something goes out; 0: nothing does");
   add_seconds(app, "--idle-timeout", settings.idle_timeout, "Connections without a request");
   add_seconds(app, "--drain-timeout", settings.drain_timeout,
               "For running answers to finish after SIGTERM; then they are told 503");
@@ -393,7 +445,7 @@ OpenAI's API under /v1 (completions, chat/completions, models), /v1/load and /v1
 whoever has an admin's key (docs/placement.md), and /tokenize, /detokenize,
 /version, /metrics, /health, /ready. SIGTERM and Ctrl-C let running answers finish; new requests
 are told 503. SIGHUP reads keys, certificate and placement again. The address goes to standard output once it is ready, the log to standard error.
-Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start.)";
+Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start, 1 where its trace could not be written.)";
 
 } // namespace
 

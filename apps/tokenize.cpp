@@ -1,6 +1,7 @@
 // paceline tokenize: the tokens of a text.
 #include "apps/command.hpp"
 #include "apps/input.hpp"
+#include "apps/json_text.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
 #include "models/sources.hpp"
@@ -8,7 +9,6 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
@@ -83,7 +83,7 @@ Result<int> print_lines(const text::Tokenizer& tokenizer, std::istream& input) {
                     object.error().hint};
     if (!object)
       object = boost::json::object{{"error", object.error().text()}};
-    out.write(boost::json::serialize(*object) + '\n');
+    out.write(json_text(*object) + '\n');
   }
   if (const auto written = out.finish(); !written)
     return tl::unexpected(written.error());

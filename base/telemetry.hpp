@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/trace.hpp"
 #include "paceline/engine.hpp"
 
@@ -88,6 +89,7 @@ struct Telemetry {
   // Where spans go; null unless the user asked for a trace. Set before the first actor starts.
   std::shared_ptr<base::Trace> trace;
   std::shared_ptr<base::Timekeeper> time;
+  base::Log log; ///< Set before the first actor starts.
 
   Metrics snapshot() const;
 };

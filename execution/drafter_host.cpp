@@ -3,7 +3,6 @@
 #include "execution/limits.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -63,10 +62,9 @@ void DrafterHost::guard(const std::function<void()>& call) {
 void DrafterHost::failed(const std::string& why) {
   base::add(telemetry_->drafter_failures, 1);
   if (!std::exchange(logged_, true))
-    std::fprintf(stderr,
-                 "paceline: the drafter failed: %s: it is asked again, and left out if it keeps "
-                 "failing\n",
-                 why.c_str());
+    telemetry_->log.write(LogLevel::warning,
+                          "the drafter failed: " + why +
+                              ": it is asked again, and left out if it keeps failing");
   failures_ += limits::drafter_successes_per_failure;
   left_out_ = failures_ >= limits::drafter_failures_max * limits::drafter_successes_per_failure;
 }

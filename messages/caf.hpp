@@ -1,10 +1,11 @@
 // What differs between CAF's versions, under names of ours, so that a later CAF is a change here.
 #pragma once
 
+#include "base/log.hpp"
+
 #include <caf/all.hpp>
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -81,6 +82,11 @@ auto ask(Self* self, const To& to, std::chrono::nanoseconds limit, Message&& mes
   return self->request(to, limit, std::forward<Message>(message));
 }
 
+/// What a system of ours is made from.
+struct SystemConfig : caf::actor_system_config {
+  base::Log log; ///< Where it says what actors die of.
+};
+
 namespace detail {
 // CAF 0.17 builds an aggregate state as State(self) under C++20 rules; this holder is none.
 template <class State>
@@ -90,15 +96,18 @@ struct Holder {
   std::unique_ptr<State> state;
 };
 
-/// What an actor dies of is said on standard error; CAF itself would say it on standard output.
-inline caf::error died(const char* name, const std::exception_ptr& why) {
+/// What an actor dies of is said in the log; CAF itself would say it on standard output.
+inline caf::error died(const caf::actor_system& system, const char* name,
+                       const std::exception_ptr& why) {
+  std::string what = std::string("the ") + name + " died";
   try {
     std::rethrow_exception(why);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "paceline: the %s died: %s\n", name, e.what());
-  } catch (...) {
-    std::fprintf(stderr, "paceline: the %s died\n", name);
+    what += std::string(": ") + e.what();
+  } catch (...) { // of which nothing more is known
   }
+  const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
+  (config ? config->log : base::Log()).write(LogLevel::error, what);
   return caf::exit_reason::unhandled_exception;
 }
 } // namespace detail
@@ -111,7 +120,7 @@ typename State::Handle spawn(Host& host, Args&&... args) {
   using Self = typename State::Handle::template stateful_pointer<detail::Holder<State>>;
   auto body = [](Self self, std::decay_t<Args>... values) {
     self->set_exception_handler(
-        [](std::exception_ptr& why) { return detail::died(State::name, why); });
+        [self](std::exception_ptr& why) { return detail::died(self->system(), State::name, why); });
     self->state.state = std::make_unique<State>(self, std::move(values)...);
     return self->state.state->make_behavior();
   };

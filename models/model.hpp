@@ -1,6 +1,7 @@
 // A language model as the engine sees it: tokens and pages in, rows of logits out.
 #pragma once
 
+#include "base/log.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
@@ -107,6 +108,7 @@ using ProgressCallback = std::function<void(const std::string& what, double done
 struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
   ProgressCallback progress;                     ///< May be empty.
+  base::Log log = {};                            ///< For what is not as the checkpoint wants it.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
   int positions_needed = 0;                      ///< A shorter one is refused.
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.

@@ -8,7 +8,6 @@
 #include "text/json.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
@@ -88,8 +87,9 @@ private:
         return divided;
     }
     if (config_.quantization.activations)
-      std::fprintf(stderr, "paceline: %s: %s quantizes what its layers read, too: not so here\n",
-                   text::shown_path(location_).c_str(), config_.quantization.method.c_str());
+      options_.log.write(LogLevel::warning,
+                         fmt::format("{}: {} quantizes what its layers read, too: not so here",
+                                     text::shown_path(location_), config_.quantization.method));
     return {};
   }
 

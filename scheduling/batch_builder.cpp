@@ -56,6 +56,18 @@ void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) cons
     std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
+/// Rows that streams would have which are in none of these steps' entries: each is held up by its
+/// draft, or in another stage, and goes on behind what is made now.
+int BatchBuilder::rows_behind(std::span<Sequence* const> order) const {
+  if (config_.batching != Batching::hybrid)
+    return 0; // prompts are to go first
+  int rows = 0;
+  for (const auto& [id, s] : sequences_)
+    if (s.running() && s.decoding() && std::ranges::find(order, &s) == order.end())
+      rows += 1 + s.bound();
+  return (rows + config_.stages - 1) / config_.stages;
+}
+
 /// Of a step for all of these.
 int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   int decoding = 0;
@@ -68,10 +80,11 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
     else if (s->reads_fast())
       least = std::max(least, s->path.chunk);
   }
-  if (decoding == 0)
+  const int streams = decoding > 0 ? decoding : rows_behind(order);
+  if (streams == 0)
     return config_.prefill_chunk;
   const int rows =
-      rows_beside(order, decoding, context) / limits::row_tile * limits::row_tile - decoding;
+      rows_beside(order, streams, context) / limits::row_tile * limits::row_tile - decoding;
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
@@ -102,7 +115,8 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
   int rows = 0;
   if (std::ranges::any_of(sequences_, waits)) {
     const auto streams = std::ranges::count_if(order, &Sequence::decoding);
-    const StepShares shares{int(order.size()), double(decoding) / double(streams), context};
+    const StepShares shares{int(order.size()),
+                            double(decoding) / double(std::max<long>(streams, 1)), context};
     rows = decoding +
            best_prompt_rows(cost_, mix_.average(open_work()), shares, config_.prefill_chunk);
   } else {

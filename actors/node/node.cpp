@@ -7,7 +7,8 @@
 namespace paceline::actors {
 
 Node::Node(const NodeOptions& options)
-    : runtime_(std::make_unique<Runtime>(std::nullopt, options.tls)),
+    : runtime_(
+          std::make_unique<Runtime>(std::nullopt, options.tls, base::Log(options.loading.log))),
       closer_(std::make_shared<execution::LaneCloser>(false)),
       parts_(std::make_shared<NodeParts>()) {
   parts_->closer = closer_;
@@ -16,6 +17,7 @@ Node::Node(const NodeOptions& options)
   parts_->kv_memory_bytes = options.kv_memory_bytes;
   parts_->telemetry = std::make_shared<base::Telemetry>();
   parts_->telemetry->time = runtime_->time();
+  parts_->telemetry->log = base::Log(options.loading.log);
 }
 
 Result<std::unique_ptr<Node>> Node::open(const NodeOptions& options) {

@@ -18,7 +18,7 @@ struct NodeOptions {
   std::vector<std::string> models{"demo"}; ///< Drafts, each on each device.
   /// Of which engines may have layers here, loaded when one asks.
   std::vector<std::string> targets{"demo"};
-  EngineOptions loading;                                ///< Formats and what is said while loading.
+  EngineOptions loading;                                ///< Formats, and what is said, and to whom.
   std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine.
   /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
   std::uint64_t accept_models_bytes = 0;

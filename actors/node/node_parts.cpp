@@ -112,6 +112,7 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
                 fmt::format("the node's {} has other weights under the same names", wanted.model),
                 "give both machines copies of one folder");
   models::LoadOptions how;
+  how.log = base::Log(loading.log);
   how.dtype = layers.dtype;
   how.blocks = layers.blocks;
   how.max_positions = layers.max_positions;

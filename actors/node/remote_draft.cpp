@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <fmt/format.h>
 #include <utility>
 
 namespace paceline::actors {
@@ -104,7 +104,7 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         heard_ = now();
         read_clock(); // nothing else is in its way now
         if (parts_.gone->exchange(false))
-          std::fprintf(stderr, "paceline: %s drafts again\n", parts_.name.c_str());
+          parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
       [this](const DraftRefused& refused) { gone(refused.why.message); },
       [=, this](const Drafted& news) {
@@ -125,10 +125,10 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
 void RemoteDraft::gone(std::string why) {
   why = one_line(std::move(why));
   if (!parts_.gone->exchange(true))
-    std::fprintf(stderr,
-                 "paceline: no drafts from %s: %s: decoding goes on without them, and it is asked "
-                 "again and again\n",
-                 parts_.name.c_str(), why.c_str());
+    parts_.telemetry->log.write(
+        LogLevel::warning, fmt::format("no drafts from {}: {}: decoding goes on without them, and "
+                                       "it is asked again and again",
+                                       parts_.name, why));
   self_->quit(caf::exit_reason::remote_link_unreachable);
 }
 

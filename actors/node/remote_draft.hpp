@@ -25,7 +25,7 @@ struct RemoteDraftParts {
   std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
   std::size_t q_rows = 0;                ///< Lent at a time.
   std::shared_ptr<base::Telemetry> telemetry;
-  /// Said on standard error once, until it is back.
+  /// Said in the log once, until it is back.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -4,7 +4,6 @@
 #include "actors/node/peer.hpp"
 #include "base/expect.hpp"
 
-#include <cstdio>
 #include <fmt/format.h>
 #include <numeric>
 #include <utility>
@@ -99,7 +98,8 @@ void RemoteStage::opened(const StageOpened& stage) {
   read_clock(); // nothing else is in its way now
   piece_rows_ = stage.piece_rows;
   if (parts_->memory->lost_at.exchange(0) != 0)
-    std::fprintf(stderr, "paceline: %s has the stage: the target goes on\n", place().name.c_str());
+    telemetry_->log.write(LogLevel::info,
+                          fmt::format("{} has the stage: the target goes on", place().name));
   send();
 }
 
@@ -115,10 +115,10 @@ void RemoteStage::not_there(const std::string& why) {
   retry_at_ = now() + parts_->retry_pause;
   std::int64_t there = 0;
   if (parts_->memory->lost_at.compare_exchange_strong(there, now().time_since_epoch().count()))
-    std::fprintf(stderr,
-                 "paceline: %s: a stage of the target is there, so requests wait, and it is asked "
-                 "again and again\n",
-                 why_not_.c_str());
+    telemetry_->log.write(LogLevel::warning,
+                          why_not_ +
+                              ": a stage of the target is there, so requests wait, and it is "
+                              "asked again and again");
 }
 
 /// With what it kept of every sequence.

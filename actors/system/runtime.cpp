@@ -15,10 +15,13 @@ constexpr std::size_t actor_threads = 1;
 
 } // namespace
 
-Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network) {
+Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network,
+                 base::Log log) {
   if (virtual_seed) {
-    virtual_ = std::make_unique<VirtualSystem>(*virtual_seed);
+    virtual_ =
+        std::make_unique<VirtualSystem>(*virtual_seed, VirtualTimeOptions{.log = std::move(log)});
   } else {
+    config_.log = std::move(log);
     config_.load<caf::scheduler::coordinator<TurnsInOrder>>();
     config_.set("scheduler.max-threads", actor_threads);
     if (network)

@@ -25,9 +25,9 @@ void apart_from_caller(const Work& work) {
 class Runtime {
 public:
   /// virtual_seed: none for real time. network: how it talks to other machines; none: it opens no
-  /// socket, and has no thread for them. Real time only.
+  /// socket, and has no thread for them. Real time only. log: for what actors die of.
   explicit Runtime(std::optional<std::uint64_t> virtual_seed,
-                   const std::optional<NodeTls>& network = std::nullopt);
+                   const std::optional<NodeTls>& network = std::nullopt, base::Log log = {});
   ~Runtime();
   /// Stops the clock's callbacks and waits until all actors, which must have been told to go, are
   /// gone.
@@ -46,7 +46,7 @@ public:
   std::optional<Answer> ask(const Actor& to, Question question, std::chrono::nanoseconds limit);
 
 private:
-  caf::actor_system_config config_;
+  messages::SystemConfig config_;
   std::unique_ptr<caf::actor_system> real_;
   std::unique_ptr<VirtualSystem> virtual_;
   std::shared_ptr<ActorTimekeeper> time_;

@@ -12,7 +12,7 @@ constexpr std::size_t last_steps = 100'000;
 } // namespace
 
 VirtualSystem::VirtualSystem(std::uint64_t seed, VirtualTimeOptions options)
-    : options_(options), random_(seed), system_(configure(config_)),
+    : options_(options), random_(seed), system_(configure(config_, options_)),
       coordinator_(dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler())) {}
 
 // CAF would wait for actors that nobody runs any more, and run timers for ever that are set again
@@ -28,7 +28,9 @@ VirtualSystem::~VirtualSystem() {
   cancel_timers();
 }
 
-caf::actor_system_config& VirtualSystem::configure(caf::actor_system_config& config) {
+caf::actor_system_config& VirtualSystem::configure(messages::SystemConfig& config,
+                                                   const VirtualTimeOptions& options) {
+  config.log = options.log;
   config.set("scheduler.policy", caf::atom("testing"));
   config.set("logger.inline-output", true);
   return config;

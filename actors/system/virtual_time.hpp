@@ -45,6 +45,7 @@ struct VirtualTimeOptions {
   double early_timer_probability = 0.0;
   /// Timers further away than this never fire early.
   base::Duration early_timer_reach = std::chrono::seconds(1);
+  base::Log log = {}; ///< For what actors die of.
 };
 
 /// An actor system whose messages and timers are run by `step`, one at a time, by whoever owns it.
@@ -80,7 +81,8 @@ public:
   void leap(base::Duration by);
 
 private:
-  static caf::actor_system_config& configure(caf::actor_system_config& config);
+  static caf::actor_system_config& configure(messages::SystemConfig& config,
+                                             const VirtualTimeOptions& options);
   caf::detail::test_actor_clock& clock() const;
   bool timer_goes_first();
   bool choose_job();
@@ -91,7 +93,7 @@ private:
 
   VirtualTimeOptions options_;
   std::mt19937_64 random_;
-  caf::actor_system_config config_;
+  messages::SystemConfig config_;
   caf::actor_system system_;
   caf::scheduler::test_coordinator& coordinator_;
   std::function<Fate(const Arrival&)> decide_;

@@ -1,9 +1,8 @@
 #include "apps/serve/admin.hpp"
 
+#include "apps/json_text.hpp"
 #include "apps/serve/bodies.hpp"
 #include "apps/serve/fields.hpp"
-
-#include <boost/json/serialize.hpp>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
@@ -43,7 +42,7 @@ std::optional<ApiError> no_placement(const Service& service) {
 }
 
 asio::awaitable<void> answer(Exchange& exchange, const json::object& object) {
-  HttpResponse response{.body = json::serialize(object)};
+  HttpResponse response{.body = json_text(object)};
   co_await exchange.send(std::move(response));
 }
 

@@ -7,11 +7,10 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 
 struct Answers::Shared {
-  explicit Shared(const asio::any_io_executor& own)
-      : executor(own), news(own, asio::steady_timer::time_point::max()), pause(own) {}
+  explicit Shared(const asio::any_io_executor& own) : executor(own), news(own), pause(own) {}
 
   asio::any_io_executor executor;
-  asio::steady_timer news;  ///< Never expires: cancelled when there is something.
+  asio::steady_timer news;  ///< Of `wait`; cancelled when there is something.
   asio::steady_timer pause; ///< Of `rest`; cancelled when a stream has ended.
   std::vector<AsyncStream> streams;
   std::deque<Item> ready;
@@ -66,10 +65,18 @@ std::optional<Answers::Item> Answers::try_next() {
 }
 
 asio::awaitable<std::optional<Answers::Item>> Answers::next() {
-  const auto shared = shared_;
-  while (shared->ready.empty() && shared->open > 0)
-    co_await shared->news.async_wait(asio::as_tuple(asio::use_awaitable));
+  co_await wait(asio::steady_timer::time_point::max());
   co_return try_next();
+}
+
+asio::awaitable<bool> Answers::wait(std::chrono::steady_clock::time_point until) {
+  const auto shared = shared_;
+  const auto settled = [&] { return !shared->ready.empty() || shared->open == 0; };
+  while (!settled() && std::chrono::steady_clock::now() < until) {
+    shared->news.expires_at(until);
+    co_await shared->news.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  co_return settled();
 }
 
 asio::awaitable<void> Answers::rest(std::chrono::steady_clock::time_point until) {

@@ -31,6 +31,8 @@ public:
   };
   /// The next event of any; none when all have ended.
   boost::asio::awaitable<std::optional<Item>> next();
+  /// Until then: whether `next` would return at once.
+  boost::asio::awaitable<bool> wait(std::chrono::steady_clock::time_point until);
   /// The next event of any, if there is one now.
   std::optional<Item> try_next();
   /// Waits until then, but not beyond the end of any.

@@ -6,7 +6,6 @@
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/error.hpp>
-#include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/write.hpp>
 #include <cmath>
@@ -23,7 +22,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t read_bytes = 4096;
+constexpr std::size_t linger_read_bytes = 4096;
 constexpr std::size_t body_read_bytes = std::size_t(64) << 10;
 
 std::string new_id() {
@@ -52,7 +51,7 @@ std::string bytes_of_head(const http::response<http::empty_body>& head) {
 }
 
 /// What Beast reads without complaint but two servers in a row could read differently.
-const char* ambiguity(const http::request<http::buffer_body>& head) {
+const char* ambiguity(const HttpReader::Parser::value_type& head) {
   if (head.version() >= 11 && head.count(http::field::host) != 1)
     return "a request must have one Host";
   if (head.count(http::field::transfer_encoding) > 0 &&
@@ -74,6 +73,8 @@ ApiError unreadable(error_code why, bool late) {
             .code = "body_too_large"};
   if (why == http::error::header_limit || why == http::error::buffer_overflow)
     return {.status = 431, .message = "the headers are too large", .code = "headers_too_large"};
+  if (why == boost::system::errc::not_enough_memory)
+    return no_request_memory();
   return {.status = 400,
           .message = "this is not HTTP as RFC 9112 has it (" + why.message() + ")",
           .code = "bad_request"};
@@ -120,6 +121,8 @@ std::string http_date() {
 
 /// The client has gone: there is nobody to be told anything.
 bool is_end(error_code why) {
+  if (why == boost::system::errc::not_enough_memory)
+    return false;
   return why == http::error::end_of_stream || why == http::error::partial_message ||
          why.category() != make_error_code(http::error::bad_method).category();
 }
@@ -127,7 +130,7 @@ bool is_end(error_code why) {
 } // namespace
 
 Connection::Connection(Transport::Socket socket, asio::ssl::context* tls, Service& service)
-    : transport_(std::move(socket), tls), service_(&service),
+    : transport_(std::move(socket), tls), service_(&service), reader_(transport_, service.memory()),
       watchdog_(
           std::make_shared<Watchdog>(transport_.get_executor(), [this] { transport_.cancel(); })) {
   request_.peer = transport_.peer();
@@ -178,14 +181,7 @@ asio::awaitable<bool> Connection::await_request() {
   if (!keep_alive_)
     co_return false;
   watchdog_->set(service_->settings().idle_timeout);
-  if (buffer_.size() == 0) {
-    const auto [failed, count] =
-        co_await transport_.async_read_some(buffer_.prepare(read_bytes), as_result);
-    if (failed)
-      co_return false;
-    buffer_.commit(count);
-  }
-  co_return true;
+  co_return co_await reader_.await_request();
 }
 
 asio::awaitable<void> Connection::serve_request() {
@@ -200,31 +196,51 @@ asio::awaitable<void> Connection::serve_request() {
   status_ = 0;
   written_ = 0;
   watchdog_->set(service_->settings().receive_timeout);
-  Parser parser;
-  parser.header_limit(std::uint32_t(limits::header_bytes));
-  parser.body_limit(service_->settings().max_body_bytes);
-  if (!co_await read_head(parser))
+  std::optional<Parser> parser;
+  reader_.begin(parser, service_->settings().max_body_bytes);
+  if (!co_await read_head(*parser))
     co_return log_request();
   const Service::Answering counted(*service_);
-  if (co_await answer_preflight(parser))
+  if (co_await answer_preflight(*parser))
     co_return log_request();
+  co_await serve(*parser);
+  log_request();
+}
+
+/// A request whose head is there. Nothing that is behind the body says who sent it.
+asio::awaitable<void> Connection::serve(Parser& parser) {
+  const std::string authorization(view(parser.get()[http::field::authorization]));
   std::string allowed;
   const auto route = find_route(request_.method, request_.path, allowed);
   if (!route) {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(route.error(), allowed.empty() ? "" : "Allow", allowed));
-  } else if (const auto closed =
-                 key_error(**route, view(parser.get()[http::field::authorization]))) {
+  } else if (const auto closed = key_error(**route, authorization)) {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(*closed, closed->status == 401 ? "WWW-Authenticate" : "", "Bearer"));
-  } else if (co_await read_body(parser)) {
-    const auto authorization = view(parser.get()[http::field::authorization]);
+  } else if (const auto coded = coding_error(parser)) {
+    keep_alive_ = keep_alive_ && parser.is_done();
+    co_await send(refusal(*coded, "Accept-Encoding", "identity"));
+  } else if (co_await read_body(parser, (*route)->for_everybody
+                                            ? limits::header_bytes
+                                            : service_->settings().max_body_bytes)) {
     request_.client = service_->keys().holder(authorization);
     request_.draft_scope = service_->draft_scope(request_.client.name);
     request_.cache_scope = service_->cache_scope(request_.client.name);
     co_await answer(**route);
   }
-  log_request();
+}
+
+/// Nothing: the body is as it is.
+std::optional<ApiError> Connection::coding_error(const Parser& parser) const {
+  const auto coding = view(parser.get()[http::field::content_encoding]);
+  if (coding.empty() || beast::iequals(coding, "identity"))
+    return std::nullopt;
+  return ApiError{.status = 415,
+                  .message = fmt::format("bodies are not decoded, and this one's Content-Encoding "
+                                         "is {}: send it without one",
+                                         coding),
+                  .code = "unsupported_encoding"};
 }
 
 /// Why this key does not open that door; nothing: it does.
@@ -245,9 +261,7 @@ std::optional<ApiError> Connection::key_error(const Route& route,
 
 /// The request line and the headers. False: nothing can follow.
 asio::awaitable<bool> Connection::read_head(Parser& parser) {
-  const auto [failed, count] =
-      co_await http::async_read_header(transport_, buffer_, parser, as_result);
-  if (failed) {
+  if (const error_code failed = co_await reader_.read_head(parser)) {
     co_await refuse_reading(failed);
     co_return false;
   }
@@ -273,14 +287,20 @@ void Connection::take_head(const Parser& parser) {
   keep_alive_ = parser.keep_alive();
 }
 
-asio::awaitable<bool> Connection::read_body(Parser& parser) {
-  if (!parser.is_done() && beast::iequals(parser.get()[http::field::expect], "100-continue"))
+/// most: more is refused.
+asio::awaitable<bool> Connection::read_body(Parser& parser, std::size_t most) {
+  if (chunked_ && !parser.is_done() &&
+      beast::iequals(parser.get()[http::field::expect], "100-continue"))
     co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   watchdog_->set(service_->settings().receive_timeout);
   std::string& body = request_.body;
   const std::size_t whole = parser.content_length().value_or(0); // 0: it does not say
   while (!parser.is_done()) {
     const std::size_t had = body.size();
+    if (std::max(whole, had) > most) {
+      co_await refuse_reading(make_error_code(http::error::body_limit));
+      co_return false;
+    }
     const std::size_t rest = whole > had ? whole - had : body_read_bytes;
     if (!make_room(std::min(rest, std::max(had, body_read_bytes)))) {
       keep_alive_ = false;
@@ -290,7 +310,7 @@ asio::awaitable<bool> Connection::read_body(Parser& parser) {
     body.resize(body.capacity());
     parser.get().body().data = body.data() + had;
     parser.get().body().size = body.size() - had;
-    const auto [failed, count] = co_await http::async_read(transport_, buffer_, parser, as_result);
+    const error_code failed = co_await reader_.read_body(parser);
     body.resize(body.size() - parser.get().body().size);
     if (failed && failed != http::error::need_buffer) {
       co_await refuse_reading(failed);
@@ -371,10 +391,8 @@ asio::awaitable<void> Connection::call(const Route& route) {
 
 /// Notes when the client leaves; until then keeps what it sends ahead. Ends only by cancellation.
 asio::awaitable<void> Connection::watch_client() {
-  while (buffer_.size() < limits::ahead_bytes) {
-    const auto [failed, count] =
-        co_await transport_.async_read_some(buffer_.prepare(read_bytes), as_result);
-    buffer_.commit(count); // even now: it may be the next request, and come with the cancellation
+  while (!reader_.full()) {
+    const error_code failed = co_await reader_.read_ahead();
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none)
       co_return;
@@ -437,9 +455,7 @@ asio::awaitable<void> Connection::send(HttpResponse response) {
   co_await write(std::move(bytes));
 }
 
-asio::awaitable<bool> Connection::begin_events() {
-  HttpResponse response{.content_type = "text/event-stream; charset=utf-8"};
-  response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+asio::awaitable<bool> Connection::begin_parts(HttpResponse response) {
   status_ = response.status;
   if (service_->state() == Service::State::draining || !chunked_)
     keep_alive_ = false;
@@ -448,13 +464,13 @@ asio::awaitable<bool> Connection::begin_events() {
   return write(bytes_of_head(head));
 }
 
-asio::awaitable<bool> Connection::write_events(std::string events) {
+asio::awaitable<bool> Connection::write_part(std::string bytes) {
   if (chunked_)
-    events = beast::buffers_to_string(http::make_chunk(asio::buffer(events)));
-  return write(std::move(events));
+    bytes = beast::buffers_to_string(http::make_chunk(asio::buffer(bytes)));
+  return write(std::move(bytes));
 }
 
-asio::awaitable<void> Connection::end_events() {
+asio::awaitable<void> Connection::end_parts() {
   if (chunked_)
     co_await write(beast::buffers_to_string(http::make_chunk_last()));
 }
@@ -465,8 +481,9 @@ asio::awaitable<void> Connection::linger() {
   if (gone())
     co_return;
   watchdog_->set(limits::linger_time);
+  reader_.drop();
   co_await transport_.finish_writing();
-  std::array<char, read_bytes> away{};
+  std::array<char, linger_read_bytes> away{};
   for (std::size_t total = 0; total < limits::linger_bytes && !watchdog_->barked();) {
     const auto [failed, count] = co_await transport_.async_read_some(asio::buffer(away), as_result);
     if (failed)

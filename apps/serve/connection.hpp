@@ -3,16 +3,14 @@
 
 #include "apps/serve/any_connection.hpp"
 #include "apps/serve/exchange.hpp"
+#include "apps/serve/http_reader.hpp"
 #include "apps/serve/router.hpp"
 #include "apps/serve/service.hpp"
 #include "apps/serve/transport.hpp"
 #include "apps/serve/watchdog.hpp"
 
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <memory>
 #include <optional>
 
@@ -31,19 +29,22 @@ public:
 
   boost::asio::awaitable<void> send(HttpResponse response) override;
   using Exchange::send;
-  boost::asio::awaitable<bool> begin_events() override;
-  boost::asio::awaitable<bool> write_events(std::string events) override;
-  boost::asio::awaitable<void> end_events() override;
+  boost::asio::awaitable<bool> begin_parts(HttpResponse head) override;
+  boost::asio::awaitable<bool> write_part(std::string bytes) override;
+  boost::asio::awaitable<void> end_parts() override;
+  void break_off() override { keep_alive_ = false; }
+  bool tells_ends() const override { return chunked_; }
   MemoryShare& memory() override { return *memory_; }
 
 private:
   using Head = boost::beast::http::response<boost::beast::http::empty_body>;
-  using Parser = boost::beast::http::request_parser<boost::beast::http::buffer_body>;
+  using Parser = HttpReader::Parser;
 
   boost::asio::awaitable<bool> await_request();
   boost::asio::awaitable<void> serve_request();
+  boost::asio::awaitable<void> serve(Parser& parser);
   boost::asio::awaitable<bool> read_head(Parser& parser);
-  boost::asio::awaitable<bool> read_body(Parser& parser);
+  boost::asio::awaitable<bool> read_body(Parser& parser, std::size_t most);
   bool make_room(std::size_t more);
   boost::asio::awaitable<bool> answer_preflight(const Parser& parser);
   Head head_of(const HttpResponse& response) const;
@@ -54,12 +55,13 @@ private:
   boost::asio::awaitable<bool> write(std::string bytes);
   boost::asio::awaitable<void> linger();
   void take_head(const Parser& parser);
+  std::optional<ApiError> coding_error(const Parser& parser) const;
   std::optional<ApiError> key_error(const Route& route, std::string_view authorization) const;
   void log_request();
 
   Transport transport_;
   Service* service_;
-  boost::beast::flat_buffer buffer_;
+  HttpReader reader_;
   std::shared_ptr<Watchdog> watchdog_;
 
   // The request in hand.

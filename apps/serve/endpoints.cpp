@@ -1,6 +1,7 @@
 // The endpoints that answer at once.
 #include "apps/serve/endpoints.hpp"
 
+#include "apps/json_text.hpp"
 #include "apps/serve/bodies.hpp"
 #include "apps/serve/client_names.hpp"
 #include "apps/serve/fields.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 asio::awaitable<void> send_json(Exchange& exchange, const json::object& object,
                                 unsigned status = 200) {
-  return exchange.send(HttpResponse{.status = status, .body = json::serialize(object)});
+  return exchange.send(HttpResponse{.status = status, .body = json_text(object)});
 }
 
 json::object model_entry(const Service& service, const Fleet::Served& one) {
@@ -138,7 +138,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
       for (const TokenId id : ids)
         list.emplace_back(engine.detokenize({id}));
     }
-    reply = json::serialize(object);
+    reply = json_text(object);
   });
   HttpResponse response{.body = std::move(reply)};
   co_await exchange.send(std::move(response));

@@ -10,6 +10,11 @@ boost::asio::awaitable<void> Exchange::send(const ApiError& error) {
   return send(std::move(response));
 }
 
+boost::asio::awaitable<bool> Exchange::begin_events() {
+  return begin_parts({.content_type = "text/event-stream; charset=utf-8",
+                      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+}
+
 void Exchange::on_gone(std::function<void()> action) {
   on_gone_ = std::move(action);
   if (gone_ && on_gone_)

@@ -51,11 +51,17 @@ public:
   virtual boost::asio::awaitable<void> send(HttpResponse response) = 0;
   boost::asio::awaitable<void> send(const ApiError& error);
 
-  /// Answers by server-sent events: begin, then any number of writes, then end. A write waits for
-  /// the client to take it; false: the client has gone or takes nothing.
-  virtual boost::asio::awaitable<bool> begin_events() = 0;
-  virtual boost::asio::awaitable<bool> write_events(std::string events) = 0;
-  virtual boost::asio::awaitable<void> end_events() = 0;
+  /// Answers in parts: begin, then any number of writes, then end. A write waits for the client to
+  /// take it; false: the client has gone or takes nothing. head: without a body.
+  virtual boost::asio::awaitable<bool> begin_parts(HttpResponse head) = 0;
+  virtual boost::asio::awaitable<bool> write_part(std::string bytes) = 0;
+  virtual boost::asio::awaitable<void> end_parts() = 0;
+  /// In the place of end: so that nobody takes for whole what has come.
+  virtual void break_off() = 0;
+  /// Whether the client can tell the one from the other; not with HTTP/1.0.
+  virtual bool tells_ends() const = 0;
+  /// In parts that are server-sent events.
+  boost::asio::awaitable<bool> begin_events();
 
   /// `action` is called once when the client has gone; at once if it has.
   void on_gone(std::function<void()> action);

@@ -1,4 +1,5 @@
 // POST /v1/completions and /v1/chat/completions: from a body to answers, whole or as they come.
+#include "apps/json_text.hpp"
 #include "apps/serve/answers.hpp"
 #include "apps/serve/bodies.hpp"
 #include "apps/serve/endpoints.hpp"
@@ -9,10 +10,10 @@
 
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/json/serialize.hpp>
 #include <ctime>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
@@ -50,7 +51,10 @@ private:
   std::optional<ApiError> keep_out_bad_words();
   bool hold(const std::vector<EncodedPrompt>& prompts);
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
+  asio::awaitable<std::optional<Answers::Item>> next_item();
+  asio::awaitable<void> stay_awake();
   asio::awaitable<void> whole();
+  asio::awaitable<void> fail_whole(const ApiError& failed);
   asio::awaitable<void> stream();
   asio::awaitable<std::optional<ApiError>> write_stream(std::optional<Answers::Item> item);
   /// Keeps the event, and measures; an error is what the choice failed by.
@@ -72,6 +76,7 @@ private:
   std::vector<Choice> choices_;
   std::vector<Progress> progress_; ///< Of each choice.
   Clock::time_point written_;      ///< When the last chunk went out.
+  bool begun_ = false;             ///< The status has gone out.
 };
 
 ReplyHead Generation::head() const {
@@ -208,47 +213,92 @@ asio::awaitable<void> Generation::abandon() {
     take(*item);
 }
 
+/// The next event. While none comes the client, and what is between, hear that it will.
+asio::awaitable<std::optional<Answers::Item>> Generation::next_item() {
+  const auto interval = service_.settings().awake_interval;
+  if (interval.count() > 0)
+    while (!co_await answers_.wait(Clock::now() + interval) && !exchange_.gone())
+      co_await stay_awake();
+  co_return co_await answers_.next();
+}
+
+/// A comment of a stream; of a whole answer, once that has taken long, its status and a blank of
+/// its JSON.
+asio::awaitable<void> Generation::stay_awake() {
+  if (asked_.stream) {
+    co_await exchange_.write_part(": not done yet\n\n");
+    co_return;
+  }
+  const auto silent = Clock::now() - exchange_.request().arrived;
+  if (!exchange_.tells_ends() ||
+      silent < limits::silent_intervals * service_.settings().awake_interval)
+    co_return;
+  if (!std::exchange(begun_, true)) {
+    HttpResponse head{.headers = {{"X-Accel-Buffering", "no"}}};
+    co_await exchange_.begin_parts(std::move(head));
+  }
+  co_await exchange_.write_part("\n");
+}
+
+/// Where the status has gone out, the error comes in an answer that is broken off: no client takes
+/// it for one.
+asio::awaitable<void> Generation::fail_whole(const ApiError& failed) {
+  co_await abandon();
+  if (exchange_.gone())
+    co_return;
+  if (!begun_)
+    co_return co_await exchange_.send(failed);
+  exchange_.remark("error", failed.code.empty() ? failed.message : failed.code);
+  co_await exchange_.write_part(error_json(failed));
+  exchange_.break_off();
+}
+
 asio::awaitable<void> Generation::whole() {
   std::optional<ApiError> failed;
-  while (auto item = co_await answers_.next()) {
+  while (auto item = co_await next_item()) {
     failed = take(*item);
     if (failed)
       break;
     if (const auto* delta = std::get_if<Delta>(&item->event))
       choices_[item->index].answer.add(*delta);
   }
-  if (failed) {
-    co_await abandon();
-    if (!exchange_.gone())
-      co_await exchange_.send(*failed);
-    co_return;
+  if (failed)
+    co_return co_await fail_whole(*failed);
+  std::string body = json_text(reply_.whole(choices_));
+  if (!begun_) {
+    HttpResponse response{.body = std::move(body)};
+    co_return co_await exchange_.send(std::move(response));
   }
-  HttpResponse response{.body = boost::json::serialize(reply_.whole(choices_))};
-  co_await exchange_.send(std::move(response));
+  co_await exchange_.write_part(std::move(body));
+  co_await exchange_.end_parts();
 }
 
-/// The status is not sent before the first event: what fails at once has one of its own.
+/// The status is not sent before the first event, but for one that takes a while: what fails at
+/// once has one of its own.
 asio::awaitable<void> Generation::stream() {
-  auto first = co_await answers_.next();
-  const auto* end = first ? std::get_if<Finished>(&first->event) : nullptr;
-  if (end && failure(*end)) {
-    const auto failed = take(*first);
-    co_await abandon();
-    if (!exchange_.gone())
-      co_await exchange_.send(*failed);
-    co_return;
+  std::optional<Answers::Item> first;
+  if (co_await answers_.wait(Clock::now() + limits::stream_head_time)) {
+    first = co_await answers_.next();
+    const auto* end = first ? std::get_if<Finished>(&first->event) : nullptr;
+    if (end && failure(*end)) {
+      const auto failed = take(*first);
+      co_return co_await fail_whole(*failed);
+    }
   }
   std::optional<ApiError> failed;
-  if (co_await exchange_.begin_events())
+  if (co_await exchange_.begin_events()) {
+    if (!first)
+      first = co_await next_item();
     failed = co_await write_stream(std::move(first));
+  }
   if (failed || exchange_.gone())
     co_await abandon();
   if (exchange_.gone())
     co_return;
   std::string last =
       failed ? Reply::failure(*failed) + "data: [DONE]\n\n" : reply_.epilogue(choices_);
-  co_await exchange_.write_events(std::move(last));
-  co_await exchange_.end_events();
+  co_await exchange_.write_part(std::move(last));
+  co_await exchange_.end_parts();
 }
 
 /// Writes at once what is there, of whichever choice. While the client takes it, what comes is
@@ -263,17 +313,17 @@ Generation::write_stream(std::optional<Answers::Item> item) {
     for (; item; item = events.size() < limits::events_bytes ? answers_.try_next() : std::nullopt) {
       if (auto failed = take(*item)) {
         if (!events.empty())
-          co_await exchange_.write_events(std::move(events));
+          co_await exchange_.write_part(std::move(events));
         co_return failed;
       }
       events += events_of(*item);
     }
     written_ = Clock::now();
     if (!events.empty())
-      co_await exchange_.write_events(std::move(events));
+      co_await exchange_.write_part(std::move(events));
     if (exchange_.gone())
       break;
-    item = co_await answers_.next();
+    item = co_await next_item();
   }
   co_return std::nullopt;
 }

@@ -1,8 +1,8 @@
 #include "apps/serve/log.hpp"
 
+#include "apps/json_text.hpp"
 #include "apps/limits.hpp"
 
-#include <boost/json/serialize.hpp>
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/pattern_formatter.h>
@@ -26,7 +26,7 @@ std::string plain(const boost::json::value& value) {
   const auto* text = value.if_string();
   const bool simple =
       text && !text->empty() && text->find_first_of(" =\"\\\n\r\t") == boost::json::string::npos;
-  return simple ? std::string(*text) : boost::json::serialize(value);
+  return simple ? std::string(*text) : json_text(value);
 }
 
 } // namespace
@@ -60,7 +60,7 @@ void Log::write(Level level, std::string_view event, const LogFields& fields) {
     boost::json::object object{{"event", event}};
     for (const auto& field : fields)
       object.insert(field);
-    line = boost::json::serialize(object);
+    line = json_text(object);
     line = line.substr(1, line.size() - 2); // within the pattern's braces
   } else {
     line = event;

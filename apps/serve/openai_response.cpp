@@ -1,11 +1,11 @@
 #include "apps/serve/openai_response.hpp"
 
+#include "apps/json_text.hpp"
 #include "apps/output.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <span>
 
 namespace paceline::apps::serve {
@@ -69,7 +69,7 @@ likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
 }
 
 std::string data(const json::object& object) {
-  return "data: " + json::serialize(object) + "\n\n";
+  return "data: " + json_text(object) + "\n\n";
 }
 
 } // namespace

@@ -34,7 +34,7 @@ bool MemoryShare::hold(std::size_t bytes) {
 }
 
 void* MemoryShare::do_allocate(std::size_t bytes, std::size_t alignment) {
-  if (!memory_.take(bytes))
+  if (!memory_.take(counted(allocated_ + bytes) - counted(allocated_)))
     throw std::bad_alloc();
   allocated_ += bytes;
   return ::operator new(bytes, std::align_val_t(alignment));
@@ -42,8 +42,9 @@ void* MemoryShare::do_allocate(std::size_t bytes, std::size_t alignment) {
 
 void MemoryShare::do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) {
   ::operator delete(pointer, std::align_val_t(alignment));
+  const std::size_t had = counted(allocated_);
   allocated_ -= bytes;
-  memory_.give(bytes);
+  memory_.give(had - counted(allocated_));
 }
 
 } // namespace paceline::apps::serve

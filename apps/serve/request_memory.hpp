@@ -29,12 +29,13 @@ private:
 };
 
 /// One request's share, given back when it goes; declared before what it stands for. Memory that is
-/// allocated through it counts by itself, and is not to be had (std::bad_alloc) beyond the bound.
-/// Threads: one at a time.
+/// allocated through it counts by itself, but for the first `free` bytes at a time, and is not to
+/// be had (std::bad_alloc) beyond the bound. Threads: one at a time.
 class MemoryShare final : public boost::json::memory_resource {
 public:
-  explicit MemoryShare(RequestMemory& memory) : memory_(memory) {}
-  ~MemoryShare() override { memory_.give(held_ + allocated_); }
+  explicit MemoryShare(RequestMemory& memory, std::size_t free = 0)
+      : memory_(memory), free_(free) {}
+  ~MemoryShare() override { memory_.give(held_ + counted(allocated_)); }
   MemoryShare(const MemoryShare&) = delete;
   MemoryShare& operator=(const MemoryShare&) = delete;
 
@@ -49,7 +50,10 @@ private:
     return this == &other;
   }
 
+  std::size_t counted(std::size_t bytes) const { return bytes > free_ ? bytes - free_ : 0; }
+
   RequestMemory& memory_;
+  const std::size_t free_;
   std::size_t held_ = 0;
   std::size_t allocated_ = 0; ///< As far as is known: Boost's monotonic_resource gives back less
                               ///< than it took, the rest of which goes with this object.

@@ -3,6 +3,7 @@
 #include "apps/serve/admin.hpp"
 #include "apps/serve/endpoints.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <fmt/format.h>
@@ -41,6 +42,27 @@ constexpr std::array not_served = std::to_array<std::pair<std::string_view, std:
      {"/v1/rerank", "ranking"},
      {"/v1/score", "scores of pairs"}});
 
+bool leads(const Route& route, std::string_view path) {
+  return route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
+                                   : path == route.path;
+}
+
+constexpr std::size_t longest_guess = 128; ///< Of a path; what is longer was meant otherwise.
+
+/// A path that is served, where what was asked for is nearly that; else empty.
+std::string meant(std::string_view path) {
+  if (path.size() > longest_guess)
+    return {};
+  while (path.ends_with('/'))
+    path.remove_suffix(1);
+  for (; !path.empty(); path.remove_prefix(std::min(path.find('/', 1), path.size())))
+    for (const std::string& near : {std::string(path), "/v1" + std::string(path)})
+      for (const Route& route : routes)
+        if (leads(route, near))
+          return near;
+  return {};
+}
+
 ApiError no_such_path(std::string_view path) {
   for (const auto& [name, what] : not_served)
     if (path.starts_with(name))
@@ -49,15 +71,15 @@ ApiError no_such_path(std::string_view path) {
                                      "has no {}; use another one for that",
                                      path, what),
               .code = "unsupported_endpoint"};
+  if (const std::string near = meant(path); !near.empty())
+    return {.status = 404,
+            .message = fmt::format("there is no {}: ask for {}{}", path, near,
+                                   near.starts_with("/v1") ? " (a base URL ends in /v1)" : ""),
+            .code = "not_found"};
   return {.status = 404,
           .message = fmt::format("there is no {}: docs/serving.md lists what there is",
                                  path.empty() ? "such path" : path),
           .code = "not_found"};
-}
-
-bool leads(const Route& route, std::string_view path) {
-  return route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
-                                   : path == route.path;
 }
 
 } // namespace

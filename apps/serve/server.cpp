@@ -170,10 +170,12 @@ void Server::note_failure(Listener& listener, error_code why) {
   listener.failures = 0;
 }
 
-void Server::reload() {
+bool Server::reload() {
   const Settings& settings = service_->settings();
-  const auto failed = [this](const Error& error) {
+  bool all = true;
+  const auto failed = [&](const Error& error) {
     service_->log().write(Log::Level::error, "reload", {{"error", error.text()}});
+    all = false;
   };
   if (auto keys = Keys::load(settings.api_key_file))
     service_->set_keys(std::move(*keys));
@@ -189,7 +191,7 @@ void Server::reload() {
     else
       failed(tls.error());
   }
-  service_->log().info("reloaded", {{"keys", service_->keys().required()}});
+  return all;
 }
 
 asio::awaitable<void> Server::run(tcp::socket socket, Protocol protocol) {

@@ -49,8 +49,8 @@ public:
   /// closed: called once everything is.
   void drain(std::function<void()> closed = {});
   /// Reads keys and certificate again, for requests and connections that come from now on. What
-  /// cannot be used is told in the log, and stays as it was.
-  void reload();
+  /// cannot be used is told in the log, and stays as it was; false then.
+  bool reload();
   /// Closes everything now.
   void stop();
   Service& service() { return *service_; }

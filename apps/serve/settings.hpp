@@ -38,6 +38,8 @@ struct Settings {
   std::chrono::milliseconds write_timeout = limits::write_time;
   std::chrono::milliseconds request_timeout = limits::request_time; ///< 0: none.
   std::chrono::milliseconds drain_timeout = limits::drain_time;
+  /// Of silence in an answer, after which something goes out; 0: nothing does.
+  std::chrono::milliseconds awake_interval = limits::awake_interval;
 
   std::string log_level = "info"; ///< "debug", "info", "warning", "error", "off"
   bool log_json = false;

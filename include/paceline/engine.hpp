@@ -41,6 +41,13 @@ enum class Batching {
   request,       ///< A batch runs to its end before the next one begins.
 };
 
+/// How much it matters to whoever runs an engine.
+enum class LogLevel {
+  info,    ///< What was wrong is right again.
+  warning, ///< Requests are answered, but not as they were meant to be.
+  error,   ///< A part of the engine failed.
+};
+
 /// What happens when a part of the engine dies or stands still (docs/reliability.md).
 struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
@@ -157,6 +164,10 @@ struct EngineOptions {
   std::string trace_file; ///< Chrome trace format; written at shutdown. Empty: none.
   /// Called from `open` while it works: what, and how far (0 to 1).
   std::function<void(const std::string&, double)> progress;
+  /// Called with what the engine has to say meanwhile, one sentence without a line end: that a node
+  /// is lost or back, that the target moves, that a part died. From any of its threads, several at
+  /// a time; it must not wait for the engine, and what it throws is dropped. Empty: standard error.
+  std::function<void(LogLevel, const std::string&)> log;
 };
 
 /// What one of several stages has of a model.

@@ -283,12 +283,20 @@ TEST_CASE("a drafter that failed once is asked again") {
       foretell(task, expected);
     });
     options.speculation = SpeculationMode::sync;
+    const auto said = std::make_shared<std::vector<std::string>>();
+    options.log = [said](LogLevel level, const std::string& what) {
+      CHECK(level == LogLevel::warning);
+      said->push_back(what);
+      throw 7; // which is dropped
+    };
     options.window = 4;
     Engine engine = open_engine(options);
     const Answer answer = ask(engine, request);
     CHECK(answer.tokens == expected);
     CHECK(answer.end().speculation.accepted > 60);
     CHECK(answer.end().speculation.drafter_failures == 1);
+    REQUIRE(said->size() == 1);
+    CHECK(said->front().starts_with("the drafter failed: "));
   }
 }
 

@@ -119,6 +119,10 @@ std::optional<std::string> HttpClient::read_event() {
   }
   const std::string event = events_.substr(0, end);
   events_.erase(0, end + 2);
+  if (event.starts_with(':')) {
+    ++comments_;
+    return read_event();
+  }
   REQUIRE(event.starts_with("data: "));
   return event.substr(6);
 }

@@ -39,6 +39,8 @@ public:
   /// Of a stream: its head, then what each event holds; none at its end.
   HttpReply read_head();
   std::optional<std::string> read_event();
+  /// That came between events, so far.
+  int comments() const { return comments_; }
   /// Reads all events up to [DONE], which must come.
   std::vector<boost::json::object> read_events();
 
@@ -57,6 +59,7 @@ private:
   boost::asio::ip::tcp::socket socket_;
   std::string buffer_; ///< Read, not taken.
   std::string events_; ///< Of a stream, not taken.
+  int comments_ = 0;
 };
 
 } // namespace paceline::testing

@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/datagram_protocol.hpp>
+#include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 using namespace paceline::testing;
@@ -307,6 +309,62 @@ TEST_CASE("what keeps a server from starting is one line that says how to mend i
   check_refused({"--log-level", "loud"}, "loud");
 }
 
+namespace {
+
+/// Each line of a log, which must be an object.
+std::vector<boost::json::object> json_lines(const std::string& log) {
+  std::vector<boost::json::object> lines;
+  std::istringstream text(log);
+  for (std::string line; std::getline(text, line);) {
+    INFO(line);
+    boost::system::error_code wrong;
+    const auto value = boost::json::parse(line, wrong);
+    REQUIRE(!wrong);
+    lines.push_back(value.as_object());
+  }
+  return lines;
+}
+
+} // namespace
+
+TEST_CASE("with --log-json all that is said is JSON, what ends the program, too") {
+  const auto refused =
+      run_process(serve_command({"--port", "0", "--kv-memory", "1K", "--log-json"}));
+  CHECK(refused.status == 2);
+  CHECK(json_lines(refused.errors).back().at("event") == "failed");
+  CHECK(run_process(serve_command({"--port", "0", "--kv-memory", "1K"})).status == 2);
+  const auto nobody = run_process(serve_command({"--host", "192.0.2.1", "--log-json"}));
+  CHECK(nobody.status == 2);
+  CHECK(json_lines(nobody.errors).size() == 1);
+  Served served({"--log-json"});
+  CHECK(HttpClient(served.port()).ask("POST", "/v1/completions", small).status == 200);
+  const std::string log = served.end(SIGTERM).errors;
+  CHECK(json_lines(log).size() > 3);
+  const auto at = log.find("\"milliseconds\":");
+  REQUIRE(at != std::string::npos);
+  const std::string number = log.substr(at + 15, log.find_first_of(",}", at) - at - 15);
+  CHECK(number.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+TEST_CASE("a node's way goes into the server's log") {
+  Process node({PACELINE_PROGRAM, "node", "--listen", "127.0.0.1:0"});
+  node.close_input();
+  while (node.output().find(' ') == std::string::npos)
+    node.read_output(node.output().size() + 1);
+  const std::string address = node.output().substr(0, node.output().find(' '));
+  Served served({"--log-json", "--draft-device", address + "/cpu"}, {}, {}, {});
+  node.send(SIGKILL);
+  node.wait();
+  HttpClient client(served.port());
+  CHECK(client.ask("POST", "/v1/completions", R"({"prompt": "def", "max_tokens": 3})").status ==
+        200);
+  bool told = false;
+  for (const auto& line : json_lines(served.end(SIGTERM).errors))
+    told |= line.at("event") == "engine" && line.at("model") == "demo" &&
+            line.at("what").as_string().starts_with("no drafts from " + address);
+  CHECK(told);
+}
+
 TEST_CASE("options come from a file, and the command line goes first") {
   const TemporaryFolder folder;
   const std::string config = folder.write("serve.toml", "# a comment\n"
@@ -385,7 +443,10 @@ TEST_CASE("SIGHUP reads the keys again, and keeps the old ones where that cannot
   CHECK(status("new") == 200);
   const ProcessResult result = served.end(SIGTERM);
   CHECK(result.status == 0);
-  CHECK(result.errors.find("reload") != std::string::npos);
+  CHECK(result.errors.find("error reload ") != std::string::npos);
+  const auto said = result.errors.find(" reloaded ");
+  CHECK(said != std::string::npos);
+  CHECK(result.errors.find(" reloaded ", said + 1) == std::string::npos); // once, of two times
 }
 
 TEST_CASE("a server without files for more connections says so once, and goes on when there are") {

@@ -48,8 +48,9 @@ caf::actor SimulatedWire::spawn_link(caf::actor_system& system, LinkEnd end,
                                      const caf::actor& owner) {
   const auto body = [](caf::event_based_actor* self, const std::shared_ptr<SimulatedWire>& wire,
                        LinkEnd which, const caf::actor& whose) -> caf::behavior {
-    self->set_exception_handler(
-        [](std::exception_ptr& why) { return messages::detail::died("link", why); });
+    self->set_exception_handler([self](std::exception_ptr& why) {
+      return messages::detail::died(self->system(), "link", why);
+    });
     const auto link = actors::make_link(self, std::make_unique<End>(wire, which), whose, which);
     const auto read = [=](const BytesCame&) {
       Side& side = wire->at(which);
