@@ -23,6 +23,20 @@ std::string sampling_text(const sampling::Warping& w) {
                                   w.top_k, w.top_p, w.min_p);
 }
 
+/// A checkpoint without a template of its own has the plain format, which names what ends an
+/// answer.
+const char* chat_kind(const Checkpoint& c) {
+  if (!c.chat)
+    return "broken";
+  return c.chat->stops().empty() ? "own" : "plain";
+}
+
+std::string chat_text(const Checkpoint& c) {
+  if (!c.chat)
+    return "cannot be used: " + c.chat.error().message + "; give another with --chat-template";
+  return c.chat->stops().empty() ? "its own" : "none: the plain format stands in for it";
+}
+
 std::string special_text(const Checkpoint& c) {
   constexpr std::size_t shown = 8; // Some vocabularies reserve hundreds.
   const std::vector<TokenId> ids = c.tokenizer->special_ids();
@@ -76,7 +90,10 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"vocabulary", c.config.vocabulary},
       {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
       {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
-      {"end_of_text", ids_json(c.defaults.end_of_text)}};
+      {"end_of_text", ids_json(c.defaults.end_of_text)},
+      {"chat_template", chat_kind(c)}};
+  if (!c.chat)
+    object["chat_template_error"] = c.chat.error().message;
   if (c.format)
     object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
   if (c.shared_bytes > 0)
@@ -119,18 +136,19 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
                 c.head_layout, fmt::join(c.target_layers, ", "), m.logits());
   if (c.shared_bytes > 0)
     parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
-  return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n{}"
-                     "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
-                     "{} heads ({} for keys and values) of {}, feed-forward {}\n"
-                     "  context          {}\n  vocabulary       {}\n"
-                     "  special tokens   {}\n  end of text      {}\n  sampling         {}\n"
-                     "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-                     role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
-                     fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     m.ffn, context_text(m), vocabulary_text(c), special_text(c),
-                     fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
-                     human_bytes(c.weight_bytes()), parts, human_bytes(c.kv_bytes_per_token()),
-                     human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
+  return fmt::format(
+      "{}: {}\n  folder           {}\n  architecture     {}\n{}"
+      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
+      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
+      "  context          {}\n  vocabulary       {}\n"
+      "  special tokens   {}\n  chat template    {}\n  end of text      {}\n  sampling         {}\n"
+      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
+      role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
+      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, m.ffn,
+      context_text(m), vocabulary_text(c), special_text(c), chat_text(c),
+      fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
+      human_bytes(c.weight_bytes()), parts, human_bytes(c.kv_bytes_per_token()),
+      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
 
 std::string pair_text(const Pair& pair) {
