@@ -286,19 +286,19 @@ std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
 std::string Engine::token_bytes(TokenId token, bool skip_special) const {
   return impl_->context.tokenizer->bytes(token, !skip_special);
 }
+std::string Engine::token_name(TokenId token) const {
+  return impl_->context.tokenizer->name(token);
+}
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
                                         bool add_generation_prompt,
                                         const TemplateVariables& variables) const {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  return impl_->context.chat.and_then([&](const text::ChatTemplate& chat) {
-    return chat.render(messages, add_generation_prompt, local, variables);
-  });
+  return impl_->context.chat.render(messages, add_generation_prompt, local, variables);
 }
 std::vector<std::string> Engine::chat_stops() const {
-  const auto& chat = impl_->context.chat;
-  return chat ? chat->stops() : std::vector<std::string>();
+  return impl_->context.chat.stops();
 }
 ModelInfo Engine::target() const {
   const EngineContext& context = impl_->context;

@@ -59,6 +59,7 @@ public:
         .and_then([this] { return load_target(); })
         .and_then([this] { return open_node_stages(); })
         .and_then([this] { return choose_draft(); })
+        .and_then([this] { return read_chat_template(); })
         .and_then([this] { return read_defaults(); })
         .and_then([this] { return configure_target(); })
         .map([this] { configure_others(); })
@@ -71,6 +72,7 @@ private:
   Result<void> load_target();
   Result<void> open_node_stages();
   Result<void> choose_draft();
+  Result<void> read_chat_template();
   Result<void> read_defaults();
   Result<void> configure_target();
   void configure_others();
@@ -142,10 +144,22 @@ Result<void> ContextBuilder::choose_draft() {
       });
 }
 
+/// One that cannot be read is known now, and not when the first conversation comes.
+Result<void> ContextBuilder::read_chat_template() {
+  const models::CheckpointSource& source = *target_.source;
+  const auto special = target_.tokenizer->encode("", true);
+  auto chat = options_.chat_template.empty()
+                  ? source.chat_template(target_.tokenizer->decode(special, true))
+                  : source.chat_template_from(options_.chat_template);
+  if (!chat)
+    return fail(chat.error().code, chat.error().message,
+                "mend it, or give another file as EngineOptions::chat_template");
+  context_.chat = std::move(*chat);
+  return {};
+}
+
 /// What the checkpoint says of how it is used.
 Result<void> ContextBuilder::read_defaults() {
-  const auto special = target_.tokenizer->encode("", true);
-  context_.chat = target_.source->chat_template(target_.tokenizer->decode(special, true));
   return target_.source->generation_defaults().map(
       [this](const models::GenerationDefaults& defaults) {
         context_.defaults = defaults;

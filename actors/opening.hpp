@@ -20,8 +20,7 @@ struct EngineContext {
   std::shared_ptr<execution::LaneCloser> closer; ///< Of all lanes.
   std::shared_ptr<const text::Tokenizer> tokenizer;
   models::GenerationDefaults defaults; ///< Of requests that leave something open.
-  /// Or why there is none, which only those who chat are told.
-  Result<text::ChatTemplate> chat = text::ChatTemplate::plain("");
+  text::ChatTemplate chat = text::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> standby; ///< The target where it can move to.
   std::optional<ModelInfo> draft;

@@ -13,6 +13,7 @@ struct FieldName {
 
 constexpr FieldName field_names[] = {
     {"EngineOptions::target", "--model"},
+    {"EngineOptions::chat_template", "--chat-template"},
     {"EngineOptions::draft", "--draft-model"},
     {"EngineOptions::device", "--device"},
     {"EngineOptions::devices", "--device"},

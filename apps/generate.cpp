@@ -33,14 +33,23 @@ struct Outcome {
   bool simulated = false;
 };
 
+boost::json::object token_json(const Engine& engine, TokenId token, float logprob) {
+  boost::json::array bytes;
+  for (const char c : engine.token_bytes(token, false))
+    bytes.emplace_back(int(static_cast<unsigned char>(c)));
+  return {{"token", token},
+          {"piece", engine.token_name(token)},
+          {"bytes", std::move(bytes)},
+          {"logprob", logprob}};
+}
+
 boost::json::object logprob_json(const Engine& engine, const TokenLogprob& token) {
   boost::json::array top;
   for (const auto& [id, logprob] : token.top)
-    top.push_back({{"token", id}, {"piece", engine.detokenize({id})}, {"logprob", logprob}});
-  return {{"token", token.token},
-          {"piece", engine.detokenize({token.token})},
-          {"logprob", token.logprob},
-          {"top", std::move(top)}};
+    top.push_back(token_json(engine, id, logprob));
+  boost::json::object object = token_json(engine, token.token, token.logprob);
+  object["top"] = std::move(top);
+  return object;
 }
 
 boost::json::object timing_json(const Outcome& outcome) {

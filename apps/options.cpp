@@ -262,6 +262,9 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                  "Target model: a folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
+  app.add_option("--chat-template", engine.chat_template,
+                 "A file with a Jinja template that goes before the target's own")
+      ->type_name("FILE");
   add_device_options(app, engine);
   app.add_option("--reserve-device", engine.reserve_device,
                  "Holds the target's weights, too, and goes on when --device keeps failing; for "

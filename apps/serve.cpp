@@ -265,6 +265,7 @@ void Life::drain(int status) {
 Result<void> check_placement(const Options& options) {
   const EngineOptions standard;
   const char* beside = options.engine.target != standard.target     ? "--model"
+                       : !options.engine.chat_template.empty()      ? "--chat-template"
                        : options.engine.device != standard.device   ? "--device"
                        : !options.engine.stage_layers.empty()       ? "--stage-layers"
                        : options.engine.pipeline_parallel_size != 0 ? "--pipeline-parallel-size"

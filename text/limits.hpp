@@ -21,5 +21,10 @@ inline constexpr int template_nesting_max = 128; ///< Of their blocks, expressio
 inline constexpr int template_depth_max = 400; ///< Of blocks and expressions while one is followed.
 inline constexpr std::size_t template_steps_max = 8'000'000;      ///< That following one may take.
 inline constexpr std::size_t template_text_bytes_max = 64u << 20; ///< Of each text it makes.
+/// JSON of a variable, or of a message's field, that is no text; a longer one is refused by name.
+inline constexpr std::size_t template_value_bytes_max = 1u << 20;
+/// In all variables and messages' fields of a conversation, inner ones included; one more is
+/// refused.
+inline constexpr std::size_t template_values_max = 1u << 17;
 
 } // namespace paceline::text::limits

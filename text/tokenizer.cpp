@@ -24,6 +24,18 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool keep_special) c
   return sanitize_utf8(all);
 }
 
+std::string Tokenizer::name(TokenId id) const {
+  const std::string text = bytes(id, true);
+  if (text.empty())
+    return fmt::format("token_id:{}", id);
+  if (sanitize_utf8(text) == text)
+    return text;
+  std::string out = "bytes:";
+  for (const char c : text)
+    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
 std::string Detokenizer::feed(TokenId id, bool ends) {
   const bool keep_special = keep_special_ && !ends;
   return opening_.over() ? tokenizer_->bytes(id, keep_special)

@@ -46,6 +46,9 @@ public:
   virtual bool known(TokenId id) const = 0;
   virtual std::vector<TokenId> special_ids() const = 0;
 
+  /// A token as log-probabilities name it: its text, special tokens included; "bytes:\xf0\x9f",
+  /// each byte as two digits, where that is no valid UTF-8; "token_id:7" where it has no bytes.
+  std::string name(TokenId id) const;
   /// All bytes in order, invalid UTF-8 as U+FFFD.
   std::string decode(std::span<const TokenId> ids, bool keep_special = false) const;
 };

@@ -1,6 +1,7 @@
 #include "apps/chat/conversation.hpp"
 
 #include "apps/input.hpp"
+#include "apps/message_fields.hpp"
 #include "base/file.hpp"
 
 #include <boost/json/array.hpp>
@@ -39,7 +40,7 @@ std::vector<ChatMessage> Conversation::messages() const {
 std::string to_json(const Conversation& conversation) {
   json::array messages;
   for (const ChatMessage& turn : conversation.turns)
-    messages.push_back({{"role", turn.role}, {"content", turn.content}});
+    messages.push_back(message_json(turn));
   const json::object object{
       {"format", format_name}, {"system", conversation.system}, {"messages", std::move(messages)}};
   return json::serialize(object) + "\n";
@@ -66,7 +67,7 @@ Result<Conversation> conversation_from_json(const std::string& name, const std::
     if (!role || !content)
       return not_a_chat(name,
                         fmt::format("message {} lacks a role or a content", out.turns.size() + 1));
-    out.turns.push_back({std::string(*role), std::string(*content)});
+    out.turns.push_back({std::string(*role), std::string(*content), further_fields(*fields)});
   }
   return out;
 }

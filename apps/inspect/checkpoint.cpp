@@ -73,6 +73,7 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
                         .and_then([&] { return assign(tensors, from.tensors(c.config)); });
   if (!read)
     return tl::unexpected(read.error());
+  c.chat = from.chat_template(c.tokenizer->decode(c.tokenizer->encode("", true)));
   add_tensors(c, *tensors);
   return c;
 }

@@ -6,6 +6,7 @@
 #include "models/config.hpp"
 #include "models/sources.hpp"
 #include "paceline/weight_format.hpp"
+#include "text/chat_template.hpp"
 #include "text/vocabulary_map.hpp"
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct Checkpoint {
   models::ModelConfig config;
   models::GenerationDefaults defaults;
   std::shared_ptr<const text::Tokenizer> tokenizer;
+  Result<text::ChatTemplate> chat = text::ChatTemplate::plain(""); ///< Or why it has none to use.
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
   std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.

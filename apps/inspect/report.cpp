@@ -23,6 +23,20 @@ std::string sampling_text(const sampling::Warping& w) {
                                   w.top_k, w.top_p, w.min_p);
 }
 
+/// A checkpoint without a template of its own has the plain format, which names what ends an
+/// answer.
+const char* chat_kind(const Checkpoint& c) {
+  if (!c.chat)
+    return "broken";
+  return c.chat->stops().empty() ? "own" : "plain";
+}
+
+std::string chat_text(const Checkpoint& c) {
+  if (!c.chat)
+    return "cannot be used: " + c.chat.error().message + "; give another with --chat-template";
+  return c.chat->stops().empty() ? "its own" : "none: the plain format stands in for it";
+}
+
 std::string special_text(const Checkpoint& c) {
   constexpr std::size_t shown = 8; // Some vocabularies reserve hundreds.
   const std::vector<TokenId> ids = c.tokenizer->special_ids();
@@ -77,7 +91,11 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"tokenizer_vocabulary", c.tokenizer->vocabulary()},
       {"special_tokens", pieces_json(*c.tokenizer, c.tokenizer->special_ids())},
       {"end_of_text", ids_json(c.defaults.end_of_text)},
-      {"not_obeyed", boost::json::value_from(c.defaults.not_obeyed)}};
+      {"not_obeyed", boost::json::value_from(c.defaults.not_obeyed)},
+
+      {"chat_template", chat_kind(c)}};
+  if (!c.chat)
+    object["chat_template_error"] = c.chat.error().message;
   if (c.format)
     object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
   if (c.shared_bytes > 0)
@@ -135,11 +153,12 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
-                     "  special tokens   {}\n  end of text      {}\n  sampling         {}\n{}"
+                     "  special tokens   {}\n  chat template    {}\n  end of text      {}\n  "
+                     "sampling         {}\n{}"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
                      role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     m.ffn, context_text(m), vocabulary_text(c), special_text(c),
+                     m.ffn, context_text(m), vocabulary_text(c), special_text(c), chat_text(c),
                      fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
                      not_obeyed_text(c.defaults), human_bytes(c.weight_bytes()), parts,
                      human_bytes(c.kv_bytes_per_token()),

@@ -6,6 +6,7 @@
 #include "apps/serve/client_names.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/prompts.hpp"
+#include "apps/serve/unsupported.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -62,30 +63,25 @@ ApiError no_prompt() {
 
 /// What /tokenize is asked.
 struct Tokenizing {
-  std::string model;
-  std::optional<std::string> text; ///< Else the messages.
-  Asked chat;
-  bool special = true;
+  std::optional<std::string> text; ///< Else the conversation.
+  Asked asked;
   bool pieces = false;
 };
 
-std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& asked) {
+/// A conversation is read as a chat's request has it, so that it has as many tokens there.
+std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& to) {
   Fields fields(body);
-  asked.model = fields.text("model").value_or("");
-  asked.pieces = fields.boolean("return_token_strs").value_or(false);
-  asked.special = fields.boolean("add_special_tokens").value_or(true);
-  asked.text = fields.text("prompt");
-  asked.chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
-  if (fields.error() || asked.text)
-    return fields.error();
-  if (!fields.find("messages"))
-    return no_prompt();
-  auto messages = read_messages(body);
-  if (!messages)
-    return messages.error();
-  asked.chat.messages = std::move(*messages);
-  asked.special = false; // a template writes what stands before
-  return std::nullopt;
+  fields.wrong(find_unsupported(fields.find("prompt") ? Api::completions : Api::chat, body));
+  to.asked.model = fields.text("model").value_or("");
+  to.pieces = fields.boolean("return_token_strs").value_or(false);
+  to.text = fields.text("prompt");
+  if (!to.text && !fields.find("messages"))
+    fields.wrong(no_prompt());
+  else if (!to.text)
+    read_conversation(fields, to.asked, body);
+  if (const auto special = fields.boolean("add_special_tokens"))
+    to.asked.add_special = *special;
+  return fields.error();
 }
 
 } // namespace
@@ -111,32 +107,32 @@ asio::awaitable<void> show_model(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
-  Tokenizing asked;
-  const BodyReader read = [&](const json::object& body) { return read_tokenizing(body, asked); };
+  Tokenizing to;
+  const BodyReader read = [&](const json::object& body) { return read_tokenizing(body, to); };
   const auto wrong = co_await read_body(service, exchange, read);
   if (wrong)
     co_return co_await exchange.send(*wrong);
-  const auto replica = service.fleet().any(asked.model);
+  const auto replica = service.fleet().any(to.asked.model);
   if (!replica)
     co_return co_await exchange.send(replica.error());
   const Engine& engine = (*replica)->engine();
-  if (!asked.text) {
-    auto rendered = co_await render_chat(service, **replica, asked.chat);
+  if (!to.text) {
+    auto rendered = co_await render_chat(service, **replica, to.asked);
     if (!rendered)
       co_return co_await exchange.send(rendered.error());
-    asked.text = std::move(*rendered);
+    to.text = std::move(*rendered);
   }
   std::string reply;
-  co_await service.aside(asked.text->size(), [&] {
-    const auto ids = engine.tokenize(*asked.text, asked.special);
+  co_await service.aside(to.text->size(), [&] {
+    const auto ids = engine.tokenize(*to.text, to.asked.add_special);
     json::object object{{"count", ids.size()},
                         {"max_model_len", (*replica)->max_model_len()},
                         {"tokens", json::array(ids.begin(), ids.end())},
                         {"token_strs", nullptr}};
-    if (asked.pieces) {
+    if (to.pieces) {
       auto& list = object["token_strs"].emplace_array();
       for (const TokenId id : ids)
-        list.emplace_back(engine.detokenize({id}));
+        list.emplace_back(engine.token_name(id));
     }
     reply = json_text(object);
   });

@@ -84,12 +84,15 @@ ApiError Fleet::late(int model, const placement::Dispatch& dispatch, double dead
           .retry_after_seconds = int(std::clamp(std::ceil(over), 1.0, 3600.0))};
 }
 
-ApiError Fleet::absent(int model) const {
+/// Why is in the log, and for whoever loads models: it may name files of the server's.
+ApiError Fleet::absent(int model, bool for_operator) const {
   const Entry& entry = models_[std::size_t(model)];
   if (!entry.failure)
     return unknown(entry.model.name);
   ApiError why = api_error(*entry.failure); // without hints that are for the operator
-  why.message = fmt::format("the model {} could not be loaded: {}", entry.model.name, why.message);
+  why.message =
+      fmt::format("the model {} could not be loaded: {}", entry.model.name,
+                  for_operator ? why.message : "the server's log says why, try again later");
   why.status = 503;
   why.param = "model";
   why.code = "model_unavailable";
@@ -122,7 +125,7 @@ asio::awaitable<ApiResult<Fleet::Turn>> Fleet::turn(std::string name, Clock::tim
       co_return refuse(late(*model, dispatch, deadline));
     }
     if (!coming(*model))
-      co_return refuse(absent(*model));
+      co_return refuse(absent(*model, false));
     if (stopping_ || given_up())
       co_return refuse(shutting_down());
     if (Clock::now() >= latest)
@@ -138,7 +141,7 @@ ApiResult<std::shared_ptr<Replica>> Fleet::any(const std::string& name) const {
   for (const auto& [place, replica] : replicas_)
     if (place.second == *model)
       return replica;
-  return refuse(absent(*model));
+  return refuse(absent(*model, false));
 }
 
 asio::awaitable<void> Fleet::changed(Clock::time_point until) {

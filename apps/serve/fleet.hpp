@@ -148,7 +148,7 @@ private:
   std::optional<int> find(const std::string& name) const;
   ApiError unknown(const std::string& name) const;
   ApiError late(int model, const placement::Dispatch& dispatch, double deadline) const;
-  ApiError absent(int model) const;
+  ApiError absent(int model, bool for_operator) const;
   bool coming(int model) const;
   double seconds(Clock::time_point time) const;
   std::string devices_of(int group) const;

@@ -99,7 +99,7 @@ asio::awaitable<ApiResult<std::string>> Fleet::load(Loading asked) {
   co_await settled();
   if (replicas_.contains({*group, *model}))
     co_return devices_of(*group);
-  co_return refuse(absent(*model));
+  co_return refuse(absent(*model, true));
 }
 
 asio::awaitable<ApiResult<void>> Fleet::unload(std::string name, std::string device) {

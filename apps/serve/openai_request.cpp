@@ -2,12 +2,13 @@
 
 #include "actors/limits.hpp"
 #include "apps/limits.hpp"
-#include "apps/serve/fields.hpp"
+#include "apps/message_fields.hpp"
 #include "apps/serve/unsupported.hpp"
 #include "apps/validators.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <fmt/format.h>
@@ -204,6 +205,8 @@ void read_stream(Fields& fields, Asked& asked) {
     return fields.wrong("stream_options", "left out unless stream is true");
   Fields inner(*options, "stream_options");
   take(asked.include_usage, inner.boolean("include_usage"));
+  if (inner.boolean("continuous_usage_stats") == true)
+    inner.wrong("continuous_usage_stats", "false: usage comes at the end of a stream");
   fields.wrong(inner.error());
 }
 
@@ -326,13 +329,7 @@ void read_template(Fields& fields, Asked& asked) {
 }
 
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
-  asked.add_special = false; // a template writes what stands before
-  read_template(fields, asked);
-  auto messages = read_messages(body);
-  if (messages)
-    asked.messages = std::move(*messages);
-  else
-    fields.wrong(messages.error());
+  read_conversation(fields, asked, body);
   Request& request = asked.request;
   const auto most = fields.integer("max_tokens", 1, int_max);
   const auto newer = fields.integer("max_completion_tokens", 1, int_max);
@@ -371,29 +368,70 @@ ApiResult<std::string> read_content(const json::value& content, const std::strin
   return whole;
 }
 
+constexpr std::array roles =
+    std::to_array<std::string_view>({"system", "user", "assistant", "tool", "function"});
+
+/// What a message may carry that no model here reads.
+std::optional<ApiError> find_media(const Fields& fields) {
+  for (const char* media : {"audio", "images", "image", "videos"})
+    if (const auto* value = fields.find(media); value && !asks_for_nothing(*value))
+      return problem(fields.path(media),
+                     fields.path(media) + " is not supported, as no image, sound or file is: leave "
+                                          "it out");
+  return std::nullopt;
+}
+
+/// An answer that says something else may have no content, and its template is told so.
+bool may_lack_content(const Fields& fields) {
+  for (const char* instead :
+       {"tool_calls", "function_call", "reasoning_content", "reasoning", "refusal"})
+    if (const auto* value = fields.find(instead); value && !asks_for_nothing(*value))
+      return true;
+  return false;
+}
+
 ApiResult<ChatMessage> read_message(const json::value& value, const std::string& name) {
   const auto* object = value.if_object();
   if (!object)
     return refuse(*problem(name, name + " must be an object with role and content"));
   Fields fields(*object, name);
-  for (const char* unsupported : {"tool_calls", "function_call", "audio"})
-    if (fields.find(unsupported))
-      fields.wrong(problem(fields.path(unsupported),
-                           fields.path(unsupported) + " is not supported: leave it out"));
+  fields.wrong(find_media(fields));
   ChatMessage message;
   message.role = fields.text("role").value_or("");
   if (message.role == "developer") // what OpenAI calls it since o1; templates know "system"
     message.role = "system";
-  if (message.role != "system" && message.role != "user" && message.role != "assistant")
-    fields.wrong("role", "system, developer, user or assistant");
+  if (std::find(roles.begin(), roles.end(), message.role) == roles.end())
+    fields.wrong("role", fmt::format("developer, {}", fmt::join(roles, ", ")));
   if (fields.error())
     return refuse(*fields.error());
+  message.fields = further_fields(*object);
   const auto* content = fields.find("content");
+  if (!content && message.role == "assistant" && may_lack_content(fields)) {
+    message.fields.emplace_back("content", "null");
+    return message;
+  }
   auto text = read_content(content ? *content : json::value(), fields.path("content"));
   if (!text)
     return refuse(std::move(text.error()));
   message.content = std::move(*text);
   return message;
+}
+
+ApiResult<std::vector<ChatMessage>> read_messages(const json::object& body) {
+  const auto* list = body.if_contains("messages");
+  if (!list || !list->is_array() || list->get_array().empty() ||
+      list->get_array().size() > std::size_t(limits::messages_max))
+    return refuse(*problem("messages", fmt::format("messages must be a list of 1 to {} objects "
+                                                   "with role and content",
+                                                   limits::messages_max)));
+  std::vector<ChatMessage> messages;
+  for (const json::value& value : list->get_array()) {
+    auto message = read_message(value, fmt::format("messages[{}]", messages.size()));
+    if (!message)
+      return refuse(std::move(message.error()));
+    messages.push_back(std::move(*message));
+  }
+  return messages;
 }
 
 } // namespace
@@ -405,8 +443,13 @@ std::size_t Asked::bytes() const {
       sum += text->size();
     else
       sum += std::get<std::vector<TokenId>>(prompt).size() * sizeof(TokenId);
-  for (const ChatMessage& message : messages)
+  for (const ChatMessage& message : messages) {
     sum += message.content.size();
+    for (const auto& [name, value] : message.fields)
+      sum += name.size() + value.size();
+  }
+  for (const auto& [name, value] : variables)
+    sum += name.size() + value.size();
   return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId);
 }
 
@@ -427,21 +470,14 @@ ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::str
   return ids;
 }
 
-ApiResult<std::vector<ChatMessage>> read_messages(const json::object& body) {
-  const auto* list = body.if_contains("messages");
-  if (!list || !list->is_array() || list->get_array().empty() ||
-      list->get_array().size() > std::size_t(limits::messages_max))
-    return refuse(*problem("messages", fmt::format("messages must be a list of 1 to {} objects "
-                                                   "with role and content",
-                                                   limits::messages_max)));
-  std::vector<ChatMessage> messages;
-  for (const json::value& value : list->get_array()) {
-    auto message = read_message(value, fmt::format("messages[{}]", messages.size()));
-    if (!message)
-      return refuse(std::move(message.error()));
-    messages.push_back(std::move(*message));
-  }
-  return messages;
+void read_conversation(Fields& fields, Asked& asked, const json::object& body) {
+  asked.add_special = false; // a template writes what stands before
+  read_template(fields, asked);
+  auto messages = read_messages(body);
+  if (messages)
+    asked.messages = std::move(*messages);
+  else
+    fields.wrong(messages.error());
 }
 
 ApiResult<Asked> read_request(Api api, const json::object& body, const Request& defaults,
@@ -450,7 +486,7 @@ ApiResult<Asked> read_request(Api api, const json::object& body, const Request& 
   asked.api = api;
   asked.request = defaults;
   Fields fields(body);
-  fields.wrong(find_unsupported(body));
+  fields.wrong(find_unsupported(api, body));
   if (api == Api::chat)
     read_chat(fields, asked, body);
   else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/serve/errors.hpp"
+#include "apps/serve/fields.hpp"
 #include "paceline/chat.hpp"
 #include "paceline/request.hpp"
 
@@ -52,8 +53,9 @@ struct Asked {
 ApiResult<Asked> read_request(Api api, const boost::json::object& body, const Request& defaults,
                               int vocabulary);
 
-/// messages: [{"role", "content"}], as in a chat's request.
-ApiResult<std::vector<ChatMessage>> read_messages(const boost::json::object& body);
+/// What a chat's request says of its conversation: messages, and what the template is told besides.
+/// fields: the body's.
+void read_conversation(Fields& fields, Asked& asked, const boost::json::object& body);
 
 /// A list of ids, such as a prompt; `name`: the field it is in.
 ApiResult<std::vector<TokenId>> read_ids(const boost::json::value& list, const std::string& name,

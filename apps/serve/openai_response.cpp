@@ -12,14 +12,6 @@ namespace paceline::apps::serve {
 namespace json = boost::json;
 namespace {
 
-constexpr const char* replacement = "\xEF\xBF\xBD"; // U+FFFD: bytes that are no whole character
-
-std::size_t characters(const std::string& text) {
-  return std::size_t(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
-  }));
-}
-
 /// What only the last part of a choice says.
 void add_end(json::object& choice, const Choice& from) {
   const Finished& end = from.answer.end;
@@ -68,6 +60,17 @@ likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
   return std::span(top).first(std::min(top.size(), std::size_t(most)));
 }
 
+/// Lists of values, one for each token, of tokens that follow.
+void append(json::value& scores, json::value more) {
+  if (scores.is_null()) {
+    scores = std::move(more);
+    return;
+  }
+  for (auto& [name, values] : more.as_object())
+    for (json::value& value : values.as_array())
+      scores.at(name).as_array().push_back(std::move(value));
+}
+
 std::string data(const json::object& object) {
   return "data: " + json_text(object) + "\n\n";
 }
@@ -76,7 +79,8 @@ std::string data(const json::object& object) {
 
 Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
     : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
-      echo_(asked.echo), top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
+      echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
+      top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
       include_usage_(asked.include_usage), head_(std::move(head)) {}
 
 json::object Reply::object(const char* kind) const {
@@ -124,16 +128,11 @@ json::object Reply::whole(std::vector<Choice>& choices) const {
     else
       one["text"] = choice.echo + choice.answer.text + choice.tail;
     json::value scores;
-    if (logprobs_ && echo_ && choice.prompt) {
-      scores = logprobs(choice, choice.prompt->logprobs, true);
-      const json::value more = logprobs(choice, choice.answer.logprobs, false);
-      for (const auto& [name, values] : more.get_object())
-        for (const json::value& value : values.get_array())
-          scores.at(name).as_array().push_back(value);
-    } else if (logprobs_) {
-      choice.offset = characters(choice.echo);
-      scores = logprobs(choice, choice.answer.logprobs, false);
-    }
+    if (logprobs_ && echo_ && choice.prompt)
+      scores = echoed_logprobs(choice);
+    choice.places.go_behind(choice.echo);
+    if (logprobs_)
+      append(scores, logprobs(choice, choice.answer.logprobs));
     one["logprobs"] = std::move(scores);
     if (prompt_logprobs_ && choice.prompt)
       (api_ == Api::chat ? reply : one)["prompt_logprobs"] = prompt_scores(*choice.prompt);
@@ -181,8 +180,8 @@ std::string Reply::opening(Choice& choice) const {
     return {};
   json::value scores;
   if (logprobs_ && choice.prompt)
-    scores = logprobs(choice, choice.prompt->logprobs, true);
-  choice.offset = characters(choice.echo);
+    scores = echoed_logprobs(choice);
+  choice.places.go_behind(choice.echo);
   return event(chunk(choice, choice.echo, std::move(scores), false));
 }
 
@@ -192,7 +191,7 @@ std::string Reply::part(Choice& choice, const Delta& delta) const {
     return events; // held back, until a character or a stop string is decided
   json::value scores;
   if (logprobs_)
-    scores = logprobs(choice, delta.logprobs, false);
+    scores = logprobs(choice, delta.logprobs);
   return events + event(chunk(choice, delta.text, std::move(scores), false));
 }
 
@@ -224,29 +223,52 @@ std::string Reply::failure(const ApiError& error) {
 
 // ---- log-probabilities ----
 
-json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
-                            bool prompt) const {
+json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens) const {
   if (api_ == Api::chat)
     return chat_logprobs(tokens);
-  return completion_logprobs(choice, tokens, prompt);
+  std::vector<std::size_t> places;
+  for (const TokenLogprob& token : tokens)
+    places.push_back(choice.places.next(engine_->token_bytes(token.token, skip_special_)));
+  return completion_logprobs(tokens, places);
 }
 
-/// A token's text within a text: what it is behind itself, since some lose a blank at the front.
-std::string Reply::piece(TokenId id) const {
-  const std::string alone = engine_->detokenize({id});
-  const std::string twice = engine_->detokenize({id, id});
-  return twice.size() >= alone.size() ? twice.substr(alone.size()) : alone;
+/// Of the prompt, as its text stands before the answer. Nothing stands before its first token,
+/// which so has no probability.
+json::value Reply::echoed_logprobs(Choice& choice) const {
+  const auto& tokens = choice.prompt->logprobs;
+  std::vector<std::size_t> places;
+  std::string_view rest = choice.echo;
+  for (const TokenLogprob& token : tokens) {
+    const std::string part = part_of(rest, token.token);
+    rest.remove_prefix(std::min(part.size(), rest.size()));
+    places.push_back(choice.places.next(part));
+  }
+  json::object scores = completion_logprobs(tokens, places);
+  if (!tokens.empty())
+    for (const char* name : {"token_logprobs", "top_logprobs"})
+      scores.at(name).as_array().front() = nullptr;
+  return scores;
+}
+
+/// What a text that goes on with `rest` has of a token: a special one may or may not stand in it,
+/// and some lose a blank where a text begins.
+std::string Reply::part_of(std::string_view rest, TokenId id) const {
+  const std::string bytes = engine_->token_bytes(id, false);
+  if (rest.starts_with(bytes))
+    return bytes;
+  if (bytes.starts_with(' ') && rest.starts_with(std::string_view(bytes).substr(1)))
+    return bytes.substr(1);
+  return engine_->token_bytes(id);
 }
 
 json::object Reply::chat_token(TokenId id, float logprob) const {
-  const std::string text = piece(id);
-  json::value bytes;
-  if (text.find(replacement) == std::string::npos) { // else part of a character: nobody knows
-    auto& list = bytes.emplace_array();
-    for (const char c : text)
-      list.emplace_back(int(static_cast<unsigned char>(c)));
-  }
-  return {{"token", text}, {"logprob", double(logprob)}, {"bytes", std::move(bytes)}};
+  json::value bytes; // null: it has none
+  for (const char c : engine_->token_bytes(id, false))
+    (bytes.is_null() ? bytes.emplace_array() : bytes.get_array())
+        .emplace_back(int(static_cast<unsigned char>(c)));
+  return {{"token", engine_->token_name(id)},
+          {"logprob", double(logprob)},
+          {"bytes", std::move(bytes)}};
 }
 
 json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
@@ -273,7 +295,7 @@ json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
     const auto put = [&](TokenId id, float logprob, json::value rank) {
       one.emplace(std::to_string(id), json::object{{"logprob", double(logprob)},
                                                    {"rank", std::move(rank)},
-                                                   {"decoded_token", piece(id)}});
+                                                   {"decoded_token", engine_->token_name(id)}});
     };
     std::int64_t rank = 0;
     for (const auto& [id, logprob] : likeliest(token.top, *prompt_logprobs_))
@@ -284,34 +306,26 @@ json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
   return all;
 }
 
-/// prompt: the first token has nothing before it, and so no probability.
-json::object Reply::completion_logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
-                                        bool prompt) const {
-  json::array texts;
+/// places: where each token stands in its text.
+json::object Reply::completion_logprobs(const std::vector<TokenLogprob>& tokens,
+                                        const std::vector<std::size_t>& places) const {
+  json::array names;
   json::array values;
   json::array tops;
-  json::array offsets;
   for (const TokenLogprob& token : tokens) {
-    std::string text = piece(token.token);
-    offsets.emplace_back(choice.offset);
-    choice.offset += characters(text);
-    if (prompt && texts.empty()) {
-      values.emplace_back(nullptr);
-      tops.emplace_back(nullptr);
-    } else {
-      values.emplace_back(double(token.logprob));
-      json::object top;
-      for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
-        top.emplace(piece(id), double(logprob)); // of two with one text, the likelier
-      top.emplace(text, double(token.logprob));
-      tops.push_back(std::move(top));
-    }
-    texts.emplace_back(std::move(text));
+    std::string name = engine_->token_name(token.token);
+    json::object top;
+    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
+      top.emplace(engine_->token_name(id), double(logprob)); // of two with one name, the likelier
+    top.emplace(name, double(token.logprob));
+    names.emplace_back(std::move(name));
+    values.emplace_back(double(token.logprob));
+    tops.push_back(std::move(top));
   }
-  return {{"tokens", std::move(texts)},
+  return {{"tokens", std::move(names)},
           {"token_logprobs", std::move(values)},
           {"top_logprobs", std::move(tops)},
-          {"text_offset", std::move(offsets)}};
+          {"text_offset", json::array(places.begin(), places.end())}};
 }
 
 } // namespace paceline::apps::serve

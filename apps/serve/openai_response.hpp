@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/serve/openai_request.hpp"
+#include "apps/serve/text_places.hpp"
 #include "paceline/engine.hpp"
 
 #include <boost/json/object.hpp>
@@ -30,7 +31,7 @@ struct Choice {
   std::optional<TokenId> stop_token; ///< That ended it, of those that were asked for.
   std::optional<TokenId> last_token; ///< So far.
   std::string tail;                  ///< What its end adds to its text.
-  std::size_t offset = 0;            ///< Characters of text that logprobs have covered.
+  TextPlaces places;                 ///< Of the tokens whose logprobs come next.
   bool begun = false;                ///< A chunk of it went out.
 };
 
@@ -58,20 +59,21 @@ private:
   std::string opening(Choice& choice) const;
   boost::json::object chunk(const Choice& choice, std::string_view text,
                             boost::json::value logprobs, bool with_role) const;
-  boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
-                              bool prompt) const;
+  boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens) const;
+  boost::json::value echoed_logprobs(Choice& choice) const;
   boost::json::object chat_logprobs(const std::vector<TokenLogprob>& tokens) const;
   boost::json::array prompt_scores(const PromptLogprobs& prompt) const;
-  boost::json::object completion_logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens,
-                                          bool prompt) const;
+  boost::json::object completion_logprobs(const std::vector<TokenLogprob>& tokens,
+                                          const std::vector<std::size_t>& places) const;
   boost::json::object chat_token(TokenId id, float logprob) const;
-  std::string piece(TokenId id) const;
+  std::string part_of(std::string_view text, TokenId id) const;
 
   const Engine* engine_;
   Api api_;
   int n_;
   bool logprobs_;
   bool echo_;
+  bool skip_special_;
   int top_logprobs_;
   std::optional<int> prompt_logprobs_;
   bool include_usage_;

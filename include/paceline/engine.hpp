@@ -81,6 +81,8 @@ struct NodeTls {
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
+  /// A file whose chat template goes before the target's own. Empty: the target's.
+  std::string chat_template = {};
   /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
   /// its blocks in that format; "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
   /// which look up how the text went on before and need no model (docs/drafts.md); "none" or empty:
@@ -320,6 +322,9 @@ public:
   /// One token's bytes inside a text: may be part of a UTF-8 character. skip_special: a special
   /// token has none.
   std::string token_bytes(TokenId token, bool skip_special = true) const;
+  /// A token as log-probabilities name it: its text; a special one's name; "bytes:\xf0\x9f", as
+  /// OpenAI writes them, where its bytes are no whole characters; "token_id:7" where it has none.
+  std::string token_name(TokenId token) const;
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
   /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with

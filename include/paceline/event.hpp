@@ -20,6 +20,7 @@ enum class TokenSource : std::uint8_t {
   lookahead, ///< Drafted while the window before it was being verified, and accepted.
 };
 
+/// Engine::token_name and Engine::token_bytes say what text the ids are.
 struct TokenLogprob {
   TokenId token = 0;
   float logprob = 0;                          ///< Natural logarithm.

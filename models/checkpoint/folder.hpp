@@ -21,6 +21,7 @@ public:
   Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
   /// chat_template.jinja, chat_template.json, or what tokenizer_config.json says.
   Result<text::ChatTemplate> chat_template(const std::string& opening) const override;
+  Result<text::ChatTemplate> chat_template_from(const std::string& path) const override;
   /// generation_config.json, or config.json's ids where it is absent; where neither names an end of
   /// the text, the tokenizer's.
   Result<GenerationDefaults> generation_defaults() const override;

@@ -1,8 +1,8 @@
 // The chat template of a folder, and the special tokens that it may name.
+#include "models/checkpoint/chat_template_file.hpp"
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder.hpp"
 #include "text/json.hpp"
-#include "text/limits.hpp"
 #include "text/utf8.hpp"
 
 #include <boost/json/array.hpp>
@@ -18,15 +18,6 @@ using text::sanitize_utf8;
 using text::shown_path;
 
 namespace {
-
-Result<std::string> read_text(const std::string& path) {
-  return MappedFile::open(path).and_then([&](const MappedFile& file) -> Result<std::string> {
-    if (file.bytes().size() > text::limits::template_bytes_max)
-      return fail(ErrorCode::corrupt, shown_path(path) + " is too long for a chat template",
-                  "mend the file");
-    return std::string(file.text());
-  });
-}
 
 bool exists(const std::string& path) {
   std::error_code ignored;
@@ -88,6 +79,8 @@ Result<ChatTemplate> FolderSource::chat_template(const std::string& opening) con
       return tl::unexpected(found.error());
     source = *std::move(found);
   }
+  if (const std::string own = file("chat_template.jinja"); exists(own))
+    return read_chat_template(own, std::move(variables));
   if (const std::string own = file("chat_template.json"); exists(own)) {
     auto found = read_json_object(own).and_then(
         [&](const json::object& object) { return template_in(own, object); });
@@ -98,15 +91,19 @@ Result<ChatTemplate> FolderSource::chat_template(const std::string& opening) con
       path = own;
     }
   }
-  if (const std::string own = file("chat_template.jinja"); exists(own)) {
-    auto found = read_text(own);
-    if (!found)
-      return tl::unexpected(found.error());
-    source = *std::move(found);
-    path = own;
-  }
-  return source ? ChatTemplate::parse(shown_path(path), *source, std::move(variables))
+  return source ? parse_chat_template(path, *source, std::move(variables))
                 : ChatTemplate::plain(opening);
+}
+
+Result<ChatTemplate> FolderSource::chat_template_from(const std::string& path) const {
+  ChatTemplate::Variables variables;
+  if (const std::string config = file("tokenizer_config.json"); exists(config)) {
+    const auto object = read_json_object(config);
+    if (!object)
+      return tl::unexpected(object.error());
+    variables = special_tokens(*object);
+  }
+  return read_chat_template(path, std::move(variables));
 }
 
 } // namespace paceline::models

@@ -1,11 +1,16 @@
 #include "models/checkpoint/source.hpp"
 
+#include "models/checkpoint/chat_template_file.hpp"
 #include "models/transformer.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
 
 namespace paceline::models {
+
+Result<text::ChatTemplate> CheckpointSource::chat_template_from(const std::string& file) const {
+  return read_chat_template(file, {});
+}
 
 Result<std::shared_ptr<const Model>> CheckpointSource::load(std::shared_ptr<gpu::Device> device,
                                                             const LoadOptions& options) const {

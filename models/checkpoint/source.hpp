@@ -29,6 +29,8 @@ public:
   virtual Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const = 0;
   /// The plain format, which puts `opening` before the text, where the model has none of its own.
   virtual Result<text::ChatTemplate> chat_template(const std::string& opening) const = 0;
+  /// The template in another file, for this model's special tokens.
+  virtual Result<text::ChatTemplate> chat_template_from(const std::string& file) const;
   virtual Result<GenerationDefaults> generation_defaults() const = 0;
 
   /// The model, packed for `device`: a transformer of this configuration and these tensors, unless

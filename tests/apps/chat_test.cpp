@@ -257,6 +257,14 @@ TEST_CASE("a conversation comes back from its file as it was") {
   REQUIRE(back->turns.size() == 2);
   CHECK(back->turns[0].content == talk.turns[0].content);
   CHECK(back->messages().size() == 3);
+  const std::string more =
+      R"({"format":"paceline-chat-1","system":"","messages":[{"role":)"
+      R"("assistant","content":"a","reasoning_content":"b","x":{"y":[1,null]}}]})"
+      "\n";
+  const auto kept = conversation_from_json("f", more);
+  REQUIRE(kept);
+  CHECK(kept->turns[0].fields.size() == 2);
+  CHECK(to_json(*kept) == more);
   CHECK(Conversation{"", talk.turns}.messages().size() == 2);
 
   const auto path = std::filesystem::temp_directory_path() /

@@ -360,3 +360,24 @@ TEST_CASE("demo shows the same text in three modes, and a table that compares th
   CHECK(text_of("synchronous") == text_of("plain"));
   CHECK(text_of("overlapped") == text_of("plain"));
 }
+
+TEST_CASE(
+    "a chat template that cannot be used ends the start, is shown by inspect, and can be given") {
+  const ModelCopy model("target");
+  model.overwrite("chat_template.jinja", "{{ messages[0].content }}\n{{ 1 | unheard_of }}");
+  const std::vector<std::string> words{model.file("chat_template.jinja"), "line 2", "unheard_of",
+                                       "--chat-template"};
+  check_complaint(run_paceline({"chat", "-m", model.path(), "-d", "none"}), 2, words);
+  check_complaint(run_paceline({"serve", "-m", model.path(), "-d", "none", "--port", "0",
+                                "--log-level", "off"}),
+                  2, words);
+  const auto object = paceline_json({"inspect", model.path()}).at("target").as_object();
+  CHECK(object.at("chat_template") == "broken");
+  CHECK(object.at("chat_template_error").as_string().find("line 2") != std::string::npos);
+  CHECK(run_paceline({"inspect", model.path()}).output.find("unheard_of") != std::string::npos);
+  const TemporaryFolder folder;
+  const auto mended = folder.write("t.jinja", "{{ messages[0].content }}");
+  const auto chat = run_paceline(
+      {"chat", "-m", model.path(), "-d", "none", "--chat-template", mended, "-n", "1"}, "x\n");
+  CHECK(chat.status == 0);
+}

@@ -198,7 +198,7 @@ TEST_CASE("log-probabilities come with alternatives, the likeliest first") {
   const auto& logprobs = object.at("logprobs").as_array();
   REQUIRE(logprobs.size() == object.at("tokens").as_array().size());
   for (std::size_t i = 0; i < logprobs.size(); ++i) {
-    check_keys(logprobs[i].as_object(), {"token", "logprob", "piece", "top"});
+    check_keys(logprobs[i].as_object(), {"token", "piece", "bytes", "logprob", "top"});
     const auto& top = logprobs[i].at("top").as_array();
     REQUIRE(top.size() == 3);
     CHECK(logprobs[i].at("token") == object.at("tokens").as_array()[i]);

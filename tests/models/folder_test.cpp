@@ -34,6 +34,30 @@ TEST_CASE("a checkpoint's template is found where transformers looks for it") {
   CHECK(rendered(FolderSource(folder.path()).chat_template("")) == "jinja <b>");
 }
 
+TEST_CASE("another file's template is told the checkpoint's special tokens") {
+  TemporaryFolder folder;
+  folder.write("tokenizer_config.json", R"({"bos_token": "<b>", "chat_template": "own"})");
+  folder.write("other.jinja", "{{ bos_token }}{{ messages[0].content }}");
+  const FolderSource source(folder.path());
+  CHECK(rendered(source.chat_template_from(folder.path() + "/other.jinja")) == "<b>Hello");
+  CHECK(source.chat_template_from(folder.path() + "/none").error().code == ErrorCode::not_found);
+}
+
+TEST_CASE(
+    "a template that cannot be compiled says its file and line, and what it renders does not") {
+  TemporaryFolder folder;
+  folder.write("chat_template.jinja", "{{ 1 }}\n{{ 1 | unheard_of }}");
+  const auto broken = FolderSource(folder.path()).chat_template("");
+  REQUIRE(!broken);
+  CHECK(broken.error().message == folder.path() +
+                                      "/chat_template.jinja: the chat template, line 2: "
+                                      "the filter 'unheard_of' is not supported");
+  folder.write("chat_template.jinja", "{{ raise_exception('no') }}");
+  const auto refusing = FolderSource(folder.path()).chat_template("")->render(hello, true, {});
+  REQUIRE(!refusing);
+  CHECK(refusing.error().text().find(folder.path()) == std::string::npos);
+}
+
 TEST_CASE("of several templates the default one is for conversations") {
   TemporaryFolder folder;
   folder.write("tokenizer_config.json",

@@ -216,7 +216,7 @@ TEST_CASE("a conversation is read from strings and from parts of text") {
   const auto asked = read(Api::chat, R"({"messages": [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "How "}, {"type": "text", "text": "so?"}],
-     "name": "ignored"},
+     "name": "Ann", "refusal": null},
     {"role": "assistant", "content": "Well."}], "max_tokens": 3, "max_completion_tokens": 5,
     "logprobs": true, "top_logprobs": 2})");
   REQUIRE(asked);
@@ -225,6 +225,7 @@ TEST_CASE("a conversation is read from strings and from parts of text") {
   CHECK(messages[0].role == "system");
   CHECK(messages[0].content == "Be brief.");
   CHECK(messages[1].content == "How so?");
+  CHECK(messages[1].fields == TemplateVariables{{"name", "\"Ann\""}});
   CHECK(messages[2].role == "assistant");
   CHECK(asked->request.max_tokens == 5);
   CHECK(asked->request.top_logprobs == 2);
@@ -238,11 +239,11 @@ TEST_CASE("a conversation is read from strings and from parts of text") {
   refused("[7]", "messages[0]");
   refused(R"([{"role": "user"}])", "messages[0].content");
   refused(R"([{"role": "user", "content": null}])", "messages[0].content");
-  refused(R"([{"role": "tool", "content": "x"}])", "messages[0].role");
+  refused(R"([{"role": "clown", "content": "x"}])", "messages[0].role");
   refused(R"([{"content": "x"}])", "messages[0].role");
-  refused(R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "",
-               "tool_calls": [{}]}])",
-          "messages[1].tool_calls");
+  refused(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": []}])",
+          "messages[1].content");
+  refused(R"([{"role": "user", "content": "x", "images": ["x"]}])", "messages[0].images");
   refused(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
           "messages[0].content[0].type");
   refused(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");

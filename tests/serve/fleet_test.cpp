@@ -170,12 +170,14 @@ TEST_CASE("a model that cannot be loaded is told so while others serve, and load
   const HttpReply refused = complete(fleet, "b");
   CHECK(refused.status == 503);
   CHECK(code_of(refused) == "model_unavailable");
-  CHECK(message_of(refused) == "the model b could not be loaded: there is no checkpoint-b: try "
-                               "again later"); // whose hint is for the operator
+  CHECK(message_of(refused) == "the model b could not be loaded: the server's log says why, try "
+                               "again later"); // the reason may name files
   CHECK(complete(fleet, "a").status == 200);
   CHECK(fleet.models() == "a:d0");
   const HttpReply again = fleet.manage("/v1/load", R"({"model": "b"})");
   CHECK(again.status == 503);
+  CHECK(message_of(again) == "the model b could not be loaded: there is no checkpoint-b: try "
+                             "again later"); // whose hint is of an option
   fleet.break_checkpoints({});
   const HttpReply loaded = fleet.manage("/v1/load", R"({"model": "b"})");
   CHECK(loaded.status == 200);

@@ -293,3 +293,13 @@ TEST_CASE("a tokenizer.json with any bytes changed is read or refused, never mor
   CHECK(refused > 300);
   CHECK(refused < 1500);
 }
+
+TEST_CASE("a token's name is its text, its special name, or the bytes that are no characters") {
+  const auto tokenizer = load(std::string(PACELINE_DEMO_MODELS) + "/target");
+  std::string names;
+  for (const TokenId id : tokenizer->encode("a\u00e9\xF0\x9F\x98\x80<|endoftext|>", false))
+    names += tokenizer->name(id) + " ";
+  CHECK(names ==
+        "a bytes:\\xc3 bytes:\\xa9 bytes:\\xf0 bytes:\\x9f bytes:\\x98 bytes:\\x80 <|endoftext|> ");
+  CHECK(tokenizer->name(1'000'000) == "token_id:1000000");
+}

@@ -342,6 +342,11 @@ constexpr Filter filters[] = {
 
 } // namespace
 
+bool knows_filter(std::string_view name) {
+  return std::any_of(std::begin(filters), std::end(filters),
+                     [&](const Filter& f) { return f.name == name; });
+}
+
 Value apply_filter(Interpreter& at, const std::string& name, const Value& subject,
                    Arguments& arguments) {
   const auto* filter = std::find_if(std::begin(filters), std::end(filters),

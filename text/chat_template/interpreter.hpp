@@ -114,6 +114,8 @@ Value call_method(Interpreter& at, const Value& self, const std::string& name,
                   Arguments& arguments);
 
 /// filters.cpp and tests.cpp
+bool knows_filter(std::string_view name);
+bool knows_test(std::string_view name);
 Value apply_filter(Interpreter& at, const std::string& name, const Value& subject,
                    Arguments& arguments);
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,

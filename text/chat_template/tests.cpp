@@ -96,6 +96,11 @@ constexpr NamedTest tests[] = {
 
 } // namespace
 
+bool knows_test(std::string_view name) {
+  return std::any_of(std::begin(tests), std::end(tests),
+                     [&](const NamedTest& t) { return t.name == name; });
+}
+
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,
                 Arguments& arguments) {
   const auto* test = std::find_if(std::begin(tests), std::end(tests),
