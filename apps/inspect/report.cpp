@@ -153,8 +153,8 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
-                     "  special tokens   {}\n  chat template    {}\n  end of text      {}\n  "
-                     "sampling         {}\n{}"
+                     "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
+                     "  sampling         {}\n{}"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
                      role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
                      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,

@@ -28,7 +28,7 @@ constexpr const char* both[] = {
     "guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend",
     "guided_whitespace_pattern", "structural_tag", "priority", "request_id", "logits_processors",
     "return_tokens_as_token_ids", "return_token_ids", "kv_transfer_params", "vllm_xargs",
-    "repetition_detection", "thinking_token_budget"};
+    "repetition_detection", "thinking_token_budget", "cache_salt"};
 constexpr const char* of_completions[] = {"prompt", "best_of", "echo", "suffix", "prompt_embeds"};
 constexpr const char* of_chats[] = {
     "messages", "audio", "function_call", "functions", "max_completion_tokens", "metadata",
