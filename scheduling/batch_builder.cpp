@@ -56,16 +56,13 @@ void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) cons
     std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
-/// Rows that streams would have which are in none of these steps' entries: each is held up by its
-/// draft, or in another stage, and goes on behind what is made now.
-int BatchBuilder::rows_behind(std::span<Sequence* const> order) const {
-  if (config_.batching != Batching::hybrid)
-    return 0; // prompts are to go first
+/// Rows that streams would have which are held up by their draft, and go on behind this step.
+int BatchBuilder::rows_held_up() const {
   int rows = 0;
   for (const auto& [id, s] : sequences_)
-    if (s.running() && s.decoding() && std::ranges::find(order, &s) == order.end())
+    if (s.running() && s.decoding() && s.held_up())
       rows += 1 + s.bound();
-  return (rows + config_.stages - 1) / config_.stages;
+  return config_.batching == Batching::hybrid ? rows : 0; // else prompts are to go first
 }
 
 /// Of a step for all of these.
@@ -80,7 +77,7 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
     else if (s->reads_fast())
       least = std::max(least, s->path.chunk);
   }
-  const int streams = decoding > 0 ? decoding : rows_behind(order);
+  const int streams = decoding > 0 ? decoding : rows_held_up();
   if (streams == 0)
     return config_.prefill_chunk;
   const int rows =

@@ -18,8 +18,7 @@ constexpr std::size_t actor_threads = 1;
 Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network,
                  base::Log log) {
   if (virtual_seed) {
-    virtual_ =
-        std::make_unique<VirtualSystem>(*virtual_seed, VirtualTimeOptions{.log = std::move(log)});
+    virtual_ = std::make_unique<VirtualSystem>(*virtual_seed, VirtualTimeOptions(), std::move(log));
   } else {
     config_.log = std::move(log);
     config_.load<caf::scheduler::coordinator<TurnsInOrder>>();

@@ -11,8 +11,8 @@ constexpr std::size_t last_steps = 100'000;
 
 } // namespace
 
-VirtualSystem::VirtualSystem(std::uint64_t seed, VirtualTimeOptions options)
-    : options_(options), random_(seed), system_(configure(config_, options_)),
+VirtualSystem::VirtualSystem(std::uint64_t seed, VirtualTimeOptions options, base::Log log)
+    : options_(options), random_(seed), system_(configure(config_, std::move(log))),
       coordinator_(dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler())) {}
 
 // CAF would wait for actors that nobody runs any more, and run timers for ever that are set again
@@ -28,9 +28,8 @@ VirtualSystem::~VirtualSystem() {
   cancel_timers();
 }
 
-caf::actor_system_config& VirtualSystem::configure(messages::SystemConfig& config,
-                                                   const VirtualTimeOptions& options) {
-  config.log = options.log;
+caf::actor_system_config& VirtualSystem::configure(messages::SystemConfig& config, base::Log log) {
+  config.log = std::move(log);
   config.set("scheduler.policy", caf::atom("testing"));
   config.set("logger.inline-output", true);
   return config;

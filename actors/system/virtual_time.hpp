@@ -45,7 +45,6 @@ struct VirtualTimeOptions {
   double early_timer_probability = 0.0;
   /// Timers further away than this never fire early.
   base::Duration early_timer_reach = std::chrono::seconds(1);
-  base::Log log = {}; ///< For what actors die of.
 };
 
 /// An actor system whose messages and timers are run by `step`, one at a time, by whoever owns it.
@@ -55,7 +54,8 @@ struct VirtualTimeOptions {
 /// Threads: all members, and all that sends to its actors, on one thread.
 class VirtualSystem {
 public:
-  explicit VirtualSystem(std::uint64_t seed, VirtualTimeOptions options = {});
+  /// log: for what actors die of.
+  explicit VirtualSystem(std::uint64_t seed, VirtualTimeOptions options = {}, base::Log log = {});
   ~VirtualSystem();
   VirtualSystem(const VirtualSystem&) = delete;
   VirtualSystem& operator=(const VirtualSystem&) = delete;
@@ -81,8 +81,7 @@ public:
   void leap(base::Duration by);
 
 private:
-  static caf::actor_system_config& configure(messages::SystemConfig& config,
-                                             const VirtualTimeOptions& options);
+  static caf::actor_system_config& configure(messages::SystemConfig& config, base::Log log);
   caf::detail::test_actor_clock& clock() const;
   bool timer_goes_first();
   bool choose_job();
