@@ -71,7 +71,10 @@ private:
   void follow_fork(std::uint64_t before, const Verdict& verdict);
   void expect_next(Turn& turn, base::TimePoint begun);
   void expect_in_time(Turn& turn, base::TimePoint begun);
+  base::Duration patience_for(const InFlightBatch& flight) const;
   void abandon_target(Turn& turn);
+  void give_up_batches(Turn& turn);
+  void watch_given_up(Turn& turn);
   void recompute(Turn& turn, Sequence& s, const Error* why = nullptr);
   bool move_target(Turn& turn, const Error* why);
   void target_path_lost(Turn& turn);
@@ -94,6 +97,7 @@ private:
   Peers peers_;
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   InFlightBatches in_flight_;
+  GivenUpBatches given_up_;
   RoundMeter meter_;
 };
 

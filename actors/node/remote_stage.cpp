@@ -27,6 +27,7 @@ RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, st
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason != caf::exit_reason::remote_link_unreachable)
       return self_->quit(ended.reason);
+    ended_ = ended.source;
     if (link_ && ended.source == link_.address()) // behind what it said before
       tell(self_, self_,
            Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
@@ -58,6 +59,8 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
       [=, this](const Connected& how) {
         if (!how.link)
           return give_up(how.why.message);
+        if (how.link.address() == ended_)
+          return give_up("the connection was lost");
         link_ = caf::actor_cast<LinkActor>(how.link);
         heard_ = now();
         trace_ = NodeTrace(telemetry_->trace, place().name);

@@ -96,6 +96,7 @@ private:
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 
   messages::LinkActor link_;
+  caf::actor_addr ended_; ///< The last link that has ended, perhaps before it was told of.
   NodeTrace trace_;   ///< Of where the stage is, or was last.
   bool open_ = false; ///< The node has the stage.
   std::optional<base::TimePoint> retry_at_;
