@@ -340,6 +340,7 @@ void Scheduler::abandon_target(Turn& turn) {
   base::add(config_.telemetry->stalls, 1);
   in_flight_.clear();
   given_up_.clear();
+  stalled_ = true;
   if (peers_.target != 0)
     turn.act(EndTarget{});
   peers_.target = 0;
@@ -369,10 +370,10 @@ void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
     return residency_.evict(turn, s, false);
   Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
               "see the engine's log for the actor that keeps failing"};
-  if (why) {
+  if (why)
     error.message += "; its last step failed: " + why->message;
+  if (why && !why->hint.empty())
     error.hint = why->hint;
-  }
   residency_.fail(turn, s.spec->id, std::move(error));
 }
 
@@ -389,6 +390,8 @@ bool Scheduler::move_target(Turn& turn, const Error* why) {
 /// Target, sampler or cache manager was replaced: what was in their hands is lost.
 void Scheduler::target_path_lost(Turn& turn) {
   give_up_batches(turn);
+  const bool stalled = std::exchange(stalled_, false);
+  const Error why{ErrorCode::unavailable, stalled ? "the target stood still" : peers_.lost, ""};
   std::vector<SequenceId> in_caches; // by id: what is done to one may end it
   for (const auto& [id, s] : sequences_)
     if (s.phase != Sequence::Phase::waiting)
@@ -396,7 +399,7 @@ void Scheduler::target_path_lost(Turn& turn) {
   for (const SequenceId id : in_caches) {
     Sequence& s = *find(id);
     if (s.in_flight) // which may be why the target died
-      recompute(turn, s);
+      recompute(turn, s, why.message.empty() ? nullptr : &why);
     else
       residency_.evict(turn, s, false);
   }

@@ -11,6 +11,7 @@
 #include "scheduling/step_cost.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace paceline::scheduling {
@@ -22,6 +23,7 @@ struct Peers {
   std::uint64_t target = 0;
   std::uint64_t sampler = 0;
   std::uint64_t kv_cache = 0;
+  std::string lost = {}; ///< Why there are others: who went, and of what; for messages.
 };
 
 /// When the verdicts of a batch are taken in, the next batch is the first action: between two
@@ -98,6 +100,7 @@ private:
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   InFlightBatches in_flight_;
   GivenUpBatches given_up_;
+  bool stalled_ = false; ///< The target was told to end, since it stood still.
   RoundMeter meter_;
 };
 
