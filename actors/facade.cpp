@@ -11,7 +11,7 @@ Facade::Facade(Handle::pointer self, FacadeParts parts)
     : self_(self), telemetry_(parts.telemetry), requests_(std::move(parts)) {}
 
 Facade::~Facade() {
-  requests_.close(now());
+  requests_.close(now(), ends_of_);
 }
 
 FacadeActor::behavior_type Facade::make_behavior() {
@@ -48,6 +48,8 @@ void Facade::update(const ActorHandles& handles) {
   if (handles.version <= handles_version_)
     return;
   handles_version_ = handles.version;
+  if (handles.ended)
+    ends_of_ = handles.lost;
   if (std::exchange(scheduler_, handles.scheduler) != handles.scheduler)
     carry_out(requests_.all_again());
 }

@@ -33,6 +33,7 @@ private:
   scheduling::Requests requests_;
   messages::SchedulerActor scheduler_;
   std::uint64_t handles_version_ = 0;
+  std::string ends_of_; ///< Who kept failing, where the engine ends of that.
   std::vector<caf::typed_response_promise<messages::Drained>> drained_; ///< Who waits for it.
 };
 

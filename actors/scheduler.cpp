@@ -40,7 +40,8 @@ Peers peers_of(const ActorHandles& handles) {
           .draft = id_of(handles.drafts),
           .target = id_of(handles.stages),
           .sampler = id_of(handles.sampler),
-          .kv_cache = id_of(handles.kv_cache)};
+          .kv_cache = id_of(handles.kv_cache),
+          .lost = handles.lost};
 }
 
 } // namespace

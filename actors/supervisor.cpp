@@ -24,6 +24,18 @@ std::vector<Role> children_of(const EngineParts& parts) {
   return roles;
 }
 
+const char* name_of(Role role) {
+  switch (role) {
+  case Role::facade: return Facade::name;
+  case Role::scheduler: return Scheduler::name;
+  case Role::draft: return DraftModel::name;
+  case Role::target: return TargetModel::name;
+  case Role::sampler: return Sampler::name;
+  case Role::kv_cache: return KvCache::name;
+  }
+  return "";
+}
+
 template <class Host>
 DraftActor start_draft(Host& host, const DraftModelParts& parts,
                        const std::shared_ptr<gpu::Device>& target) {
@@ -109,14 +121,27 @@ void Supervisor::went_down(const caf::down_msg& down) {
   *at = nullptr;
   base::add(parts_.telemetry->restarts, 1);
   const auto child = Child(at - running_.begin());
-  if (supervision_.roles()[child] == Role::target && parts_.target.stages() > 1)
+  const Role role = supervision_.roles()[child];
+  if (down.reason != caf::exit_reason::user_shutdown && role != Role::draft)
+    handles_.lost = loss_of(child);
+  if (role == Role::target && parts_.target.stages() > 1)
     handles_.stages[stage_of(child)] = nullptr; // nothing is sent to the others meanwhile
-  if (supervision_.roles()[child] == Role::draft) {
+  if (role == Role::draft) {
     handles_.drafts.front() = nullptr;
     if (parts_.draft->hopeless && parts_.draft->hopeless())
       carry_out(supervision_.disable(child));
   }
   carry_out(supervision_.went_down(child, now()));
+}
+
+/// For requests that end of it.
+std::string Supervisor::loss_of(Child child) const {
+  const Role role = supervision_.roles()[child];
+  if (role == Role::target)
+    if (const auto& remote = parts_.target.stage(stage_of(child)).remote)
+      if (std::string why = remote->memory->take_loss(); !why.empty())
+        return why;
+  return fmt::format("the {} died", name_of(role));
 }
 
 /// Of the target: its children stand in the order of its stages.
@@ -198,6 +223,9 @@ void Supervisor::act(WakeAfter& alarm) {
 }
 
 void Supervisor::act(EndEngine&) {
+  ++handles_.version;
+  handles_.ended = true;
+  tell_urgently(self_, handles_.facade, handles_); // before the word to go
   self_->quit(caf::exit_reason::user_shutdown);
 }
 

@@ -46,6 +46,7 @@ private:
   void went_down(const caf::down_msg& down);
   void disable_drafts();
   std::size_t stage_of(scheduling::Child child) const;
+  std::string loss_of(scheduling::Child child) const;
   void carry_out(scheduling::Supervision::Actions actions);
   template <class Actor>
   Actor watch(scheduling::Child child, Actor actor);

@@ -191,6 +191,8 @@ struct ActorHandles {
   SamplerActor sampler;
   KvCacheActor kv_cache;
   SupervisorActor supervisor;
+  std::string lost;   ///< Who went last without having been told to, and why; for messages.
+  bool ended = false; ///< The engine ends of that.
 };
 
 } // namespace paceline::messages

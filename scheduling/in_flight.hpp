@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace paceline::scheduling {
 
@@ -104,6 +106,33 @@ public:
 
 private:
   std::deque<InFlightBatch> batches_;
+};
+
+/// Batches that nobody waits for any more: a stage of the target was lost, or who judges them. The
+/// other lanes run what they have of them, and hold its pages as long.
+class GivenUpBatches {
+public:
+  /// overdue: a lane that has one of them still then stands still.
+  void add(const InFlightBatch& flight, base::TimePoint overdue) {
+    for (const BatchEntry& entry : flight.batch.entries)
+      tables_.push_back(entry.feed.pages);
+    overdue_ = std::max(overdue_.value_or(overdue), overdue);
+  }
+  void clear() {
+    tables_.clear();
+    overdue_.reset();
+  }
+  /// When lanes have let go of all of them; none: they have, or there is none.
+  std::optional<base::TimePoint> overdue() {
+    std::erase_if(tables_, [](const auto& table) { return table.expired(); });
+    if (tables_.empty())
+      overdue_.reset();
+    return overdue_;
+  }
+
+private:
+  std::vector<std::weak_ptr<const gpu::PageTable>> tables_;
+  std::optional<base::TimePoint> overdue_;
 };
 
 } // namespace paceline::scheduling

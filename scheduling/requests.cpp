@@ -104,10 +104,14 @@ Requests::Actions Requests::drain(base::Duration limit, base::TimePoint now) {
   return std::move(turn.actions);
 }
 
-void Requests::close(base::TimePoint now) {
+void Requests::close(base::TimePoint now, const std::string& lost) {
+  Error why{ErrorCode::unavailable, "the engine was closed", ""};
+  if (!lost.empty())
+    why = {ErrorCode::unavailable, "the engine has ended, for an actor kept failing: " + lost,
+           "see the engine's log"};
   for (auto& [id, open] : std::exchange(open_, {})) {
     Finished end = summary(open, FinishReason::error, now);
-    end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
+    end.error = why;
     open.sink->deliver(std::move(end));
   }
 }

@@ -58,8 +58,9 @@ public:
   Actions drain(base::Duration limit, base::TimePoint now);
   /// That was asked for, and none is left.
   bool drained() const { return draining_ && open_.empty(); }
-  /// Nothing is committed any more: whatever is open ends with an error.
-  void close(base::TimePoint now);
+  /// Nothing is committed any more: whatever is open ends with an error. lost: who kept failing,
+  /// and of what; empty: nobody did.
+  void close(base::TimePoint now, const std::string& lost = {});
 
 private:
   using Turn = TurnOf<Action>;

@@ -3,10 +3,25 @@
 #include "scheduling/limits.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <memory>
 #include <utility>
 
 namespace paceline::scheduling {
+namespace {
+
+/// Pages that a step does not let go of are nobody's, however many there are.
+Error stayed_full(const base::Telemetry& telemetry) {
+  const auto held = telemetry.kv_pages_quarantined.load(std::memory_order_relaxed);
+  if (held == 0)
+    return {ErrorCode::out_of_memory, "the KV cache stayed full",
+            "raise EngineOptions::kv_memory_bytes or lower EngineOptions::max_num_seqs"};
+  return {ErrorCode::out_of_memory,
+          fmt::format("the KV cache stayed full: steps that have not ended hold {} pages", held),
+          "see the engine's log for what stands still"};
+}
+
+} // namespace
 
 Residency::Residency(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                      Drafting& drafting, Alarms& alarms, QueueOrder& order)
@@ -96,9 +111,7 @@ void Residency::ask_again(Turn& turn, Sequence& s) {
   if (s.started && !s.lacks_pages)
     s.lacks_pages = turn.now;
   if (runs_alone(s) && ++s.refusals > limits::reservation_tries_max)
-    fail(turn, s.spec->id,
-         {ErrorCode::out_of_memory, "the KV cache stayed full",
-          "raise EngineOptions::kv_memory_bytes or lower EngineOptions::max_num_seqs"});
+    fail(turn, s.spec->id, stayed_full(*config_.telemetry));
   else
     alarms_.wake_at(turn, turn.now + limits::reservation_pause);
 }

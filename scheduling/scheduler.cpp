@@ -121,6 +121,7 @@ Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint 
     target_path_lost(turn);
   else if (old.draft != peers.draft)
     drafting_.retire_all_chains(turn.now); // their writer is gone; the next verdict begins others
+  watch_given_up(turn);
   residency_.retry();
   drafting_.stop_waiting();
   schedule(turn);
@@ -133,6 +134,7 @@ Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
   drafting_.end_late_wait(now);
   if (!in_flight_.empty() && in_flight_.front().overdue && now >= *in_flight_.front().overdue)
     abandon_target(turn);
+  watch_given_up(turn);
   residency_.retry();
   drafting_.watch(turn);
   if (const auto ends = drafting_.wait_ends())
@@ -222,12 +224,15 @@ const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
 void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
   flight.sent = begun;
-  const base::Duration patience = config_.faults.stall_patience;
-  if (patience.count() <= 0)
+  if (config_.faults.stall_patience.count() <= 0)
     return;
-  flight.overdue = turn.now + cost_.timeout(flight.rows, flight.context(), patience) +
-                   2 * flight.batch.draft_timeout + config_.stage_wait;
+  flight.overdue = turn.now + patience_for(flight);
   alarms_.wake_at(turn, *flight.overdue);
+}
+
+base::Duration Scheduler::patience_for(const InFlightBatch& flight) const {
+  return cost_.timeout(flight.rows, flight.context(), config_.faults.stall_patience) +
+         2 * flight.batch.draft_timeout + config_.stage_wait;
 }
 
 // ---- what became of a batch ----
@@ -340,9 +345,28 @@ void Scheduler::expect_next(Turn& turn, base::TimePoint begun) {
 void Scheduler::abandon_target(Turn& turn) {
   base::add(config_.telemetry->stalls, 1);
   in_flight_.clear();
+  given_up_.clear();
+  stalled_ = true;
   if (peers_.target != 0)
     turn.act(EndTarget{});
   peers_.target = 0;
+}
+
+/// Nobody waits for what is left of them, so that a lane which stands still with one is looked for.
+void Scheduler::give_up_batches(Turn& turn) {
+  for (std::size_t i = 0; i < in_flight_.size() && config_.faults.stall_patience.count() > 0; ++i)
+    given_up_.add(in_flight_[i], turn.now + patience_for(in_flight_[i]));
+  in_flight_.clear();
+}
+
+/// While the target is not whole, nobody can be told to end; this is looked at when it is.
+void Scheduler::watch_given_up(Turn& turn) {
+  const auto overdue = given_up_.overdue();
+  if (!overdue || peers_.target == 0)
+    return;
+  if (turn.now >= *overdue)
+    return abandon_target(turn);
+  alarms_.wake_at(turn, *overdue);
 }
 
 /// From its committed tokens, in new pages; given up where that was tried too often.
@@ -352,10 +376,10 @@ void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
     return residency_.evict(turn, s, false);
   Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
               "see the engine's log for the actor that keeps failing"};
-  if (why) {
+  if (why)
     error.message += "; its last step failed: " + why->message;
+  if (why && !why->hint.empty())
     error.hint = why->hint;
-  }
   residency_.fail(turn, s.spec->id, std::move(error));
 }
 
@@ -371,7 +395,9 @@ bool Scheduler::move_target(Turn& turn, const Error* why) {
 
 /// Target, sampler or cache manager was replaced: what was in their hands is lost.
 void Scheduler::target_path_lost(Turn& turn) {
-  in_flight_.clear();
+  give_up_batches(turn);
+  const bool stalled = std::exchange(stalled_, false);
+  const Error why{ErrorCode::unavailable, stalled ? "the target stood still" : peers_.lost, ""};
   std::vector<SequenceId> in_caches; // by id: what is done to one may end it
   for (const auto& [id, s] : sequences_)
     if (s.phase != Sequence::Phase::waiting)
@@ -379,7 +405,7 @@ void Scheduler::target_path_lost(Turn& turn) {
   for (const SequenceId id : in_caches) {
     Sequence& s = *find(id);
     if (s.in_flight) // which may be why the target died
-      recompute(turn, s);
+      recompute(turn, s, why.message.empty() ? nullptr : &why);
     else
       residency_.evict(turn, s, false);
   }

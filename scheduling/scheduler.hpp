@@ -11,6 +11,7 @@
 #include "scheduling/step_cost.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace paceline::scheduling {
@@ -22,6 +23,7 @@ struct Peers {
   std::uint64_t target = 0;
   std::uint64_t sampler = 0;
   std::uint64_t kv_cache = 0;
+  std::string lost = {}; ///< Why there are others: who went, and of what; for messages.
 };
 
 /// When the verdicts of a batch are taken in, the next batch is the first action: between two
@@ -71,7 +73,10 @@ private:
   void follow_fork(std::uint64_t before, const Verdict& verdict);
   void expect_next(Turn& turn, base::TimePoint begun);
   void expect_in_time(Turn& turn, base::TimePoint begun);
+  base::Duration patience_for(const InFlightBatch& flight) const;
   void abandon_target(Turn& turn);
+  void give_up_batches(Turn& turn);
+  void watch_given_up(Turn& turn);
   void recompute(Turn& turn, Sequence& s, const Error* why = nullptr);
   bool move_target(Turn& turn, const Error* why);
   void target_path_lost(Turn& turn);
@@ -96,6 +101,8 @@ private:
   Peers peers_;
   std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
   InFlightBatches in_flight_;
+  GivenUpBatches given_up_;
+  bool stalled_ = false; ///< The target was told to end, since it stood still.
   RoundMeter meter_;
 };
 

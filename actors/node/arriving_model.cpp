@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -78,6 +79,7 @@ std::string ArrivingModel::path_of(std::size_t file) const {
 Result<void> ArrivingModel::look() {
   std::error_code ignored;
   fs::remove_all(folder() + "/model", ignored);
+  drop_others();
   for (; current_ < what_.files.size(); ++current_) {
     if (auto opened = open_file(); !opened)
       return opened;
@@ -89,6 +91,21 @@ Result<void> ArrivingModel::look() {
     }
   }
   return {};
+}
+
+/// Files of another announcement: what is there is of use, and counts against what was announced.
+void ArrivingModel::drop_others() const {
+  std::set<std::string> own;
+  for (std::size_t i = 0; i < what_.files.size(); ++i)
+    own.insert(path_of(i));
+  std::error_code failed;
+  std::vector<fs::path> others;
+  for (fs::directory_iterator entry(folder(), failed), end; !failed && entry != end;
+       entry.increment(failed))
+    if (entry->path().has_extension() && !own.contains(entry->path().string()))
+      others.push_back(entry->path());
+  for (const fs::path& other : others)
+    fs::remove(other, failed);
 }
 
 bool ArrivingModel::is_whole() const {
@@ -170,7 +187,6 @@ Result<void> ArrivingModel::end_file() {
 /// All files are whole. A model of this name that somebody else has stored meanwhile is as good.
 Result<bool> ArrivingModel::store() {
   const std::string model = folder() + "/model";
-  const std::string place = cache_ + "/models/" + what_.identity;
   to_ = FileHandle();
   std::error_code failed;
   fs::create_directory(model, failed);
@@ -187,12 +203,20 @@ Result<bool> ArrivingModel::store() {
                 "send a checkpoint that loads on the engine's machine");
   }
   sync_folder(model);
-  fs::rename(model, place, failed);
+  return move_to_models().map([] { return true; });
+}
+
+/// Who admits another one counts the files here or there.
+Result<void> ArrivingModel::move_to_models() const {
+  const FileHandle alone = lock_cache(cache_);
+  const std::string place = cache_ + "/models/" + what_.identity;
+  std::error_code failed;
+  fs::rename(folder() + "/model", place, failed);
   if (failed && !fs::is_directory(place))
     return cannot_write(failed.value());
   sync_folder(cache_ + "/models");
   fs::remove_all(folder(), failed);
-  return true;
+  return {};
 }
 
 } // namespace paceline::actors

@@ -17,8 +17,7 @@ Guest::Guest(Handle::pointer self, std::shared_ptr<NodeParts> node,
 }
 
 Guest::~Guest() {
-  for (auto& [id, s] : sequences_)
-    s.residency->over.store(true, std::memory_order_release);
+  sequences_.clear();
   if (draft_)
     caf::anon_send_exit(draft_, caf::exit_reason::user_shutdown);
 }

@@ -42,17 +42,23 @@ private:
     int sent = 0;      ///< One past the last position that has been sent.
     bool told = false; ///< What it has got has been sent.
   };
+  /// One that the engine has begun. When it ends its pages go back, however that comes.
   struct Sequence {
+    Sequence(speculation::SequenceSpec said, speculation::Epoch epoch);
+    ~Sequence();
+    Sequence(const Sequence&) = delete;
+    Sequence& operator=(const Sequence&) = delete;
+
     speculation::SequenceSpecRef spec;
     speculation::TokenLogRef log;
     speculation::CacheResidencyRef residency;
     gpu::PageTableRef pages;
-    speculation::ChainRef chain;
-    std::uint32_t number = 0; ///< The chain's, as the engine has it.
-    bool reads = false;       ///< The chain is only there to show that all has been read.
-    int sent = 0;             ///< One past the last position that has been sent.
-    int awaited = 0;          ///< What is there up to here is sent when all of it is; 0: nothing.
-    std::vector<Fork> forks;  ///< Of the chain.
+    speculation::ChainRef chain; ///< Null until the first frontier has been taken.
+    std::uint32_t number = 0;    ///< The chain's, as the engine has it.
+    bool reads = false;          ///< The chain is only there to show that all has been read.
+    int sent = 0;                ///< One past the last position that has been sent.
+    int awaited = 0;         ///< What is there up to here is sent when all of it is; 0: nothing.
+    std::vector<Fork> forks; ///< Of the chain.
     speculation::Forking forking;
     bool guesses = false; ///< Tokens are sent with what was guessed beside them.
   };
@@ -67,7 +73,10 @@ private:
   void receive(const messages::SendModel& what);
   void take(const messages::DraftWork& work);
   speculation::Frontier take(const messages::DraftFrom& from);
-  void begin(Sequence& s, const messages::DraftFrom& from);
+  std::size_t sequences_max() const;
+  Sequence& begin(const messages::DraftFrom& from);
+  Sequence& begun(const messages::DraftFrom& from);
+  void append(const Sequence& s, const std::vector<TokenId>& tokens) const;
   void go_on(Sequence& s, const messages::DraftFrom& from);
   void begin_chain(Sequence& s, const messages::DraftFrom& from);
   void follow_fork(Sequence& s, const messages::DraftFrom& from);

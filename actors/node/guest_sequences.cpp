@@ -1,4 +1,4 @@
-// The sequences of a guest: what an engine says of them, and what their chains have got.
+// The sequences of a guest: what an engine says of them.
 #include "actors/limits.hpp"
 #include "actors/node/draft_forking.hpp"
 #include "actors/node/guest.hpp"
@@ -18,15 +18,16 @@ namespace {
 
 constexpr int all_positions = std::numeric_limits<int>::max();
 
-/// Of q.
-std::size_t numbers_in(const DraftedTokens& news) {
-  std::size_t numbers = 0;
-  for (const auto& row : news.q)
-    numbers += row.size();
-  for (const DraftedFork& fork : news.forks)
-    for (const auto& row : fork.q)
-      numbers += row.size();
-  return numbers;
+/// What the bounds of a request leave, and rows of q stay finite by.
+void check(const sampling::Warping& w) {
+  const auto within = [](float value, float least, float most) {
+    return value >= least && value <= most; // so that NaN is not
+  };
+  check_peer(within(w.temperature, 0, 100) && w.top_k >= 0 && within(w.top_p, 0, 1) &&
+                 within(w.min_p, 0, 1) && within(w.repetition_penalty, 0, 100) &&
+                 within(w.presence_penalty, -2, 2) && within(w.frequency_penalty, -2, 2) &&
+                 w.min_tokens >= 0,
+             "nobody samples so");
 }
 
 /// context: that the engine said it has. An enumerator is any number on the wire.
@@ -37,19 +38,32 @@ void check(const speculation::SequenceSpec& spec, int context) {
   using sampling::Rule;
   check_peer(spec.rule == Rule::rejection || spec.rule == Rule::coupled || spec.rule == Rule::match,
              "there is no such rule");
+  check(spec.warping);
 }
 
 } // namespace
 
+Guest::Sequence::Sequence(speculation::SequenceSpec said, speculation::Epoch epoch)
+    : log(std::make_shared<speculation::TokenLog>(std::span<const TokenId>(),
+                                                  std::size_t(said.prompt_tokens) +
+                                                      std::size_t(said.max_tokens))),
+      residency(std::make_shared<speculation::CacheResidency>()) {
+  residency->epoch = epoch;
+  spec = std::make_shared<const speculation::SequenceSpec>(std::move(said));
+}
+
+Guest::Sequence::~Sequence() {
+  if (chain)
+    chain->close();
+  residency->over.store(true, std::memory_order_release);
+}
+
 void Guest::take(const DraftWork& work) {
   check_peer(inbox_ != nullptr, "it wants drafts of nothing");
+  check_peer(work.sequences.size() <= sequences_max(), "it names more sequences than it said");
   heard_ = self_->clock().now();
   for (const auto id : work.over)
-    if (const auto found = sequences_.find(id); found != sequences_.end()) {
-      found->second.chain->close();
-      found->second.residency->over.store(true, std::memory_order_release);
-      sequences_.erase(found);
-    }
+    sequences_.erase(id);
   speculation::Frontiers frontiers;
   for (const DraftFrom& from : work.sequences)
     frontiers.sequences.push_back(take(from));
@@ -60,17 +74,8 @@ void Guest::take(const DraftWork& work) {
 }
 
 Frontier Guest::take(const DraftFrom& from) {
-  const int sequences = limits::guest_sequences_per_seat * wanted_.max_num_seqs;
-  Sequence& s = sequences_[from.sequence];
-  check_peer(int(sequences_.size()) <= sequences, "it has more sequences than it said");
-  if (from.begins)
-    begin(s, from);
-  check_peer(s.log && from.known == s.log->size(), "tokens do not go on from those before");
-  const int room = s.spec->prompt_tokens + s.spec->max_tokens - from.known;
-  check_peer(std::int64_t(from.tokens.size()) <= room, "a sequence is too long");
-  check_peer(std::ranges::all_of(from.tokens, [](TokenId token) { return token >= 0; }),
-             "a token is none");
-  s.log->append(from.tokens);
+  Sequence& s = from.begins ? begin(from) : begun(from);
+  append(s, from.tokens);
   go_on(s, from);
   const int length = s.log->size();
   extend_pages(s, std::max(length, s.chain->limit()) + 1);
@@ -86,23 +91,37 @@ Frontier Guest::take(const DraftFrom& from) {
           .features = {}};
 }
 
-/// What was known of a sequence of this name is of no more use; its pages go back.
-void Guest::begin(Sequence& s, const DraftFrom& from) {
+std::size_t Guest::sequences_max() const {
+  return std::size_t(limits::guest_sequences_per_seat) * std::size_t(wanted_.max_num_seqs);
+}
+
+/// What was known of a sequence of this name is of no more use.
+Guest::Sequence& Guest::begin(const DraftFrom& from) {
   check_peer(from.known == 0, "a sequence begins with tokens that nobody has");
   check(*from.begins, wanted_.max_model_len);
-  if (s.residency) {
-    s.chain->close();
-    s.residency->over.store(true, std::memory_order_release);
-  }
-  s = {};
-  auto spec = std::make_shared<speculation::SequenceSpec>(*from.begins);
-  spec->id = from.sequence;
-  s.spec = std::move(spec);
-  s.log = std::make_shared<speculation::TokenLog>(std::span<const TokenId>(),
-                                                  std::size_t(s.spec->prompt_tokens) +
-                                                      std::size_t(s.spec->max_tokens));
-  s.residency = std::make_shared<speculation::CacheResidency>();
-  s.residency->epoch = from.epoch;
+  sequences_.erase(from.sequence);
+  check_peer(sequences_.size() < sequences_max(), "it has more sequences than it said");
+  speculation::SequenceSpec spec = *from.begins;
+  spec.id = from.sequence;
+  return sequences_.try_emplace(from.sequence, std::move(spec), from.epoch).first->second;
+}
+
+Guest::Sequence& Guest::begun(const DraftFrom& from) {
+  const auto found = sequences_.find(from.sequence);
+  check_peer(found != sequences_.end(), "a sequence goes on that never began");
+  check_peer(from.known == found->second.log->size(), "tokens do not go on from those before");
+  return found->second;
+}
+
+void Guest::append(const Sequence& s, const std::vector<TokenId>& tokens) const {
+  const int room = s.spec->prompt_tokens + s.spec->max_tokens - s.log->size();
+  check_peer(std::int64_t(tokens.size()) <= room, "a sequence is too long");
+  check_peer(std::ranges::all_of(
+                 tokens, [&](TokenId token) { return token >= 0 && token < wanted_.vocabulary; }),
+             "a token is none");
+  check_peer(std::int64_t(tokens.size()) + s.log->size() >= s.spec->prompt_tokens,
+             "a sequence goes on before its prompt is there");
+  s.log->append(tokens);
 }
 
 /// The chain goes on, or one of its forks, or another one begins where the engine says.
@@ -180,120 +199,6 @@ void Guest::extend_pages(Sequence& s, int end) const {
       break;
   if (!s.pages || !more.empty())
     s.pages = gpu::PageTable::extend(s.pages.get(), node_->page_tokens, std::move(more));
-}
-
-// ---- windows ----
-
-/// From the draft's lane, or at once: several that come at a time make one message.
-void Guest::await(Sequence& s, int position) {
-  s.awaited = position;
-  s.chain->notify_at(position, std::make_shared<speculation::Gate>(1, telling()));
-}
-
-std::function<void()> Guest::telling() const {
-  return [told = told_, me = caf::actor_cast<caf::actor_addr>(self_)] {
-    if (!told->exchange(true))
-      if (const auto guest = caf::actor_cast<caf::actor>(me))
-        messages::tell(guest, WindowsReady{});
-  };
-}
-
-void Guest::collect() {
-  told_->store(false);
-  Drafted news;
-  std::size_t numbers = 0;
-  const auto send = [&] {
-    if (!news.chains.empty())
-      tell(self_, link_, std::exchange(news, {}));
-    numbers = 0;
-  };
-  for (auto& [id, s] : sequences_) {
-    DraftedTokens of;
-    of.sequence = id;
-    if (!add_news(s, of))
-      continue;
-    news.step = s.chain->pace().step;
-    numbers += numbers_in(of);
-    news.chains.push_back(std::move(of));
-    if (numbers > limits::frame_numbers_max)
-      send();
-  }
-  send();
-  send_spans();
-}
-
-/// A window that is whole, or the lookahead behind it; forks that have been opened, and what they
-/// have got. False: there is nothing to be said yet.
-bool Guest::add_news(Sequence& s, DraftedTokens& news) {
-  news.chain = s.number;
-  news.first = s.sent;
-  const bool due = s.awaited > 0 && s.chain->settled(s.awaited);
-  add_opened(s, news);
-  if (due)
-    add_tokens(s, news);
-  if (due || s.awaited == 0)
-    add_forks(s, news);
-  return due || !news.opened.empty() || !news.forks.empty();
-}
-
-void Guest::add_tokens(Sequence& s, DraftedTokens& news) {
-  news.read = s.reads;
-  const int until = s.reads ? s.sent : s.chain->drawn();
-  news.ends = s.chain->drawn() < s.awaited;
-  for (; s.sent < until; ++s.sent) {
-    news.tokens.push_back(s.chain->token(s.sent));
-    if (s.guesses)
-      news.guesses.push_back(guesses_for_engine(s.chain->guesses(s.sent)));
-    if (s.spec->needs_q())
-      news.q.push_back(row_of(s.chain->q(s.sent)));
-  }
-  s.awaited = 0;
-  if (!news.ends && !s.reads && s.sent < s.chain->limit())
-    await(s, s.chain->limit());
-}
-
-/// The engine binds all of a fork when it hears of it. So it is told at once, whatever the fork
-/// will say and however long that takes.
-void Guest::add_opened(Sequence& s, DraftedTokens& news) const {
-  for (const Chain::Fork& fork : s.chain->forks()) {
-    const auto known = [&](const Fork& each) { return each.chain == fork.chain; };
-    if (std::ranges::any_of(s.forks, known))
-      continue;
-    const Chain& chain = *fork.chain;
-    const auto frontier = int(chain.attempt() % (1u << speculation::limits::frontier_bits));
-    news.opened.push_back({chain.attempt(), std::uint8_t(fork.position - frontier),
-                           std::uint8_t(chain.limit() - chain.start()), fork.token});
-    s.forks.push_back({fork.chain, fork.position, chain.limit(), chain.start()});
-    fork.chain->notify_at(chain.limit(), std::make_shared<speculation::Gate>(1, telling()));
-  }
-}
-
-/// Those that are whole: with the lookahead, or else when all are.
-void Guest::add_forks(Sequence& s, DraftedTokens& news) const {
-  const auto whole = [](const Fork& fork) { return fork.chain->settled(fork.end); };
-  if (s.awaited == 0 && news.tokens.empty() && !std::ranges::all_of(s.forks, whole))
-    return;
-  for (Fork& fork : s.forks) {
-    if (fork.told || !whole(fork))
-      continue;
-    fork.told = true;
-    DraftedFork& drafted = news.forks.emplace_back();
-    drafted.attempt = fork.chain->attempt();
-    for (; fork.sent < std::min(fork.chain->drawn(), fork.end); ++fork.sent) {
-      drafted.tokens.push_back(fork.chain->token(fork.sent));
-      if (s.spec->needs_q())
-        drafted.q.push_back(row_of(fork.chain->q(fork.sent)));
-    }
-  }
-}
-
-/// Without its zeros.
-std::vector<TokenProbability> Guest::row_of(const float* q) const {
-  std::vector<TokenProbability> row;
-  for (TokenId token = 0; token < wanted_.vocabulary; ++token)
-    if (q[token] > 0)
-      row.push_back({token, q[token]});
-  return row;
 }
 
 } // namespace paceline::actors

@@ -118,6 +118,12 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
   std::unique_ptr<GuestStage> stage(
       new GuestStage(std::move(offer), std::move(done), std::move(spans)));
   const LoadedModel& model = stage->offer_->model;
+  if (wanted.page_tokens % model.model->page_tokens_multiple() != 0)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} takes pages of a multiple of {} tokens, and {} were asked for",
+                            stage->offer_->info.name, model.model->page_tokens_multiple(),
+                            wanted.page_tokens),
+                "give another EngineOptions::page_tokens");
   const std::size_t page = model.model->kv_shape(wanted.page_tokens).bytes();
   if (wanted.pages < 1 || wanted.pages > node.kv_memory_bytes / page)
     return fail(ErrorCode::out_of_memory,
@@ -176,9 +182,11 @@ void GuestStage::check(const StageRows& rows) const {
                "there is no such page");
     count += sequence.rows;
   }
-  check_peer(std::ranges::all_of(
-                 rows.copies,
-                 [&](const gpu::PageCopy& copy) { return copy.from < pages && copy.to < pages; }),
+  const auto possible = [&](const gpu::PageCopy& copy) {
+    return copy.from < pages && copy.to < pages && copy.from != copy.to;
+  };
+  check_peer(std::int64_t(rows.copies.size()) <= pages &&
+                 std::ranges::all_of(rows.copies, possible),
              "there is no such page to copy");
   check_peer(count > 0 && count <= piece_rows_, "a piece has no such rows");
   check_peer(rows.values.size() == std::size_t(count) * row_bytes(model.handed_on(), format_),

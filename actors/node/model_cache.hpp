@@ -42,11 +42,13 @@ private:
   friend class ModelCache;
   ArrivingModel(std::string cache, messages::SendModel what, FileHandle lock);
   Result<void> look();
+  void drop_others() const;
   Result<void> open_file();
   bool is_whole() const;
   Result<void> write(std::string_view bytes);
   Result<void> end_file();
   Result<bool> store();
+  Result<void> move_to_models() const;
   std::string folder() const;
   std::string path_of(std::size_t file) const;
 
@@ -59,6 +61,8 @@ private:
   models::Digest digest_; ///< Of what is there of it.
 };
 
+/// What a model that is admitted may still take is promised to it: the folder of an arriving model
+/// has a file that says how much, and is locked as long as somebody sends it, whatever ends that.
 /// Threads: any. Several nodes may have one folder.
 class ModelCache {
 public:
@@ -81,12 +85,17 @@ public:
 private:
   ModelCache(std::string folder, std::uint64_t bytes_max)
       : folder_(std::move(folder)), bytes_max_(bytes_max) {}
-  Result<void> make_room(const messages::SendModel& what, std::uint64_t present) const;
+  Result<std::unique_ptr<ArrivingModel>> take_folder(const messages::SendModel& what) const;
+  Result<void> make_room(std::uint64_t bytes, const std::string& own) const;
+  std::uint64_t promised_bytes(const std::string& but_to) const;
   void drop_abandoned() const;
 
   std::string folder_;
   std::uint64_t bytes_max_;
 };
+
+/// For who admits a model to a cache, or changes what is there of it: nobody else does meanwhile.
+FileHandle lock_cache(const std::string& cache);
 
 /// Where models are kept unless somebody says otherwise: paceline/models in the user's cache.
 std::string default_model_cache();

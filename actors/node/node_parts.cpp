@@ -17,7 +17,8 @@ namespace {
 /// An engine says so, whoever that is. Whether the model has such layers is for its loader to say.
 Result<void> check(const messages::StageLayers& layers) {
   const auto format = [](WeightFormat f) { return f <= WeightFormat::mxint8 && gpu::is_mx(f); };
-  if (layers.max_positions < 1 || int(layers.dtype) < 0 || layers.dtype > NumberFormat::bf16 ||
+  if (layers.max_positions < 1 || layers.first < 0 || layers.count < 1 || int(layers.dtype) < 0 ||
+      layers.dtype > NumberFormat::bf16 ||
       (layers.blocks &&
        (!format(layers.blocks->format) || layers.blocks->scales > ScaleChoice::search)))
     return fail(ErrorCode::invalid_argument, "the engine asks for a stage that cannot be");

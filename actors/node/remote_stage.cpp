@@ -14,6 +14,14 @@ using namespace messages;
 using execution::CrossingPass;
 using execution::ForwardPass;
 
+namespace {
+
+std::string of_loss(const std::string& place) {
+  return place + ", where a stage of the target is, was lost";
+}
+
+} // namespace
+
 RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, std::size_t stage)
     : self_(self), parts_(parts.stage(stage).remote), telemetry_(parts.telemetry),
       trace_(telemetry_->trace, place().name) {
@@ -26,6 +34,7 @@ RemoteStage::RemoteStage(Handle::pointer self, const TargetModelParts& parts, st
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason != caf::exit_reason::remote_link_unreachable)
       return self_->quit(ended.reason);
+    ended_ = ended.source;
     if (link_ && ended.source == link_.address()) // behind what it said before
       tell(self_, self_,
            Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
@@ -57,6 +66,8 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
       [=, this](const Connected& how) {
         if (!how.link)
           return give_up(how.why.message);
+        if (how.link.address() == ended_)
+          return give_up("the connection was lost");
         link_ = caf::actor_cast<LinkActor>(how.link);
         heard_ = now();
         trace_ = NodeTrace(telemetry_->trace, place().name);
@@ -123,6 +134,10 @@ void RemoteStage::not_there(const std::string& why) {
 
 /// With what it kept of every sequence.
 void RemoteStage::lost(const std::string& why) {
+  const std::string what = fmt::format("{}: {}", of_loss(place().name), one_line(why));
+  parts_->memory->note_loss(what);
+  for (Way& way : std::exchange(ways_, {}))
+    way.pass->fail({ErrorCode::unavailable, what, ""});
   not_there(why);
   self_->quit(caf::exit_reason::remote_link_unreachable);
 }
@@ -165,8 +180,10 @@ bool RemoteStage::out_of_patience() const {
 
 /// Not as of a lane that was closed: this one is here, and it is the node that is missing.
 void RemoteStage::fail_all() {
+  const std::string why =
+      why_not_.empty() ? place().name + ": it has not said that it has the stage" : why_not_;
   for (Way& way : std::exchange(ways_, {}))
-    way.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why_not_,
+    way.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why,
                     "start paceline node there again, with the same model"});
 }
 
@@ -187,9 +204,7 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   }
   batches_.note(batch.id);
   auto crossing = std::make_shared<CrossingPass>(
-      stage_, pass, telemetry_,
-      Error{ErrorCode::unavailable, place().name + ", where a stage of the target is, was lost",
-            ""});
+      stage_, pass, telemetry_, Error{ErrorCode::unavailable, of_loss(place().name), ""});
   pass->handovers[stage_.number - 1].expect(
       [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
         if (const auto stage = caf::actor_cast<caf::actor>(me))

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,20 @@ struct RemoteStageParts {
   struct Memory {
     std::atomic<std::int64_t> lost_at{0}; ///< In nanoseconds of the engine's clock; 0: it is there.
     std::atomic<std::size_t> place{0};    ///< Of `places`: where the stage is, or is looked for.
+    /// Why it was lost last, for messages.
+    void note_loss(std::string why) {
+      const std::lock_guard lock(mutex);
+      last_loss = std::move(why);
+    }
+    /// Empty: nobody has noted why.
+    std::string take_loss() {
+      const std::lock_guard lock(mutex);
+      return std::exchange(last_loss, {});
+    }
+
+  private:
+    std::mutex mutex;
+    std::string last_loss;
   };
   std::shared_ptr<Memory> memory = std::make_shared<Memory>();
 };
@@ -96,8 +111,9 @@ private:
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 
   messages::LinkActor link_;
-  NodeTrace trace_;   ///< Of where the stage is, or was last.
-  bool open_ = false; ///< The node has the stage.
+  caf::actor_addr ended_; ///< The last link that has ended, perhaps before it was told of.
+  NodeTrace trace_;       ///< Of where the stage is, or was last.
+  bool open_ = false;     ///< The node has the stage.
   std::optional<base::TimePoint> retry_at_;
   std::string why_not_;
   base::TimePoint heard_;

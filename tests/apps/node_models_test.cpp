@@ -138,7 +138,7 @@ struct Accepted {
 /// A node that has not heard yet that another connection is gone refuses; it is asked again.
 Accepted announce(const RunningNode& node, const Luggage& luggage) {
   while (true) {
-    auto stranger = std::make_unique<Stranger>(node);
+    auto stranger = std::make_unique<Stranger>(node.port());
     stranger->send(frame(messages::Survey{}));
     stranger->send(frame(luggage.announced));
     if (auto wanted = stranger->read<messages::ModelWanted>())
@@ -185,7 +185,7 @@ TEST_CASE("who sends more than is wanted, or something else, ends its own connec
   const Cache cache;
   RunningNode node(cache.arguments());
   const auto ends_after = [&](const std::vector<std::vector<char>>& frames) {
-    Stranger stranger(node);
+    Stranger stranger(node.port());
     stranger.send(frame(messages::Survey{}));
     for (const auto& bytes : frames)
       stranger.send(bytes);
@@ -207,7 +207,7 @@ TEST_CASE("who sends more than is wanted, or something else, ends its own connec
   // Another model's files under this name.
   auto other = luggage;
   other.announced.identity = std::string(64, 'a');
-  Stranger stranger(node);
+  Stranger stranger(node.port());
   stranger.send(frame(messages::Survey{}));
   stranger.send(frame(other.announced));
   REQUIRE(stranger.read<messages::ModelWanted>());

@@ -66,12 +66,12 @@ TEST_CASE("4 GiB announced to a node: cut off, and nothing allocated") {
   const long before = peak_memory(node.process());
   REQUIRE(before > 0);
   for (const auto kind : {FrameKind::OpenDraft, FrameKind::refusal, FrameKind::DraftWork}) {
-    Stranger stranger(node);
+    Stranger stranger(node.port());
     stranger.send(header_bytes({node_protocol, kind, 0xffffffff}));
     CHECK(stranger.read_to_end().empty());
   }
   // One that has introduced itself may say more, and not this much either.
-  Stranger stranger(node);
+  Stranger stranger(node.port());
   stranger.send(frame(messages::OpenDraft{"none", "", "", 1, 1, 1}));
   stranger.send(header_bytes({node_protocol, FrameKind::DraftWork, 0xffffffff}));
   stranger.read_to_end();
@@ -81,7 +81,7 @@ TEST_CASE("4 GiB announced to a node: cut off, and nothing allocated") {
 
 TEST_CASE("another protocol is refused by name") {
   RunningNode node;
-  Stranger stranger(node);
+  Stranger stranger(node.port());
   stranger.send(header_bytes({node_protocol + 1, FrameKind::OpenDraft, 100}));
   const std::string answer = stranger.read_to_end();
   const auto header = read_header(answer);
@@ -94,7 +94,7 @@ TEST_CASE("an engine that finds all places taken is told so") {
   RunningNode node;
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (int i = 0; i < limits::guests_max; ++i)
-    strangers.push_back(std::make_unique<Stranger>(node));
+    strangers.push_back(std::make_unique<Stranger>(node.port()));
   EngineOptions options;
   options.draft_device = node.address();
   const auto engine = Engine::open(options);
@@ -109,7 +109,9 @@ TEST_CASE("whatever strangers say, a node goes on drafting") {
   RunningNode node({"--accept-models", "1M", "--model-cache", cache.path()});
   std::mt19937 random(5);
   const auto any = [&](int limit) { return int(random() % unsigned(limit)); };
-  const messages::OpenDraft hello{"", "", "", 100, 100, 2};
+  const std::string model = std::string(PACELINE_DEMO_MODELS) + "/draft";
+  const messages::OpenDraft hello{"",   "demo", models::checkpoint_identity(model).value(),
+                                  4096, 300,    2};
   for (int round = 0; round < 200; ++round) {
     std::vector<char> bytes = any(4) == 0 ? std::vector<char>() : frame(hello);
     if (any(4) == 0) {
@@ -147,7 +149,7 @@ TEST_CASE("whatever strangers say, a node goes on drafting") {
     }
     if (!bytes.empty() && any(3) == 0)
       bytes[std::size_t(any(int(bytes.size())))] = char(any(256));
-    Stranger(node).send(bytes);
+    Stranger(node.port()).send(bytes);
   }
   check_drafts(node);
 }
@@ -174,7 +176,7 @@ TEST_CASE("whatever strangers say of stages, a node goes on having them") {
     case 7: wanted.layers.weights = "others"; break;
     default: break;
     }
-    Stranger stranger(node);
+    Stranger stranger(node.port());
     stranger.send(frame(wanted));
     opened += stranger.read<messages::StageOpened>().has_value();
     for (int pieces = any(4); pieces > 0; --pieces) {
@@ -239,7 +241,7 @@ TEST_CASE("rows of a stage that cannot be end their connection, however many the
   };
   RunningNode node;
   const auto answer = [&](const messages::StageRows& rows) {
-    Stranger stranger(node);
+    Stranger stranger(node.port());
     stranger.send(frame(last_layers()));
     REQUIRE(stranger.read<messages::StageOpened>());
     stranger.send(frame(rows));
@@ -257,7 +259,7 @@ TEST_CASE("rows of a stage that cannot be end their connection, however many the
 
 TEST_CASE("a peer with more pieces under way than were agreed is cut off") {
   RunningNode node;
-  Stranger stranger(node);
+  Stranger stranger(node.port());
   stranger.send(frame(last_layers()));
   REQUIRE(stranger.read<messages::StageOpened>());
   constexpr int sent = 3 * limits::stage_pieces_in_flight;
@@ -330,7 +332,7 @@ TEST_CASE("an engine that wants forks which cannot be is cut off") {
   right.limit = 8;
   right.forking = {4, 2, 4, 0, {}};
   const auto answer = [&](const messages::DraftFrom& from) {
-    Stranger stranger(node);
+    Stranger stranger(node.port());
     stranger.send(frame(hello));
     CHECK(stranger.read<messages::DraftOpened>());
     stranger.send(frame(messages::DraftWork{{}, {from}}));
@@ -406,7 +408,7 @@ TEST_CASE("with certificates both ends show one, and nobody else is heard") {
     CHECK(contains(engine.error().text(), "certificates"));
   }
   const long before = peak_memory(node.process());
-  Stranger stranger(node);
+  Stranger stranger(node.port());
   stranger.send(header_bytes({node_protocol, FrameKind::OpenDraft, 0xffffffff}));
   stranger.read_to_end();
   CHECK(peak_memory(node.process()) - before < 64 << 10);
@@ -421,7 +423,7 @@ TEST_CASE(
   std::vector<std::unique_ptr<Stranger>> silent;
   for (int i = 0; i < limits::guests_max; ++i)
     for (const RunningNode* node : {&open_node, &closed_node})
-      silent.push_back(std::make_unique<Stranger>(*node));
+      silent.push_back(std::make_unique<Stranger>(node->port()));
   constexpr char hello_record[] = {0x16, 3, 1, 2,
                                    0}; // of a TLS handshake, whose content never comes
   for (std::size_t i = 1; i < silent.size(); i += 4)
@@ -436,8 +438,8 @@ TEST_CASE("who connects and says nothing holds up nobody, with certificates or w
   const Certificates certificates;
   RunningNode open_node;
   RunningNode closed_node(certificates.arguments());
-  const Stranger silent(open_node);
-  const Stranger silent_too(closed_node);
+  const Stranger silent(open_node.port());
+  const Stranger silent_too(closed_node.port());
   check_drafts(open_node);
   check_drafts(closed_node, certificates.files());
 }

@@ -201,7 +201,10 @@ TEST_CASE("a stage's node that lies for ever: requests end with an error that na
     node.cut();
     const Answer failed = ask(engine, any_request());
     REQUIRE(failed.end().error);
-    CHECK(failed.end().error->text().find(address(node.port())) != std::string::npos);
+    const std::string why = failed.end().error->text();
+    CAPTURE(why);
+    CHECK(why.find(address(node.port())) != std::string::npos);
+    CHECK(why.find("what was said cannot be") != std::string::npos);
     node.stop();
     Answer answer = ask(engine, any_request()); // it may still be looked for
     while (answer.end().error)

@@ -232,6 +232,53 @@ TEST_CASE("a node keeps no more than it may, and what nobody sends any more goes
   CHECK(cache->kept_bytes() == model.bytes());
 }
 
+TEST_CASE("models that arrive at a time are admitted as far as there is room for all of them") {
+  const TemporaryFolder folder;
+  const Model model;
+  Model other;
+  other.announced.identity = Model::hash("another");
+  const std::uint64_t most = model.bytes() * 3 / 2;
+  const auto cache = open_cache(folder.path(), most);
+  const auto other_node = open_cache(folder.path(), most);
+  const auto refused = [&] {
+    const auto second = other_node->begin(other.announced);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().code == ErrorCode::out_of_memory);
+    CHECK(second.error().message.find("from other engines") != std::string::npos);
+  };
+  auto first = cache->begin(model.announced);
+  REQUIRE(first);
+  refused(); // nothing has come yet
+  REQUIRE_FALSE(*send(**first, model, 5));
+  refused();
+  *first = nullptr; // cut off: what it was promised is free
+  REQUIRE_FALSE(*send(**other_node->begin(other.announced), other, 5));
+  CHECK(*send(**cache->begin(model.announced), model));
+  CHECK_FALSE(other_node->begin(other.announced)); // it is kept now
+
+  const TemporaryFolder roomy;
+  const auto both = open_cache(roomy.path(), 2 * model.bytes());
+  const auto one = both->begin(model.announced);
+  const auto two = both->begin(other.announced);
+  CHECK(bool(one));
+  CHECK(bool(two));
+}
+
+TEST_CASE("what is left of another announcement of a model goes, and makes no room") {
+  const TemporaryFolder folder;
+  const Model model;
+  const auto cache = open_cache(folder.path(), 2 * model.bytes());
+  REQUIRE_FALSE(*send(**cache->begin(model.announced), model, 10));
+  CHECK(cache->kept_bytes() > 0);
+  Model changed;
+  for (auto& file : changed.announced.files)
+    file.sha256 = Model::hash(file.sha256);
+  const auto again = cache->begin(changed.announced);
+  REQUIRE(again);
+  CHECK(sum((*again)->present()) == 0);
+  CHECK(cache->kept_bytes() == 0);
+}
+
 TEST_CASE("a full disk is said, and what had arrived does not stay on it") {
   const Model model;
   const SmallDisk small(8 << 20);

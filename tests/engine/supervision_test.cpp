@@ -142,6 +142,7 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
   world.kill(world.handles().sampler);
   world.run();
   CHECK(open->answer.end().error.value().code == ErrorCode::unavailable);
+  CHECK(open->answer.end().error->message.find("the sampler died") != std::string::npos);
   const auto late = world.submit(request_of(10));
   world.run();
   CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);

@@ -281,7 +281,14 @@ TEST_CASE("whatever is open when nothing more can come ends with an error") {
   World world;
   const auto open = world.submit(1);
   world.commit(1, 0, {3});
-  world.requests.close(world.now);
+  SUBCASE("it was closed") {
+    world.requests.close(world.now);
+    CHECK(open->answer.end().error->message == "the engine was closed");
+  }
+  SUBCASE("an actor kept failing") {
+    world.requests.close(world.now, "the sampler died");
+    CHECK(open->answer.end().error->message.find("the sampler died") != std::string::npos);
+  }
   CHECK(open->answer.end().error->code == ErrorCode::unavailable);
   CHECK(open->answer.tokens == Tokens{3});
 }

@@ -54,6 +54,17 @@ TEST_CASE("refused pages are asked for again, and a request that nobody can serv
   CHECK(refusals == scheduling::limits::reservation_tries_max + 1);
 }
 
+TEST_CASE("where steps that do not end hold the pages, the error says so") {
+  const SchedulerConfig config = plain();
+  config.telemetry->kv_pages_quarantined = 7; // as the cache manager counts them
+  World world(config);
+  world.on_reserve = [](const KvReserve& asked) { return refusal(asked.sequence); };
+  world.admit(1, {1});
+  const Error error = world.facade.take<Failed>().error;
+  CHECK(error.message.find("hold 7 pages") != std::string::npos);
+  CHECK(error.hint.find("kv_memory_bytes") == std::string::npos);
+}
+
 TEST_CASE("when pages run out the youngest gives way, and is recomputed from all its tokens") {
   World world(plain());
   bool full = false;

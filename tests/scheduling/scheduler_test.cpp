@@ -250,9 +250,26 @@ TEST_CASE("a target that stands still is ended, and after some rebuilds so is it
     ++ended;
     world.replace_target();
   }
-  CHECK(world.facade.take<Failed>().error.code == ErrorCode::unavailable);
+  const Error error = world.facade.take<Failed>().error;
+  CHECK(error.code == ErrorCode::unavailable);
+  CHECK(error.message.find("the target stood still") != std::string::npos);
   CHECK(parts.telemetry->stalls == ended);
   CHECK(parts.telemetry->recomputations == ended);
+}
+
+TEST_CASE("a request that is given up says who was lost, where no verdict said it before") {
+  SchedulerConfig parts = plain();
+  parts.faults.rebuilds_max = 2;
+  World world(parts);
+  world.admit(1, {1, 2, 3});
+  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+    world.batch();
+    world.peers.lost = "what round " + std::to_string(round) + " ended of";
+    world.replace_target();
+  }
+  const Error error = world.facade.take<Failed>().error;
+  CHECK(error.message.find("what round 2 ended of") != std::string::npos);
+  CHECK(error.hint.find("log") != std::string::npos);
 }
 
 TEST_CASE("a target whose batches are never overdue is waited for") {

@@ -116,6 +116,45 @@ TEST_CASE("the batch that comes first then is watched for a stall, too") {
   CHECK(world.target_ended);
 }
 
+TEST_CASE("a stage that stands still with what was given up is ended, though nobody waits for it") {
+  for (const bool lets_go : {false, true}) {
+    CAPTURE(lets_go);
+    SchedulerConfig config = in_stages(2);
+    config.faults.stall_patience = 1s;
+    World world(config);
+    std::vector<Batch> held = decoding(world, 4, 2); // as lanes have them
+    for (SequenceId id = 1; id <= 4; ++id)
+      world.abandon(id);
+    world.run_until([&] { return !world.kv.find<KvRelease>(); });
+    ++world.peers.target; // another stage was lost, and has a successor
+    world.announce();
+    world.target.clear();
+    CHECK_FALSE(world.target_ended);
+    if (lets_go)
+      held.clear();
+    world.run();
+    CHECK(world.target_ended == !lets_go);
+  }
+}
+
+TEST_CASE("what a stage holds of before is looked for once the target is whole again") {
+  SchedulerConfig config = in_stages(2);
+  config.faults.stall_patience = 1s;
+  World world(config);
+  const std::vector<Batch> held = decoding(world, 4, 2);
+  for (SequenceId id = 1; id <= 4; ++id)
+    world.abandon(id);
+  const std::uint64_t successor = world.peers.target + 1;
+  world.peers.target = 0;
+  world.announce();
+  world.run();
+  CHECK_FALSE(world.target_ended);
+  world.peers.target = successor;
+  world.announce();
+  world.run();
+  CHECK(world.target_ended);
+}
+
 TEST_CASE("in sync mode who has to wait for a window holds up nobody else") {
   World world(in_stages(2, drafting(SpeculationMode::sync, 2)));
   world.admit(1, {1});

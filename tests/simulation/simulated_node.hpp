@@ -64,6 +64,7 @@ private:
   void leave_half_open();
   std::shared_ptr<SimulatedWire> wire_to(const caf::actor& engine,
                                          const std::function<bool()>& let_go);
+  void await_letting_go(const std::function<bool()>& has, int looks);
   void connect(const caf::actor_addr& engine, const StageDialler& dialler);
   void answer(const caf::actor_addr& engine, const StageDialler& dialler);
   messages::StageLayers layers_of(int stage) const;
