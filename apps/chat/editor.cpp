@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <clocale>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 #include <filesystem>
