@@ -5,6 +5,7 @@
 #include "actors/model_loader.hpp"
 #include "actors/node/stage_opening.hpp"
 #include "actors/option_check.hpp"
+#include "actors/tokenizer.hpp"
 #include "execution/step_prior.hpp"
 #include "sampling/limits.hpp"
 #include "scheduling/kv_budget.hpp"
@@ -97,7 +98,7 @@ private:
 };
 
 Result<void> ContextBuilder::load_target() {
-  auto target = loader_.load_target(devices_of(options_));
+  auto target = loader_.load_target(options_.devices);
   if (!target)
     return tl::unexpected(target.error());
   const int multiple = target->model->page_tokens_multiple();
@@ -144,8 +145,7 @@ Result<void> ContextBuilder::choose_draft() {
 
 /// What the checkpoint says of how it is used.
 Result<void> ContextBuilder::read_defaults() {
-  const auto special = target_.tokenizer->encode("", true);
-  context_.chat = target_.source->chat_template(target_.tokenizer->decode(special, true));
+  context_.chat = chat_template_of(*target_.source, *target_.tokenizer);
   return target_.source->generation_defaults().map(
       [this](const models::GenerationDefaults& defaults) { context_.defaults = defaults; });
 }
@@ -178,7 +178,7 @@ std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedMod
 /// What drafts take besides pages.
 std::size_t ContextBuilder::draft_bytes() const {
   const auto draft = draft_->info();
-  const bool suffix = draft_name(options_) == "suffix" || options_.lookup == "suffix";
+  const bool suffix = std::ranges::count(drafter_names(options_), "suffix") > 0;
   return (draft ? draft->weight_bytes - draft->shared_bytes : 0) +
          (suffix ? options_.draft_memory_bytes : 0);
 }

@@ -13,13 +13,11 @@ struct FieldName {
 
 constexpr FieldName field_names[] = {
     {"EngineOptions::target", "--model"},
-    {"EngineOptions::draft", "--draft-model"},
-    {"EngineOptions::device", "--device"},
+    {"EngineOptions::drafters", "--draft-model"},
     {"EngineOptions::devices", "--device"},
     {"EngineOptions::pipeline_parallel_size", "--pipeline-parallel-size"},
     {"EngineOptions::tensor_parallel_size", "--tensor-parallel-size"},
     {"EngineOptions::stage_layers", "--stage-layers"},
-    {"EngineOptions::lookup", "--draft-model"},
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
     {"EngineOptions::draft_top_k", "--draft-top-k"},

@@ -4,6 +4,7 @@
 #include "apps/field_names.hpp"
 #include "apps/interrupt.hpp"
 #include "apps/terminal.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <array>

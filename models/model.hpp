@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,7 @@ using ProgressCallback = std::function<void(const std::string& what, double done
 struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
   ProgressCallback progress;                     ///< May be empty.
+  std::stop_token stop = {};                     ///< As EngineOptions::stop.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
   int positions_needed = 0;                      ///< A shorter one is refused.
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.

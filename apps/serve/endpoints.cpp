@@ -5,6 +5,7 @@
 #include "apps/serve/client_names.hpp"
 #include "apps/serve/fields.hpp"
 #include "apps/serve/prompts.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -128,7 +129,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   }
   std::string reply;
   co_await service.aside(asked.text->size(), [&] {
-    const auto ids = engine.tokenize(*asked.text, asked.special);
+    const auto ids = engine.tokenize(*asked.text, asked.special, true);
     json::object object{{"count", ids.size()},
                         {"max_model_len", (*replica)->max_model_len()},
                         {"tokens", json::array(ids.begin(), ids.end())},

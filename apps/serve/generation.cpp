@@ -102,8 +102,8 @@ asio::awaitable<void> Generation::run() {
 std::optional<ApiError> Generation::keep_out_bad_words() {
   constexpr float none = -1e30F; // e to the power of this is 0
   for (const std::string& word : asked_.bad_words) {
-    const auto alone = replica_.engine().tokenize(word, false);
-    const auto inside = replica_.engine().tokenize(" " + word, false);
+    const auto alone = replica_.engine().tokenize(word, false, true);
+    const auto inside = replica_.engine().tokenize(" " + word, false, true);
     if (alone.size() != 1)
       return ApiError{.status = 400,
                       .message =
@@ -112,9 +112,9 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
                                       word, alone.size()),
                       .param = "bad_words",
                       .code = "unsupported_parameter"};
-    for (const auto& tokens : {alone, inside})
-      if (tokens.size() == 1)
-        asked_.request.sampling.logit_bias.emplace_back(tokens.front(), none);
+    for (const auto* tokens : {&alone, &inside})
+      if (tokens->size() == 1)
+        asked_.request.sampling.logit_bias.emplace_back(tokens->front(), none);
   }
   return std::nullopt;
 }

@@ -9,8 +9,9 @@ namespace paceline {
 
 /// What somebody said. Both are UTF-8.
 struct ChatMessage {
-  std::string role; ///< "system", "user", "assistant", or what the model's template knows besides.
-  std::string content;
+  std::string
+      role{}; ///< "system", "user", "assistant", or what the model's template knows besides.
+  std::string content{};
 };
 
 /// Names that a chat template may look for, each with its value as JSON: {"enable_thinking",
