@@ -17,7 +17,7 @@
 namespace paceline::actors {
 namespace {
 
-// As Request::draft has it; a look-up has its own.
+// As Request::drafter has it; a look-up has its own.
 constexpr const char* drafter_name = "drafter"; ///< The caller's.
 
 /// Null: `name` is no look-up.
@@ -53,7 +53,8 @@ std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
     return "cpu";
   const auto name = last_name(target);
   const bool simulated = name && name->kind == gpu::DeviceKind::sim;
-  return o.draft_device.empty() && simulated && !o.drafter ? "sim:1us" : model_device(o, target);
+  return o.draft_device.empty() && simulated && !o.custom_drafter ? "sim:1us"
+                                                                  : model_device(o, target);
 }
 
 /// Nobody who is asked for one continuation drafts forks.
@@ -245,14 +246,15 @@ Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target
   if (target.model->info().weights == to_string(format))
     return fail(
         ErrorCode::invalid_argument,
-        fmt::format("EngineOptions::draft = self:{0}, and the target's weights are {0}, too",
+        fmt::format("EngineOptions::drafters = self:{0}, and the target's weights are {0}, too",
                     to_string(format)),
         "give a smaller format, or another draft");
   if (o.draft_weights)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("EngineOptions::draft_weights = {} with EngineOptions::draft = self:{}",
-                            to_string(*o.draft_weights), to_string(format)),
-                "name the format in EngineOptions::draft alone");
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("EngineOptions::draft_weights = {} with EngineOptions::drafters = self:{}",
+                    to_string(*o.draft_weights), to_string(format)),
+        "name the format in EngineOptions::drafters alone");
   return {};
 }
 
@@ -318,26 +320,17 @@ Result<std::unique_ptr<ModelDraft>> any_model_draft(const ModelLoader& loader, L
   return model_draft(loader, target, name);
 }
 
-/// It has to know how likely it is to be right: an n-gram does not.
 Result<std::unique_ptr<DraftSource>> mixed_draft(const ModelLoader& loader, LoadedModel& target,
+                                                 const std::string& lookup,
                                                  const std::string& name) {
-  const EngineOptions& o = loader.options();
-  if (o.lookup != "suffix")
-    return fail(ErrorCode::invalid_argument, "EngineOptions::lookup is " + o.lookup,
-                "give suffix, or leave it out");
-  if (o.drafter || name.empty() || make_lookup(name, o))
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("EngineOptions::lookup is {} with {}", o.lookup,
-                    o.drafter ? "EngineOptions::drafter" : "EngineOptions::draft = " + o.draft),
-        "name a model as EngineOptions::draft, or the look-up alone");
   auto model = any_model_draft(loader, target, name);
   if (!model)
     return tl::unexpected(model.error());
   auto host = loader.open_device("cpu", 1);
   if (!host)
     return tl::unexpected(host.error());
-  return std::make_unique<MixedDraft>(o.lookup, make_lookup(o.lookup, o), *host, std::move(*model));
+  return std::make_unique<MixedDraft>(lookup, make_lookup(lookup, loader.options()), *host,
+                                      std::move(*model));
 }
 
 } // namespace
@@ -357,13 +350,14 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
   const EngineOptions& o = loader.options();
   if (is_node_device(o.draft_device) && o.speculation != SpeculationMode::off)
     return node_draft(loader, target, max_model_len, system);
-  const std::string name = draft_name(o);
-  if (!o.lookup.empty() && o.speculation != SpeculationMode::off)
-    return mixed_draft(loader, target, name);
-  if (o.drafter)
-    return host_draft(loader, target, drafter_name, o.drafter);
-  if (name.empty() || o.speculation == SpeculationMode::off)
+  if (o.custom_drafter)
+    return host_draft(loader, target, drafter_name, o.custom_drafter);
+  const auto names = drafter_names(o);
+  if (names.empty() || o.speculation == SpeculationMode::off)
     return std::make_unique<NoDraft>();
+  if (names.size() == 2)
+    return mixed_draft(loader, target, names.front(), names.back());
+  const std::string& name = names.back();
   if (auto lookup = make_lookup(name, o))
     return host_draft(loader, target, name, std::move(lookup));
   return any_model_draft(loader, target, name);

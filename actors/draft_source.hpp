@@ -14,7 +14,7 @@
 
 namespace paceline::actors {
 
-/// What Request::draft calls a draft model, whatever it is and wherever.
+/// What Request::drafter calls a draft model, whatever it is and wherever.
 inline constexpr const char* model_draft_name = "model";
 
 /// Chosen once, when an engine is opened; who opens it asks this instead of options.

@@ -6,14 +6,15 @@
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
 #include "actors/system/runtime.hpp"
+#include "actors/tokenizer.hpp"
 #include "base/callbacks.hpp"
 #include "base/own_process.hpp"
 #include "base/stream.hpp"
 #include "messages/prepared.hpp"
+#include "text/chat_tokens.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <mutex>
 #include <random>
 #include <shared_mutex>
@@ -208,14 +209,16 @@ std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
   if (!runtime_->is_virtual())
     return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);
   // The callers' functions run where nothing of the engine is below them: they may end it.
-  auto advance = [this, core, callbacks = callbacks_](const std::function<bool()>& reached) {
+  auto advance = [this, core, callbacks = callbacks_](const std::function<bool()>& reached,
+                                                      Stream::Impl::Time time) {
+    const auto until = time ? std::optional(time_->now() + *time) : std::nullopt;
     for (;;) {
       callbacks->run_pending();
       const auto alive = core.lock(); // while it is, so is the engine
       if (reached() || !alive)
         return reached();
       const auto news = [&] { return reached() || callbacks->pending(); };
-      if (!runtime_->advance_until(news))
+      if (!(until ? runtime_->advance_until(news, *until) : runtime_->advance_until(news)))
         return false;
     }
   };
@@ -268,17 +271,18 @@ Result<Completion> Engine::complete(const Request& request) {
     if (auto* delta = std::get_if<Delta>(&*event)) {
       whole.add(*delta);
     } else if (auto* end = std::get_if<Finished>(&*event)) {
-      if (end->error)
-        return tl::unexpected(*end->error);
       whole.end = std::move(*end);
       return whole;
     }
   }
-  return fail(ErrorCode::unavailable, "the engine was closed");
+  whole.end.reason = FinishReason::error;
+  whole.end.error = Error{ErrorCode::unavailable, "the engine was closed"};
+  return whole;
 }
 
-std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special) const {
-  return impl_->context.tokenizer->encode(text, add_special);
+std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special,
+                                      bool parse_special) const {
+  return impl_->context.tokenizer->encode_as({add_special, parse_special, {}}, text);
 }
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->context.tokenizer->decode(tokens);
@@ -292,10 +296,13 @@ std::string Engine::token_name(TokenId token) const {
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
                                         bool add_generation_prompt,
                                         const TemplateVariables& variables) const {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return impl_->context.chat.render(messages, add_generation_prompt, local, variables);
+  return impl_->context.chat.render(messages, add_generation_prompt, local_time(), variables);
+}
+Result<std::vector<TokenId>> Engine::chat_tokens(const std::vector<ChatMessage>& messages,
+                                                 bool add_generation_prompt,
+                                                 const TemplateVariables& variables) const {
+  return text::chat_tokens(*impl_->context.tokenizer, impl_->context.chat, messages,
+                           add_generation_prompt, local_time(), variables);
 }
 std::vector<std::string> Engine::chat_stops() const {
   return impl_->context.chat.stops();
@@ -304,14 +311,9 @@ ModelInfo Engine::target() const {
   const EngineContext& context = impl_->context;
   return context.parts.telemetry->target_moved ? *context.standby : context.target;
 }
-std::optional<ModelInfo> Engine::draft() const {
+std::optional<ModelInfo> Engine::draft_model() const {
   return impl_->context.draft;
 }
-
-bool Engine::drafts() const {
-  return impl_->context.parts.scheduler.has_draft;
-}
-
 const std::vector<std::string>& Engine::drafters() const {
   return impl_->context.drafters;
 }

@@ -63,6 +63,7 @@ models::LoadOptions ModelLoader::load_options(const std::string& role) const {
   models::LoadOptions how = models::load_formats(options_, role);
   how.progress = options_.progress;
   how.log = base::Log(options_.log);
+  how.stop = options_.stop;
   if (options_.max_model_len > 0)
     how.max_positions = options_.max_model_len;
   if (role == "target") {
@@ -102,6 +103,8 @@ ModelLoader::open_devices(const std::vector<std::string>& names, int threads, in
 
 Result<LoadedModel> ModelLoader::load_on(const std::string& name, const std::string& role,
                                          std::vector<std::shared_ptr<gpu::Device>> on) const {
+  if (options_.stop.stop_requested())
+    return fail(ErrorCode::cancelled, "loading was cancelled");
   LoadedModel loaded;
   loaded.device = on.front();
   const models::LoadOptions how = load_options(role);

@@ -60,7 +60,7 @@ public:
   /// The target once more with its blocks in `format`, to draft for it: on its own device unless
   /// EngineOptions::draft_device is another. All else is the target's where both use one memory.
   Result<LoadedModel> load_self_draft(const LoadedModel& target, WeightFormat format) const;
-  /// The head on the target that EngineOptions::draft names, on a device that uses its memory.
+  /// The head on the target that EngineOptions::drafters names, on a device that uses its memory.
   Result<models::Eagle3Head> load_head(const LoadedModel& target,
                                        std::shared_ptr<gpu::Device> device,
                                        const std::string& name) const;

@@ -5,6 +5,7 @@
 #include "actors/model_loader.hpp"
 #include "actors/node/stage_opening.hpp"
 #include "actors/option_check.hpp"
+#include "actors/tokenizer.hpp"
 #include "execution/step_prior.hpp"
 #include "sampling/limits.hpp"
 #include "scheduling/kv_budget.hpp"
@@ -99,7 +100,7 @@ private:
 };
 
 Result<void> ContextBuilder::load_target() {
-  auto target = loader_.load_target(devices_of(options_));
+  auto target = loader_.load_target(options_.devices);
   if (!target)
     return tl::unexpected(target.error());
   const int multiple = target->model->page_tokens_multiple();
@@ -147,10 +148,8 @@ Result<void> ContextBuilder::choose_draft() {
 /// One that cannot be read is known now, and not when the first conversation comes.
 Result<void> ContextBuilder::read_chat_template() {
   const models::CheckpointSource& source = *target_.source;
-  const auto special = target_.tokenizer->encode("", true);
-  auto chat = options_.chat_template.empty()
-                  ? source.chat_template(target_.tokenizer->decode(special, true))
-                  : source.chat_template_from(options_.chat_template);
+  auto chat = options_.chat_template.empty() ? chat_template_of(source, *target_.tokenizer)
+                                             : source.chat_template_from(options_.chat_template);
   if (!chat)
     return fail(chat.error().code, chat.error().message,
                 "mend it, or give another file as EngineOptions::chat_template");
@@ -195,7 +194,7 @@ std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedMod
 /// What drafts take besides pages.
 std::size_t ContextBuilder::draft_bytes() const {
   const auto draft = draft_->info();
-  const bool suffix = draft_name(options_) == "suffix" || options_.lookup == "suffix";
+  const bool suffix = std::ranges::count(drafter_names(options_), "suffix") > 0;
   return (draft ? draft->weight_bytes - draft->shared_bytes : 0) +
          (suffix ? options_.draft_memory_bytes : 0);
 }

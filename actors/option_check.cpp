@@ -149,10 +149,12 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
 }
 
 Result<void> check_stages(const EngineOptions& o) {
-  const std::vector<std::string> devices = devices_of(o);
+  const std::vector<std::string>& devices = o.devices;
   const auto wrong = [](std::string what, std::string how) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(how));
   };
+  if (devices.empty())
+    return wrong("EngineOptions::devices is empty", "give at least one device, such as cpu");
   if (devices.size() > limits::stages_max)
     return wrong(fmt::format("EngineOptions::devices has {} devices", devices.size()),
                  fmt::format("give at most {}", limits::stages_max));
@@ -185,21 +187,39 @@ Result<void> check_stages(const EngineOptions& o) {
   return devices.size() > 1 ? check_apart(devices) : Result<void>();
 }
 
-} // namespace
-
-std::vector<std::string> devices_of(const EngineOptions& o) {
-  return o.devices.empty() ? std::vector{o.device} : o.devices;
+/// One, or a model and a look-up that knows how likely it is to be right: an n-gram does not.
+Result<void> check_drafters(const EngineOptions& o) {
+  const auto names = drafter_names(o);
+  const bool has_none = std::ranges::count(o.drafters, "none") > 0;
+  const bool both = names.size() == 2 && names.front() == "suffix" && names.back() != "suffix" &&
+                    names.back() != "ngram" && !o.custom_drafter;
+  if ((names.size() < 2 && o.drafters.size() < 2) || (both && !has_none))
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("EngineOptions::drafters are {}{}", fmt::join(o.drafters, " and "),
+                          o.custom_drafter ? " with EngineOptions::custom_drafter" : ""),
+              "give one, or suffix and a model");
 }
 
+} // namespace
+
 std::string last_own_device(const EngineOptions& o) {
-  const std::vector<std::string> devices = devices_of(o);
-  return *std::ranges::find_if_not(devices.rbegin(), devices.rend(), is_node_device);
+  return *std::ranges::find_if_not(o.devices.rbegin(), o.devices.rend(), is_node_device);
+}
+
+std::vector<std::string> drafter_names(const EngineOptions& o) {
+  std::vector<std::string> names = o.drafters;
+  for (std::string& name : names)
+    if (name == "auto")
+      name = o.target == "demo" ? "demo" : "suffix";
+  std::erase_if(names, [](const std::string& name) { return name.empty() || name == "none"; });
+  std::ranges::stable_partition(names, [](const std::string& name) { return name == "suffix"; });
+  return names;
 }
 
 std::string draft_name(const EngineOptions& o) {
-  if (o.draft == "auto")
-    return o.target == "demo" ? "demo" : "suffix";
-  return o.draft == "none" ? "" : o.draft;
+  const auto names = drafter_names(o);
+  return names.empty() ? "" : names.back();
 }
 
 Result<void> check_options(const EngineOptions& o) {
@@ -222,6 +242,8 @@ Result<void> check_options(const EngineOptions& o) {
       return result;
   if (auto stages = check_stages(o); !stages)
     return stages;
+  if (auto drafters = check_drafters(o); !drafters)
+    return drafters;
   if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("EngineOptions::prefill_chunk is {} with EngineOptions::prefill = fast",

@@ -12,13 +12,13 @@ namespace paceline::actors {
 /// Ranges, and what excludes each other, before anything is loaded. Errors name the field.
 Result<void> check_options(const EngineOptions& options);
 
-/// Where the target is: a stage on each. One: as a whole.
-std::vector<std::string> devices_of(const EngineOptions& options);
-
-/// The last of them that is not a node's.
+/// The last of EngineOptions::devices that is not a node's.
 std::string last_own_device(const EngineOptions& options);
 
-/// What EngineOptions::draft comes to: a model, "suffix" or "ngram"; empty: nothing drafts.
+/// What EngineOptions::drafters comes to, "auto" and "none" resolved; a model behind a look-up.
+std::vector<std::string> drafter_names(const EngineOptions& options);
+
+/// The model among them or, where there is none, what looks up; empty: nothing drafts.
 std::string draft_name(const EngineOptions& options);
 
 } // namespace paceline::actors

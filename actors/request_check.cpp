@@ -88,11 +88,14 @@ Result<void> check_stops(const std::vector<std::string>& stops) {
 Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineContext& engine,
                                        int vocabulary) {
   std::vector<TokenId> tokens = request.prompt_tokens;
+  if (!tokens.empty() && !request.prompt.empty())
+    return bad("Request::prompt and Request::prompt_tokens are both given", "give one of them");
   if (request.prompt.size() > limits::prompt_bytes_max)
     return bad(fmt::format("the prompt has {} bytes", request.prompt.size()),
                fmt::format("give at most {}", limits::prompt_bytes_max));
   if (tokens.empty())
-    tokens = engine.tokenizer->encode(request.prompt);
+    tokens = engine.tokenizer->encode_as(
+        {request.add_special_tokens, request.parse_special_tokens, {}}, request.prompt);
   if (tokens.empty() && !engine.defaults.end_of_text.empty())
     tokens = {engine.defaults.end_of_text.front()}; // what separates texts begins one
   if (tokens.empty())
@@ -140,20 +143,20 @@ std::uint64_t faults(const base::Telemetry& telemetry) {
 /// How the request speculates: as it asks, else as the engine does; not at all without a draft.
 SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   const SchedulerParts& scheduler = engine.parts.scheduler;
-  if (!scheduler.has_draft || request.draft == "none")
+  if (!scheduler.has_draft || request.drafter == "none")
     return SpeculationMode::off;
   const auto asked = request.speculation.value_or(SpeculationMode::automatic);
   return asked == SpeculationMode::automatic ? scheduler.policy.mode : asked;
 }
 
 /// The engine's own names, and none.
-Result<void> check_draft(const std::optional<std::string>& draft, const EngineContext& engine) {
-  if (!draft || *draft == "none" || std::ranges::count(engine.drafters, *draft) > 0)
+Result<void> check_drafter(const std::optional<std::string>& drafter, const EngineContext& engine) {
+  if (!drafter || *drafter == "none" || std::ranges::count(engine.drafters, *drafter) > 0)
     return {};
   std::string known = "none";
   for (const std::string& name : engine.drafters)
     known += " or " + name;
-  return bad(fmt::format("Request::draft is '{}', which does not draft here", *draft),
+  return bad(fmt::format("Request::drafter is '{}', which does not draft here", *drafter),
              "give " + known + ", or leave it out");
 }
 
@@ -222,7 +225,7 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
     return tl::unexpected(warping.error());
   const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
-       {check_stops(request.stop), check_draft(request.draft, engine),
+       {check_stops(request.stop), check_drafter(request.drafter, engine),
         check_stop_ids(request.stop_token_ids, vocabulary), check_salt(request.cache_salt),
         in_range("Request::max_tokens", request.max_tokens.value_or(room), 0,
                  std::numeric_limits<int>::max()),
@@ -251,11 +254,11 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   spec->top_logprobs = request.logprobs || request.prompt_logprobs ? request.top_logprobs : -1;
   spec->logprobs_mode = request.logprobs_mode;
   spec->prompt_logprobs = request.prompt_logprobs;
-  spec->speculation = request.draft == "none"
+  spec->speculation = request.drafter == "none"
                           ? SpeculationMode::off
                           : request.speculation.value_or(SpeculationMode::automatic);
-  if (engine.drafters.size() > 1 && request.draft) {
-    spec->lookup_drafts = *request.draft == engine.drafters.front();
+  if (engine.drafters.size() > 1 && request.drafter) {
+    spec->lookup_drafts = *request.drafter == engine.drafters.front();
     spec->model_drafts = !spec->lookup_drafts;
   }
   spec->window = request.window.value_or(0);

@@ -39,7 +39,7 @@ struct Options {
 /// The modes that make sense: without a draft only one does.
 std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
   using enum SpeculationMode;
-  if (engine.draft.empty())
+  if (engine.drafters.empty())
     return {off};
   if (engine.speculation != automatic)
     return {engine.speculation};
@@ -63,8 +63,7 @@ Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
   if (!options.weights && !options.head_weights)
     return std::nullopt;
   options.weights = options.head_weights = options.draft_weights = std::nullopt;
-  options.draft.clear();
-  options.lookup.clear();
+  options.drafters.clear();
   options.speculation = SpeculationMode::off;
   options.trace_file.clear();
   return open_session(std::move(options)).map([](Session session) {
@@ -81,11 +80,11 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
     return tl::unexpected(session.error());
   Engine& engine = session->engine;
   report.target = engine.target();
-  report.draft = engine.draft();
+  report.draft = engine.draft_model();
   report.lookups = lookups_json(engine, "the same mode and repetition");
   Request warm = plan.request;
   warm.prompt = plan.prompts.front();
-  if (const auto done = engine.complete(warm); !done)
+  if (const auto done = answer_of(engine, warm); !done)
     return tl::unexpected(done.error());
   if (!report.simulated)
     report.peak_bytes = peak_resident_bytes();
@@ -133,7 +132,7 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   }
   name_scaled(report.target, options.engine.target, options.scale.target);
   if (report.draft)
-    name_scaled(*report.draft, options.engine.draft, options.scale.draft);
+    name_scaled(*report.draft, options.engine.drafters.back(), options.scale.draft);
   return report;
 }
 

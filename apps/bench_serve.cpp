@@ -55,7 +55,7 @@ Result<void> warm_up(Engine& engine) {
   request.prompt_tokens = {0}; // every vocabulary has it
   request.max_tokens = warmup_tokens;
   request.ignore_eos = true;
-  return engine.complete(request).map([](const Completion&) {});
+  return answer_of(engine, request).map([](const Completion&) {});
 }
 
 /// text: to cut prompts from.
@@ -85,8 +85,8 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
                    {"simulated", sim},
                    {"target", model_json(target)},
                    {"lookups", lookups_json(opened, "the same run")}};
-  if (auto draft = opened.draft()) {
-    name_scaled(*draft, options.engine.draft, options.scale.draft);
+  if (auto draft = opened.draft_model()) {
+    name_scaled(*draft, options.engine.drafters.back(), options.scale.draft);
     subject.facts["draft"] = model_json(*draft);
   }
   subject.target = std::make_unique<EngineTarget>(

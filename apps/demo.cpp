@@ -100,7 +100,7 @@ Result<void> run_here(Engine& engine, const Request& request, Ways& ways, Output
 
 Result<Ways> run_simulated(const Options& options) {
   EngineOptions engine = options.engine;
-  engine.device = sim_target;
+  engine.devices = {sim_target};
   engine.draft_device = sim_draft;
   auto session = open_session(std::move(engine));
   if (!session)

@@ -8,7 +8,8 @@
 
 namespace paceline::apps {
 
-/// A text of the library's with options in the place of fields: "EngineOptions::device = cpu" reads
+/// A text of the library's with options in the place of fields: "EngineOptions::devices = cpu"
+/// reads
 /// "--device cpu". A field that no option sets keeps its name.
 std::string with_options(std::string_view text);
 Error with_options(const Error& error);

@@ -172,6 +172,7 @@ Result<int> run(Options options, Interrupt& interrupt) {
   if (!prompt)
     return tl::unexpected(prompt.error());
   options.request.prompt = std::move(*prompt);
+  options.request.parse_special_tokens = true; // who types them knows them
   auto session = open_session(options.engine);
   if (!session)
     return tl::unexpected(session.error());

@@ -5,6 +5,7 @@
 #include "apps/interrupt.hpp"
 #include "apps/terminal.hpp"
 #include "apps/validators.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <array>

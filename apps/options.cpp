@@ -80,10 +80,7 @@ void set_drafts(EngineOptions& engine, std::vector<std::string> given) {
     throw CLI::ValidationError("--draft-model",
                                "is given " + std::to_string(given.size()) +
                                    " times: give one draft, or suffix and a model");
-  if (given.size() == 2 && given.back() == "suffix")
-    std::swap(given.front(), given.back());
-  engine.lookup = given.size() == 2 ? given.front() : "";
-  engine.draft = given.empty() ? "" : given.back();
+  engine.drafters = std::move(given);
 }
 
 void add_draft_option(CLI::App& app, EngineOptions& engine) {
@@ -94,7 +91,7 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
          "mxfp4, mxfp6 ...), eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the "
          "text), none, or auto: demo for the target demo, else suffix; suffix and a model: both")
       ->allow_extra_args(false)
-      ->default_str(engine.draft)
+      ->default_str(engine.drafters.front())
       ->type_name("MODEL|self:FORMAT|eagle3:DIR|suffix|ngram|none");
 }
 
@@ -125,10 +122,10 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
 
 /// Who asks for speculation must have a draft.
 void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
-  engine.draft = actors::draft_name(engine);
+  engine.drafters = actors::drafter_names(engine);
   const bool speculates =
       engine.speculation == SpeculationMode::sync || engine.speculation == SpeculationMode::overlap;
-  if (speculates && engine.draft.empty())
+  if (speculates && engine.drafters.empty())
     throw CLI::ValidationError(mode.get_name(),
                                fmt::format("cannot be '{}' without a draft: name a --draft-model, "
                                            "such as self:mxfp4, the target itself",
@@ -229,14 +226,10 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
 
 void add_device_options(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
-         "--device",
-         [&engine](const std::vector<std::string>& given) {
-           engine.device = given.front();
-           engine.devices = given.size() > 1 ? given : std::vector<std::string>();
-         },
+         "--device", [&engine](const std::vector<std::string>& given) { engine.devices = given; },
          "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each "
          "(behind the first also on node://HOST:PORT/DEVICE), or in shards")
-      ->default_str(engine.device)
+      ->default_str(engine.devices.front())
       ->allow_extra_args(false)
       ->type_name("DEVICE");
   app.add_option("--pipeline-parallel-size", engine.pipeline_parallel_size,
@@ -402,8 +395,8 @@ CLI::Option* add_json_option(CLI::App& app, bool& json) {
 bool simulated(const EngineOptions& engine) {
   const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
   const auto may_be = [&](const std::string& device) { return device.empty() || is_sim(device); };
-  return is_sim(engine.device) && std::ranges::all_of(engine.devices, is_sim) &&
-         may_be(engine.draft_device) && may_be(engine.reserve_device);
+  return std::ranges::all_of(engine.devices, is_sim) && may_be(engine.draft_device) &&
+         may_be(engine.reserve_device);
 }
 
 } // namespace paceline::apps

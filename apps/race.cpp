@@ -285,7 +285,7 @@ boost::json::object race_json(const Race& race, bool at_once) {
 Result<void> check(const Options& options) {
   if (options.engine.speculation != SpeculationMode::automatic)
     return fail(ErrorCode::invalid_argument, "a race runs every mode", "leave --speculation out");
-  if (options.engine.draft.empty())
+  if (options.engine.drafters.empty())
     return fail(ErrorCode::invalid_argument, "a race needs a draft",
                 "name a --draft-model, such as self:mxfp4, the target itself");
   const VerifyRule rule = options.request.verify;
@@ -305,6 +305,7 @@ Result<int> run(Options options, Interrupt& interrupt) {
     if (!prompt)
       return tl::unexpected(prompt.error());
     options.request.prompt = std::move(*prompt);
+    options.request.parse_special_tokens = true; // who types them knows them
   }
   options.request.verify = VerifyRule::coupled;
   std::atomic<bool> stopped{false};

@@ -110,7 +110,7 @@ Result<int> run_score(const Options& options, const std::string& text) {
   if (!session)
     return tl::unexpected(session.error());
   Engine& engine = session->engine;
-  auto tokens = engine.tokenize(text);
+  auto tokens = engine.tokenize(text, true, true);
   const int context = context_of(engine.target(), options.engine);
   if (const auto enough = check_text(options, tokens.size(), context); !enough)
     return tl::unexpected(enough.error());
@@ -186,7 +186,7 @@ the draft in the same format ("draft too").)";
 Command add_score(CLI::App& program) {
   auto* app = program.add_subcommand("score", "Log-probabilities and perplexity of a text");
   auto options = std::make_shared<Options>();
-  options->engine.draft.clear();
+  options->engine.drafters.clear();
   options->engine.speculation = SpeculationMode::off;
   app->add_option("file", options->file, "The text; -: standard input")
       ->required()

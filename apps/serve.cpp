@@ -84,7 +84,7 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve:
   request.prompt_tokens = {0}; // every vocabulary has it
   request.max_tokens = warmup_tokens;
   request.ignore_eos = true;
-  if (auto warm = engine->complete(request); !warm)
+  if (auto warm = answer_of(*engine, request); !warm)
     return tl::unexpected(std::move(warm.error()));
   return engine;
 }
@@ -266,7 +266,7 @@ Result<void> check_placement(const Options& options) {
   const EngineOptions standard;
   const char* beside = options.engine.target != standard.target     ? "--model"
                        : !options.engine.chat_template.empty()      ? "--chat-template"
-                       : options.engine.device != standard.device   ? "--device"
+                       : options.engine.devices != standard.devices ? "--device"
                        : !options.engine.stage_layers.empty()       ? "--stage-layers"
                        : options.engine.pipeline_parallel_size != 0 ? "--pipeline-parallel-size"
                        : options.engine.tensor_parallel_size != 1   ? "--tensor-parallel-size"

@@ -76,7 +76,8 @@ serve::OpenEngine engine_opener(EngineOptions common,
              std::uint64_t memory_bytes) -> Result<Engine> {
     EngineOptions own = common;
     own.target = model.checkpoint;
-    own.draft = model.draft.empty() ? common.draft : model.draft;
+    if (!model.draft.empty())
+      own.drafters = {model.draft};
     own.devices = devices;
     own.tensor_parallel_size = shards;
     own.memory_bytes = memory_bytes;

@@ -41,6 +41,10 @@ Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)
   return answer;
 }
 
+Result<Completion> answer_of(Engine& engine, const Request& request) {
+  return engine.submit(request).and_then([](Stream&& stream) { return follow(stream); });
+}
+
 Result<void> close_engine(Engine& engine) {
   return engine.shutdown(std::chrono::milliseconds(0));
 }

@@ -24,6 +24,9 @@ Result<Session> open_session(EngineOptions options,
 /// that failed is an error; one that was cancelled is not.
 Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)>& show = {});
 
+/// Engine::complete, where only a whole answer is of use: one that failed on its way is an error.
+Result<Completion> answer_of(Engine& engine, const Request& request);
+
 /// Ends the engine, which writes its trace now. A trace that could not be written is an error.
 Result<void> close_engine(Engine& engine);
 

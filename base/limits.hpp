@@ -17,4 +17,7 @@ inline constexpr int callback_threads_max = 16;
 /// that Linux gives.
 inline constexpr std::chrono::nanoseconds turn{100'000};
 
+/// Stream::next_for waits a year at most.
+inline constexpr std::chrono::nanoseconds wait_max = std::chrono::hours(24 * 365);
+
 } // namespace paceline::base::limits

@@ -1,5 +1,8 @@
 #include "base/stream.hpp"
 
+#include "base/limits.hpp"
+
+#include <algorithm>
 #include <iterator>
 #include <new>
 
@@ -21,8 +24,7 @@ void join(Delta& first, Delta&& second) {
 } // namespace
 
 Stream::Impl::Impl(std::uint64_t id, std::function<void()> cancel,
-                   std::shared_ptr<base::Callbacks> callbacks,
-                   std::function<bool(const std::function<bool()>&)> advance)
+                   std::shared_ptr<base::Callbacks> callbacks, Advance advance)
     : id_(id), cancel_(std::move(cancel)), callbacks_(std::move(callbacks)),
       advance_(std::move(advance)) {}
 
@@ -53,17 +55,31 @@ std::optional<Event> Stream::Impl::pop() {
 }
 
 std::optional<Event> Stream::Impl::next() {
+  return take(std::nullopt);
+}
+
+std::optional<Event> Stream::Impl::next_for(std::chrono::nanoseconds time) {
+  return take(std::clamp(time, std::chrono::nanoseconds(0), base::limits::wait_max));
+}
+
+std::optional<Event> Stream::Impl::take(Time time) {
   if (!process_.here())
     return std::nullopt;
+  const auto is_readable = [this] { return readable(); };
   if (advance_)
-    advance_([this] {
-      const std::lock_guard lock(mutex_);
-      return readable();
-    });
+    advance_(
+        [this] {
+          const std::lock_guard lock(mutex_);
+          return readable();
+        },
+        time);
   std::unique_lock lock(mutex_);
-  if (advance_ && !readable())
-    return std::nullopt; // silence: the engine is gone
-  news_.wait(lock, [this] { return readable(); });
+  if (advance_) // silence: the time is over, or the engine is gone
+    return pop();
+  if (time)
+    news_.wait_for(lock, *time, is_readable);
+  else
+    news_.wait(lock, is_readable);
   return pop();
 }
 
@@ -187,6 +203,9 @@ Stream::~Stream() {
 
 std::optional<Event> Stream::next() {
   return impl_->next();
+}
+std::optional<Event> Stream::next_for(std::chrono::nanoseconds time) {
+  return impl_->next_for(time);
 }
 std::optional<Event> Stream::try_next() {
   return impl_->try_next();

@@ -8,6 +8,7 @@
 #include "paceline/stream.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -22,15 +23,20 @@ namespace paceline {
 /// silent: nobody there would ever deliver anything.
 class Stream::Impl final : public base::EventSink, public std::enable_shared_from_this<Impl> {
 public:
+  using Time = std::optional<std::chrono::nanoseconds>; ///< None: without end.
+  using Advance = std::function<bool(const std::function<bool()>&, Time)>;
+
   /// cancel: asks for the request's end; called once at most. callbacks: runs what `on_ready` and
-  /// `on_end` are given. advance: in virtual time, runs the engine until its argument is true
-  /// (returns false: nothing more will happen); empty in real time.
+  /// `on_end` are given. advance: in virtual time, runs the engine until its first argument is true
+  /// or its second has passed (returns false: nothing more will happen by then); empty in real
+  /// time.
   Impl(std::uint64_t id, std::function<void()> cancel, std::shared_ptr<base::Callbacks> callbacks,
-       std::function<bool(const std::function<bool()>&)> advance = nullptr);
+       Advance advance = nullptr);
   ~Impl() override;
 
   void deliver(Event event) override;
   std::optional<Event> next();
+  std::optional<Event> next_for(std::chrono::nanoseconds time);
   std::optional<Event> try_next();
   void cancel();
   void on_ready(std::function<void()> wake);
@@ -41,6 +47,7 @@ public:
   void close();
 
 private:
+  std::optional<Event> take(Time time);
   std::optional<Event> pop();
   bool readable() const { return !events_.empty() || ended_; }
   // Of callbacks, with `mutex_` held:
@@ -53,7 +60,7 @@ private:
   std::function<void()> cancel_;
   std::atomic<bool> cancelled_{false};
   const std::shared_ptr<base::Callbacks> callbacks_;
-  std::function<bool(const std::function<bool()>&)> advance_;
+  Advance advance_;
   mutable std::mutex mutex_;
   std::condition_variable news_;
   std::deque<Event> events_;

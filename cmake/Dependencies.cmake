@@ -1,6 +1,11 @@
 # Everything that is not ours, in one place: Debian 12's packages (tools/packages.txt), or the same
 # unpacked under build/deps by tools/setup where installing them would remove one of the user's.
 # All that is missing is reported at once, by the name of its Debian package.
+# Boost's own configuration file is asked, not CMake's module for it, which is going away.
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW)
+endif()
+
 set(PACELINE_DEPS "${PROJECT_SOURCE_DIR}/build/deps" CACHE PATH "Where tools/setup unpacks packages")
 if(EXISTS "${PACELINE_DEPS}/usr")
   list(PREPEND CMAKE_PREFIX_PATH "${PACELINE_DEPS}/usr")

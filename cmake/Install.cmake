@@ -49,8 +49,13 @@ install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
 install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${documents}")
+# The documents, with what they link to, as they lie in the source tree.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md Containerfile LICENSE DESTINATION "${documents}")
 install(DIRECTORY docs DESTINATION "${documents}" PATTERN "Doxyfile" EXCLUDE)
+install(DIRECTORY apps/examples DESTINATION "${documents}/apps" FILES_MATCHING PATTERN "*.cpp")
+install(FILES models/demo/README.md DESTINATION "${documents}/models/demo")
+install(FILES net/paceline.proto DESTINATION "${documents}/net")
+install(FILES tools/packages.txt DESTINATION "${documents}/tools")
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineClientTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
@@ -70,8 +75,11 @@ endforeach()
 # The protocol, for clients in other languages.
 install(FILES net/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 
-# The service, which nothing starts by itself; its paths are the package's.
-install(FILES cmake/paceline.service DESTINATION lib/systemd/system)
+# The service, which nothing starts by itself. Where it is installed is known when it is.
+install(CODE "set(PACELINE_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/cmake/paceline.service.in\"
+  \"${PROJECT_BINARY_DIR}/paceline.service\" @ONLY)")
+install(FILES "${PROJECT_BINARY_DIR}/paceline.service" DESTINATION lib/systemd/system)
 
 # cpack -G DEB --config build/release/CPackConfig.cmake
 set(PACELINE_MAINTAINER "Paceline <paceline@example.org>" CACHE STRING

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <fmt/format.h>
 #include <mutex>
 #include <new>

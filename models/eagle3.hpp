@@ -19,7 +19,7 @@
 
 namespace paceline::models {
 
-/// Whether EngineOptions::draft is "eagle3:DIR"; what DIR is, a folder or a hub id.
+/// Whether EngineOptions::drafters is "eagle3:DIR"; what DIR is, a folder or a hub id.
 bool is_eagle3_draft(std::string_view name);
 std::string eagle3_source(std::string_view name);
 

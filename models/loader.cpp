@@ -234,9 +234,12 @@ private:
     return out;
   }
 
-  void report(double done) const {
+  /// The caller hears how far it is, and may have had enough.
+  void report(double done) {
     if (options_.progress)
       options_.progress("weights", done);
+    if (options_.stop.stop_requested())
+      packer_.fail_with({ErrorCode::cancelled, "loading was cancelled"});
   }
 
   TensorSource& tensors_;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,7 @@ struct LoadOptions {
   NumberFormat dtype = NumberFormat::automatic;  ///< automatic: the checkpoint's own.
   ProgressCallback progress;                     ///< May be empty.
   base::Log log = {};                            ///< For what is not as the checkpoint wants it.
+  std::stop_token stop = {};                     ///< As EngineOptions::stop.
   int max_positions = limits::positions_default; ///< A longer context is cut to this.
   int positions_needed = 0;                      ///< A shorter one is refused.
   std::optional<gpu::Quantization> blocks = {};  ///< Of their linear layers; none: dtype.

@@ -54,7 +54,7 @@ Result<WeightFormat> self_draft_format(std::string_view name) {
     known.push_back(to_string(format));
   }
   return fail(ErrorCode::invalid_argument,
-              fmt::format("EngineOptions::draft = {} names no format of weights",
+              fmt::format("EngineOptions::drafters = {} names no format of weights",
                           text::shown(std::string(name))),
               fmt::format("give self: and one of {}", fmt::join(known, ", ")));
 }

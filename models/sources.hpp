@@ -20,7 +20,7 @@ Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string&
 Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
                                                                 const std::string& role);
 
-/// Whether EngineOptions::draft is "self:FORMAT": the target itself, in that format, drafts.
+/// Whether EngineOptions::drafters is "self:FORMAT": the target itself, in that format, drafts.
 bool is_self_draft(std::string_view name);
 /// Of a name that is. Errors: there is no such format.
 Result<WeightFormat> self_draft_format(std::string_view name);

@@ -1,7 +1,9 @@
 #include "net/client_link.hpp"
 
+#include "base/localhost.hpp"
 #include "net/codec.hpp"
 #include "net/limits.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <array>
@@ -98,14 +100,18 @@ asio::awaitable<Result<Welcome>> ClientLink::open() {
 }
 
 asio::awaitable<void> ClientLink::reach() {
-  const auto [unknown, found] =
-      co_await resolver_.async_resolve(options_.host, std::to_string(options_.port), as_result);
-  if (unknown)
-    co_return lose("there is no host " + options_.host + " (" + unknown.message() + ")",
-                   "check the name");
+  auto found = base::localhost(options_.host, options_.port);
+  if (!found) {
+    auto [unknown, asked] =
+        co_await resolver_.async_resolve(options_.host, std::to_string(options_.port), as_result);
+    if (unknown)
+      co_return lose("there is no host " + options_.host + " (" + unknown.message() + ")",
+                     "check the name");
+    found = std::move(asked);
+  }
   if (lost_)
     co_return;
-  const auto [refused, where] = co_await asio::async_connect(plain_, found, as_result);
+  const auto [refused, where] = co_await asio::async_connect(plain_, *found, as_result);
   if (refused)
     co_return lose("cannot connect to " + place() + " (" + refused.message() + ")",
                    "check that `paceline serve --tcp-port` runs there");

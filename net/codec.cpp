@@ -135,8 +135,10 @@ void write(schema::Submit& to, const Submit& from) {
     to.set_speculation(to_schema(modes, *request.speculation));
   if (request.window)
     to.set_window(*request.window);
-  if (request.draft)
-    to.set_draft(*request.draft);
+  if (request.drafter)
+    to.set_drafter(*request.drafter);
+  to.set_without_special_tokens(!request.add_special_tokens);
+  to.set_parse_special_tokens(request.parse_special_tokens);
   to.set_verify(to_schema(rules, request.verify));
   to.set_logprobs(request.logprobs);
   to.set_top_logprobs(request.top_logprobs);
@@ -167,8 +169,10 @@ Submit read(const schema::Submit& from) {
     request.speculation = from_schema(modes, from.speculation(), "a speculation mode");
   if (from.has_window())
     request.window = from.window();
-  if (from.has_draft())
-    request.draft = from.draft();
+  if (from.has_drafter())
+    request.drafter = from.drafter();
+  request.add_special_tokens = !from.without_special_tokens();
+  request.parse_special_tokens = from.parse_special_tokens();
   request.verify = from_schema(rules, from.verify(), "a rule of verification");
   request.logprobs = from.logprobs();
   request.top_logprobs = from.top_logprobs();
@@ -301,6 +305,8 @@ void write(schema::ToClient& to, RequestNumber number, const Finished& end) {
   if (end.error)
     write(*out.mutable_error(), *end.error);
   out.set_stop_match(end.stop_match);
+  if (end.stop_token)
+    out.set_stop_token(*end.stop_token);
   out.set_seed(end.seed);
   out.set_reproducible(end.reproducible);
   out.mutable_usage()->set_prompt_tokens(end.usage.prompt_tokens);
@@ -319,6 +325,8 @@ Happened read(const schema::Finished& from) {
   if (from.has_error())
     end.error = read(from.error());
   end.stop_match = from.stop_match();
+  if (from.has_stop_token())
+    end.stop_token = from.stop_token();
   end.seed = from.seed();
   end.reproducible = from.reproducible();
   end.usage = {from.usage().prompt_tokens(), from.usage().completion_tokens(),

@@ -188,6 +188,8 @@ void Requests::finish(Turn& turn, SequenceId id, FinishReason reason, std::optio
     open.sink->deliver(std::move(last));
   Finished end = summary(open, reason, turn.now);
   end.error = std::move(error);
+  if (reason == FinishReason::stop && stop_match.empty())
+    end.stop_token = open.tokens.back();
   end.stop_match = std::move(stop_match);
   open.sink->deliver(std::move(end));
   base::add(config_.telemetry->finished, 1);

@@ -5,6 +5,7 @@
 #include "sampling/rules.hpp"
 #include "sampling/warp.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <chrono>

@@ -24,6 +24,21 @@ public:
   /// Ids of a text; invalid UTF-8 is replaced by U+FFFD first. add_special: what the checkpoint's
   /// post-processor adds (such as a BOS).
   virtual std::vector<TokenId> encode(std::string_view text, bool add_special = true) const = 0;
+  /// How the special tokens that a text spells are read.
+  struct Encoding {
+    bool add_special = true;
+    bool parse_special = true; ///< false: as any other text.
+    /// Taken out of the text once they are found: what it stands in is none (`mark_special`).
+    std::string_view mark;
+  };
+  /// The default is that of a tokenizer without special tokens.
+  virtual std::vector<TokenId> encode_as(const Encoding& how, std::string_view text) const {
+    return encode(text, how.add_special);
+  }
+  /// The text, with `mark` in each special token that it spells.
+  virtual std::string mark_special(std::string_view text, std::string_view /*mark*/) const {
+    return std::string(text);
+  }
   /// Bytes of one token inside a text: may be part of a UTF-8 character. Unknown ids and (unless
   /// keep_special) special tokens give nothing.
   virtual std::string bytes(TokenId id, bool keep_special = false) const = 0;

@@ -1,5 +1,6 @@
 #include "actors/node/certificate_hosts.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <openssl/ssl.h>

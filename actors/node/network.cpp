@@ -1,6 +1,7 @@
 #include "actors/node/network.hpp"
 
 #include "actors/node/tls.hpp"
+#include "base/localhost.hpp"
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -28,6 +29,8 @@ bool with_tls(const NodeTls& tls) {
 
 /// The first addresses that the host has.
 Result<tcp::resolver::results_type> resolve(asio::io_context& io, const Endpoint& endpoint) {
+  if (auto here = base::localhost(endpoint.host, endpoint.port))
+    return *here;
   error_code wrong;
   tcp::resolver resolver(io);
   auto found = resolver.resolve(endpoint.host, std::to_string(endpoint.port), wrong);

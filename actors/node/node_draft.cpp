@@ -56,15 +56,15 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} is a node's, where time is not virtual", device_field),
                 "give a sim device");
-  if (o.drafter || name.empty() || name == "suffix" || name == "ngram" ||
+  if (o.custom_drafter || name.empty() || name == "suffix" || name == "ngram" ||
       models::is_self_draft(name) || models::is_eagle3_draft(name))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} is {}, and no draft model is given", device_field, o.draft_device),
-                "name a small model with EngineOptions::draft; what needs no model drafts here");
-  if (!o.lookup.empty())
+                "name a small model with EngineOptions::drafters; what needs no model drafts here");
+  if (drafter_names(o).size() > 1)
     return fail(
         ErrorCode::unsupported,
-        fmt::format("EngineOptions::lookup is {}, and {} is a node's", o.lookup, device_field),
+        fmt::format("EngineOptions::drafters has a look-up, and {} is a node's", device_field),
         "leave it out: a look-up drafts beside a model of this machine");
   return {};
 }

@@ -5,9 +5,10 @@
 
 namespace paceline::actors {
 
-/// What EngineOptions::draft names, on the node that EngineOptions::draft_device names. Its files
-/// are here, too, for they say which model is meant; its weights are not loaded. Errors: a draft
-/// that is no model with the target's vocabulary; a node that is not there, or has another model.
+/// What EngineOptions::drafters names, on the node that EngineOptions::draft_device names. Its
+/// files are here, too, for they say which model is meant; its weights are not loaded. Errors: a
+/// draft that is no model with the target's vocabulary; a node that is not there, or has another
+/// model.
 Result<std::unique_ptr<DraftSource>> node_draft(const ModelLoader& loader,
                                                 const LoadedModel& target, int max_model_len,
                                                 caf::actor_system* system);

@@ -2,6 +2,7 @@
 
 #include "apps/lookups.hpp"
 #include "apps/output.hpp"
+#include "apps/session.hpp"
 #include "apps/statistics.hpp"
 
 #include <algorithm>
@@ -63,11 +64,9 @@ Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index
   request.speculation = mode;
   request.sampling.seed = plan.request.sampling.seed.value_or(0) + 1 + index;
   const Metrics before = engine.metrics();
-  const auto answer = engine.complete(request);
+  const auto answer = answer_of(engine, request);
   if (!answer)
     return tl::unexpected(answer.error());
-  if (answer->end.error)
-    return tl::unexpected(*answer->end.error);
   pass.add(answer->end);
   pass.add(before, engine.metrics());
   return {};

@@ -89,8 +89,10 @@ Result<std::unique_ptr<ScaledFolder>> scale_models(const ScaleOptions& options,
       model = std::move(path);
     });
   };
+  std::string nothing;
+  std::string& draft = engine.drafters.empty() ? nothing : engine.drafters.back();
   const auto scaled = scale(options.target, engine.target, "target").and_then([&] {
-    return scale(options.draft, engine.draft, "draft");
+    return scale(options.draft, draft, "draft");
   });
   if (!scaled)
     return tl::unexpected(scaled.error());

@@ -95,7 +95,8 @@ Result<void> ChatSession::set(const ChatCommand& command) {
   if (!now)
     return tl::unexpected(now.error());
   const auto mode = changed.speculation.value_or(SpeculationMode::automatic);
-  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) && !engine().drafts())
+  if ((mode == SpeculationMode::sync || mode == SpeculationMode::overlap) &&
+      engine().drafters().empty())
     return fail(ErrorCode::invalid_argument, "there is no draft to speculate with",
                 "/model DIR DRAFT changes to a pair, /model DIR suffix to drafts looked up in the "
                 "text");
@@ -118,10 +119,10 @@ std::string ChatSession::system_says() const {
 /// A template that refuses the conversation, or a conversation that is too long, is an error.
 Result<Request> ChatSession::next_request() const {
   Request request = options_.request;
-  auto text = engine().render_chat(conversation_.messages());
-  if (!text)
-    return tl::unexpected(text.error());
-  request.prompt_tokens = engine().tokenize(*text, false);
+  auto prompt = engine().chat_tokens(conversation_.messages());
+  if (!prompt)
+    return tl::unexpected(prompt.error());
+  request.prompt_tokens = std::move(*prompt);
   const int context = engine().target().max_model_len;
   if (int(request.prompt_tokens.size()) >= context)
     return fail(ErrorCode::invalid_argument,
@@ -209,7 +210,7 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
     const std::size_t end = std::min(names.find_first_of(" \t"), names.size());
     wanted.target = with_home(names.substr(0, end));
     const std::size_t draft = names.find_first_not_of(" \t", end);
-    wanted.draft = draft != names.npos ? with_home(names.substr(draft)) : "auto";
+    wanted.drafters = {draft != names.npos ? with_home(names.substr(draft)) : "auto"};
     auto opened = open_session(wanted, SimulatedTime::real_clock);
     if (!opened)
       return tl::unexpected(with_hint(opened.error(), "the models stay as they were"));
@@ -232,7 +233,7 @@ std::string ChatSession::models() const {
   for (const std::string& name : engine().drafters()) // a look-up stands before a model
     if (name == "suffix" || name == "ngram")
       drafts.push_back("Draft: " + name + " (looked up in the text)");
-  if (const auto draft = engine().draft())
+  if (const auto draft = engine().draft_model())
     drafts.push_back(line("Draft", *draft));
   if (drafts.empty())
     drafts.emplace_back("No draft");

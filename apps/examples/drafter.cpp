@@ -1,10 +1,11 @@
 // A drafter of your own, without a model: it looks for where the last two words stood before, and
-// proposes what followed them there. (EngineOptions::draft has better ones of the kind: "suffix"
+// proposes what followed them there. (EngineOptions::drafters has better ones of the kind: "suffix"
 // and "ngram".) Whatever it proposes, the output is the target's; good guesses only make it faster.
 #include "paceline/engine.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 class PromptLookup final : public paceline::Drafter {
 public:
@@ -31,7 +32,7 @@ private:
 
 int main() {
   paceline::EngineOptions options;
-  options.drafter = std::make_shared<PromptLookup>();
+  options.custom_drafter = std::make_shared<PromptLookup>();
   auto engine = paceline::Engine::open(options);
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().text().c_str());

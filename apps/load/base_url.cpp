@@ -1,5 +1,6 @@
 #include "apps/load/base_url.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <string_view>

@@ -1,6 +1,8 @@
 #include "apps/load/http_client.hpp"
 
 #include "apps/load/http_connection.hpp"
+#include "base/localhost.hpp"
+#include "paceline/version.hpp"
 
 #include <boost/asio/ssl/error.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -19,7 +21,10 @@ HttpClient::~HttpClient() = default;
 Result<void> HttpClient::open() {
   const BaseUrl& url = options_.url;
   boost::system::error_code wrong;
-  addresses_ = asio::ip::tcp::resolver(io_).resolve(url.host, std::to_string(url.port), wrong);
+  const auto here = base::localhost(url.host, std::uint16_t(url.port));
+  addresses_ =
+      here ? *here
+           : asio::ip::tcp::resolver(io_).resolve(url.host, std::to_string(url.port), wrong);
   if (wrong)
     return fail(ErrorCode::unavailable,
                 fmt::format("there is no host {} ({})", url.host, wrong.message()),

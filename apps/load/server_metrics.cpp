@@ -1,5 +1,6 @@
 #include "apps/load/server_metrics.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace paceline::apps::load {

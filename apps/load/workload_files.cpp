@@ -2,6 +2,7 @@
 #include "apps/input.hpp"
 #include "apps/load/workload.hpp"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/value_to.hpp>
 #include <charconv>

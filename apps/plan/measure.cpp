@@ -59,8 +59,11 @@ private:
 
   Result<double> alone() {
     const double begin = base::seconds(engine_.now());
-    return engine_.complete(request()).map(
-        [&](const Completion&) { return base::seconds(engine_.now()) - begin; });
+    return engine_.complete(request()).and_then([&](const Completion& answer) -> Result<double> {
+      if (answer.end.error)
+        return tl::unexpected(*answer.end.error);
+      return base::seconds(engine_.now()) - begin;
+    });
   }
 
   /// Seconds between two ends.
@@ -94,7 +97,7 @@ EngineOptions engine_options(const Measurable& what, placement::Shape shape,
   EngineOptions engine;
   engine.target = what.checkpoint;
   if (!what.draft.empty())
-    engine.draft = what.draft;
+    engine.drafters = {what.draft};
   const int stages = shape.pipeline;
   engine.devices.assign(what.devices.begin(), what.devices.begin() + shape.devices());
   engine.tensor_parallel_size = shape.tensor;

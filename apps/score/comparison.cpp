@@ -140,15 +140,15 @@ Result<WeightComparison> WeightComparison::open(Options options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   const EngineOptions& o = parts->options.engine;
-  if (!o.devices.empty())
+  if (o.devices.size() != 1)
     return fail(ErrorCode::unsupported, "formats of weights are compared on one device",
-                "leave EngineOptions::devices out");
-  const auto name = gpu::parse_device(o.device);
+                "give EngineOptions::devices = cpu");
+  const auto name = gpu::parse_device(o.devices.front());
   if (name && name->kind != gpu::DeviceKind::cpu)
     return fail(ErrorCode::unsupported,
-                "formats of weights are compared on a cpu, not on " + o.device,
-                "leave EngineOptions::device out");
-  return gpu::open_device(o.device, {o.threads, std::make_shared<SteadyTime>(), nullptr})
+                "formats of weights are compared on a cpu, not on " + o.devices.front(),
+                "give EngineOptions::devices = cpu");
+  return gpu::open_device(o.devices.front(), {o.threads, std::make_shared<SteadyTime>(), nullptr})
       .and_then([&](auto device) {
         parts->device = std::move(device);
         return parts->device->open_lane("target");

@@ -1,6 +1,7 @@
 #include "apps/serve/client_names.hpp"
 
 #include "apps/field_names.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

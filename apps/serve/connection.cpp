@@ -1,5 +1,7 @@
 #include "apps/serve/connection.hpp"
 
+#include "paceline/version.hpp"
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -10,6 +12,7 @@
 #include <boost/beast/http/write.hpp>
 #include <cmath>
 #include <ctime>
+#include <exception>
 #include <fmt/format.h>
 #include <random>
 #include <sstream>

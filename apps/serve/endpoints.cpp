@@ -7,6 +7,7 @@
 #include "apps/serve/fields.hpp"
 #include "apps/serve/prompts.hpp"
 #include "apps/serve/unsupported.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -124,7 +125,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   }
   std::string reply;
   co_await service.aside(to.text->size(), [&] {
-    const auto ids = engine.tokenize(*to.text, to.asked.add_special);
+    const auto ids = engine.tokenize(*to.text, to.asked.add_special, true);
     json::object object{{"count", ids.size()},
                         {"max_model_len", (*replica)->max_model_len()},
                         {"tokens", json::array(ids.begin(), ids.end())},

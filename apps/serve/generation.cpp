@@ -109,8 +109,8 @@ asio::awaitable<void> Generation::run() {
 std::optional<ApiError> Generation::keep_out_bad_words() {
   constexpr float never = -std::numeric_limits<float>::infinity();
   for (const std::string& word : asked_.bad_words) {
-    const auto alone = replica_.engine().tokenize(word, false);
-    const auto inside = replica_.engine().tokenize(" " + word, false);
+    const auto alone = replica_.engine().tokenize(word, false, true);
+    const auto inside = replica_.engine().tokenize(" " + word, false, true);
     if (alone.size() != 1)
       return ApiError{.status = 400,
                       .message =

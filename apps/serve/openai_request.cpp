@@ -191,7 +191,7 @@ void read_speculation(Fields& fields, Request& request) {
                {"coupled", VerifyRule::coupled},
                {"match", VerifyRule::match}});
   take(request.verify, rule);
-  request.draft = inner.text("draft");
+  request.drafter = inner.text("draft");
   read_window(inner, request);
   fields.wrong(inner.error());
 }

@@ -1,5 +1,6 @@
 #include "apps/serve/process_metrics.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 #include "apps/serve/prompts.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {
@@ -39,7 +40,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Rep
   const char* param = asked.api == Api::chat ? "messages" : "prompt";
   EncodedPrompt encoded;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    auto tokens = co_await encode_text(service, replica, *text, asked.add_special, enough);
+    auto tokens = co_await encode_text(service, replica, *text, {asked.add_special, true}, enough);
     if (!tokens)
       co_return refuse(prompt_too_long(replica, 0, most, param));
     encoded.tokens = std::move(*tokens);
@@ -88,18 +89,20 @@ ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t 
 /// Longer and longer pieces first. Where a piece is cut off, ids differ from those of the whole,
 /// but hardly in number: twice as many are enough to be certain.
 asio::awaitable<std::optional<std::vector<TokenId>>>
-encode_text(Service& service, const Replica& replica, const std::string& text, bool add_special,
-            std::size_t most) {
+encode_text(Service& service, const Replica& replica, const std::string& text,
+            SpecialTokens special, std::size_t most) {
   const Engine& engine = replica.engine();
   for (std::size_t bytes = limits::encode_piece_bytes; bytes < text.size(); bytes *= 4) {
     std::size_t count = 0;
-    co_await service.aside(
-        bytes, [&] { count = engine.tokenize(text.substr(0, bytes), add_special).size(); });
+    co_await service.aside(bytes, [&] {
+      count = engine.tokenize(text.substr(0, bytes), special.add, special.parse).size();
+    });
     if (count / 2 > most)
       co_return std::nullopt;
   }
   std::vector<TokenId> tokens;
-  co_await service.aside(text.size(), [&] { tokens = engine.tokenize(text, add_special); });
+  co_await service.aside(text.size(),
+                         [&] { tokens = engine.tokenize(text, special.add, special.parse); });
   co_return tokens;
 }
 

@@ -33,9 +33,15 @@ std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
 ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t most,
                          std::string param);
 
+/// As Request::add_special_tokens and parse_special_tokens.
+struct SpecialTokens {
+  bool add;
+  bool parse;
+};
+
 /// Ids of a text; none: there are certainly more than `most`.
 boost::asio::awaitable<std::optional<std::vector<TokenId>>>
-encode_text(Service& service, const Replica& replica, const std::string& text, bool add_special,
-            std::size_t most);
+encode_text(Service& service, const Replica& replica, const std::string& text,
+            SpecialTokens special, std::size_t most);
 
 } // namespace paceline::apps::serve

@@ -4,10 +4,12 @@
 #include "apps/serve/tls.hpp"
 #include "apps/serve/transport.hpp"
 #include "apps/serve/wire_connection.hpp"
+#include "base/localhost.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <exception>
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {
@@ -66,8 +68,10 @@ Result<void> Server::bind(const Settings& settings) {
 
 Result<void> Server::listen(const Settings& settings, Protocol protocol, std::uint16_t port) {
   error_code unknown;
-  const auto addresses = tcp::resolver(io_).resolve(settings.host, std::to_string(port),
-                                                    tcp::resolver::passive, unknown);
+  const auto here = base::localhost(settings.host, port);
+  const auto addresses = here ? *here
+                              : tcp::resolver(io_).resolve(settings.host, std::to_string(port),
+                                                           tcp::resolver::passive, unknown);
   if (unknown || addresses.empty())
     return fail(ErrorCode::invalid_argument,
                 fmt::format("there is no address {} ({})", settings.host, unknown.message()),

@@ -2,6 +2,7 @@
 
 #include "net/codec.hpp"
 #include "net/limits.hpp"
+#include "paceline/version.hpp"
 
 #include <algorithm>
 #include <array>

@@ -140,7 +140,9 @@ asio::awaitable<Result<void>> WireRequests::encode(const Replica& replica, Reque
     co_return no_room();
   if (request.prompt_tokens.empty()) {
     const std::size_t most = prompt_tokens_max(service_.settings(), replica, request.max_tokens);
-    auto tokens = co_await encode_text(service_, replica, request.prompt, true, most);
+    auto tokens =
+        co_await encode_text(service_, replica, request.prompt,
+                             {request.add_special_tokens, request.parse_special_tokens}, most);
     if (!tokens)
       co_return too_long(replica, 0, most);
     request.prompt_tokens = std::move(*tokens);

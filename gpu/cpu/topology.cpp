@@ -6,6 +6,7 @@
 #include <hwloc.h>
 #include <memory>
 #include <thread>
+#include <unistd.h>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -14,6 +15,13 @@ struct BitmapFree {
   void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapFree>;
+
+/// Whether Linux says here which processors it has. Without (a small container may have no /sys)
+/// hwloc's part for Linux finds nothing, and writes that to standard error.
+bool linux_describes_cores() {
+  return ::access("/sys/devices/system/cpu/cpu0/topology", R_OK) == 0 ||
+         ::access("/sys/bus/cpu/devices/cpu0/topology", R_OK) == 0;
+}
 
 // Loaded once, with cores only: caches and devices would cost time at every start.
 class Topology {
@@ -25,6 +33,8 @@ public:
     }
     hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    if (!linux_describes_cores())
+      hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
     if (hwloc_topology_load(topology_) != 0) {
       hwloc_topology_destroy(topology_);
       topology_ = nullptr;

@@ -9,8 +9,9 @@ namespace paceline::gpu::cuda {
 namespace {
 
 Error not_built(const std::string& device) {
-  return {ErrorCode::unsupported, fmt::format("this build has no CUDA, so there is no {}", device),
-          "use EngineOptions::device = cpu, or build where CUDA's nvcc 12 or 13 is (docs/cuda.md)"};
+  return {
+      ErrorCode::unsupported, fmt::format("this build has no CUDA, so there is no {}", device),
+      "use EngineOptions::devices = cpu, or build where CUDA's nvcc 12 or 13 is (docs/cuda.md)"};
 }
 
 } // namespace

@@ -61,7 +61,7 @@ public:
                 fmt::format("{} takes attention heads of a multiple of {} up to {} dimensions, and "
                             "the model's have {}",
                             name(), kernels::head_dim_step, kernels::head_dim_max, head_dim),
-                "run it with EngineOptions::device = cpu");
+                "run it with EngineOptions::devices = cpu");
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
     return cuda::open_lane(context_, role, products(), lane_options(role, name()));

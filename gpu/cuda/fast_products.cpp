@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <exception>
 #include <fmt/format.h>
 #include <stdexcept>
 #include <vector>

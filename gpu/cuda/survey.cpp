@@ -87,17 +87,17 @@ Result<int> count_gpus() {
   (void)cudaRuntimeGetVersion(&runtime);
   if (driver == 0)
     return fail(ErrorCode::not_found, "NVIDIA's driver is not installed",
-                "install it, or use EngineOptions::device = cpu");
+                "install it, or use EngineOptions::devices = cpu");
   if (found == cudaErrorInsufficientDriver)
     return fail(ErrorCode::unsupported,
                 fmt::format("NVIDIA's driver is too old: it supports CUDA {}, and {} is needed",
                             to_string(version_of(driver)), to_string(version_of(runtime))),
-                "update the driver, or use EngineOptions::device = cpu");
+                "update the driver, or use EngineOptions::devices = cpu");
   if (found == cudaSuccess || found == cudaErrorNoDevice)
     return fail(ErrorCode::not_found, "NVIDIA's driver finds no GPU",
-                "see nvidia-smi and CUDA_VISIBLE_DEVICES, or use EngineOptions::device = cpu");
+                "see nvidia-smi and CUDA_VISIBLE_DEVICES, or use EngineOptions::devices = cpu");
   return fail(ErrorCode::unavailable, "CUDA does not start: " + describe(found),
-              "see nvidia-smi, or use EngineOptions::device = cpu");
+              "see nvidia-smi, or use EngineOptions::devices = cpu");
 }
 
 std::optional<Error> unusable(int index) {
@@ -107,19 +107,19 @@ std::optional<Error> unusable(int index) {
     return Error{
         ErrorCode::unsupported,
         fmt::format("{} has compute capability {}, and 8.0 is needed", name, to_string(capability)),
-        "use a GPU of the Ampere generation or later, or EngineOptions::device = cpu"};
+        "use a GPU of the Ampere generation or later, or EngineOptions::devices = cpu"};
   if (!has_kernels(capability))
     return Error{ErrorCode::unsupported,
                  fmt::format("this build has no kernels for {}, whose compute capability is {}",
                              name, to_string(capability)),
-                 "build with PACELINE_CUDA_ARCHITECTURES, or use EngineOptions::device = cpu"};
+                 "build with PACELINE_CUDA_ARCHITECTURES, or use EngineOptions::devices = cpu"};
   if (attribute(cudaDevAttrComputeMode, index) == int(cudaComputeModeProhibited))
     return Error{ErrorCode::unavailable, fmt::format("{} is closed to computations", name),
                  "open it with nvidia-smi --compute-mode=DEFAULT"};
   if (attribute(cudaDevAttrMemoryPoolsSupported, index) == 0)
     return Error{
         ErrorCode::unsupported, fmt::format("{} has no memory pools", name),
-        "use a driver and a mode of the GPU that have them, or EngineOptions::device = cpu"};
+        "use a driver and a mode of the GPU that have them, or EngineOptions::devices = cpu"};
   return std::nullopt;
 }
 

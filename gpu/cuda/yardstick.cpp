@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <fmt/format.h>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 

@@ -12,9 +12,10 @@
 // operation's slot is emitted on its executor, as everywhere in Asio. Executors' contexts must
 // outlive the engine: declare the io_context first.
 //
-// Cancellation: an operation's cancellation slot (any type) cancels the request itself. Nothing is
-// lost by it: the operation still completes with the next event, in the end with
-// `Finished{FinishReason::cancelled}`.
+// Cancellation: cancelling `async_next` (any type, by a slot, `operator||`, a parent coroutine)
+// ends the wait: it completes with no event, takes none, and the request goes on. Who wants the
+// request to end says AsyncStream::cancel, or lets go of the stream. Cancelling `async_complete`,
+// which is the whole request, cancels that: it still completes, with what had come until then.
 #pragma once
 
 #include "paceline/engine.hpp"
@@ -28,9 +29,11 @@
 #include <boost/asio/compose.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -39,7 +42,14 @@
 namespace paceline {
 namespace detail {
 
-using SharedStream = std::shared_ptr<Stream>;
+struct OpenStream {
+  Stream stream;
+  std::optional<Event> kept; ///< What a wait had when it was called off; the next one's.
+};
+using SharedStream = std::shared_ptr<OpenStream>;
+
+/// What cancelling an operation that waits for an event ends.
+enum class Cancels { wait, request };
 
 /// A handler, and the work that keeps the executors it needs running until it was called.
 template <class Handler>
@@ -73,42 +83,88 @@ private:
 template <class Handler>
 class Next : public std::enable_shared_from_this<Next<Handler>> {
 public:
-  Next(Handler handler, const boost::asio::any_io_executor& own, SharedStream stream)
-      : pending_(std::move(handler), own), executor_(pending_.executor()),
-        stream_(std::move(stream)) {}
+  Next(Handler handler, const boost::asio::any_io_executor& own, SharedStream stream,
+       Cancels cancels)
+      : pending_(std::move(handler), own), executor_(pending_.executor()), own_(own),
+        stream_(std::move(stream)), cancels_(cancels) {}
 
-  void start() {
+  /// time: to wait at most; none: without end.
+  void start(std::optional<std::chrono::nanoseconds> time) {
+    const std::lock_guard starting(starting_);
     if (auto slot = pending_.slot(); slot.is_connected())
-      slot.assign([stream = std::weak_ptr(stream_)](boost::asio::cancellation_type) {
-        if (const auto open = stream.lock())
-          open->cancel();
+      slot.assign([self = this->weak_from_this()](boost::asio::cancellation_type) {
+        if (const auto waits = self.lock())
+          waits->cancel();
       });
-    if ((event_ = stream_->try_next()))
-      wake();
-    else
-      stream_->on_ready([self = this->shared_from_this()] { self->wake(); });
+    event_ = stream_->kept ? std::exchange(stream_->kept, {}) : stream_->stream.try_next();
+    if (event_)
+      return wake();
+    if (time) {
+      timer_.emplace(own_, *time);
+      timer_->async_wait([self = this->shared_from_this()](const auto& called_off) {
+        if (!called_off)
+          self->wake();
+      });
+    }
+    stream_->stream.on_ready([self = this->shared_from_this()] { self->wake(); });
   }
 
 private:
+  void cancel() { // on the executor
+    if (cancels_ == Cancels::wait) {
+      called_off_ = true;
+      wake();
+    } else if (stream_) {
+      stream_->stream.cancel();
+    }
+  }
   void wake() {
     if (!posted_.exchange(true))
       boost::asio::post(executor_, [self = this->shared_from_this()] { self->finish(); });
   }
   void finish() {
-    const SharedStream stream = std::move(stream_); // the handler may let go of its own
-    if (!event_) {
-      stream->on_ready(nullptr);
-      event_ = stream->try_next();
-    }
+    const SharedStream stream = settle(); // the handler may let go of its own
+    if (called_off_)
+      stream->kept = std::exchange(event_, {});
     pending_.complete(std::move(event_));
+  }
+  /// Nothing wakes it any more, and it has what there is.
+  SharedStream settle() {
+    const std::lock_guard started(starting_);
+    timer_.reset(); // it wakes nobody any more
+    if (!event_) {
+      stream_->stream.on_ready(nullptr);
+      event_ = stream_->stream.try_next();
+    }
+    return std::move(stream_);
   }
 
   Pending<Handler> pending_;
   typename Pending<Handler>::Executor executor_;
+  boost::asio::any_io_executor own_;
+  std::optional<boost::asio::steady_timer> timer_;
   SharedStream stream_;
   std::optional<Event> event_;
+  const Cancels cancels_;
+  bool called_off_ = false; ///< On the executor, as its slot is.
   std::atomic<bool> posted_{false};
+  std::mutex starting_; ///< It may be finished on another thread than it is started on.
 };
+
+/// An operation that waits for an event.
+template <class Token>
+auto async_event(boost::asio::any_io_executor executor, SharedStream stream, Cancels cancels,
+                 std::optional<std::chrono::nanoseconds> time, Token&& token) {
+  return boost::asio::async_initiate<Token, void(std::optional<Event>)>(
+      [executor = std::move(executor), stream = std::move(stream), cancels, time](auto handler) {
+        using Handler = std::decay_t<decltype(handler)>;
+        std::make_shared<Next<Handler>>(std::move(handler), executor, stream, cancels)->start(time);
+      },
+      token);
+}
+
+template <class Submit>
+struct Gather;
 
 } // namespace detail
 
@@ -119,7 +175,8 @@ public:
   using executor_type = boost::asio::any_io_executor;
 
   AsyncStream(executor_type executor, Stream stream)
-      : executor_(std::move(executor)), stream_(std::make_shared<Stream>(std::move(stream))) {}
+      : executor_(std::move(executor)),
+        stream_(std::make_shared<detail::OpenStream>(detail::OpenStream{std::move(stream), {}})) {}
   AsyncStream(AsyncStream&&) noexcept = default;
   AsyncStream& operator=(AsyncStream&& other) noexcept {
     AsyncStream old(std::move(*this)); // cancels
@@ -129,45 +186,52 @@ public:
   }
   ~AsyncStream() {
     if (stream_.use_count() > 1) // an operation still waits; else ~Stream does it
-      stream_->cancel();
+      stream_->stream.cancel();
   }
 
-  /// The next event; none after `Finished`. One at a time. Signature: void(std::optional<Event>).
+  /// The next event; none after `Finished`, and where the wait was cancelled. One at a time.
+  /// Signature: void(std::optional<Event>).
   template <class Token>
   auto async_next(Token&& token) {
-    return boost::asio::async_initiate<Token, void(std::optional<Event>)>(
-        [executor = executor_, stream = stream_](auto handler) {
-          using Handler = std::decay_t<decltype(handler)>;
-          std::make_shared<detail::Next<Handler>>(std::move(handler), executor, stream)->start();
-        },
-        token);
+    return detail::async_event(executor_, stream_, detail::Cancels::wait, {},
+                               std::forward<Token>(token));
+  }
+  /// As async_next, for at most `time`: none where nothing came in it, and the request goes on.
+  template <class Token>
+  auto async_next_for(std::chrono::nanoseconds time, Token&& token) {
+    return detail::async_event(executor_, stream_, detail::Cancels::wait, time,
+                               std::forward<Token>(token));
   }
 
   /// `told` is called on the executor once `Finished` has come, whatever there is to be read before
   /// it.
   void on_end(std::function<void()> told) {
-    stream_->on_end(
+    stream_->stream.on_end(
         [executor = executor_, told = std::move(told)] { boost::asio::post(executor, told); });
   }
 
   /// Asks for the end; the stream still delivers `Finished`.
-  void cancel() { stream_->cancel(); }
-  std::uint64_t id() const { return stream_->id(); }
+  void cancel() { stream_->stream.cancel(); }
+  std::uint64_t id() const { return stream_->stream.id(); }
   executor_type get_executor() const { return executor_; }
 
 private:
+  template <class>
+  friend struct detail::Gather;
+
   executor_type executor_;
   detail::SharedStream stream_;
 };
 
 namespace detail {
 
-/// The steps of async_complete; submit: as async_submit, of whatever gives an AsyncStream.
+/// The steps of async_complete; submit: as async_submit, of whatever gives an AsyncStream. It can
+/// be copied, as Asio wants it of what has not begun (`deferred`).
 template <class Submit>
 struct Gather {
   Submit submit;
   Request request;
-  std::unique_ptr<AsyncStream> stream{};
+  std::shared_ptr<AsyncStream> stream{};
   Completion whole{};
 
   template <class Self>
@@ -181,7 +245,7 @@ struct Gather {
   void operator()(Self& self, Result<AsyncStream> opened) {
     if (!opened)
       return self.complete(tl::unexpected(std::move(opened.error())));
-    stream = std::make_unique<AsyncStream>(std::move(*opened));
+    stream = std::make_shared<AsyncStream>(std::move(*opened));
     if (self.cancelled() != boost::asio::cancellation_type::none)
       stream->cancel(); // asked for before there was a stream
     read(self);
@@ -189,23 +253,27 @@ struct Gather {
   template <class Self>
   void operator()(Self& self, std::optional<Event> event) {
     if (!event)
-      return self.complete(fail(ErrorCode::unavailable, "the engine was closed"));
+      event = closed();
     if (const auto* delta = std::get_if<Delta>(&*event))
       whole.add(*delta);
     auto* end = std::get_if<Finished>(&*event);
     if (!end)
       return read(self);
-    if (end->error)
-      return self.complete(tl::unexpected(std::move(*end->error)));
     whole.end = std::move(*end);
     self.complete(std::move(whole));
   }
 
 private:
+  static Finished closed() {
+    Finished end;
+    end.reason = FinishReason::error;
+    end.error = Error{ErrorCode::unavailable, "the engine was closed"};
+    return end;
+  }
   template <class Self>
   void read(Self& self) {
-    AsyncStream& from = *stream; // `self` moves
-    from.async_next(std::move(self));
+    const AsyncStream& from = *stream; // `self` moves
+    async_event(from.executor_, from.stream_, Cancels::request, {}, std::move(self));
   }
 };
 
@@ -255,15 +323,14 @@ public:
   auto async_complete(Request request, Token&& token);
 
   /// Engine::shutdown, without blocking the executor; call it once. Destroying this object waits
-  /// for its end. Signature: void().
+  /// for its end. Signature: void(Result<void>).
   template <class Token>
   auto async_shutdown(std::chrono::milliseconds drain, Token&& token) {
-    return boost::asio::async_initiate<Token, void()>(
+    return boost::asio::async_initiate<Token, void(Result<void>)>(
         [this, drain](auto handler) {
           detail::Pending<std::decay_t<decltype(handler)>> pending(std::move(handler), executor_);
           closer_ = std::jthread([engine = engine_, drain, pending = std::move(pending)]() mutable {
-            engine->shutdown(drain);
-            detail::hand_over(std::move(pending));
+            detail::hand_over(std::move(pending), engine->shutdown(drain));
           });
         },
         token);

@@ -13,11 +13,12 @@ using TemplateVariables = std::vector<std::pair<std::string, std::string>>;
 
 /// What somebody said. Both texts are UTF-8.
 struct ChatMessage {
-  std::string role; ///< "system", "user", "assistant", or what the model's template knows besides.
-  std::string content;
+  std::string
+      role{}; ///< "system", "user", "assistant", or what the model's template knows besides.
+  std::string content{};
   /// Whatever else the template may look for in a message: {"reasoning_content", "\"because\""}.
   /// One of the names above goes before what is said there: {"content", "null"}.
-  TemplateVariables fields = {};
+  TemplateVariables fields{};
 };
 
 } // namespace paceline

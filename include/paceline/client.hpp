@@ -30,10 +30,10 @@ namespace paceline {
 struct ClientOptions {
   std::string host = "127.0.0.1"; ///< A name or an address.
   std::uint16_t port = 8001;
-  std::string api_key; ///< Empty: none.
+  std::string api_key{}; ///< Empty: none.
 
   bool tls = false;
-  std::string tls_authorities; ///< PEM file of whom to trust; empty: whom the system trusts.
+  std::string tls_authorities{}; ///< PEM file of whom to trust; empty: whom the system trusts.
 
   /// For one attempt to connect, TLS and greeting included.
   std::chrono::milliseconds connect_timeout{5'000};
@@ -53,8 +53,8 @@ struct SubmitOptions {
 
 /// What a server says of itself.
 struct ServerInfo {
-  std::string server; ///< "paceline/0.1.0"
-  std::string model;
+  std::string server{}; ///< "paceline/0.1.0"
+  std::string model{};
   bool ready = false; ///< It takes requests: not while it loads or drains.
 };
 

@@ -21,8 +21,8 @@ struct DrafterSampling {
 /// A sequence as a drafter gets to know it.
 struct DraftedSequence {
   std::uint64_t id = 0; ///< Never used for another one.
-  std::string scope;    ///< Request::draft_scope
-  DrafterSampling sampling;
+  std::string scope{};  ///< Request::draft_scope
+  DrafterSampling sampling{};
 };
 
 /// A token, and how likely a drafter holds it to be, in any unit.

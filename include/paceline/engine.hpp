@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -73,34 +74,31 @@ struct FaultOptions {
 
 /// PEM files with which two machines know each other (docs/machines.md).
 struct NodeTls {
-  std::string certificate; ///< Of this machine, with its chain.
-  std::string key;         ///< The certificate's.
-  std::string authority;   ///< Who signs the certificates of both.
+  std::string certificate{}; ///< Of this machine, with its chain.
+  std::string key{};         ///< The certificate's.
+  std::string authority{};   ///< Who signs the certificates of both.
 };
 
 struct EngineOptions {
   /// Folders of Hugging Face checkpoints; "demo" is the built-in pair's model of that role.
   std::string target = "demo";
   /// A file whose chat template goes before the target's own. Empty: the target's.
-  std::string chat_template = {};
+  std::string chat_template{};
   /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
   /// its blocks in that format; "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
-  /// which look up how the text went on before and need no model (docs/drafts.md); "none" or empty:
-  /// nothing, and every request runs plain. "auto": the demo pair's draft for the demo target, else
-  /// "suffix".
-  std::string draft = "auto";
-  /// "suffix": a look-up that drafts beside the model of `draft`, where its matches say more than
-  /// the model would, and alone where the model does not pay. Empty: none.
-  std::string lookup;
-  std::shared_ptr<Drafter> drafter; ///< Drafts in place of `draft` when set.
+  /// which look up how the text went on before and need no model (docs/drafts.md); "none" or an
+  /// empty list: nothing, and every request runs plain. "auto": the demo pair's draft for the demo
+  /// target, else "suffix". "suffix" and a model: both, the look-up where its matches say more than
+  /// the model would, and alone where the model does not pay.
+  std::vector<std::string> drafters = {"auto"};
+  std::shared_ptr<Drafter> custom_drafter{}; ///< Drafts in place of `drafters` when set.
   /// What "suffix" may remember: texts under way, and recent outputs.
   std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
-  std::string device = "cpu"; ///< "cpu", "cpu:0-3", "cuda:0", "sim:<profile>"
-  /// Several in place of `device`: the target is divided among them by layers, a stage on each or
-  /// on each `tensor_parallel_size`, in this order (docs/pipeline.md); behind the first also on
-  /// nodes, "node://HOST:PORT/cpu:0" (docs/machines.md). Empty: it is on `device`.
-  std::vector<std::string> devices;
+  /// Where the target is: "cpu", "cpu:0-3", "cuda:0", "sim:<profile>". On several it is divided by
+  /// layers, a stage on each or on each `tensor_parallel_size`, in this order (docs/pipeline.md);
+  /// behind the first also on nodes, "node://HOST:PORT/cpu:0" (docs/machines.md).
+  std::vector<std::string> devices = {"cpu"};
   /// Stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
   int pipeline_parallel_size = 0;
   /// Devices that work on each layer together, a part of its heads and feed-forward units each: the
@@ -108,9 +106,9 @@ struct EngineOptions {
   /// setting: other numbers of shards give other last bits.
   int tensor_parallel_size = 1;
   /// Layers of each stage; empty: so that the stage that reads the most weights reads the least.
-  std::vector<int> stage_layers;
-  std::string draft_device; ///< Empty: chosen for `device`. "node://HOST:PORT/cpu:0": a node's.
-  NodeTls node_tls;         ///< For nodes on other machines; empty: there are none.
+  std::vector<int> stage_layers{};
+  std::string draft_device{}; ///< Empty: chosen for `devices`. "node://HOST:PORT/cpu:0": a node's.
+  NodeTls node_tls{};         ///< For nodes on other machines; empty: there are none.
   /// Hidden states on their way to a stage on a node and back. f32: as they are inside a pass.
   /// bf16: half the bytes, each number rounded; part of the numeric setting, with the layers where
   /// rows cross: logits and now and then a token differ from those of f32, alike in every mode.
@@ -118,17 +116,17 @@ struct EngineOptions {
   /// Tokens of a draft's distribution that cross from a node, with verification by `rejection`:
   /// it draws from these alone; 0: all.
   int draft_top_k = 64;
-  /// Where the target goes on, with what was committed, when `device` keeps failing; its weights
+  /// Where the target goes on, with what was committed, when its device keeps failing; its weights
   /// are there from the start. Empty: nowhere, and requests end with an error. For stages on nodes
   /// another node, on which such a stage goes on.
-  std::string reserve_device;
+  std::string reserve_device{};
   int threads = 0; ///< Of the target's CPU lane; 0: the physical cores.
   NumberFormat dtype = NumberFormat::automatic;
   /// A microscaling format that the linear layers of the target's blocks are quantized to while
   /// they are loaded; none: they stay as `dtype` says, like everything else.
-  std::optional<WeightFormat> weights;
-  std::optional<WeightFormat> draft_weights;       ///< The same of the draft model.
-  std::optional<WeightFormat> head_weights;        ///< The same of both models' output heads.
+  std::optional<WeightFormat> weights{};
+  std::optional<WeightFormat> draft_weights{};     ///< The same of the draft model.
+  std::optional<WeightFormat> head_weights{};      ///< The same of both models' output heads.
   ScaleChoice weight_scales = ScaleChoice::search; ///< Of all that is quantized.
 
   /// Of each device: weights, pages and drafts (which count where the last stage is) together;
@@ -151,11 +149,11 @@ struct EngineOptions {
   std::chrono::milliseconds time_between_tokens{0};
 
   SpeculationMode speculation = SpeculationMode::automatic;
-  std::optional<int> window; ///< Fixed K; none: adapted.
+  std::optional<int> window{}; ///< Fixed K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
   int fork_rows = 15; ///< Most forks of one sequence in a pass of the draft; all have at most 64.
 
-  FaultOptions faults;
+  FaultOptions faults{};
 
   /// Run on a virtual clock: time passes only as devices and timers say (`sim` devices).
   /// The engine then works inside `Stream::next` on the caller's thread, deterministically; there
@@ -163,42 +161,45 @@ struct EngineOptions {
   bool virtual_time = false;
   std::uint64_t schedule_seed = 0; ///< Virtual time only: chooses among runnable messages.
 
-  std::string trace_file; ///< Chrome trace format; written at shutdown. Empty: none.
+  std::string trace_file{}; ///< Chrome trace format; written at shutdown. Empty: none.
   /// Called from `open` while it works: what, and how far (0 to 1).
-  std::function<void(const std::string&, double)> progress;
+  std::function<void(const std::string&, double)> progress{};
   /// Called with what the engine has to say meanwhile, one sentence without a line end: that a node
   /// is lost or back, that the target moves, that a part died. From any of its threads, several at
   /// a time; it must not wait for the engine, and what it throws is dropped. Empty: standard error.
-  std::function<void(LogLevel, const std::string&)> log;
+  std::function<void(LogLevel, const std::string&)> log{};
+  /// Asked between any two layers that are loaded: `open` then gives all back, and ends with
+  /// `cancelled`.
+  std::stop_token stop{};
 };
 
 /// What one of several stages has of a model.
 struct StageInfo {
-  std::string device;
-  std::string kernel;
+  std::string device{};
+  std::string kernel{};
   int layers = 0;
   /// With the embedding in the first stage, and the head in the last.
   std::size_t weight_bytes = 0;
-  std::string crossing_rows; ///< EngineOptions::node_rows, if it is on a node; else empty.
+  std::string crossing_rows{}; ///< EngineOptions::node_rows, if it is on a node; else empty.
 };
 
 /// What an engine runs, for `inspect`, logs and JSON.
 struct ModelInfo {
-  std::string name;         ///< Folder or hub id.
-  std::string architecture; ///< "LlamaForCausalLM"
+  std::string name{};         ///< Folder or hub id.
+  std::string architecture{}; ///< "LlamaForCausalLM"
   std::uint64_t parameters = 0;
   std::size_t weight_bytes = 0;
   std::size_t shared_bytes = 0; ///< Of these, what a draft out of the target itself has of it.
-  std::string dtype;            ///< Of what is not quantized: "bf16"
-  std::string weights;          ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
-  std::string head_weights;     ///< Of its output head.
+  std::string dtype{};          ///< Of what is not quantized: "bf16"
+  std::string weights{};        ///< Of the linear layers of its blocks: "mxfp6"; else as dtype.
+  std::string head_weights{};   ///< Of its output head.
   /// "cpu:0-1"; of several stages "cpu:0+cpu:1", of a stage in shards "cpu:0|cpu:1"
-  std::string device;
-  std::string kernel;            ///< "amx", "highway", "scalar", ...
-  std::vector<StageInfo> stages; ///< In the order in which a pass takes them; empty: one.
-  std::string crossing_rows;     ///< As StageInfo::crossing_rows, of a stage.
-  int shards = 1;                ///< Devices that each stage is divided among.
-  int layers = 0;                ///< 0: it has none (a scripted model).
+  std::string device{};
+  std::string kernel{};            ///< "amx", "highway", "scalar", ...
+  std::vector<StageInfo> stages{}; ///< In the order in which a pass takes them; empty: one.
+  std::string crossing_rows{};     ///< As StageInfo::crossing_rows, of a stage.
+  int shards = 1;                  ///< Devices that each stage is divided among.
+  int layers = 0;                  ///< 0: it has none (a scripted model).
   Prefill prefill = Prefill::invariant;
   int vocabulary = 0;
   int max_model_len = 0;
@@ -233,9 +234,9 @@ struct Metrics {
   /// Drafted tokens that the target accepted.
   std::uint64_t accepted = 0;
   /// Judged and accepted tokens of each drafter.
-  std::vector<DrafterCounts> drafters;
+  std::vector<DrafterCounts> drafters{};
   /// Accepted tokens by their place in the window; index 0 is a window's first token.
-  std::vector<std::uint64_t> accepted_by_position;
+  std::vector<std::uint64_t> accepted_by_position{};
   /// Windows that were judged, counted for each sequence.
   std::uint64_t windows = 0;
   /// Tokens in those windows, including the ones behind a rejection.
@@ -304,6 +305,8 @@ struct Metrics {
 /// program in the child.
 class Engine {
 public:
+  /// Errors: an option that cannot be (it is named); what of the models is missing, damaged or
+  /// unknown; `cancelled` (EngineOptions::stop).
   static Result<Engine> open(EngineOptions options);
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
@@ -313,11 +316,14 @@ public:
   /// Errors: the request is invalid; `overloaded`: as many are open as the engine takes;
   /// `unavailable`: it is shut down.
   Result<Stream> submit(const Request& request);
-  /// submit, and wait for the end.
+  /// submit, and wait for the end. Errors: as submit; what fails later is in Completion::end, with
+  /// the text that had come.
   Result<Completion> complete(const Request& request);
 
-  /// add_special: with what the checkpoint puts before a text (such as a BOS).
-  std::vector<TokenId> tokenize(const std::string& text, bool add_special = true) const;
+  /// add_special: with what the checkpoint puts before a text (such as a BOS). parse_special:
+  /// special tokens that the text spells are those; else they are text.
+  std::vector<TokenId> tokenize(const std::string& text, bool add_special = true,
+                                bool parse_special = false) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
   /// One token's bytes inside a text: may be part of a UTF-8 character. skip_special: a special
   /// token has none.
@@ -327,21 +333,24 @@ public:
   std::string token_name(TokenId token) const;
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
-  /// checkpoint without one gets); to be tokenized without add_special. add_generation_prompt: with
+  /// checkpoint without one gets), to look at. add_generation_prompt: with
   /// what opens the answer. variables: what the template may name besides (Qwen 3's
   /// enable_thinking). Errors: what the template refuses, or what of it is not supported.
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
                                   bool add_generation_prompt = true,
                                   const TemplateVariables& variables = {}) const;
+  /// The same as tokens, for Request::prompt_tokens: special tokens are the template's alone, what
+  /// messages spell is text.
+  Result<std::vector<TokenId>> chat_tokens(const std::vector<ChatMessage>& messages,
+                                           bool add_generation_prompt = true,
+                                           const TemplateVariables& variables = {}) const;
   /// Texts that end an answer where the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
 
-  ModelInfo target() const;               ///< Where it is now.
-  std::optional<ModelInfo> draft() const; ///< None: no model drafts.
-  /// Whether anything drafts: a model, a look-up or a Drafter. Without, every request runs plain.
-  bool drafts() const;
-  /// What drafts, for Request::draft: "suffix" or "ngram" before "model" (any that has weights), or
-  /// "drafter" (EngineOptions::drafter).
+  ModelInfo target() const;                     ///< Where it is now.
+  std::optional<ModelInfo> draft_model() const; ///< None: no model drafts.
+  /// What drafts, for Request::drafter: "suffix" or "ngram" before "model" (any that has weights),
+  /// or "drafter" (EngineOptions::custom_drafter). Empty: nothing, and every request runs plain.
   const std::vector<std::string>& drafters() const;
   Metrics metrics() const;
 

@@ -25,8 +25,8 @@ const char* to_string(ErrorCode code) noexcept;
 
 struct Error {
   ErrorCode code = ErrorCode::internal;
-  std::string message; ///< What is wrong; names the thing.
-  std::string hint;    ///< How to mend it; may be empty.
+  std::string message{}; ///< What is wrong; names the thing.
+  std::string hint{};    ///< How to mend it; may be empty.
 
   /// "message: hint", one line.
   std::string text() const;

@@ -23,30 +23,30 @@ enum class TokenSource : std::uint8_t {
 /// Engine::token_name and Engine::token_bytes say what text the ids are.
 struct TokenLogprob {
   TokenId token = 0;
-  float logprob = 0;                          ///< Natural logarithm.
-  std::vector<std::pair<TokenId, float>> top; ///< Likeliest first.
+  float logprob = 0;                            ///< Natural logarithm.
+  std::vector<std::pair<TokenId, float>> top{}; ///< Likeliest first.
 };
 
 /// Newly committed tokens. Text is whole UTF-8 characters; it may lag behind the tokens while a
 /// character or a possible stop string is incomplete.
 struct Delta {
-  std::vector<TokenId> tokens;
-  std::vector<TokenSource> sources; ///< One per token.
-  std::string text;
-  std::vector<TokenLogprob> logprobs; ///< One per token when asked for.
+  std::vector<TokenId> tokens{};
+  std::vector<TokenSource> sources{}; ///< One per token.
+  std::string text{};
+  std::vector<TokenLogprob> logprobs{}; ///< One per token when asked for.
 };
 
 /// Log-probabilities of the prompt's tokens; comes once, before the first Delta, when asked for.
 struct PromptLogprobs {
-  std::vector<TokenId> tokens;
-  std::vector<TokenLogprob> logprobs; ///< logprobs[0] is meaningless (nothing precedes it).
+  std::vector<TokenId> tokens{};
+  std::vector<TokenLogprob> logprobs{}; ///< logprobs[0] is meaningless (nothing precedes it).
 };
 
 enum class FinishReason { stop, length, cancelled, deadline, error };
 
 /// What became of the tokens of one drafter.
 struct DrafterCounts {
-  std::string name;         ///< As Engine::drafters has it.
+  std::string name{};       ///< As Engine::drafters has it.
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
 
@@ -75,7 +75,7 @@ struct SpeculationStats {
   bool windows_cut = false;
   /// Calls of a Drafter that failed while the request was open.
   std::uint64_t drafter_failures = 0;
-  std::vector<DrafterCounts> drafters; ///< In the order of Engine::drafters.
+  std::vector<DrafterCounts> drafters{}; ///< In the order of Engine::drafters.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
@@ -100,12 +100,14 @@ struct Timing {
 
 struct Finished {
   FinishReason reason = FinishReason::stop;
-  std::optional<Error> error; ///< Set when reason is `error`.
-  std::string stop_match;     ///< The stop string found, if one ended the output.
-  std::uint64_t seed = 0;     ///< One that was drawn is below 2^53, as JSON's readers want it.
-  Usage usage;
-  SpeculationStats speculation;
-  Timing timing;
+  std::optional<Error> error{}; ///< Set when reason is `error`.
+  std::string stop_match{};     ///< The stop string found, if one ended the output.
+  /// The token that ended it, if one did: an end of the text, or of Request::stop_token_ids.
+  std::optional<TokenId> stop_token{};
+  std::uint64_t seed = 0; ///< One that was drawn is below 2^53, as JSON's readers want it.
+  Usage usage{};
+  SpeculationStats speculation{};
+  Timing timing{};
   /// The same request with this seed and `speculation.verify` gives the same tokens again: greedy
   /// and `coupled` ones always, others without speculation, or in `sync` with a fixed window when
   /// nothing failed and no window was cut; none that moved to another numeric setting (kernel,
@@ -115,12 +117,13 @@ struct Finished {
 
 using Event = std::variant<Delta, PromptLogprobs, Finished>;
 
-/// A whole answer, for callers that do not stream.
+/// A whole answer, for callers that do not stream. `end` says whether it is one: an answer that was
+/// cancelled, ran out of time or failed on its way has what had come until then.
 struct Completion {
-  std::string text;
-  std::vector<TokenId> tokens;
-  std::vector<TokenLogprob> logprobs;
-  Finished end;
+  std::string text{};
+  std::vector<TokenId> tokens{};
+  std::vector<TokenLogprob> logprobs{};
+  Finished end{};
 
   void add(const Delta& delta);
 };

@@ -42,51 +42,56 @@ enum class LogprobsMode { raw, processed };
 /// Every value that is not set comes from the checkpoint's generation_config.json, else from the
 /// neutral value in the comment.
 struct Sampling {
-  std::optional<float> temperature;        ///< 0: greedy (neutral). At most 100.
-  std::optional<int> top_k;                ///< 0: off (neutral).
-  std::optional<float> top_p;              ///< From 1e-6 to 1; 1: off (neutral).
-  std::optional<float> min_p;              ///< In [0, 1]; 0: off (neutral).
-  std::optional<float> repetition_penalty; ///< From 1e-6 to 100; 1: off (neutral). Over prompt and
-                                           ///< output.
-  std::optional<float> presence_penalty;   ///< In [-2, 2]; 0: off (neutral). Over the output.
-  std::optional<float> frequency_penalty;  ///< In [-2, 2]; 0: off (neutral). Over the output.
+  std::optional<float> temperature{};        ///< 0: greedy (neutral). At most 100.
+  std::optional<int> top_k{};                ///< 0: off (neutral).
+  std::optional<float> top_p{};              ///< From 1e-6 to 1; 1: off (neutral).
+  std::optional<float> min_p{};              ///< In [0, 1]; 0: off (neutral).
+  std::optional<float> repetition_penalty{}; ///< From 1e-6 to 100; 1: off (neutral). Over prompt
+                                             ///< and output.
+  std::optional<float> presence_penalty{};   ///< In [-2, 2]; 0: off (neutral). Over the output.
+  std::optional<float> frequency_penalty{};  ///< In [-2, 2]; 0: off (neutral). Over the output.
   /// Added to logits, in this order. -infinity makes a token impossible, whatever is added besides;
   /// +infinity counts as the greatest finite logit. A request that leaves no token ends with an
   /// error.
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<std::pair<TokenId, float>> logit_bias{};
   /// All others are impossible; empty: none are.
-  std::vector<TokenId> allowed_token_ids;
-  std::optional<std::uint64_t> seed; ///< Drawn and reported when not given.
+  std::vector<TokenId> allowed_token_ids{};
+  std::optional<std::uint64_t> seed{}; ///< Drawn and reported when not given.
   int choice = 0; ///< Which of several answers with one seed: each has noise of its own.
 };
 
 struct Request {
-  std::string prompt;                 ///< Text; used when `prompt_tokens` is empty.
-  std::vector<TokenId> prompt_tokens; ///< Ids; taken as they are.
-  std::optional<int> max_tokens;      ///< Default: what the context leaves.
-  std::vector<std::string> stop;      ///< Output ends before the first of these.
+  std::string prompt{};                 ///< Text; with `prompt_tokens` it is an error.
+  std::vector<TokenId> prompt_tokens{}; ///< Ids; taken as they are.
+  /// Before `prompt` stands what the checkpoint puts before a text (such as a BOS). false: it
+  /// stands in the prompt already, as in what Engine::render_chat writes.
+  bool add_special_tokens = true;
+  /// Special tokens that `prompt` spells ("<|im_end|>") are those. false: they are text.
+  bool parse_special_tokens = false;
+  std::optional<int> max_tokens{}; ///< Default: what the context leaves.
+  std::vector<std::string> stop{}; ///< Output ends before the first of these.
   std::vector<TokenId>
-      stop_token_ids; ///< Output ends with the first of these, `ignore_eos` or not.
+      stop_token_ids{}; ///< Output ends with the first of these, `ignore_eos` or not.
   bool ignore_eos = false;
   /// Until the output has so many tokens the end of the text and `stop_token_ids` are impossible,
   /// `ignore_eos` or not, and a `stop` ends it only where it is completed behind them.
   int min_tokens = 0;
   /// Special tokens have no text in the output. false: they have, but for one that ends it.
   bool skip_special_tokens = true;
-  Sampling sampling;
+  Sampling sampling{};
 
-  std::optional<SpeculationMode> speculation; ///< Default: the engine's.
-  std::optional<int> window;                  ///< Fixed window length K; default: the engine's.
+  std::optional<SpeculationMode> speculation{}; ///< Default: the engine's.
+  std::optional<int> window{};                  ///< Fixed window length K; default: the engine's.
   /// Which of Engine::drafters drafts, or "none". Default: for each token the one from which more
   /// is expected.
-  std::optional<std::string> draft;
+  std::optional<std::string> drafter{};
   VerifyRule verify = VerifyRule::automatic;
   /// Drafts may come from what requests of the same scope have said before, and from no other's:
   /// how fast an answer comes may tell what is in there.
-  std::string draft_scope;
+  std::string draft_scope{};
   /// What was computed for a prompt (the prefix cache) serves requests of the same salt, and no
   /// others: how soon an answer begins, and Usage::cached_tokens, tell what is there. vLLM's name.
-  std::string cache_salt;
+  std::string cache_salt{};
 
   bool logprobs = false;        ///< Log-probability of each output token.
   int top_logprobs = 0;         ///< And of the likeliest alternatives (at most limits' bound).
@@ -95,9 +100,9 @@ struct Request {
 
   /// Time allowed from submission to the last token; none: no limit. 0 or less: it has passed, and
   /// the request ends at once. More than a year counts as a year.
-  std::optional<std::chrono::milliseconds> deadline;
+  std::optional<std::chrono::milliseconds> deadline{};
   int priority = 0;      ///< With SchedulingPolicy::priority: the lesser goes first.
-  std::string client;    ///< With `fcfs`: whose share of the engine it counts against.
+  std::string client{};  ///< With `fcfs`: whose share of the engine it counts against.
   int client_weight = 1; ///< And how large that is, beside other clients' (at most 1,000).
 };
 

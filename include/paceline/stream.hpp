@@ -3,6 +3,7 @@
 
 #include "paceline/event.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,9 @@ public:
 
   /// Waits for the next event; none after `Finished`.
   std::optional<Event> next();
+  /// As `next`, for at most `time` (by the engine's clock): none where nothing came in it, and the
+  /// request goes on.
+  std::optional<Event> next_for(std::chrono::nanoseconds time);
   /// The next event if there is one now.
   std::optional<Event> try_next();
   /// Asks for the end; the stream still delivers `Finished`. An engine's needs no memory for it; a

@@ -44,7 +44,7 @@ Result<std::string> demo_model(const std::string& role) {
   return fail(ErrorCode::not_found,
               fmt::format("the built-in {} model is not installed{}", role,
                           folder ? " in " + folder->string() : ""),
-              "name a model with EngineOptions::target and EngineOptions::draft, or set "
+              "name a model with EngineOptions::target and EngineOptions::drafters, or set "
               "PACELINE_DEMO_MODELS");
 }
 

@@ -1,6 +1,7 @@
 // Words for a scripted model: token 17 reads " 17".
 #include "models/synthetic/scripted.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 

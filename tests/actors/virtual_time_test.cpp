@@ -1,5 +1,6 @@
 #include "actors/system/virtual_time.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <string>

@@ -11,7 +11,7 @@ TEST_CASE("a field of the library reads as the option that sets it") {
   CHECK(with_options("give EngineOptions::kv_memory_bytes at least 7, or lower "
                      "EngineOptions::max_model_len") ==
         "give --kv-memory at least 7, or lower --max-model-len");
-  CHECK(with_options("use EngineOptions::device = cpu") == "use --device cpu");
+  CHECK(with_options("use EngineOptions::devices = cpu") == "use --device cpu");
   CHECK(with_options("EngineOptions::prefill_chunk is 3 with EngineOptions::prefill = fast") ==
         "--prefill-chunk is 3 with --prefill fast");
   CHECK(with_options("EngineOptions::window: none") == "--window: none");
@@ -37,8 +37,8 @@ TEST_CASE("the options that fields are known by are the program's") {
   apps::add_speculation_options(app, engine, request);
   apps::add_sampling_options(app, request);
   for (const char* field : {"EngineOptions::target",
-                            "EngineOptions::draft",
-                            "EngineOptions::device",
+                            "EngineOptions::drafters",
+                            "EngineOptions::devices",
                             "EngineOptions::draft_device",
                             "EngineOptions::reserve_device",
                             "EngineOptions::threads",

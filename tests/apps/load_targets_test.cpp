@@ -32,9 +32,9 @@ Item item(double arrival, int prompt, int output) {
 /// Every step takes 10 ms, whatever it does.
 EngineOptions ten_milliseconds(int sequences) {
   EngineOptions options = simulated();
-  options.draft.clear();
+  options.drafters.clear();
   options.draft_device.clear();
-  options.device = "sim:10ms";
+  options.devices = {"sim:10ms"};
   options.max_num_seqs = sequences;
   return options;
 }

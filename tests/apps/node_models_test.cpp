@@ -8,6 +8,8 @@
 #include "tests/support/node_checks.hpp"
 
 #include <doctest/doctest.h>
+#include <iterator>
+#include <thread>
 
 #include <filesystem>
 #include <memory>
@@ -38,7 +40,7 @@ struct Cache {
 EngineOptions options_for(const RunningNode& node, const std::string& draft, int& sent) {
   EngineOptions options;
   options.threads = 1;
-  options.draft = draft;
+  options.drafters = {draft};
   options.draft_device = node.address();
   options.progress = [&sent](const std::string& what, double done) {
     if (contains(what, "sending"))

@@ -55,9 +55,9 @@ TEST_CASE("a draft on a node: the tokens of plain decoding, in every mode and ba
     if (mode != SpeculationMode::automatic)
       options.window = 4;
     Engine engine = open_engine(options);
-    REQUIRE(engine.draft());
-    CHECK(engine.draft()->device == node.address());
-    CHECK(engine.draft()->weight_bytes > 0);
+    REQUIRE(engine.draft_model());
+    CHECK(engine.draft_model()->device == node.address());
+    CHECK(engine.draft_model()->weight_bytes > 0);
     ask_until(engine, requests()[0], expected[0], drafted);
     std::uint64_t accepted = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -192,8 +192,8 @@ TEST_CASE("what a node cannot do is refused by name when the engine opens") {
     REQUIRE_FALSE(engine);
     return engine.error().text();
   };
-  CHECK(contains(error_of([](auto& o) { o.draft = "suffix"; }), "no draft model"));
-  CHECK(contains(error_of([](auto& o) { o.draft = "self:mxfp4"; }), "no draft model"));
+  CHECK(contains(error_of([](auto& o) { o.drafters = {"suffix"}; }), "no draft model"));
+  CHECK(contains(error_of([](auto& o) { o.drafters = {"self:mxfp4"}; }), "no draft model"));
   CHECK(contains(error_of([](auto& o) { o.virtual_time = true; }), "not virtual"));
   CHECK(contains(error_of([](auto& o) { o.draft_device += "/cuda:7"; }),
                  "no device cuda:7: give one that it has: cpu"));
@@ -201,7 +201,7 @@ TEST_CASE("what a node cannot do is refused by name when the engine opens") {
   CHECK(contains(error_of([](auto& o) { o.node_tls.key = "key.pem"; }), "all three"));
   const ModelCopy other("draft");
   other.set_config("rope_theta", "12345.0");
-  CHECK(contains(error_of([&](auto& o) { o.draft = other.path(); }), "other models (demo)"));
+  CHECK(contains(error_of([&](auto& o) { o.drafters = {other.path()}; }), "other models (demo)"));
   node.kill();
   CHECK(contains(error_of([](auto&) {}), "start paceline node there"));
 }

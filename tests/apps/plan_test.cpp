@@ -5,6 +5,7 @@
 #include "tests/apps/support.hpp"
 
 #include <doctest/doctest.h>
+#include <iterator>
 
 #include <boost/json/array.hpp>
 #include <cmath>

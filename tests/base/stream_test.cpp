@@ -1,6 +1,7 @@
 // The hand-over of events, without an engine: functions run when the test says so.
 #include "base/stream.hpp"
 
+#include <chrono>
 #include <doctest/doctest.h>
 #include <memory>
 #include <stdexcept>
@@ -113,4 +114,17 @@ TEST_CASE("what a callback holds goes with it, outside of every lock") {
   world.callbacks->run_pending();
   world.stream->on_end(holding());
   world.stream.reset();
+}
+
+TEST_CASE("a wait of some time ends without an event, or with what came") {
+  World world;
+  CHECK(!world.stream->next_for(std::chrono::nanoseconds(1)));
+  CHECK(!world.stream->next_for(std::chrono::nanoseconds::min()));
+  world.impl->deliver(some_text());
+  CHECK(world.stream->next_for(std::chrono::nanoseconds::max()));
+  CHECK(!world.stream->next_for(std::chrono::nanoseconds(0)));
+  world.impl->deliver(Finished{});
+  CHECK(world.stream->next_for(std::chrono::nanoseconds(0)));
+  CHECK(!world.stream->next_for(std::chrono::nanoseconds::max())); // at once
+  CHECK(world.cancels == 0);
 }

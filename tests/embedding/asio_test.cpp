@@ -17,6 +17,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
+#include <future>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -32,8 +33,8 @@ struct World {
   static Engine open(const std::string& device) {
     EngineOptions options;
     options.target = ScriptedPair{.context = 4096}.target();
-    options.draft.clear();
-    options.device = device;
+    options.drafters.clear();
+    options.devices = {device};
     options.kv_memory_bytes = std::size_t(1) << 20;
     return open_engine(options);
   }
@@ -139,28 +140,72 @@ TEST_CASE("handlers run on their own executors, and never on a thread of the eng
   pool.join();
 }
 
-TEST_CASE("cancelling an operation cancels the request, and loses nothing") {
+TEST_CASE("cancelling a wait ends the wait, loses nothing, and the request goes on") {
   World world(slow);
+  const auto expected = ask(world.engine, of_tokens(12)).tokens;
   asio::cancellation_signal signal;
-  const auto cancel_after_some = [&](AsyncEngine& service) -> asio::awaitable<Answer> {
-    auto stream = co_await service.async_submit(endless(), use_awaitable);
+  const auto read = [&](AsyncEngine& service) -> asio::awaitable<Answer> {
+    auto stream = co_await service.async_submit(of_tokens(12), use_awaitable);
     Answer answer;
-    std::optional<Event> event;
-    do {
-      if (answer.tokens.size() >= 3) // before the operation has started, so to say
-        asio::post(co_await asio::this_coro::executor,
-                   [&] { signal.emit(asio::cancellation_type::terminal); });
-      event =
+    int called_off = 0;
+    while (answer.ends.empty()) {
+      asio::post(co_await asio::this_coro::executor,
+                 [&] { signal.emit(asio::cancellation_type::total); });
+      auto event =
           co_await stream->async_next(asio::bind_cancellation_slot(signal.slot(), use_awaitable));
-      if (event)
-        answer.add(std::move(*event));
-    } while (event);
+      if (!event) { // a wait that is called off has taken nothing
+        ++called_off;
+        event = co_await stream->async_next(use_awaitable);
+      }
+      answer.add(std::move(event.value()));
+    }
+    CHECK(called_off > 0);
     co_return answer;
   };
-  const Answer answer = world.run(cancel_after_some(world.service));
-  CHECK(answer.end().reason == FinishReason::cancelled);
-  CHECK(int(answer.tokens.size()) == answer.end().usage.completion_tokens);
-  CHECK(answer.tokens.size() < 100);
+  const Answer answer = world.run(read(world.service));
+  CHECK(answer.end().reason == FinishReason::length);
+  CHECK(answer.tokens == expected);
+}
+
+TEST_CASE("what a wait that lost a race had got is the next one's") {
+  using namespace asio::experimental::awaitable_operators;
+  World world(slow);
+  const auto expected = ask(world.engine, of_tokens(30)).tokens;
+  const auto read = [](AsyncEngine& service) -> asio::awaitable<Answer> {
+    auto stream = co_await service.async_submit(of_tokens(30), use_awaitable);
+    asio::steady_timer at_once(service.get_executor());
+    Answer answer;
+    while (answer.ends.empty()) {
+      at_once.expires_at(asio::steady_timer::time_point::min());
+      auto first =
+          co_await (stream->async_next(use_awaitable) || at_once.async_wait(use_awaitable));
+      std::optional<Event> event =
+          first.index() == 0 ? std::move(std::get<0>(first)) : std::nullopt;
+      if (!event)
+        event = co_await stream->async_next(use_awaitable);
+      answer.add(std::move(event.value()));
+    }
+    co_return answer;
+  };
+  const Answer answer = world.run(read(world.service));
+  CHECK(answer.end().reason == FinishReason::length);
+  CHECK(answer.tokens == expected);
+}
+
+TEST_CASE("a wait of some time ends without an event, and the request goes on") {
+  World world(slow);
+  const auto expected = ask(world.engine, of_tokens(8)).tokens;
+  const auto read = [](AsyncEngine& service) -> asio::awaitable<Answer> {
+    auto stream = co_await service.async_submit(of_tokens(8), use_awaitable);
+    CHECK(!co_await stream->async_next_for(std::chrono::nanoseconds(1), use_awaitable));
+    Answer answer;
+    while (answer.ends.empty())
+      if (auto event = co_await stream->async_next_for(std::chrono::hours(1), use_awaitable))
+        answer.add(std::move(*event));
+    CHECK(!co_await stream->async_next_for(std::chrono::hours(1), use_awaitable)); // at once
+    co_return answer;
+  };
+  CHECK(world.run(read(world.service)).tokens == expected);
 }
 
 TEST_CASE("async_complete is cancelled as a whole") {
@@ -232,7 +277,10 @@ TEST_CASE("a shutdown leaves the executor free, and completes when all has ended
   world.service.async_complete(endless(), [&](Result<Completion>) { order.push_back("answer"); });
   asio::steady_timer timer(world.io, std::chrono::milliseconds(30));
   timer.async_wait([&](auto) {
-    world.service.async_shutdown(std::chrono::milliseconds(50), [&] { order.push_back("down"); });
+    world.service.async_shutdown(std::chrono::milliseconds(50), [&](Result<void> down) {
+      CHECK(down);
+      order.push_back("down");
+    });
     asio::post(world.io, [&] { order.push_back("free"); });
   });
   world.io.run();

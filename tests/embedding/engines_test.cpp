@@ -18,8 +18,8 @@ namespace {
 EngineOptions small(const std::string& target) {
   EngineOptions options;
   options.target = target;
-  options.draft.clear();
-  options.device = "sim:1us";
+  options.drafters.clear();
+  options.devices = {"sim:1us"};
   options.kv_memory_bytes = std::size_t(1) << 20;
   return options;
 }

@@ -58,8 +58,8 @@ namespace {
 EngineOptions options() {
   EngineOptions options;
   options.target = ScriptedPair{.context = 4096}.target();
-  options.draft = ScriptedPair{.context = 4096}.draft();
-  options.device = "sim:1ms"; // what is endless goes on for seconds
+  options.drafters = {ScriptedPair{.context = 4096}.draft()};
+  options.devices = {"sim:1ms"}; // what is endless goes on for seconds
   options.draft_device = "sim:100us";
   options.kv_memory_bytes = std::size_t(16) << 20;
   options.max_num_seqs = 2;
@@ -234,7 +234,7 @@ TEST_CASE("questions that lack memory are asked again") {
     (void)asked.engine.render_chat({{"user", "hello"}});
     (void)asked.engine.chat_stops();
     (void)asked.engine.target();
-    (void)asked.engine.draft();
+    (void)asked.engine.draft_model();
     (void)asked.engine.metrics();
   };
   fail_each(nothing, questions, nothing);

@@ -19,8 +19,8 @@ namespace {
 Engine open(const std::string& device = "sim:1us") {
   EngineOptions options;
   options.target = ScriptedPair{.context = 4096}.target();
-  options.draft.clear();
-  options.device = device;
+  options.drafters.clear();
+  options.devices = {device};
   options.kv_memory_bytes = std::size_t(1) << 20;
   return open_engine(options);
 }

@@ -31,8 +31,7 @@ inline Answers answers_of(const EngineOptions& options, const std::vector<Reques
 
 /// The same by the target alone.
 inline Answers plain_answers_of(EngineOptions options, const std::vector<Request>& requests) {
-  options.draft.clear();
-  options.lookup.clear();
+  options.drafters.clear();
   return answers_of(options, requests);
 }
 

@@ -44,7 +44,7 @@ private:
 
 EngineOptions with_drafter(Lambda::Body body) {
   EngineOptions options = simulated();
-  options.drafter = std::make_shared<Lambda>(std::move(body));
+  options.custom_drafter = std::make_shared<Lambda>(std::move(body));
   return options;
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("each sequence begins and ends for a drafter, in turn, with what was c
   };
   const auto drafter = std::make_shared<Listening>();
   EngineOptions options = simulated();
-  options.drafter = drafter;
+  options.custom_drafter = drafter;
   Request request = request_of(6, 20);
   request.draft_scope = "mine";
   std::vector<TokenId> all = request.prompt_tokens;
@@ -342,7 +342,7 @@ TEST_CASE("look-ups speed up what repeats itself, and change nothing") {
         CAPTURE(std::string(kind));
         CAPTURE(std::string(to_string(mode)));
         EngineOptions options = simulated();
-        options.draft = kind;
+        options.drafters = {kind};
         options.target = "scripted:vocabulary=4,memory=2,seed=4,context=256,peaked=1";
         options.draft_device.clear();
         options.speculation = mode;
@@ -369,13 +369,13 @@ TEST_CASE(
       CAPTURE(std::string(kind));
       CAPTURE(std::string(device));
       EngineOptions options = simulated({.context = 4096});
-      options.device = device;
+      options.devices = {device};
       options.draft_device.clear();
       Request request = request_of(40, 2000); // words at random: short matches that say little
       request.sampling.temperature = 1;
       request.sampling.seed = 11;
       const auto seconds = [&](const std::string& draft) {
-        options.draft = draft;
+        options.drafters = {draft};
         Engine engine = open_engine(options);
         return ask(engine, request).end().timing.decode_seconds;
       };

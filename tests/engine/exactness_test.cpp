@@ -218,8 +218,8 @@ TEST_CASE("a seed that was not given is drawn, another one for each request, and
   for (const bool virtual_time : {true, false}) {
     CAPTURE(virtual_time);
     EngineOptions options = simulated();
-    options.device = "sim:1us";
-    options.draft.clear();
+    options.devices = {"sim:1us"};
+    options.drafters.clear();
     options.virtual_time = virtual_time;
     std::set<std::uint64_t> seeds;
     for (int engines = 0; engines < 2; ++engines) {

@@ -12,7 +12,7 @@ namespace {
 
 EngineOptions with_head() {
   EngineOptions options;
-  options.draft = "eagle3:demo";
+  options.drafters = {"eagle3:demo"};
   options.threads = 1;
   return options;
 }
@@ -20,7 +20,7 @@ EngineOptions with_head() {
 /// On simulated devices, whose time a test holds in its hand.
 EngineOptions simulated_head() {
   EngineOptions options = with_head();
-  options.device = "sim:10ms+0.1ms/row";
+  options.devices = {"sim:10ms+0.1ms/row"};
   options.draft_device = "sim:1ms+0.1ms/row";
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(48) << 20;
@@ -117,7 +117,7 @@ TEST_CASE("killed again and again, a head and its target lose no token, and a he
 
 TEST_CASE("an engine says what its head is") {
   const Engine engine = open_engine(with_head());
-  const ModelInfo head = engine.draft().value();
+  const ModelInfo head = engine.draft_model().value();
   CHECK(head.name == "eagle3:demo");
   CHECK(head.architecture == "EAGLE-3 head");
   CHECK(head.parameters < 500'000);
@@ -131,9 +131,9 @@ TEST_CASE("a head that cannot serve the target is refused, and what to do is sai
   other.target = ScriptedPair().target();
   check_refused(other, {"hidden states", "another target"});
   EngineOptions nowhere = with_head();
-  nowhere.draft = "eagle3:/nowhere/at/all";
+  nowhere.drafters = {"eagle3:/nowhere/at/all"};
   check_refused(nowhere, {"/nowhere/at/all"});
   EngineOptions model = with_head();
-  model.draft = std::string("eagle3:") + PACELINE_DEMO_MODELS + "/draft";
+  model.drafters = {std::string("eagle3:") + PACELINE_DEMO_MODELS + "/draft"};
   check_refused(model, {"config.json", "no EAGLE-3 head"});
 }

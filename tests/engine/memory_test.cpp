@@ -315,7 +315,7 @@ TEST_CASE("memory that does not hold one sequence is refused with the amount tha
 TEST_CASE("weights, pages and drafts are within what an engine may take of each device") {
   constexpr std::size_t megabyte = std::size_t(1) << 20;
   EngineOptions options; // the demo target
-  options.draft = "none";
+  options.drafters = {"none"};
   options.max_model_len = 64;
   options.max_num_seqs = 64;
   const auto pages_within = [&](std::size_t bytes) {
@@ -337,10 +337,10 @@ TEST_CASE("weights, pages and drafts are within what an engine may take of each 
   const std::size_t weights = open_engine(options).target().weight_bytes;
   CHECK(pages_within(weights + megabyte) < pages_within(weights + 2 * megabyte));
   check_refused(weights);
-  options.draft = "suffix";
+  options.drafters = {"suffix"};
   options.draft_memory_bytes = megabyte;
   check_refused(weights + megabyte);
-  options.draft = "none";
+  options.drafters = {"none"};
   options.devices = {"cpu:0", "cpu:1"};
   options.memory_bytes = 0;
   const ModelInfo target = open_engine(options).target();

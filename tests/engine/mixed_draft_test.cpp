@@ -12,8 +12,7 @@ namespace {
 
 EngineOptions mixed(const std::string& model = "demo") {
   EngineOptions options;
-  options.draft = model;
-  options.lookup = "suffix";
+  options.drafters = {"suffix", model};
   options.threads = 1;
   return options;
 }
@@ -21,7 +20,7 @@ EngineOptions mixed(const std::string& model = "demo") {
 /// On simulated devices, whose time a test holds in its hand.
 EngineOptions simulated_mixed(const std::string& model = "demo") {
   EngineOptions options = mixed(model);
-  options.device = "sim:10ms+0.1ms/row";
+  options.devices = {"sim:10ms+0.1ms/row"};
   options.draft_device = "sim:1ms+0.1ms/row";
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(48) << 20;
@@ -96,18 +95,19 @@ TEST_CASE("a request may say who drafts") {
   for (const char* choice : {"suffix", "model", "none"}) {
     CAPTURE(std::string(choice));
     Request request = both_requests()[0];
-    request.draft = choice;
+    request.drafter = choice;
     const Answer answer = ask(engine, request);
     CHECK(answer.tokens == expected[0]);
     for (const DrafterCounts& of : answer.end().speculation.drafters)
       CHECK((of.judged > 0) == (of.name == choice));
   }
   Request request = both_requests()[0];
-  request.draft = "demo";
+  request.drafter = "demo";
   const auto refused = engine.submit(request);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().text() == "Request::draft is 'demo', which does not draft here: give none "
-                                  "or suffix or model, or leave it out");
+  CHECK(refused.error().text() ==
+        "Request::drafter is 'demo', which does not draft here: give none "
+        "or suffix or model, or leave it out");
 }
 
 TEST_CASE("killed again and again, a look-up and a model lose no token, and are left out") {
@@ -116,10 +116,13 @@ TEST_CASE("killed again and again, a look-up and a model lose no token, and are 
 }
 
 TEST_CASE("drafts that cannot draft beside each other are refused, and what to do is said") {
-  check_refused(mixed("ngram"),
-                {"EngineOptions::lookup is suffix", "EngineOptions::draft = ngram"});
-  check_refused(mixed("none"), {"EngineOptions::draft = none"});
+  check_refused(mixed("ngram"), {"EngineOptions::drafters are suffix and ngram"});
+  check_refused(mixed("none"), {"EngineOptions::drafters are suffix and none"});
+  check_refused(mixed("suffix"), {"give one, or suffix and a model"});
+  EngineOptions three = mixed();
+  three.drafters = {"suffix", "demo", "self:mxfp4"};
+  check_refused(three, {"give one, or suffix and a model"});
   EngineOptions ngram = mixed();
-  ngram.lookup = "ngram";
-  check_refused(ngram, {"EngineOptions::lookup is ngram", "give suffix"});
+  ngram.drafters = {"ngram", "demo"};
+  check_refused(ngram, {"EngineOptions::drafters are ngram and demo", "give one"});
 }

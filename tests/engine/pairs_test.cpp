@@ -65,8 +65,8 @@ private:
 EngineOptions options_of(const TinyModel& target, const TinyModel& draft) {
   EngineOptions options;
   options.target = target.path();
-  options.draft = draft.path();
-  options.device = "cpu";
+  options.drafters = {draft.path()};
+  options.devices = {"cpu"};
   options.threads = 1;
   options.page_tokens = 4;
   options.window = 3;
@@ -142,7 +142,7 @@ TEST_CASE("a draft that reads less far than its target is left out beyond") {
       CHECK((prompt + j <= 48 || answers[i].sources[j] == TokenSource::target));
   }
   Engine engine = open_engine(options_of(target, draft));
-  CHECK(engine.draft()->max_model_len == 48);
+  CHECK(engine.draft_model()->max_model_len == 48);
   const Answer late = ask(engine, request_of(60, 8, true)); // a prompt that it cannot read at all
   CHECK(late.tokens.size() == 8);
   CHECK(late.end().speculation.drafted == 0);

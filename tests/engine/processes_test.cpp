@@ -14,8 +14,8 @@ namespace {
 EngineOptions small() {
   EngineOptions options;
   options.target = ScriptedPair{.context = 4096}.target();
-  options.draft.clear();
-  options.device = "sim:1ms";
+  options.drafters.clear();
+  options.devices = {"sim:1ms"};
   options.kv_memory_bytes = std::size_t(1) << 20;
   return options;
 }

@@ -13,7 +13,7 @@ namespace {
 
 EngineOptions self_drafting(const std::string& format) {
   EngineOptions options;
-  options.draft = "self:" + format;
+  options.drafters = {"self:" + format};
   options.threads = 2;
   return options;
 }
@@ -21,7 +21,7 @@ EngineOptions self_drafting(const std::string& format) {
 /// On simulated devices, whose time a test holds in its hand.
 EngineOptions simulated_self(const std::string& format) {
   EngineOptions options = self_drafting(format);
-  options.device = "sim:10ms+0.1ms/row";
+  options.devices = {"sim:10ms+0.1ms/row"};
   options.draft_device = "sim:3ms+0.1ms/row";
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(16) << 20;
@@ -64,7 +64,7 @@ TEST_CASE("drafts of the target itself serve a target that is quantized, and a h
 TEST_CASE("a draft of the target itself says what it is, and has memory for its blocks alone") {
   const Engine engine = open_engine(self_drafting("mxfp4"));
   const ModelInfo target = engine.target();
-  const ModelInfo draft = engine.draft().value();
+  const ModelInfo draft = engine.draft_model().value();
   CHECK(draft.name == "self:mxfp4");
   CHECK(draft.weights == "mxfp4");
   CHECK(draft.head_weights == "bf16");
@@ -85,7 +85,7 @@ TEST_CASE("a draft of the target itself may have a device of its own") {
     options.draft_device = device;
     options.speculation = SpeculationMode::sync;
     CHECK(answers_of(options, both_requests()) == expected);
-    CHECK(open_engine(options).draft()->device == device);
+    CHECK(open_engine(options).draft_model()->device == device);
   }
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a draft of the target itself stays where the target leaves") {
 }
 
 TEST_CASE("formats that make no draft of the target are refused, and what to do is said") {
-  check_refused(self_drafting("mxfp5"), {"EngineOptions::draft = self:mxfp5", "mxfp8-e5m2"});
+  check_refused(self_drafting("mxfp5"), {"EngineOptions::drafters = self:mxfp5", "mxfp8-e5m2"});
   check_refused(self_drafting(""), {"self:", "mxfp4"});
   check_refused(self_drafting("bf16"), {"self:bf16", "mxfp4"});
   EngineOptions same = self_drafting("mxfp6");
@@ -121,7 +121,7 @@ TEST_CASE("formats that make no draft of the target are refused, and what to do 
   twice.draft_weights = WeightFormat::mxfp4;
   check_refused(twice, {"EngineOptions::draft_weights = mxfp4"});
   EngineOptions rule = simulated();
-  rule.draft = "self:mxfp4";
+  rule.drafters = {"self:mxfp4"};
   const auto engine = Engine::open(rule);
   REQUIRE_FALSE(engine);
   CHECK(engine.error().text().find("no weights to quantize") != std::string::npos);

@@ -126,10 +126,10 @@ TEST_CASE("an engine says that its target is in shards") {
 
 TEST_CASE("each device of a target in shards has its part of the weights and pages") {
   EngineOptions one;
-  one.draft = "none";
+  one.drafters = {"none"};
   one.memory_bytes = std::size_t(40) << 20;
   EngineOptions two = in_shards();
-  two.draft = "none";
+  two.drafters = {"none"};
   two.memory_bytes = one.memory_bytes;
   const auto pages = [](const EngineOptions& options) {
     Engine engine = open_engine(options);
@@ -146,11 +146,11 @@ TEST_CASE("a draft out of a target in shards has weights of its own, and changes
     Engine engine = open_engine(options);
     return ask(engine, request).tokens;
   }();
-  options.draft = "self:mxfp6";
+  options.drafters = {"self:mxfp6"};
   options.speculation = SpeculationMode::sync;
   Engine engine = open_engine(options);
   CHECK(ask(engine, request).tokens == expected);
-  CHECK(engine.draft().value().shared_bytes == 0);
+  CHECK(engine.draft_model().value().shared_bytes == 0);
 }
 
 TEST_CASE("what does not go with shards is refused by name") {
@@ -170,7 +170,7 @@ TEST_CASE("what does not go with shards is refused by name") {
   options.tensor_parallel_size = 3;
   CHECK(refused(options).message.find("has 6 heads, 2 of keys and values") != std::string::npos);
   options = in_shards(SpeculationMode::sync);
-  options.draft = "eagle3:nowhere";
+  options.drafters = {"eagle3:nowhere"};
   CHECK(refused(options).message.find("and this one is in shards") != std::string::npos);
   options = in_shards();
   options.reserve_device = "cpu";

@@ -203,8 +203,7 @@ TEST_CASE("several batches are under way at a time, as many as there are stages"
   for (const int stages : {1, 2, 4}) {
     EngineOptions options = simulated();
     const int row_us = 1000 / stages; // a step takes a stage so long for each of its rows
-    options.device = fmt::format("sim:{0}us+{0}us/row", row_us);
-    options.devices.assign(std::size_t(stages), options.device);
+    options.devices.assign(std::size_t(stages), fmt::format("sim:{0}us+{0}us/row", row_us));
     options.speculation = SpeculationMode::off;
     Engine engine = open_engine(options);
     const auto begin = engine.now();
@@ -305,11 +304,11 @@ TEST_CASE("a draft out of a target in stages has weights of its own, and changes
     Engine engine = open_engine(options);
     return ask(engine, request).tokens;
   }();
-  options.draft = "self:mxfp6";
+  options.drafters = {"self:mxfp6"};
   options.speculation = SpeculationMode::sync;
   Engine engine = open_engine(options);
   CHECK(ask(engine, request).tokens == expected);
-  CHECK(engine.draft().value().shared_bytes == 0);
+  CHECK(engine.draft_model().value().shared_bytes == 0);
 }
 
 TEST_CASE("what does not go with stages is refused by name") {
@@ -328,10 +327,10 @@ TEST_CASE("what does not go with stages is refused by name") {
   options.reserve_device = "cpu";
   CHECK(refused(options).message.find("reserve_device") != std::string::npos);
   options.reserve_device.clear();
-  options.draft = "eagle3:nowhere";
+  options.drafters = {"eagle3:nowhere"};
   CHECK(refused(options).message.find("an EAGLE-3 head reads a target on one device") !=
         std::string::npos);
-  options.draft.clear();
+  options.drafters.clear();
   CHECK(open_engine(options).target().stages[0].layers == 5);
   EngineOptions one;
   one.pipeline_parallel_size = 2;

@@ -311,9 +311,10 @@ private:
 Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   EngineOptions options = simulated();
   options.virtual_time = false;
-  options.device = options.draft_device = "cpu";
+  options.devices = {"cpu"};
+  options.draft_device = "cpu";
   options.threads = 1;
-  options.drafter = drafter;
+  options.custom_drafter = drafter;
   options.speculation = SpeculationMode::overlap;
   options.faults.stall_patience = 20ms; // so little that a busy machine's target may stall too
   options.faults.restarts_max = options.faults.rebuilds_max = 1'000'000;

@@ -60,7 +60,7 @@ TEST_CASE("with weights of every format: the same tokens in every mode, chunk, p
 
 TEST_CASE("what is quantized is said, and takes the memory that its format does") {
   EngineOptions options;
-  options.draft.clear();
+  options.drafters.clear();
   const ModelInfo plain = open_engine(options).target();
   CHECK(plain.weights == "bf16");
   CHECK(plain.head_weights == "bf16");

@@ -36,9 +36,9 @@ Measured measure(SpeculationMode mode, int window, Lookahead lookahead = Lookahe
   EngineOptions options;
   options.target = forks ? "scripted:vocabulary=64,memory=0,seed=1,ranked=1"
                          : "scripted:vocabulary=4,memory=0,seed=1";
-  options.draft = options.target + ",acceptance=0.8";
+  options.drafters = {options.target + ",acceptance=0.8"};
   options.lookahead = lookahead;
-  options.device = "sim:14.1ms";
+  options.devices = {"sim:14.1ms"};
   options.draft_device = "sim:1.8ms";
   options.speculation = mode;
   options.window = window;

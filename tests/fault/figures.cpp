@@ -141,9 +141,10 @@ void step(const char* what, EngineOptions options, std::size_t requests) {
 
 void steps() {
   EngineOptions options = live_options();
-  options.device = options.draft_device = "cpu";
+  options.devices = {"cpu"};
+  options.draft_device = "cpu";
   step("demo pair, each on all cores", options, 16);
-  options.device = "cpu:0";
+  options.devices = {"cpu:0"};
   options.draft_device = "cpu:1";
   step("demo pair, a core for each", options, 16);
   const TemporaryFolder folder;
@@ -154,7 +155,8 @@ void steps() {
     throw std::runtime_error(made.error().text());
   options.target = folder.path();
   options.threads = 0;
-  options.device = options.draft_device = "cpu";
+  options.devices = {"cpu"};
+  options.draft_device = "cpu";
   step("a target of 350m, each on all cores", options, 4);
 }
 

@@ -5,6 +5,8 @@
 #include "tests/fuzz/fuzz.hpp"
 #include "text/utf8.hpp"
 
+#include <algorithm>
+
 using namespace paceline;
 
 void paceline::testing::fuzz(std::string_view input) {

@@ -24,7 +24,7 @@ using tcp = boost::asio::ip::tcp;
 Engine open_engine() {
   EngineOptions options;
   options.target = "scripted:context=128";
-  options.draft.clear();
+  options.drafters.clear();
   options.kv_memory_bytes = std::size_t(1) << 20;
   options.log = [](LogLevel, const std::string&) {};
   auto engine = Engine::open(std::move(options));

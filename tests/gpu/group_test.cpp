@@ -3,6 +3,7 @@
 #include "gpu/kv_pool.hpp"
 #include "tests/gpu/support.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <array>

@@ -2,7 +2,9 @@
 #include "gpu/limits.hpp"
 #include "tests/gpu/support.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
+#include <iterator>
 
 #include <algorithm>
 #include <atomic>

@@ -2,6 +2,7 @@
 
 #include "base/bf16.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <boost/json.hpp>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include "models/synthetic/scripted.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstring>

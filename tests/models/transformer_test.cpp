@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <iterator>
 
 using namespace paceline;
 using namespace paceline::models;

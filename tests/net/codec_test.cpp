@@ -77,7 +77,9 @@ Request full_request() {
   request.sampling.choice = 9;
   request.speculation = SpeculationMode::off;
   request.window = 4;
-  request.draft = "suffix";
+  request.drafter = "suffix";
+  request.add_special_tokens = false;
+  request.parse_special_tokens = true;
   request.verify = VerifyRule::match;
   request.logprobs = true;
   request.top_logprobs = 5;
@@ -110,7 +112,9 @@ void check_same(const Request& a, const Request& b) {
   check_same(a.sampling, b.sampling);
   CHECK((a.speculation == b.speculation));
   CHECK(a.window == b.window);
-  CHECK(a.draft == b.draft);
+  CHECK(a.drafter == b.drafter);
+  CHECK(a.add_special_tokens == b.add_special_tokens);
+  CHECK(a.parse_special_tokens == b.parse_special_tokens);
   CHECK((a.verify == b.verify));
   CHECK(a.logprobs == b.logprobs);
   CHECK(a.top_logprobs == b.top_logprobs);
@@ -162,6 +166,7 @@ TEST_CASE("ends come back as they were") {
   end.reason = FinishReason::error;
   end.error = Error{ErrorCode::out_of_memory, "no room", "make some"};
   end.stop_match = "\n\n";
+  end.stop_token = 0;
   end.seed = ~0ULL - 1;
   end.usage = {1, 2, 3};
   end.speculation = {SpeculationMode::sync,
@@ -189,6 +194,7 @@ TEST_CASE("ends come back as they were") {
   CHECK((back.error->code == end.error->code));
   CHECK(back.error->text() == end.error->text());
   CHECK(back.stop_match == end.stop_match);
+  CHECK(back.stop_token == end.stop_token);
   CHECK(back.seed == end.seed);
   CHECK(back.usage.prompt_tokens == 1);
   CHECK(back.usage.completion_tokens == 2);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -47,7 +48,7 @@ std::vector<Request> requests() {
 EngineOptions options_for(int port) {
   EngineOptions options;
   options.target = target;
-  options.draft = draft;
+  options.drafters = {draft};
   options.threads = 1;
   options.max_model_len = 64;
   options.kv_memory_bytes = 1 << 20;

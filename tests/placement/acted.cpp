@@ -9,6 +9,7 @@
 #include <boost/random/uniform_int_distribution.hpp>
 #include <boost/random/uniform_real_distribution.hpp>
 #include <fmt/format.h>
+#include <iterator>
 #include <memory>
 #include <numeric>
 

@@ -7,6 +7,7 @@
 #include "tests/placement/dice.hpp"
 #include "tests/placement/problems.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <map>
 #include <optional>

@@ -4,6 +4,8 @@
 #include "placement/layouts.hpp"
 #include "placement/selection.hpp"
 
+#include <algorithm>
+
 namespace paceline::testing {
 
 /// All layouts of the devices into groups, and for each all sets of models that fit on each group.

@@ -55,7 +55,7 @@ private:
   static Engine open(std::string target, std::vector<std::string> devices, int tokens, Time time) {
     EngineOptions options;
     options.target = std::move(target);
-    options.draft = "none";
+    options.drafters = {"none"};
     options.devices = std::move(devices);
     options.prefill_chunk = tokens;
     options.max_waiting = 10'000;

@@ -5,6 +5,7 @@
 #include "tests/placement/exhaustive.hpp"
 #include "tests/placement/problems.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <doctest/doctest.h>
 #include <set>

@@ -1,5 +1,6 @@
 #include "sampling/warp.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>

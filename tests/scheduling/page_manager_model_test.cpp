@@ -2,6 +2,7 @@
 #include "tests/scheduling/page_world.hpp"
 
 #include <doctest/doctest.h>
+#include <iterator>
 
 #include <algorithm>
 #include <map>

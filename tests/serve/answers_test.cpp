@@ -92,9 +92,8 @@ TEST_CASE("a completion is the library's for the same seed, whole and streamed")
 TEST_CASE("a chat is the library's answer to the rendered conversation") {
   LiveServer server;
   const std::vector<ChatMessage> messages{{"system", "Write Python."}, {"user", "Sort a list."}};
-  const std::string text = server.engine().render_chat(messages).value();
   Request request = request_of(30, 7);
-  request.prompt_tokens = server.engine().tokenize(text, false);
+  request.prompt_tokens = server.engine().chat_tokens(messages).value();
   const Completion expected = server.engine().complete(request).value();
   json::object body{{"messages",
                      {{{"role", "system"}, {"content", "Write Python."}},

@@ -13,6 +13,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <doctest/doctest.h>
+#include <future>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -184,13 +185,17 @@ TEST_CASE("a cancelled stream ends as cancelled, and a deadline as deadline") {
   CHECK((cut.end().reason == FinishReason::deadline));
 }
 
-TEST_CASE("cancelling an operation cancels the remote request, and loses nothing") {
+TEST_CASE("cancelling a wait loses nothing, and cancelling a stream ends the remote request") {
   Remote remote(scripted(slow));
   asio::cancellation_signal signal;
   std::optional<FinishReason> reason;
   std::size_t tokens = 0;
   const auto read = [&](auto& self, const std::shared_ptr<AsyncStream>& stream) -> void {
     const auto took = [&, self, stream](std::optional<Event> event) {
+      if (!event && !reason) { // the wait was called off, and the request goes on
+        stream->cancel();
+        self(self, stream);
+      }
       if (!event)
         return;
       if (const auto* delta = std::get_if<Delta>(&*event))

@@ -79,7 +79,7 @@ TEST_CASE("a completion takes every field that the engine knows") {
   CHECK(r.sampling.seed == 18446744073709551615u);
   CHECK(r.sampling.logit_bias == std::vector<std::pair<TokenId, float>>{{7, -100.0f}, {8, 1.5f}});
   CHECK(r.speculation == SpeculationMode::overlap);
-  CHECK(r.draft == "suffix");
+  CHECK(r.drafter == "suffix");
   CHECK(r.window == 4);
   CHECK(r.verify == VerifyRule::coupled);
 }

@@ -20,7 +20,7 @@ class Templated {
 public:
   explicit Templated(const std::string& source) {
     EngineOptions options = demo_pair(); // whose tokens are the text that they came from
-    options.draft = "none";
+    options.drafters = {"none"};
     options.chat_template = folder_.write("chat_template.jinja", source);
     server_.emplace(std::move(options));
   }

@@ -229,7 +229,7 @@ TEST_CASE("an answer goes on with the last message") {
           .value();
   text.resize(text.rfind("def sort(items):") + std::string("def sort(items):").size());
   Request request;
-  request.prompt_tokens = server.engine().tokenize(text, false);
+  request.prompt_tokens = server.engine().tokenize(text, false, true);
   request.max_tokens = 12;
   request.sampling.temperature = 0.0F;
   CHECK(choice_of(reply).at("message").at("content").as_string() ==

@@ -99,7 +99,7 @@ TEST_CASE("answers to one key's holder are no drafts for another's, unless they 
     settings.api_key_file = folder.write("keys", "first\nsecond\n");
     settings.share_drafts = share;
     EngineOptions engine = scripted();
-    engine.draft = "suffix";
+    engine.drafters = {"suffix"};
     engine.speculation = SpeculationMode::sync;
     engine.window = 4;
     LiveServer server(engine, settings);

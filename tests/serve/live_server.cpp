@@ -20,8 +20,8 @@ EngineOptions demo_pair() {
 EngineOptions scripted(const std::string& device) {
   EngineOptions options;
   options.target = ScriptedPair{.context = 65'536}.target();
-  options.draft.clear();
-  options.device = device;
+  options.drafters.clear();
+  options.devices = {device};
   options.kv_memory_bytes = std::size_t(64) << 20;
   return options;
 }

@@ -17,6 +17,7 @@
 #include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <stdexcept>
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 #include "tests/serve/proxy.hpp"
 #include "tests/serve/remote.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <doctest/doctest.h>
 #include <random>

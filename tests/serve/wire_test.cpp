@@ -6,6 +6,7 @@
 #include "tests/serve/wire_client.hpp"
 
 #include <doctest/doctest.h>
+#include <exception>
 
 #include <cmath>
 #include <limits>

@@ -5,6 +5,7 @@
 #include "speculation/lookup/suffix_drafter.hpp"
 
 #include <doctest/doctest.h>
+#include <stdexcept>
 
 #include <algorithm>
 #include <map>

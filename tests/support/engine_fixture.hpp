@@ -39,8 +39,8 @@ private:
 inline EngineOptions simulated(const ScriptedPair& pair = {}) {
   EngineOptions options;
   options.target = pair.target();
-  options.draft = pair.draft();
-  options.device = "sim:10ms+0.1ms/row";
+  options.drafters = {pair.draft()};
+  options.devices = {"sim:10ms+0.1ms/row"};
   options.draft_device = "sim:1ms+0.01ms/row";
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(1) << 20;

@@ -11,6 +11,7 @@ namespace paceline::testing {
 /// shows, never for time to pass.
 class Tmux {
 public:
+  /// Whether there is tmux and a terminal for it; if not, standard error says what is missing.
   static bool available();
 
   /// command: for the shell. What it ends with is shown as "left STATUS".

@@ -4,6 +4,7 @@
 #include "text/chat_template/lexer.hpp"
 #include "text/chat_template/syntax.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>

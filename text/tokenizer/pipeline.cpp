@@ -1,8 +1,10 @@
 #include "text/tokenizer/pipeline.hpp"
 
 #include "text/limits.hpp"
+#include "text/tokenizer/unicode.hpp"
 #include "text/utf8.hpp"
 
+#include <boost/algorithm/string/erase.hpp>
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
 
@@ -61,8 +63,9 @@ Result<void> Pipeline::read_added_tokens(const std::string& path, const json::va
     return {};
   if (!list->is_array())
     return wrong("added_tokens is not a list");
-  std::vector<AddedTokens::Token> raw;
-  std::vector<AddedTokens::Token> normalized;
+  std::vector<AddedTokens::Token> raw[2]; // [special]
+  std::vector<AddedTokens::Token> normalized[2];
+  std::vector<AddedTokens::Token> spelled;
   for (const json::value& value : list->get_array()) {
     const auto id = value.is_object() ? id_of(value.get_object().if_contains("id")) : std::nullopt;
     if (!id)
@@ -83,18 +86,25 @@ Result<void> Pipeline::read_added_tokens(const std::string& path, const json::va
     }
     if (text.characters.empty())
       return wrong(fmt::format("added token {} is nothing once it is normalised", shown(content)));
-    (normalize ? normalized : raw)
-        .push_back({text.characters, *id, fields.boolean("single_word", false),
-                    fields.boolean("lstrip", false), fields.boolean("rstrip", false)});
+    if (special)
+      spelled.push_back({content, *id});
+    (normalize ? normalized : raw)[special].push_back(
+        {text.characters, *id, fields.boolean("single_word", false),
+         fields.boolean("lstrip", false), fields.boolean("rstrip", false)});
     if (fields.error())
       return tl::unexpected(*fields.error());
   }
-  raw_ = AddedTokens(raw);
-  normalized_ = AddedTokens(normalized);
+  not_special_ = {AddedTokens(raw[0]), AddedTokens(normalized[0])};
+  raw[0].insert(raw[0].end(), raw[1].begin(), raw[1].end());
+  normalized[0].insert(normalized[0].end(), normalized[1].begin(), normalized[1].end());
+  added_ = {AddedTokens(raw[0]), AddedTokens(normalized[0])};
+  special_ = AddedTokens(spelled);
   return {};
 }
 
 struct Pipeline::Run {
+  const Added& added;
+  std::string_view mark;
   std::vector<TokenId> ids;
   Pieces pieces;
   Bpe::Scratch bpe;
@@ -104,19 +114,19 @@ struct Pipeline::Run {
   void encode(const Unigram& model, std::string_view piece) { model.encode(piece, unigram, ids); }
 };
 
-std::vector<TokenId> Pipeline::encode(std::string_view text, bool add_special) const {
+std::vector<TokenId> Pipeline::encode_as(const Encoding& how, std::string_view text) const {
   const std::string valid = sanitize_utf8(text);
-  Run run;
+  Run run{how.parse_special ? added_ : not_special_, how.mark, {}, {}, {}, {}};
   run.ids.reserve(valid.size() / 3 + 1);
-  if (add_special)
+  if (how.add_special)
     run.ids = post_processor_.before;
-  raw_.split(
+  run.added.raw.split(
       valid,
       [&](std::size_t begin, std::size_t end) {
         encode_part(std::string_view(valid).substr(begin, end - begin), begin == 0, run);
       },
       [&](TokenId id) { run.ids.push_back(id); });
-  if (add_special)
+  if (how.add_special)
     run.ids.insert(run.ids.end(), post_processor_.after.begin(), post_processor_.after.end());
   return std::move(run.ids);
 }
@@ -125,7 +135,7 @@ std::vector<TokenId> Pipeline::encode(std::string_view text, bool add_special) c
 void Pipeline::encode_part(std::string_view part, bool at_start, Run& run) const {
   Text text{std::string(part), at_start};
   normalizer_.apply(text);
-  normalized_.split(
+  run.added.normalized.split(
       text.characters,
       [&](std::size_t begin, std::size_t end) {
         encode_plain(std::string_view(text.characters).substr(begin, end - begin),
@@ -137,6 +147,8 @@ void Pipeline::encode_part(std::string_view part, bool at_start, Run& run) const
 void Pipeline::encode_plain(std::string_view text, bool at_start, Run& run) const {
   Pieces& pieces = run.pieces;
   pieces.text.characters = text;
+  if (!run.mark.empty())
+    boost::algorithm::erase_all(pieces.text.characters, run.mark);
   pieces.text.at_start = at_start;
   pre_tokenizer_.apply(pieces);
   std::visit(
@@ -145,6 +157,22 @@ void Pipeline::encode_plain(std::string_view text, bool at_start, Run& run) cons
           run.encode(model, piece.of(pieces.text.characters));
       },
       model_);
+}
+
+/// Behind each of its characters, so that no other one is left either that overlaps it.
+std::string Pipeline::mark_special(std::string_view text, std::string_view mark) const {
+  std::string out;
+  special_.split(
+      text, [&](std::size_t begin, std::size_t end) { out += text.substr(begin, end - begin); },
+      [&](TokenId id) {
+        std::string_view spelled = vocabulary_.tokens()[std::size_t(id)].piece;
+        while (!spelled.empty()) {
+          const std::size_t size = first_character(spelled).size;
+          out.append(spelled.substr(0, size)).append(mark);
+          spelled.remove_prefix(size);
+        }
+      });
+  return out;
 }
 
 std::string Pipeline::bytes(TokenId id, bool keep_special) const {

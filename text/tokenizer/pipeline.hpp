@@ -25,7 +25,11 @@ public:
   static Result<std::shared_ptr<const Tokenizer>> read(const std::string& path,
                                                        const boost::json::object& root);
 
-  std::vector<TokenId> encode(std::string_view text, bool add_special) const override;
+  std::vector<TokenId> encode(std::string_view text, bool add_special) const override {
+    return encode_as({add_special, true, {}}, text);
+  }
+  std::vector<TokenId> encode_as(const Encoding& how, std::string_view text) const override;
+  std::string mark_special(std::string_view text, std::string_view mark) const override;
   std::string bytes(TokenId id, bool keep_special) const override;
   std::string first_bytes(TokenId id, bool keep_special, Opening& opening) const override;
   Opening opening() const override { return {true, decoder_.strip().count}; }
@@ -50,9 +54,14 @@ private:
   PostProcessor post_processor_;
   Decoder decoder_;
   Vocabulary vocabulary_;
-  AddedTokens raw_;        ///< Matched in the text as it came,
-  AddedTokens normalized_; ///< and these in the normalised text,
-  boost::unordered_flat_map<TokenId, std::string> normalized_spellings_; ///< spelled so.
+  struct Added {
+    AddedTokens raw;        ///< Matched in the text as it came,
+    AddedTokens normalized; ///< and these in the normalised text.
+  };
+  Added added_;         ///< All of them,
+  Added not_special_;   ///< those that are parts of any text,
+  AddedTokens special_; ///< and the others, as they are spelled.
+  boost::unordered_flat_map<TokenId, std::string> normalized_spellings_;
   std::vector<std::string> bytes_; ///< By id, as decoder_ gives them inside a text.
 };
 

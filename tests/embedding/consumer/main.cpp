@@ -7,6 +7,7 @@
 #include <caf/all.hpp>
 #include <cstdio>
 #include <paceline/asio.hpp>
+#include <variant>
 
 namespace {
 

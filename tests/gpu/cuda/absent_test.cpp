@@ -16,7 +16,7 @@ TEST_CASE("without CUDA a GPU is an error of one line, and a survey says why the
     CHECK(opened.error().code == ErrorCode::unsupported);
     CHECK(opened.error().message.find(name) != std::string::npos);
     CHECK(opened.error().message.find("this build has no CUDA") != std::string::npos);
-    CHECK(opened.error().hint.find("EngineOptions::device = cpu") != std::string::npos);
+    CHECK(opened.error().hint.find("EngineOptions::devices = cpu") != std::string::npos);
     CHECK(opened.error().text().find('\n') == std::string::npos);
   }
   const cuda::Survey survey = cuda::survey();

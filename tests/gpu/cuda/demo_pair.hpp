@@ -15,7 +15,7 @@ namespace paceline::testing {
 
 inline EngineOptions on(const std::string& device, const std::string& draft_device = {}) {
   EngineOptions options;
-  options.device = device;
+  options.devices = {device};
   options.draft_device = draft_device;
   options.threads = 1;
   options.max_model_len = 128;
@@ -29,7 +29,7 @@ inline EngineOptions on(const std::string& device, const std::string& draft_devi
 inline EngineOptions small_on(const std::string& device, const std::string& draft_device = {}) {
   EngineOptions options = on(device, draft_device);
   options.target = models::resolve_model_path("demo", "draft").value();
-  options.draft = options.target;
+  options.drafters = {options.target};
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/support.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -56,7 +57,7 @@ TEST_CASE("without a driver, with one too old and without a GPU each is said in 
     CHECK(survey.toolkit);
     CHECK(survey.gpus.empty());
     REQUIRE(survey.unusable);
-    CHECK(says(*survey.unusable, "EngineOptions::device = cpu"));
+    CHECK(says(*survey.unusable, "EngineOptions::devices = cpu"));
   }
   SUBCASE("too old a driver") {
     machine.driver_version = 11080;

@@ -69,7 +69,7 @@ TEST_CASE("on a GPU a draft out of the target itself gives the target's tokens")
     return;
   EngineOptions options = small_on("cuda:0");
   const auto expected = plain(options);
-  options.draft = "self:mxfp4";
+  options.drafters = {"self:mxfp4"};
   options.speculation = SpeculationMode::sync;
   options.window = 3;
   Engine engine = open_engine(options);
@@ -132,7 +132,7 @@ TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {
     return;
   const auto expected = plain(small_on("cuda:0"));
   EngineOptions options = small_on("cuda:0");
-  options.drafter = std::make_shared<Repeats>();
+  options.custom_drafter = std::make_shared<Repeats>();
   options.speculation = SpeculationMode::sync;
   options.window = 2;
   Engine engine = open_engine(options);

@@ -6,7 +6,9 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/support.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <thread>
 
 #include <array>
 #include <atomic>

@@ -90,7 +90,7 @@ TEST_CASE("a model of heads that no kernel takes is refused before its weights a
     const auto model = load_model(folder.path(), test::device("cuda:0"), {});
     REQUIRE(!model); // 24: for the weights' shapes.
     CHECK((model.error().code == ErrorCode::unsupported) == !taken);
-    CHECK((model.error().text().find("EngineOptions::device = cpu") != std::string::npos) ==
+    CHECK((model.error().text().find("EngineOptions::devices = cpu") != std::string::npos) ==
           !taken);
   }
 }

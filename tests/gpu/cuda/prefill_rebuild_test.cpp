@@ -35,7 +35,7 @@ TEST_CASE("sequences that are rebuilt after a fault have the fast path's bits ag
     CAPTURE(to_string(victim));
     EngineOptions options = reading_fast();
     options.speculation = SpeculationMode::off;
-    options.draft.clear();
+    options.drafters.clear();
     options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
     LiveEngine engine(options);
     std::vector<Bits> came(asked.size());
@@ -64,7 +64,7 @@ TEST_CASE("a sequence that was preempted has the fast path's bits again") {
   const auto expected = undisturbed(asked);
   EngineOptions options = reading_fast();
   options.speculation = SpeculationMode::off;
-  options.draft.clear();
+  options.drafters.clear();
   options.kv_memory_bytes = std::size_t(224) << 10; // 28 pages, of which both would have 29.
   Engine engine = open_engine(options);
   CHECK(bits_of(ask_all(engine, asked)) == expected);

@@ -6,6 +6,7 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
 #include <cmath>

@@ -4,6 +4,7 @@
 #include "tests/gpu/cuda_emulation/launch.hpp"
 #include "tests/gpu/cuda_emulation/state.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>

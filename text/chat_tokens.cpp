@@ -1,0 +1,97 @@
+#include "text/chat_tokens.hpp"
+
+#include "text/limits.hpp"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <string>
+#include <string_view>
+
+namespace paceline::text {
+namespace {
+
+namespace json = boost::json;
+
+/// A character that stands nowhere in the conversation. These are none of any language's: Unicode
+/// keeps them for a program's own use.
+std::string_view free_mark(std::span<const ChatMessage> messages,
+                           const TemplateVariables& variables) {
+  constexpr std::string_view marks[] = {"\uFDD0", "\uFDD1", "\uFDD2", "\uFDD3",
+                                        "\uFDD4", "\uFDD5", "\uFDD6", "\uFDD7"};
+  const auto is_free = [&](std::string_view mark) {
+    const auto has = [mark](const std::string& text) { return text.find(mark) != text.npos; };
+    return std::ranges::none_of(messages, [&](const auto& m) { return has(m.content); }) &&
+           std::ranges::none_of(variables, [&](const auto& v) { return has(v.second); });
+  };
+  const auto* found = std::ranges::find_if(marks, is_free);
+  return found != std::end(marks) ? *found : std::string_view();
+}
+
+/// Marks the strings of a JSON value, however they are escaped. What is no JSON stays as it is: the
+/// template says what is wrong with it.
+class JsonMarker {
+public:
+  JsonMarker(const Tokenizer& tokenizer, std::string_view mark)
+      : tokenizer_(tokenizer), mark_(mark) {}
+
+  void mark(std::string& text) const {
+    json::error_code failed;
+    json::parse_options options;
+    options.max_depth = limits::json_depth_max;
+    const json::value value = json::parse(text, failed, {}, options);
+    if (!failed)
+      text = json::serialize(marked(value));
+  }
+
+private:
+  std::string marked(std::string_view text) const { return tokenizer_.mark_special(text, mark_); }
+  json::value marked(const json::value& value) const {
+    if (const auto* text = value.if_string())
+      return json::string(marked(std::string_view(*text)));
+    if (const auto* list = value.if_array()) {
+      json::array out;
+      for (const json::value& element : *list)
+        out.push_back(marked(element));
+      return out;
+    }
+    if (const auto* object = value.if_object()) {
+      json::object out;
+      for (const auto& [key, member] : *object)
+        out[marked(std::string_view(key))] = marked(member);
+      return out;
+    }
+    return value;
+  }
+
+  const Tokenizer& tokenizer_;
+  std::string_view mark_;
+};
+
+} // namespace
+
+Result<std::vector<TokenId>> chat_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                                         std::span<const ChatMessage> messages,
+                                         bool add_generation_prompt, const std::tm& now,
+                                         const TemplateVariables& variables) {
+  const std::string_view mark = free_mark(messages, variables);
+  if (mark.empty())
+    return fail(ErrorCode::invalid_argument,
+                "the conversation has all of the characters U+FDD0 to U+FDD7",
+                "leave one of them out: they mark what is a user's");
+  std::vector<ChatMessage> marked(messages.begin(), messages.end());
+  const JsonMarker marker(tokenizer, mark);
+  for (ChatMessage& message : marked) {
+    message.content = tokenizer.mark_special(message.content, mark);
+    for (auto& [name, value] : message.fields)
+      marker.mark(value);
+  }
+  TemplateVariables given = variables;
+  for (auto& [name, value] : given)
+    marker.mark(value);
+  return chat.render(marked, add_generation_prompt, now, given).map([&](const std::string& text) {
+    return tokenizer.encode_as({.add_special = false, .parse_special = true, .mark = mark}, text);
+  });
+}
+
+} // namespace paceline::text
