@@ -2,7 +2,6 @@
 
 #include "text/chat_template/conversation.hpp"
 #include "text/chat_template/interpreter.hpp"
-#include "text/chat_template/names.hpp"
 #include "text/chat_template/parser.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
@@ -58,7 +57,6 @@ Result<ChatTemplate> ChatTemplate::parse(const std::string& name, std::string_vi
   try {
     out.template_ =
         std::make_shared<const jinja::Template>(jinja::parse_template(name, sanitize_utf8(source)));
-    jinja::check_names(*out.template_);
   } catch (const jinja::Failure& failure) {
     return tl::unexpected(error_of(failure, name, 1));
   }

@@ -19,7 +19,9 @@ inline constexpr std::size_t vocabulary_match_bytes = 32;
 inline constexpr std::size_t template_bytes_max = 1u << 20; ///< Longer chat templates are refused.
 inline constexpr int template_nesting_max = 128; ///< Of their blocks, expressions and values.
 inline constexpr int template_depth_max = 400; ///< Of blocks and expressions while one is followed.
-inline constexpr std::size_t template_steps_max = 8'000'000;      ///< That following one may take.
+inline constexpr std::size_t template_steps_max = 8'000'000; ///< That following one may take.
+inline constexpr std::size_t template_range_max = 100'000;   ///< Longer ranges are refused.
+inline constexpr int template_width_max = 1 << 20; ///< Of what a template pads or rounds to.
 inline constexpr std::size_t template_text_bytes_max = 64u << 20; ///< Of each text it makes.
 /// JSON of a variable, or of a message's field, that is no text; a longer one is refused by name.
 inline constexpr std::size_t template_value_bytes_max = 1u << 20;

@@ -34,6 +34,17 @@ Division divided(double a, double b) {
   return {quotient - below > 0.5 ? below + 1 : below, rest};
 }
 
+Value real_power(double a, double b) {
+  if (a == 0 && b < 0)
+    mistake("a division by zero");
+  if (a < 0 && std::isfinite(b) && b != std::floor(b))
+    unsupported("a complex number");
+  const double out = std::pow(a, b);
+  if (std::isinf(out) && std::isfinite(a) && std::isfinite(b))
+    overflow();
+  return Value(out);
+}
+
 Value real_arithmetic(const std::string& symbol, double a, double b) {
   if (b == 0 && (symbol == "/" || symbol == "//" || symbol == "%"))
     mistake("a division by zero");
@@ -46,7 +57,7 @@ Value real_arithmetic(const std::string& symbol, double a, double b) {
   if (symbol == "/")
     return Value(a / b);
   if (symbol == "**")
-    return Value(std::pow(a, b));
+    return real_power(a, b);
   const Division whole = divided(a, b);
   return Value(symbol == "//" ? whole.quotient : whole.rest);
 }
@@ -98,41 +109,51 @@ Value repeated(const Value& of, std::int64_t times, Budget& budget) {
   List out;
   for (std::size_t i = 0; i < count && one > 0; ++i)
     out.insert(out.end(), of.list()->items.begin(), of.list()->items.end());
-  return Value::list(std::move(out), of.list()->tuple);
+  return of.is_tuple() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
 }
 
-Value joined(const ListValue& a, const ListValue& b, Budget& budget) {
-  budget.spend(a.items.size() + b.items.size());
-  List out = a.items;
-  out.insert(out.end(), b.items.begin(), b.items.end());
-  return Value::list(std::move(out), a.tuple);
+Value joined(const Value& a, const Value& b, Budget& budget) {
+  budget.spend(length(a) + length(b));
+  List out = a.list()->items;
+  out.insert(out.end(), b.list()->items.begin(), b.list()->items.end());
+  return a.is_tuple() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+}
+
+Value joined_texts(const Value& a, const Value& b, Budget& budget) {
+  const bool markup = a.is_markup() || b.is_markup();
+  const auto text = [&](const Value& x) {
+    return markup && !x.is_markup() ? escaped(*x.text()) : *x.text();
+  };
+  std::string out = text(a);
+  const std::string behind = text(b);
+  budget.spend_text(out.size() + behind.size());
+  out += behind;
+  return markup ? Value::markup(std::move(out)) : Value(std::move(out));
 }
 
 bool repeatable(const Value& value) {
-  return value.text() || value.list();
+  return value.text() || value.is_plain_list() || value.is_tuple();
 }
 
 } // namespace
 
 Value arithmetic(const std::string& symbol, const Value& a, const Value& b, Budget& budget) {
   for (const Value& side : {a, b})
-    if (const Undefined* missing = side.missing())
+    if (const Undefined* missing = side.missing(); missing && !(symbol == "%" && a.text()))
       mistake(missing->what);
   if (a.number() && b.number())
     return a.real() || b.real() ? real_arithmetic(symbol, as_real(a), as_real(b))
                                 : whole_arithmetic(symbol, as_integer(a, ""), as_integer(b, ""));
-  if (symbol == "+" && a.text() && b.text()) {
-    budget.spend_text(a.text()->size() + b.text()->size());
-    return Value(*a.text() + *b.text());
-  }
-  if (symbol == "+" && a.list() && b.list() && a.list()->tuple == b.list()->tuple)
-    return joined(*a.list(), *b.list(), budget);
+  if (symbol == "%" && a.text())
+    return percent_format(*a.text(), b, budget);
+  if (symbol == "+" && a.text() && b.text())
+    return joined_texts(a, b, budget);
+  if (symbol == "+" && ((a.is_tuple() && b.is_tuple()) || (a.is_plain_list() && b.is_plain_list())))
+    return joined(a, b, budget);
   if (symbol == "*" && repeatable(a) && b.number() && !b.real())
     return repeated(a, as_integer(b, ""), budget);
   if (symbol == "*" && repeatable(b) && a.number() && !a.real())
     return repeated(b, as_integer(a, ""), budget);
-  if (symbol == "%" && a.text())
-    unsupported("formatting a text with %");
   mistake(
       fmt::format("{} and {} cannot be combined with '{}'", type_name(a), type_name(b), symbol));
 }
@@ -141,8 +162,6 @@ Value slice(const Value& of, std::optional<std::int64_t> begin, std::optional<st
             std::int64_t step, Budget& budget) {
   if (const Undefined* missing = of.missing())
     mistake(missing->what);
-  if (!of.text() && !of.list())
-    return Value(Undefined{fmt::format("a value of type {} has no slices", type_name(of))});
   if (step == 0)
     mistake("a slice's step is zero");
   const List items = items_of(of, budget);
@@ -154,19 +173,24 @@ Value slice(const Value& of, std::optional<std::int64_t> begin, std::optional<st
       return open;
     return std::clamp(*bound < 0 ? *bound + size : *bound, low, high);
   };
+  const std::int64_t first = settled(begin, step > 0 ? low : high);
   const std::int64_t last = settled(end, step > 0 ? high : low);
   List chosen;
-  for (std::int64_t i = settled(begin, step > 0 ? low : high); step > 0 ? i < last : i > last;) {
+  for (std::int64_t i = first; step > 0 ? i < last : i > last;) {
     chosen.push_back(items[std::size_t(i)]);
     if (__builtin_add_overflow(i, step, &i))
       break;
   }
-  if (of.list())
-    return Value::list(std::move(chosen), of.list()->tuple);
+  if (const ListValue* list = of.list()) {
+    const Range& range = list->range; // of a range's own
+    return Value(ListValue{std::move(chosen), list->kind,
+                           Range{range.begin + first * range.step, range.begin + last * range.step,
+                                 range.step * step}});
+  }
   std::string text;
   for (const Value& character : chosen)
     text += *character.text();
-  return Value(std::move(text));
+  return of.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
 }
 
 } // namespace paceline::text::jinja

@@ -23,37 +23,60 @@ Value range(Interpreter& at, Arguments& arguments) {
   List items;
   for (std::int64_t i = begin; step > 0 ? i < end : i > end;) {
     at.budget().spend();
+    if (items.size() == limits::template_range_max)
+      mistake(fmt::format("a range has more than {} items", limits::template_range_max));
     items.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i))
       break;
   }
-  return Value::list(std::move(items));
+  return Value(ListValue{std::move(items), ListValue::Kind::range, Range{begin, end, step}});
 }
 
-Members named_members(Interpreter& at, Arguments& arguments) {
-  Members members;
-  if (const auto from = arguments.take("")) {
-    const DictValue* dict = from->dict();
-    if (!dict)
-      unsupported("making members from something other than a dict");
-    at.budget().spend(dict->members.size());
-    members = dict->members;
+/// What dict(...) makes: of a dict or of pairs, and of names.
+Entries entries_of(Interpreter& at, Arguments& arguments) {
+  Entries out;
+  if (const auto from = arguments.has_rest() ? arguments.take("") : std::nullopt) {
+    if (const Namespace* space = from->space())
+      unsupported(
+          fmt::format("a dict of a {} of {} members", type_name(*from), space->members.size()));
+    const Pull next = iterate(*from, at.budget());
+    while (const auto item = next()) {
+      const List pair = from->dict() ? List{*item, *from->dict()->find(*item, at.budget())}
+                                     : items_of(*item, at.budget());
+      if (pair.size() != 2)
+        mistake("what a dict is made of are not pairs");
+      set_entry(out, pair[0], pair[1], at.budget());
+    }
   }
-  for (auto& named : arguments.take_named()) {
-    const auto same = [&](const auto& member) { return member.first == named.first; };
-    members.erase(std::remove_if(members.begin(), members.end(), same), members.end());
-    members.push_back(std::move(named));
-  }
+  for (auto& [name, value] : arguments.take_named())
+    set_entry(out, Value(name), std::move(value), at.budget());
   arguments.finish();
-  return members;
+  return out;
 }
 
 Value make_namespace(Interpreter& at, Arguments& arguments) {
-  return Value(at.make_namespace(named_members(at, arguments)));
+  Members members;
+  for (auto& [name, value] : entries_of(at, arguments))
+    members.emplace_back(as_text(name, "the name of a member"), std::move(value));
+  return at.make_namespace(std::move(members));
 }
 
 Value make_dict(Interpreter& at, Arguments& arguments) {
-  return Value::dict(named_members(at, arguments));
+  return Value::dict_of(entries_of(at, arguments));
+}
+
+Value make_cycler(Interpreter& at, Arguments& arguments) {
+  List items = arguments.take_rest();
+  arguments.finish();
+  if (items.empty())
+    mistake("a cycler has nothing to choose from");
+  return at.make_counter(Counter::Kind::cycler, std::move(items));
+}
+
+Value make_joiner(Interpreter& at, Arguments& arguments) {
+  const Value between = arguments.take("sep").value_or(Value(", "));
+  arguments.finish();
+  return at.make_counter(Counter::Kind::joiner, {between});
 }
 
 Value raise_exception(Interpreter& at, Arguments& arguments) {
@@ -82,6 +105,9 @@ struct Function {
 constexpr Function functions[] = {{"range", range},
                                   {"namespace", make_namespace},
                                   {"dict", make_dict},
+                                  {"cycler", make_cycler},
+                                  {"joiner", make_joiner},
+                                  {"lipsum", nullptr},
                                   {"raise_exception", raise_exception},
                                   {"strftime_now", strftime_now}};
 
@@ -91,15 +117,12 @@ std::optional<Value> global_function(std::string_view name) {
   for (const Function& function : functions)
     if (function.name == name)
       return Value(Callable{std::string(name), Value()});
-  for (const std::string_view known : {"lipsum", "cycler", "joiner"})
-    if (name == known)
-      unsupported(fmt::format("the function '{}'", name));
   return {};
 }
 
 Value call_function(Interpreter& at, const std::string& name, Arguments& arguments) {
   for (const Function& function : functions)
-    if (function.name == name)
+    if (function.name == name && function.call)
       return function.call(at, arguments);
   unsupported(fmt::format("the function '{}'", name));
 }

@@ -6,8 +6,10 @@
 namespace paceline::text::jinja {
 
 std::optional<Value> Arguments::take(std::string_view name) {
-  if (next_ < positional_.size())
-    return positional_[next_++];
+  return next_ < positional_.size() ? positional_[next_++] : take_named(name);
+}
+
+std::optional<Value> Arguments::take_named(std::string_view name) {
   const auto at = std::find_if(named_.begin(), named_.end(),
                                [&](const auto& argument) { return argument.first == name; });
   if (at == named_.end())
@@ -23,6 +25,16 @@ Value Arguments::require(std::string_view name) {
   mistake(fmt::format("{} lacks its argument '{}'", of_, name));
 }
 
+std::int64_t Arguments::integer(std::string_view name, std::int64_t other) {
+  const auto given = take(name);
+  return given ? as_integer(*given, "what should be a whole number") : other;
+}
+
+bool Arguments::boolean(std::string_view name, bool other) {
+  const auto given = take(name);
+  return given ? truth(*given) : other;
+}
+
 List Arguments::take_rest() {
   List rest(positional_.begin() + std::ptrdiff_t(next_), positional_.end());
   next_ = positional_.size();
@@ -31,9 +43,15 @@ List Arguments::take_rest() {
 
 void Arguments::finish() const {
   if (!named_.empty())
-    unsupported(fmt::format("the argument '{}' of {}", named_.front().first, of_));
+    mistake(fmt::format("{} takes no argument '{}'", of_, named_.front().first));
   if (next_ < positional_.size())
-    unsupported(fmt::format("{} with {} arguments", of_, positional_.size()));
+    mistake(fmt::format("{} does not take {} arguments", of_, positional_.size()));
+}
+
+Descent::Descent(int& depth) : depth_(depth) {
+  if (depth >= limits::template_depth_max)
+    mistake("the template goes too deep");
+  ++depth;
 }
 
 void Scope::set(std::string_view name, Value value) {
@@ -46,158 +64,45 @@ void Scope::set(std::string_view name, Value value) {
 }
 
 const Value* Scope::find(std::string_view name) const {
-  for (const Scope* scope = this; scope; scope = scope->around_)
+  for (const Scope* scope = this; scope; scope = scope->around_.get())
     for (const auto& [known, value] : scope->own_)
       if (known == name)
         return &value;
   return nullptr;
 }
 
-namespace {
+template <class T>
+T& Interpreter::own(std::size_t cost) {
+  budget_.spend(16 + cost);
+  auto made = std::make_unique<T>();
+  T& out = *made;
+  objects_.push_back(std::move(made));
+  return out;
+}
+template LoopValue& Interpreter::own<LoopValue>(std::size_t);
 
-/// Counts how deep blocks and expressions are followed, macros within macros too.
-class Descent {
-public:
-  explicit Descent(int& depth) : depth_(depth) {
-    if (depth >= limits::template_depth_max)
-      mistake("the template goes too deep");
-    ++depth;
-  }
-  ~Descent() { --depth_; }
-  Descent(const Descent&) = delete;
-  Descent& operator=(const Descent&) = delete;
-
-private:
-  int& depth_;
-};
-
-} // namespace
-
-std::string Interpreter::run(const Template& followed, Members&& globals) {
-  for (auto& [name, value] : globals)
-    globals_.set(name, std::move(value));
-  if (!globals_.find("self"))
-    globals_.set("self",
-                 Value(make_namespace({}))); // its members are blocks, which are unsupported
-  follow(followed.body, globals_);
-  return std::move(out_);
+Value Interpreter::make_namespace(Members&& members) {
+  auto& made = own<Namespace>(members.size());
+  made.members = std::move(members);
+  return Value(&made);
 }
 
-Namespace* Interpreter::make_namespace(Members&& members) {
-  budget_.spend(16 + members.size());
-  Namespace& made = namespaces_.emplace_back();
-  for (auto& [name, value] : members)
-    made.insert_or_assign(name, std::move(value));
-  return &made;
+Value Interpreter::make_counter(Counter::Kind kind, List items) {
+  auto& made = own<Counter>(items.size());
+  made.kind = kind;
+  made.items = std::move(items);
+  return Value(&made);
 }
 
-Interpreter::Flow Interpreter::follow(const Body& body, Scope& scope) {
-  const Descent descent(depth_);
-  for (const Statement& statement : body)
-    if (const Flow flow = follow(statement, scope); flow != Flow::on)
-      return flow;
-  return Flow::on;
-}
-
-Interpreter::Flow Interpreter::follow(const Statement& s, Scope& scope) {
-  line_ = s.line;
-  budget_.spend();
-  switch (s.kind) {
-  case Statement::Kind::text: print(s.text); break;
-  case Statement::Kind::print: print(to_text(evaluate(*s.value, scope), budget_)); break;
-  case Statement::Kind::choice: return follow_choice(s, scope);
-  case Statement::Kind::loop: return follow_loop(s, scope);
-  case Statement::Kind::set: assign(s.target, evaluate(*s.value, scope), scope); break;
-  case Statement::Kind::capture: capture(s, scope); break;
-  case Statement::Kind::macro: scope.set(s.text, Value(Callable{s.text, Value(), &s})); break;
-  case Statement::Kind::block: {
-    Scope inner(&scope);
-    return follow(s.body, inner);
-  }
-  case Statement::Kind::leave: return Flow::leave;
-  case Statement::Kind::next: return Flow::next;
-  }
-  return Flow::on;
-}
-
-Interpreter::Flow Interpreter::follow_choice(const Statement& s, Scope& scope) {
-  for (const Statement::Branch& branch : s.branches)
-    if (!branch.condition || truth(evaluate(*branch.condition, scope)))
-      return follow(branch.body, scope);
-  return Flow::on;
-}
-
-List Interpreter::loop_items(const Statement& s, const Scope& scope) {
-  List items = items_of(evaluate(*s.value, scope), budget_);
-  if (!s.condition)
-    return items;
-  List chosen;
-  for (Value& item : items) {
-    Scope inner(&scope);
-    assign(s.target, item, inner);
-    if (truth(evaluate(*s.condition, inner)))
-      chosen.push_back(std::move(item));
-  }
-  return chosen;
-}
-
-Interpreter::Flow Interpreter::follow_loop(const Statement& s, Scope& scope) {
-  const Value items = Value::list(loop_items(s, scope));
-  const std::size_t count = length(items);
-  for (std::size_t i = 0; i < count; ++i) {
+Value Interpreter::make_iterator(Pull next, const char* type) {
+  auto& made = own<Iterator>(0);
+  made.type = type;
+  made.next = [this, next = std::move(next)] {
+    const Descent descent(depth_); // iterators over iterators
     budget_.spend();
-    Scope turn(&scope);
-    assign(s.target, items.list()->items[i], turn);
-    turn.set("loop", Value(LoopValue{items, i}));
-    if (follow(s.body, turn) == Flow::leave)
-      return Flow::on;
-  }
-  if (count == 0) {
-    Scope inner(&scope);
-    return follow(s.otherwise, inner);
-  }
-  return Flow::on;
-}
-
-void Interpreter::capture(const Statement& s, Scope& scope) {
-  Scope inner(&scope);
-  Value value(printed(s.body, inner));
-  if (s.value) {
-    inner.set("", std::move(value)); // the filters' subject
-    value = evaluate(*s.value, inner);
-  }
-  assign(s.target, value, scope);
-}
-
-std::string Interpreter::printed(const Body& body, Scope& scope) {
-  std::string around = std::exchange(out_, {});
-  follow(body, scope);
-  return std::exchange(out_, std::move(around));
-}
-
-void Interpreter::print(std::string_view text) {
-  budget_.spend_text(text.size());
-  if (out_.size() + text.size() > limits::template_text_bytes_max)
-    mistake("the template makes a text that is too long");
-  out_ += text;
-}
-
-void Interpreter::assign(const Target& target, const Value& value, Scope& scope) {
-  if (!target.member.empty()) {
-    const Value* of = scope.find(target.name);
-    Namespace* space = of ? of->space() : nullptr;
-    if (!space)
-      mistake(fmt::format("'{}' is no namespace, so its members cannot be set", target.name));
-    space->insert_or_assign(target.member, value);
-    return;
-  }
-  if (!target.several)
-    return scope.set(target.name, value);
-  const List items = items_of(value, budget_);
-  if (items.size() != target.parts.size())
-    mistake(fmt::format("{} values are assigned to {} names", items.size(), target.parts.size()));
-  for (std::size_t i = 0; i < items.size(); ++i)
-    assign(target.parts[i], items[i], scope);
+    return next();
+  };
+  return Value(&made);
 }
 
 Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
@@ -207,12 +112,7 @@ Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
   line_ = e.line;
   switch (e.kind) {
   case Kind::constant: return e.value;
-  case Kind::name: {
-    if (const Value* value = scope.find(e.text))
-      return *value;
-    return global_function(e.text).value_or(
-        Value(Undefined{fmt::format("'{}' is undefined", e.text)}));
-  }
+  case Kind::name: return evaluate_name(e, scope);
   case Kind::list:
   case Kind::tuple: return evaluate_list(e, scope);
   case Kind::dict: return evaluate_dict(e, scope);
@@ -222,11 +122,7 @@ Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
     return item(of, part(e, 1, scope), budget_);
   }
   case Kind::slice: return evaluate_slice(e, scope);
-  case Kind::call: {
-    const Value callee = part(e, 0, scope);
-    const std::string name = callee.callable() ? callee.callable()->name : std::string();
-    return call(callee, arguments(e, name, scope));
-  }
+  case Kind::call: return evaluate_call(e, scope);
   case Kind::filter: {
     const Value subject = part(e, 0, scope);
     Arguments with = arguments(e, "the filter " + e.text, scope);
@@ -238,12 +134,7 @@ Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
     return Value(apply_test(*this, e.text, subject, with));
   }
   case Kind::negation: return Value(!truth(part(e, 0, scope)));
-  case Kind::sign: {
-    const Value of = part(e, 0, scope);
-    if (of.real() && e.text == "-")
-      return Value(-*of.real()); // of zero, too
-    return arithmetic(e.text, Value(std::int64_t(0)), of, budget_);
-  }
+  case Kind::sign: return evaluate_sign(e, scope);
   case Kind::arithmetic: {
     const Value left = part(e, 0, scope);
     return arithmetic(e.text, left, part(e, 1, scope), budget_);
@@ -265,41 +156,77 @@ Value Interpreter::evaluate(const Expression& e, const Scope& scope) {
   return {};
 }
 
+Value Interpreter::evaluate_name(const Expression& e, const Scope& scope) {
+  if (const Value* value = scope.find(e.text))
+    return *value;
+  return global_function(e.text).value_or(
+      Value(Undefined{fmt::format("'{}' is undefined", e.text)}));
+}
+
+Value Interpreter::evaluate_sign(const Expression& e, const Scope& scope) {
+  const Value of = part(e, 0, scope);
+  if (of.real() && e.text == "-")
+    return Value(-*of.real()); // of zero, too
+  return arithmetic(e.text, Value(std::int64_t(0)), of, budget_);
+}
+
+Value Interpreter::evaluate_call(const Expression& e, const Scope& scope, const Value* caller) {
+  const Value callee = part(e, 0, scope);
+  const std::string name = callee.callable() ? callee.callable()->name : std::string();
+  return call(callee, arguments(e, name, scope, caller));
+}
+
 Value Interpreter::evaluate_list(const Expression& e, const Scope& scope) {
   List items;
   for (const ExpressionRef& each : e.parts)
     items.push_back(evaluate(*each, scope));
-  return Value::list(std::move(items), e.kind == Expression::Kind::tuple);
+  return e.kind == Expression::Kind::tuple ? Value::tuple(std::move(items))
+                                           : Value::list(std::move(items));
 }
 
 Value Interpreter::evaluate_dict(const Expression& e, const Scope& scope) {
-  Members members;
+  Entries entries;
   for (std::size_t i = 0; i + 1 < e.parts.size(); i += 2) {
     const Value key = part(e, i, scope);
-    if (!key.text())
-      unsupported(fmt::format("a dict's key of type {}", type_name(key)));
-    Value value = part(e, i + 1, scope);
-    const auto same = [&](const auto& member) { return member.first == *key.text(); };
-    const auto known = std::find_if(members.begin(), members.end(), same);
-    if (known == members.end())
-      members.emplace_back(*key.text(), std::move(value));
-    else
-      known->second = std::move(value);
+    set_entry(entries, key, part(e, i + 1, scope), budget_);
   }
-  return Value::dict(std::move(members));
+  return Value::dict_of(std::move(entries));
 }
+
+namespace {
+
+bool sliceable(const Value& of) {
+  return of.text() || of.is_tuple() || of.is_plain_list() || of.undefined() ||
+         (of.list() && of.list()->kind == ListValue::Kind::range);
+}
+
+/// Whether Jinja knows the value before anything is rendered.
+bool is_constant(const Expression& e) {
+  return e.kind != Expression::Kind::name && e.kind != Expression::Kind::call &&
+         std::all_of(e.parts.begin(), e.parts.end(),
+                     [](const ExpressionRef& part) { return !part || is_constant(*part); });
+}
+
+} // namespace
 
 Value Interpreter::evaluate_slice(const Expression& e, const Scope& scope) {
   const Value of = part(e, 0, scope);
+  bool fits = sliceable(of);
   const auto bound = [&](std::size_t i) -> std::optional<std::int64_t> {
     const Value value = e.parts[i] ? part(e, i, scope) : Value(None{});
-    if (value.none())
-      return {};
-    return as_integer(value, "a slice's bound");
+    const bool whole = value.integer() || value.boolean();
+    fits = fits && (whole || value.none());
+    return whole ? std::optional(as_integer(value, "")) : std::nullopt;
   };
   const auto begin = bound(1);
   const auto end = bound(2);
-  return slice(of, begin, end, bound(3).value_or(1), budget_);
+  const auto step = bound(3);
+  if (fits)
+    return slice(of, begin, end, step.value_or(1), budget_);
+  const std::string what = fmt::format("a value of type {} has no such slice", type_name(of));
+  if (!is_constant(e)) // of constants Jinja makes what is not there, of others an error
+    mistake(what);
+  return Value(Undefined{what});
 }
 
 Value Interpreter::evaluate_comparison(const Expression& e, const Scope& scope) {
@@ -339,44 +266,55 @@ Value Interpreter::evaluate_join(const Expression& e, const Scope& scope) {
   return Value(std::move(text));
 }
 
-Arguments Interpreter::arguments(const Expression& e, const std::string& of, const Scope& scope) {
+Arguments Interpreter::arguments(const Expression& e, const std::string& of, const Scope& scope,
+                                 const Value* caller) {
   List positional;
   for (std::size_t i = 1; i < e.parts.size(); ++i)
     positional.push_back(part(e, i, scope));
   Members named;
   for (const auto& [name, value] : e.named)
     named.emplace_back(name, evaluate(*value, scope));
+  const auto add = [&](const std::string& name, Value value) {
+    const auto same = [&](const auto& argument) { return argument.first == name; };
+    if (std::any_of(named.begin(), named.end(), same))
+      mistake(fmt::format("{} is given its argument '{}' twice", of, name));
+    named.emplace_back(name, std::move(value));
+  };
+  if (caller)
+    add("caller", *caller);
+  if (e.rest)
+    for (Value& each : items_of(evaluate(*e.rest, scope), budget_))
+      positional.push_back(std::move(each));
+  if (e.named_rest) {
+    const Value rest = evaluate(*e.named_rest, scope);
+    if (!rest.dict())
+      mistake("what follows ** is no dict");
+    for (const auto& [name, value] : rest.dict()->entries)
+      add(as_text(name, "the name of an argument"), value);
+  }
   return Arguments(of, std::move(positional), std::move(named));
 }
 
 Value Interpreter::call(const Value& callee, Arguments arguments) {
-  const Callable* callable = callee.callable();
+  const Descent descent(depth_);
   if (callee.missing())
     mistake(callee.missing()->what);
+  if (LoopValue* loop = callee.loop())
+    return call_loop(*loop, std::move(arguments));
+  if (Counter* joiner = callee.counter(); joiner && joiner->kind == Counter::Kind::joiner) {
+    arguments.finish();
+    return joiner->at++ == 0 ? Value("") : joiner->items[0];
+  }
+  const Callable* callable = callee.callable();
   if (!callable)
     mistake(fmt::format("a value of type {} is called", type_name(callee)));
   if (callable->macro)
-    return call_macro(*callable->macro, std::move(arguments));
-  return callable->self.undefined() ? call_function(*this, callable->name, arguments)
-                                    : call_method(*this, callable->self, callable->name, arguments);
-}
-
-Value Interpreter::call_macro(const Statement& macro, Arguments arguments) {
-  Scope inner(&globals_);
-  for (const auto& [name, fallback] : macro.parameters) {
-    auto given = arguments.take(name);
-    if (!given && fallback)
-      given = evaluate(*fallback, inner);
-    inner.set(name,
-              given.value_or(Value(Undefined{fmt::format("parameter '{}' was not given", name)})));
-  }
-  for (const std::string& name : macro.catches)
-    if (name == "varargs")
-      inner.set(name, Value::list(arguments.take_rest(), true));
-    else if (name == "kwargs")
-      inner.set(name, Value::dict(arguments.take_named()));
-  arguments.finish();
-  return Value(printed(macro.body, inner));
+    return call_macro(*callable, std::move(arguments));
+  if (callable->self.undefined())
+    return call_function(*this, callable->name, arguments);
+  if (callable->self.space())
+    return call_block(callable->name, std::move(arguments));
+  return call_method(*this, callable->self, callable->name, arguments);
 }
 
 } // namespace paceline::text::jinja

@@ -5,6 +5,8 @@
 
 #include <ctime>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +24,13 @@ public:
   /// The next one by position, else the one with this name, if any.
   std::optional<Value> take(std::string_view name);
   Value require(std::string_view name);
+  /// The next one as a whole number, `other` when there is none.
+  std::int64_t integer(std::string_view name, std::int64_t other);
+  bool boolean(std::string_view name, bool other);
   /// All that are left by position.
   List take_rest();
+  std::optional<Value> take_named(std::string_view name);
+  bool has_rest() const { return next_ < positional_.size(); }
   Members take_named() { return std::exchange(named_, {}); }
   /// A mistake when any was not taken.
   void finish() const;
@@ -36,15 +43,49 @@ private:
 };
 
 /// Names and what they are, within the names around them.
-class Scope {
+class Scope : public std::enable_shared_from_this<Scope> {
 public:
-  explicit Scope(const Scope* around) : around_(around) {}
+  explicit Scope(const Scope* around) : around_(around ? around->shared_from_this() : nullptr) {}
   void set(std::string_view name, Value value);
   const Value* find(std::string_view name) const;
 
 private:
-  const Scope* around_;
+  std::shared_ptr<const Scope> around_;
   std::vector<std::pair<std::string, Value>> own_;
+};
+using ScopeRef = std::shared_ptr<Scope>;
+
+/// Gives a value's items, one a call.
+using Pull = std::function<std::optional<Value>()>;
+
+/// `loop` within a for.
+struct LoopValue : Object {
+  Pull source;
+  std::optional<std::size_t> size; ///< Of the source, where it is known without looking.
+  std::deque<Value> ahead;         ///< Taken from the source before their turn.
+  std::optional<Value> previous;
+  std::optional<Value> current;
+  std::optional<Value> changed; ///< What loop.changed was asked about last.
+  std::size_t turns = 0;        ///< Begun.
+  std::int64_t depth = 1;
+  const Statement* statement = nullptr;
+  const Scope* around = nullptr; ///< Of a recursive loop.
+
+  bool next(); ///< Goes on to the next item, if there is one.
+  bool peek();
+  std::size_t length();
+};
+
+/// Counts how deep a template is followed: blocks, expressions, macros and what is made lazily.
+class Descent {
+public:
+  explicit Descent(int& depth);
+  ~Descent() { --depth_; }
+  Descent(const Descent&) = delete;
+  Descent& operator=(const Descent&) = delete;
+
+private:
+  int& depth_;
 };
 
 /// For one rendering. Throws Failure.
@@ -58,43 +99,71 @@ public:
   // What functions, filters and tests need.
   Budget& budget() { return budget_; }
   const std::tm& now() const { return now_; }
-  Namespace* make_namespace(Members&& members);
+  Value make_namespace(Members&& members);
+  Value make_counter(Counter::Kind kind, List items);
+  /// Items that are made when somebody asks for them.
+  Value make_iterator(Pull next, const char* type = "generator");
   Value call(const Value& callee, Arguments arguments);
 
 private:
   enum class Flow { on, next, leave };
 
+  template <class T>
+  T& own(std::size_t cost);
+  static ScopeRef within(const Scope& around) { return std::make_shared<Scope>(&around); }
+
+  // statements.cpp
   Flow follow(const Body& body, Scope& scope);
   Flow follow(const Statement& statement, Scope& scope);
   Flow follow_choice(const Statement& statement, Scope& scope);
   Flow follow_loop(const Statement& statement, Scope& scope);
-  List loop_items(const Statement& statement, const Scope& scope);
-  void capture(const Statement& statement, Scope& scope);
+  Flow follow_turns(const Statement& s, const Value& of, const Scope& scope, std::int64_t depth);
+  Flow follow_with(const Statement& statement, const Scope& scope);
+  Pull loop_items(const Statement& statement, const Value& of, const Scope& scope);
+  Flow follow_captured(const Statement& statement, Scope& scope);
   std::string printed(const Body& body, Scope& scope);
   void print(std::string_view text);
   void assign(const Target& target, const Value& value, Scope& scope);
+  void keep(const Scope& scope); ///< Until the end, for who looks into it later.
+  Value make_macro(const Statement& macro, const Scope& scope);
+  Value call_macro(const Callable& callable, Arguments arguments);
+  Value call_loop(LoopValue& loop, Arguments arguments);
+  Value call_block(const std::string& name, Arguments arguments);
 
+  // interpreter.cpp
   Value evaluate(const Expression& e, const Scope& scope);
   Value part(const Expression& e, std::size_t i, const Scope& scope) {
     return evaluate(*e.parts[i], scope);
   }
+  Value evaluate_name(const Expression& e, const Scope& scope);
   Value evaluate_list(const Expression& e, const Scope& scope);
   Value evaluate_dict(const Expression& e, const Scope& scope);
   Value evaluate_slice(const Expression& e, const Scope& scope);
+  Value evaluate_sign(const Expression& e, const Scope& scope);
+  Value evaluate_call(const Expression& e, const Scope& scope, const Value* caller = nullptr);
   Value evaluate_comparison(const Expression& e, const Scope& scope);
   Value evaluate_join(const Expression& e, const Scope& scope);
   bool compare(const std::string& how, const Value& a, const Value& b);
-  Arguments arguments(const Expression& e, const std::string& of, const Scope& scope);
-  Value call_macro(const Statement& macro, Arguments arguments);
+  Arguments arguments(const Expression& e, const std::string& of, const Scope& scope,
+                      const Value* caller = nullptr);
 
   std::tm now_;
   Budget budget_;
-  Scope globals_{nullptr};
-  std::deque<Namespace> namespaces_;
+  const Template* template_ = nullptr;
+  ScopeRef globals_ = std::make_shared<Scope>(nullptr);
+  std::vector<std::shared_ptr<const Scope>> kept_; ///< Which macros look into.
+  std::deque<std::unique_ptr<Object>> objects_;
   std::string out_;
   int line_ = 1;
   int depth_ = 0;
 };
+
+/// iteration.cpp: what iterating over a value gives: a list's items, a dict's keys, a text's
+/// characters.
+Pull iterate(const Value& value, Budget& budget);
+List items_of(const Value& value, Budget& budget);
+/// Whether `item` is in a list, a dict's keys or a text.
+bool contains(const Value& container, const Value& item, Budget& budget);
 
 /// arithmetic.cpp
 Value arithmetic(const std::string& symbol, const Value& a, const Value& b, Budget& budget);
@@ -104,6 +173,8 @@ Value slice(const Value& of, std::optional<std::int64_t> begin, std::optional<st
 /// members.cpp: `of.name` and `of[index]`; undefined when there is none.
 Value member(const Value& of, const std::string& name, Budget& budget);
 Value item(const Value& of, const Value& index, Budget& budget);
+/// What Python would find as an attribute; of what is not there, a mistake.
+std::optional<Value> attribute(const Value& of, const std::string& name);
 
 /// functions.cpp: what a name means that no scope knows; and calls of these, and of methods.
 std::optional<Value> global_function(std::string_view name);
@@ -113,12 +184,17 @@ bool is_method(const Value& self, std::string_view name);
 Value call_method(Interpreter& at, const Value& self, const std::string& name,
                   Arguments& arguments);
 
+/// percent_format.cpp and brace_format.cpp: `text % values`, and text.format(...).
+Value percent_format(const std::string& format, const Value& values, Budget& budget);
+Value brace_format(const std::string& format, const List& positional, const Members& named,
+                   Budget& budget);
+
 /// filters.cpp and tests.cpp
-bool knows_filter(std::string_view name);
-bool knows_test(std::string_view name);
 Value apply_filter(Interpreter& at, const std::string& name, const Value& subject,
                    Arguments& arguments);
+bool is_filter(std::string_view name); ///< Of Jinja's, whether it is known here or not.
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,
                 Arguments& arguments);
+bool is_test(std::string_view name);
 
 } // namespace paceline::text::jinja

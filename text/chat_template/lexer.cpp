@@ -178,7 +178,8 @@ private:
   /// open: brackets that wait for their ends.
   void read_token(std::string& open) {
     const char c = look();
-    if (starts_name(c))
+    if (starts_name(c) ||
+        (static_cast<unsigned char>(c) >= 0x80 && is_word(first_character(rest()).point)))
       return read_name();
     if (is_digit(c))
       return read_number();
@@ -209,36 +210,66 @@ private:
   }
 
   void read_name() {
-    std::size_t size = 1;
-    while (goes_on_name(look(size)))
-      ++size;
+    std::size_t size = 0;
+    while (at_ + size < source_.size()) {
+      const Character c = first_character(rest().substr(size));
+      if (!(c.size == 1 ? goes_on_name(char(c.point)) : is_word(c.point)))
+        break;
+      size += c.size;
+    }
     add(Token::Kind::name, std::string(rest().substr(0, size)));
     advance(size);
   }
 
+  /// Digits of a base, single underscores between them, from `size` on.
+  void pass_digits(std::size_t& size, std::string_view digits, bool any_first = false) const {
+    const auto is = [&](std::size_t i) {
+      return is_one_of(char(is_digit(look(i)) ? look(i) : look(i) | 0x20), digits);
+    };
+    if (any_first && look(size) == '_' && is(size + 1))
+      ++size;
+    while (is(size) || (size > 0 && look(size) == '_' && is(size + 1)))
+      ++size;
+  }
+
   void read_number() {
+    constexpr std::string_view decimal = "0123456789";
     const bool member = !out_.empty() && out_.back().kind == Token::Kind::symbol &&
                         out_.back().text == "."; // as in loop.0.1
     std::size_t size = 0;
-    const auto digits = [&] {
-      while (is_digit(look(size)) || (look(size) == '_' && is_digit(look(size + 1))))
-        ++size;
-    };
-    digits();
+    pass_digits(size, decimal);
     const std::size_t whole = size;
     if (!member && look(size) == '.' && is_digit(look(size + 1))) {
       ++size;
-      digits();
+      pass_digits(size, decimal);
     }
     const std::size_t sign = is_one_of(look(size + 1), "+-") ? 1 : 0;
     if (!member && (look(size) | 0x20) == 'e' && is_digit(look(size + 1 + sign))) {
       size += 1 + sign;
-      digits();
+      pass_digits(size, decimal);
     }
+    if (size == whole)
+      size = integer_size(whole);
     std::string text(rest().substr(0, size));
     text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    add(size > whole ? Token::Kind::real : Token::Kind::integer, std::move(text));
+    add(size > whole && text.find_first_of(".eE") != text.npos && look(1) != 'x' && look(1) != 'X'
+            ? Token::Kind::real
+            : Token::Kind::integer,
+        std::move(text));
     advance(size);
+  }
+  /// Of the number here: 0x1F, 0o17, 0b1, 12, or zeros; a digit behind a zero begins another.
+  std::size_t integer_size(std::size_t decimal) const {
+    if (look() != '0')
+      return decimal;
+    const char base = char(look(1) | 0x20);
+    std::size_t size = 2;
+    pass_digits(size, base == 'x' ? "0123456789abcdef" : base == 'o' ? "01234567" : "01", true);
+    if (is_one_of(base, "xob") && size > 2)
+      return size;
+    size = 0;
+    pass_digits(size, "0");
+    return size;
   }
 
   void read_string(char quote) {

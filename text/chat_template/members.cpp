@@ -12,36 +12,48 @@ Value absent(const Value& of, std::string_view name) {
   return Value(Undefined{fmt::format("'{}' has no member '{}'", type_name(of), name)});
 }
 
-Value loop_member(const LoopValue& loop, const Value& self, const std::string& name) {
-  const List& items = loop.items.list()->items;
-  const std::size_t i = loop.index;
+Value loop_number(LoopValue& loop, std::string_view name) {
+  const auto turn = std::int64_t(loop.turns);
   if (name == "index")
-    return Value::count(i + 1);
+    return Value(turn);
   if (name == "index0")
-    return Value::count(i);
-  if (name == "revindex")
-    return Value::count(items.size() - i);
-  if (name == "revindex0")
-    return Value::count(items.size() - i - 1);
-  if (name == "first")
-    return Value(i == 0);
-  if (name == "last")
-    return Value(i + 1 == items.size());
-  if (name == "length")
-    return Value::count(items.size());
+    return Value(turn - 1);
   if (name == "depth")
-    return Value(std::int64_t(1)); // more in recursive loops only
+    return Value(loop.depth);
   if (name == "depth0")
-    return Value(std::int64_t(0));
+    return Value(loop.depth - 1);
+  const auto length = std::int64_t(loop.length());
+  return Value(name == "length" ? length : length - turn + (name == "revindex" ? 1 : 0));
+}
+
+Value loop_member(LoopValue& loop, const Value& self, const std::string& name) {
+  for (const char* number :
+       {"index", "index0", "revindex", "revindex0", "length", "depth", "depth0"})
+    if (name == number)
+      return loop_number(loop, name);
+  if (name == "first")
+    return Value(loop.turns == 1);
+  if (name == "last")
+    return Value(!loop.peek());
   if (name == "previtem")
-    return i > 0 ? items[i - 1] : Value(Undefined{"there is no previous item"});
+    return loop.previous.value_or(Value(Undefined{"there is no previous item"}));
   if (name == "nextitem")
-    return i + 1 < items.size() ? items[i + 1] : Value(Undefined{"there is no next item"});
-  if (name == "cycle")
-    return Value(Callable{name, self});
-  if (name == "changed")
-    unsupported("loop.changed");
-  return absent(self, name);
+    return loop.peek() ? loop.ahead.front() : Value(Undefined{"there is no next item"});
+  return is_method(self, name) ? Value(Callable{name, self}) : absent(self, name);
+}
+
+Value counter_member(const Counter& counter, const Value& self, const std::string& name) {
+  if (name == "current" && counter.kind == Counter::Kind::cycler)
+    return counter.items[counter.at];
+  return is_method(self, name) ? Value(Callable{name, self}) : absent(self, name);
+}
+
+/// A member of a tuple whose items have names.
+std::optional<Value> named_item(const ListValue& list, std::string_view name) {
+  const auto at = std::find(list.names.begin(), list.names.end(), name);
+  if (at == list.names.end())
+    return {};
+  return list.items[std::size_t(at - list.names.begin())];
 }
 
 std::optional<Value> macro_member(const Statement& macro, const std::string& name) {
@@ -62,17 +74,24 @@ std::optional<Value> macro_member(const Statement& macro, const std::string& nam
   List names;
   for (const auto& [parameter, fallback] : macro.parameters)
     names.emplace_back(parameter);
-  return Value::list(std::move(names), true);
+  return Value::tuple(std::move(names));
 }
 
 /// What is found by key or position, if anything.
 std::optional<Value> found(const Value& of, const Value& index, Budget& budget) {
   if (const DictValue* dict = of.dict()) {
-    const Value* value = index.text() ? dict->find(*index.text()) : nullptr;
+    const ListValue* key = index.list();
+    if (index.dict() || (key && key->kind != ListValue::Kind::tuple))
+      return {}; // as what cannot be a key
+    const Value* value = dict->find(index, budget);
     return value ? std::optional(*value) : std::nullopt;
   }
   const bool whole = index.integer() || index.boolean();
-  if (!whole || (!of.list() && !of.text()))
+  const ListValue* items = of.list();
+  const bool view =
+      items && (items->kind == ListValue::Kind::keys || items->kind == ListValue::Kind::values ||
+                items->kind == ListValue::Kind::items);
+  if (!whole || view || (!items && !of.text()))
     return {};
   const auto size = std::int64_t(length(of));
   std::int64_t at = as_integer(index, "an index");
@@ -85,21 +104,6 @@ std::optional<Value> found(const Value& of, const Value& index, Budget& budget) 
   return Value(characters(*of.text())[std::size_t(at)]);
 }
 
-/// What Python would find as an attribute.
-std::optional<Value> attribute(const Value& of, const std::string& name) {
-  if (const LoopValue* loop = of.loop())
-    return loop_member(*loop, of, name);
-  if (const Namespace* space = of.space()) {
-    const auto at = space->find(name);
-    return at == space->end() ? std::nullopt : std::optional(at->second);
-  }
-  if (of.callable() && of.callable()->macro)
-    return macro_member(*of.callable()->macro, name);
-  if (is_method(of, name))
-    return Value(Callable{name, of});
-  return {};
-}
-
 void check_defined(const Value& of) {
   if (const Undefined* missing = of.missing())
     mistake(missing->what);
@@ -107,8 +111,29 @@ void check_defined(const Value& of) {
 
 } // namespace
 
-Value member(const Value& of, const std::string& name, Budget& budget) {
+std::optional<Value> attribute(const Value& of, const std::string& name) {
   check_defined(of);
+  if (name.starts_with('_'))
+    return {}; // which the sandbox hides
+  if (LoopValue* loop = of.loop())
+    return loop_member(*loop, of, name);
+  if (const Counter* counter = of.counter())
+    return counter_member(*counter, of, name);
+  if (const Namespace* space = of.space()) {
+    const Value* value = space->find(name);
+    return value ? std::optional(*value) : std::nullopt;
+  }
+  if (const ListValue* list = of.list(); list && !list->names.empty())
+    if (auto value = named_item(*list, name))
+      return value;
+  if (of.callable() && of.callable()->macro)
+    return macro_member(*of.callable()->macro, name);
+  if (is_method(of, name))
+    return Value(Callable{name, of});
+  return {};
+}
+
+Value member(const Value& of, const std::string& name, Budget& budget) {
   if (auto value = attribute(of, name))
     return *std::move(value);
   return found(of, Value(name), budget).value_or(absent(of, name));

@@ -1,6 +1,6 @@
-// Methods of texts, lists, dicts and loops.
-#include "text/chat_template/interpreter.hpp"
-#include "text/chat_template/strings.hpp"
+// Methods of lists, dicts, loops and cyclers. Those that change a value are not there, as in the
+// reference's sandbox.
+#include "text/chat_template/methods.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -8,270 +8,123 @@
 namespace paceline::text::jinja {
 namespace {
 
-using Method = Value (*)(Interpreter&, const Value& self, Arguments&);
-
-const std::string& text_of(const Value& self) {
-  return *self.text();
-}
-
-std::optional<std::string> optional_text(Arguments& arguments, const char* name) {
-  const auto given = arguments.take(name);
-  if (!given || given->none())
-    return {};
-  return as_text(*given, name);
-}
-
-template <Side side>
-Value stripped(Interpreter&, const Value& self, Arguments& arguments) {
-  const auto those = optional_text(arguments, "chars");
-  return Value(strip(text_of(self), side, those));
-}
-
-Value texts(const std::vector<std::string_view>& parts) {
-  List out;
-  for (const std::string_view part : parts)
-    out.emplace_back(part);
-  return Value::list(std::move(out));
-}
-
-template <bool from_right>
-Value split_text(Interpreter&, const Value& self, Arguments& arguments) {
-  const auto separator = optional_text(arguments, "sep");
-  const auto most = arguments.take("maxsplit");
-  if (separator && separator->empty())
-    mistake("split has an empty separator");
-  return texts(
-      split(text_of(self), separator, most ? as_integer(*most, "maxsplit") : -1, from_right));
-}
-
-Value lines(Interpreter&, const Value& self, Arguments&) {
-  return texts(split_lines(text_of(self)));
-}
-
-/// One text, or a tuple of which one will do.
-template <class Test>
-Value has_affix(const Value& self, Arguments& arguments, Test test) {
-  const Value affix = arguments.require("affix");
-  if (const ListValue* several = affix.list(); several && several->tuple)
-    return Value(std::any_of(several->items.begin(), several->items.end(), [&](const Value& one) {
-      return test(text_of(self), as_text(one, "what a text begins or ends with"));
-    }));
-  return Value(test(text_of(self), as_text(affix, "what a text begins or ends with")));
-}
-
-Value starts_with(Interpreter&, const Value& self, Arguments& arguments) {
-  return has_affix(self, arguments, [](const std::string& text, const std::string& affix) {
-    return text.starts_with(affix);
-  });
-}
-
-Value ends_with(Interpreter&, const Value& self, Arguments& arguments) {
-  return has_affix(self, arguments, [](const std::string& text, const std::string& affix) {
-    return text.ends_with(affix);
-  });
-}
-
-Value replaced(Interpreter& at, const Value& self, Arguments& arguments) {
-  // The filter of this name does the same.
-  return apply_filter(at, "replace", self, arguments);
-}
-
-/// A position in bytes as one in characters.
-Value position(const std::string& text, std::size_t at) {
-  return at == text.npos ? Value(std::int64_t(-1))
-                         : Value::count(character_count(std::string_view(text).substr(0, at)));
-}
-
-Value find(Interpreter&, const Value& self, Arguments& arguments) {
-  return position(text_of(self), text_of(self).find(as_text(arguments.require("sub"), "sub")));
-}
-
-Value rfind(Interpreter&, const Value& self, Arguments& arguments) {
-  return position(text_of(self), text_of(self).rfind(as_text(arguments.require("sub"), "sub")));
-}
-
 Value counted(Interpreter& at, const Value& self, Arguments& arguments) {
-  const Value what = arguments.require("sub");
-  if (const ListValue* list = self.list())
-    return Value::count(
-        std::size_t(std::count_if(list->items.begin(), list->items.end(), [&](const Value& item) {
-          return equal(item, what, at.budget());
-        })));
-  const std::string& part = as_text(what, "what is counted");
-  return Value::count(part.empty() ? character_count(text_of(self)) + 1
-                                   : count(text_of(self), part));
+  const Value what = arguments.require("value");
+  const List& items = self.list()->items;
+  return Value::count(std::size_t(std::count_if(items.begin(), items.end(), [&](const Value& item) {
+    return equal(item, what, at.budget());
+  })));
 }
 
 Value index(Interpreter& at, const Value& self, Arguments& arguments) {
   const Value what = arguments.require("value");
-  if (const std::string* text = self.text()) {
-    const std::size_t found = text->find(as_text(what, "sub"));
-    return found == text->npos ? throw Failure{ErrorCode::invalid_argument, "index finds nothing"}
-                               : position(*text, found);
-  }
   const List& items = self.list()->items;
-  for (std::size_t i = 0; i < items.size(); ++i)
-    if (equal(items[i], what, at.budget()))
-      return Value::count(i);
+  const auto size = std::int64_t(items.size());
+  const auto bound = [&](std::int64_t other) {
+    const std::int64_t given = arguments.integer("", other);
+    return std::clamp<std::int64_t>(given < 0 ? given + size : given, 0, size);
+  };
+  const std::int64_t begin = bound(0);
+  const std::int64_t end = bound(size);
+  for (std::int64_t i = begin; i < end; ++i)
+    if (equal(items[std::size_t(i)], what, at.budget()))
+      return Value(i);
   mistake("index finds nothing");
 }
 
-Value join(Interpreter& at, const Value& self, Arguments& arguments) {
-  std::string out;
-  bool first = true;
-  for (const Value& part : items_of(arguments.require("iterable"), at.budget())) {
-    out += first ? "" : text_of(self);
-    out += as_text(part, "what is joined");
-    at.budget().spend_text(out.size());
-    first = false;
-  }
-  return Value(std::move(out));
+Value itself(Interpreter&, const Value& self, Arguments&) {
+  return self;
 }
 
-template <std::string (*map)(std::string_view)>
-Value mapped(Interpreter&, const Value& self, Arguments&) {
-  return Value(map(text_of(self)));
-}
-
-Value without_prefix(Interpreter&, const Value& self, Arguments& arguments) {
-  const std::string prefix = as_text(arguments.require("prefix"), "prefix");
-  return text_of(self).starts_with(prefix) ? Value(text_of(self).substr(prefix.size())) : self;
-}
-
-Value without_suffix(Interpreter&, const Value& self, Arguments& arguments) {
-  const std::string suffix = as_text(arguments.require("suffix"), "suffix");
-  const std::string& text = text_of(self);
-  return text.ends_with(suffix) ? Value(text.substr(0, text.size() - suffix.size())) : self;
-}
-
-Value all_digits(Interpreter&, const Value& self, Arguments&) {
-  const std::string& text = text_of(self);
-  for (const char c : text)
-    if (static_cast<unsigned char>(c) >= 0x80)
-      unsupported("isdigit of a text that is not ASCII");
-  return Value(!text.empty() && text.find_first_not_of("0123456789") == text.npos);
-}
-
-Value all_space(Interpreter&, const Value& self, Arguments&) {
-  return Value(!text_of(self).empty() && strip(text_of(self), Side::left).empty());
-}
-
-Value get(Interpreter&, const Value& self, Arguments& arguments) {
+Value get(Interpreter& at, const Value& self, Arguments& arguments) {
   const Value key = arguments.require("key");
-  const auto fallback = arguments.take("default");
-  const Value* value = key.text() ? self.dict()->find(*key.text()) : nullptr;
+  const auto fallback = arguments.take("");
+  const Value* value = self.dict()->find(key, at.budget());
   return value ? *value : fallback.value_or(Value(None{}));
 }
 
-template <bool with_keys, bool with_values>
-Value members(Interpreter& at, const Value& self, Arguments&) {
+template <ListValue::Kind kind>
+Value view(Interpreter& at, const Value& self, Arguments&) {
   List out;
-  at.budget().spend(self.dict()->members.size());
-  for (const auto& [key, value] : self.dict()->members) {
-    if (with_keys && with_values)
-      out.push_back(Value::list({Value(key), value}, true));
-    else
-      out.push_back(with_keys ? Value(key) : value);
-  }
-  return Value::list(std::move(out));
+  at.budget().spend(self.dict()->entries.size());
+  for (const auto& [key, value] : self.dict()->entries)
+    out.push_back(kind == ListValue::Kind::keys     ? key
+                  : kind == ListValue::Kind::values ? value
+                                                    : Value::tuple({key, value}));
+  return Value(ListValue{std::move(out), kind});
+}
+
+Value from_keys(Interpreter& at, const Value&, Arguments& arguments) {
+  const Value keys = arguments.require("iterable");
+  const Value value = arguments.take("").value_or(Value(None{}));
+  Entries out;
+  const Pull next = iterate(keys, at.budget());
+  while (const auto key = next())
+    set_entry(out, *key, value, at.budget());
+  return Value::dict_of(std::move(out));
 }
 
 Value cycle(Interpreter&, const Value& self, Arguments& arguments) {
   const List values = arguments.take_rest();
   if (values.empty())
     mistake("loop.cycle has nothing to choose from");
-  return values[self.loop()->index % values.size()];
+  return values[(self.loop()->turns - 1) % values.size()];
 }
 
-struct NamedMethod {
-  std::string_view name;
-  Method call; ///< Null: Python has it, but templates may not or hardly use it.
-};
+Value changed(Interpreter& at, const Value& self, Arguments& arguments) {
+  const Value now = Value::tuple(arguments.take_rest());
+  LoopValue& loop = *self.loop();
+  const bool same = loop.changed && equal(*loop.changed, now, at.budget());
+  loop.changed = now;
+  return Value(!same);
+}
 
-constexpr NamedMethod text_methods[] = {
-    {"strip", stripped<Side::both>},
-    {"lstrip", stripped<Side::left>},
-    {"rstrip", stripped<Side::right>},
-    {"split", split_text<false>},
-    {"rsplit", split_text<true>},
-    {"splitlines", lines},
-    {"startswith", starts_with},
-    {"endswith", ends_with},
-    {"replace", replaced},
-    {"find", find},
-    {"rfind", rfind},
-    {"index", index},
-    {"count", counted},
-    {"join", join},
-    {"upper", mapped<upper>},
-    {"lower", mapped<lower>},
-    {"title", mapped<title>},
-    {"capitalize", mapped<capitalize>},
-    {"removeprefix", without_prefix},
-    {"removesuffix", without_suffix},
-    {"isdigit", all_digits},
-    {"isspace", all_space},
-    {"casefold", nullptr},
-    {"center", nullptr},
-    {"encode", nullptr},
-    {"expandtabs", nullptr},
-    {"format", nullptr},
-    {"format_map", nullptr},
-    {"isalnum", nullptr},
-    {"isalpha", nullptr},
-    {"isascii", nullptr},
-    {"isdecimal", nullptr},
-    {"isidentifier", nullptr},
-    {"islower", nullptr},
-    {"isnumeric", nullptr},
-    {"isprintable", nullptr},
-    {"istitle", nullptr},
-    {"isupper", nullptr},
-    {"ljust", nullptr},
-    {"maketrans", nullptr},
-    {"partition", nullptr},
-    {"rindex", nullptr},
-    {"rjust", nullptr},
-    {"rpartition", nullptr},
-    {"swapcase", nullptr},
-    {"translate", nullptr},
-    {"zfill", nullptr},
-};
-constexpr NamedMethod list_methods[] = {
-    {"count", counted},  {"index", index},     {"append", nullptr}, {"clear", nullptr},
-    {"copy", nullptr},   {"extend", nullptr},  {"insert", nullptr}, {"pop", nullptr},
-    {"remove", nullptr}, {"reverse", nullptr}, {"sort", nullptr},
-};
+Value next(Interpreter&, const Value& self, Arguments&) {
+  Counter& counter = *self.counter();
+  const Value out = counter.items[counter.at];
+  counter.at = (counter.at + 1) % counter.items.size();
+  return out;
+}
+
+Value reset(Interpreter&, const Value& self, Arguments&) {
+  self.counter()->at = 0;
+  return Value(None{});
+}
+
+constexpr NamedMethod list_methods[] = {{"copy", itself}, {"count", counted}, {"index", index}};
+constexpr NamedMethod tuple_methods[] = {{"count", counted}, {"index", index}};
 constexpr NamedMethod dict_methods[] = {
+    {"copy", itself},
+    {"fromkeys", from_keys},
     {"get", get},
-    {"items", members<true, true>},
-    {"keys", members<true, false>},
-    {"values", members<false, true>},
-    {"clear", nullptr},
-    {"copy", nullptr},
-    {"fromkeys", nullptr},
-    {"pop", nullptr},
-    {"popitem", nullptr},
-    {"setdefault", nullptr},
-    {"update", nullptr},
+    {"items", view<ListValue::Kind::items>},
+    {"keys", view<ListValue::Kind::keys>},
+    {"values", view<ListValue::Kind::values>},
 };
-constexpr NamedMethod loop_methods[] = {{"cycle", cycle}};
+constexpr NamedMethod loop_methods[] = {{"changed", changed}, {"cycle", cycle}};
+constexpr NamedMethod cycler_methods[] = {{"next", next}, {"reset", reset}};
 
-template <std::size_t n>
-const NamedMethod* in(const NamedMethod (&methods)[n], std::string_view name) {
-  const auto* end = methods + n;
-  const auto* at = std::find_if(methods, end, [&](const NamedMethod& m) { return m.name == name; });
-  return at == end ? nullptr : at;
+std::span<const NamedMethod> methods_of(const Value& self) {
+  if (self.text())
+    return text_methods;
+  if (const ListValue* list = self.list()) {
+    if (list->kind == ListValue::Kind::list)
+      return list_methods;
+    const bool fixed = list->kind == ListValue::Kind::tuple || list->kind == ListValue::Kind::range;
+    return fixed ? std::span<const NamedMethod>(tuple_methods) : std::span<const NamedMethod>();
+  }
+  if (self.dict())
+    return dict_methods;
+  if (const Counter* counter = self.counter(); counter && counter->kind == Counter::Kind::cycler)
+    return cycler_methods;
+  return self.loop() ? std::span<const NamedMethod>(loop_methods) : std::span<const NamedMethod>();
 }
 
 const NamedMethod* find_method(const Value& self, std::string_view name) {
-  if (self.text())
-    return in(text_methods, name);
-  if (self.list())
-    return in(list_methods, name);
-  if (self.dict())
-    return in(dict_methods, name);
-  return self.loop() ? in(loop_methods, name) : nullptr;
+  const auto methods = methods_of(self);
+  const auto at = std::find_if(methods.begin(), methods.end(),
+                               [&](const NamedMethod& m) { return m.name == name; });
+  return at == methods.end() ? nullptr : &*at;
 }
 
 } // namespace

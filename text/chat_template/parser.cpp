@@ -1,78 +1,13 @@
 #include "text/chat_template/parser.hpp"
 
+#include "text/chat_template/interpreter.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <set>
 
 namespace paceline::text::jinja {
-namespace {
-
-std::string described(const Token& token) {
-  switch (token.kind) {
-  case Token::Kind::end: return "the end of the template";
-  case Token::Kind::end_block: return "'%}'";
-  case Token::Kind::end_print: return "'}}'";
-  case Token::Kind::string: return "a string";
-  default: return fmt::format("'{}'", token.text);
-  }
-}
-
-} // namespace
-
-Token TokenReader::take() {
-  Token token = peek();
-  at_ += token.kind == Token::Kind::end ? 0 : 1;
-  return token;
-}
-
-bool TokenReader::passed_name(std::size_t from, std::string_view name) const {
-  return std::any_of(tokens_.begin() + std::ptrdiff_t(from), tokens_.begin() + std::ptrdiff_t(at_),
-                     [&](const Token& t) { return t.kind == Token::Kind::name && t.text == name; });
-}
-
-bool TokenReader::is_symbol(std::string_view symbol) const {
-  return is(Token::Kind::symbol) && peek().text == symbol;
-}
-
-bool TokenReader::is_name(std::string_view name) const {
-  return is(Token::Kind::name) && peek().text == name;
-}
-
-bool TokenReader::take_symbol(std::string_view symbol) {
-  const bool there = is_symbol(symbol);
-  if (there)
-    take();
-  return there;
-}
-
-bool TokenReader::take_name(std::string_view name) {
-  const bool there = is_name(name);
-  if (there)
-    take();
-  return there;
-}
-
-void TokenReader::expect_symbol(std::string_view symbol) {
-  if (!take_symbol(symbol))
-    unexpected(fmt::format("'{}'", symbol));
-}
-
-void TokenReader::expect(Token::Kind kind, std::string_view what) {
-  if (!is(kind))
-    unexpected(what);
-  take();
-}
-
-std::string TokenReader::expect_name() {
-  if (!is(Token::Kind::name))
-    unexpected("a name");
-  return take().text;
-}
-
-void TokenReader::unexpected(std::string_view wanted) const {
-  mistake(fmt::format("{} stands where {} should", described(peek()), wanted), line());
-}
-
 namespace {
 
 using Kind = Statement::Kind;
@@ -81,7 +16,10 @@ class Parser {
 public:
   explicit Parser(std::string_view source) : in_(tokens_of(source)) {}
 
-  Body run() { return until({}); }
+  Template run(std::string name) {
+    Body body = until({});
+    return {std::move(name), std::move(body)};
+  }
 
 private:
   /// Statements up to a tag with one of these names, of which only {% is taken. opened: the line
@@ -96,7 +34,7 @@ private:
       } else if (in_.is(Token::Kind::begin_print)) {
         in_.take();
         body.push_back(make(Kind::print));
-        body.back().value = expressions_.tuple();
+        body.back().value = checked(expressions_.tuple());
         in_.expect(Token::Kind::end_print, "'}}'");
       } else if (in_.is(Token::Kind::end)) {
         if (ends.size() > 0)
@@ -126,109 +64,142 @@ private:
 
   [[noreturn]] void unknown() const {
     const std::string& name = in_.peek().text;
-    for (const char* known :
-         {"elif", "else", "endif", "endfor", "endset", "endmacro", "endgeneration"})
-      if (name == known)
-        mistake(fmt::format("{} stands where nothing of its kind begins", name), in_.line());
-    unsupported(fmt::format("the statement '{}'", name), in_.line());
+    if (name == "autoescape")
+      unsupported("the statement 'autoescape'", in_.line());
+    mistake(
+        fmt::format("the statement '{}' is none, or stands where nothing of its kind begins", name),
+        in_.line());
   }
 
   Statement tag() {
     const int line = in_.line();
-    Statement out = tag_of(in_.peek().text);
-    out.line = line;
-    return out;
-  }
-  Statement tag_of(const std::string& name) {
-    if (in_.is_name("if"))
-      return choice();
-    if (in_.is_name("for"))
-      return loop();
-    if (in_.is_name("set"))
-      return set();
-    if (in_.is_name("macro"))
-      return macro();
-    if (in_.is_name("generation"))
-      return generation();
-    if (!in_.is_name("break") && !in_.is_name("continue"))
-      unknown();
-    if (loops_ == 0)
-      mistake(fmt::format("{} stands outside of any loop", name), in_.line());
-    Statement out = make(name == "break" ? Kind::leave : Kind::next);
-    in_.take();
-    end_tag();
-    return out;
+    for (const Tag& known : tags)
+      if (in_.is_name(known.name)) {
+        Statement out = (this->*known.read)();
+        out.line = line;
+        return out;
+      }
+    unknown();
   }
   void end_tag() { in_.expect(Token::Kind::end_block, "'%}'"); }
+  /// The end of a tag that a body follows, which may have a colon as in Python.
+  void begin_body() {
+    in_.take_symbol(":");
+    end_tag();
+  }
+
+  /// Names of filters and tests that do not exist are found now, but for those directly in an if:
+  /// a template may ask first whether they do.
+  ExpressionRef checked(ExpressionRef e) const {
+    check_names(*e, within_choice_);
+    return e;
+  }
+  static void check_names(const Expression& e, bool asked) {
+    using Is = Expression::Kind;
+    const bool filter = e.kind == Is::filter;
+    if (!asked && (filter || e.kind == Is::test) && !(filter ? is_filter(e.text) : is_test(e.text)))
+      mistake(fmt::format("there is no {} '{}'", filter ? "filter" : "test", e.text), e.line);
+    asked = asked || e.kind == Is::conditional;
+    for (const ExpressionRef& part : e.parts)
+      if (part)
+        check_names(*part, asked);
+    for (const auto& [name, part] : e.named)
+      check_names(*part, asked);
+    for (const ExpressionRef* part : {&e.rest, &e.named_rest})
+      if (*part)
+        check_names(**part, asked);
+  }
 
   Statement choice() {
     const int line = in_.line();
+    const bool around = std::exchange(within_choice_, true);
     Statement out = make(Kind::choice);
     for (bool more = true; more;) {
       const bool otherwise = in_.take().text == "else";
       Statement::Branch branch;
       if (!otherwise)
-        branch.condition = expressions_.tuple();
-      end_tag();
+        branch.condition = checked(expressions_.choice_tuple());
+      begin_body();
       branch.body = otherwise ? until({"endif"}, line) : until({"elif", "else", "endif"}, line);
       out.branches.push_back(std::move(branch));
       more = !in_.is_name("endif");
     }
     in_.take();
     end_tag();
+    within_choice_ = around;
     return out;
   }
 
   Statement loop() {
     Statement out = make(Kind::loop);
     in_.take();
+    ++loops_around_;
     out.target = target(false);
     if (!in_.take_name("in"))
       in_.unexpected("'in'");
-    out.value = expressions_.choice();
+    out.value = checked(expressions_.choice_tuple());
+    const bool around = std::exchange(within_choice_, false);
     if (in_.take_name("if"))
-      out.condition = expressions_.expression();
-    if (in_.is_name("recursive"))
-      unsupported("a recursive loop", in_.line());
-    end_tag();
+      out.condition = checked(expressions_.expression());
+    out.flag = in_.take_name("recursive");
+    begin_body();
     ++loops_;
     out.body = until({"else", "endfor"}, out.line);
     --loops_;
     if (in_.take_name("else")) {
-      end_tag();
+      begin_body();
       out.otherwise = until({"endfor"}, out.line);
     }
     in_.take();
+    end_tag();
+    within_choice_ = around;
+    --loops_around_;
+    return out;
+  }
+
+  Statement turn() {
+    const bool leaves = in_.take().text == "break";
+    if (loops_ == 0)
+      mistake(fmt::format("{} stands outside of any loop", leaves ? "break" : "continue"),
+              in_.line());
+    Statement out = make(leaves ? Kind::leave : Kind::next);
     end_tag();
     return out;
   }
 
   /// Names with commas between them, each perhaps several in parentheses, or a namespace's member.
   Target target(bool members) {
-    Target first = in_.is_symbol(")") ? Target{{}, {}, true, {}} : target_part();
-    if (members && !first.several && in_.take_symbol(".")) {
-      first.member = in_.expect_name();
-      return first;
-    }
+    Target first = in_.is_symbol(")") ? Target{{}, {}, true, {}} : target_part(members);
     if (!in_.is_symbol(","))
       return first;
     Target out;
     out.several = true;
     out.parts.push_back(std::move(first));
-    while (in_.take_symbol(",") && !in_.is_symbol(")") && !in_.is_name("in"))
-      out.parts.push_back(target_part());
+    while (in_.take_symbol(",") && !in_.is_symbol(")") && !in_.is_symbol("=") && !in_.is_name("in"))
+      out.parts.push_back(target_part(members));
     return out;
   }
-  Target target_part() {
+  Target target_part(bool members) {
     const Nesting nesting(depth_, in_.line());
     Target out;
-    if (!in_.take_symbol("(")) {
-      out.name = in_.expect_name();
+    if (in_.take_symbol("(")) {
+      out = target(false);
+      in_.expect_symbol(")");
       return out;
     }
-    out = target(false);
-    in_.expect_symbol(")");
+    out.name = in_.expect_name();
+    if (members && in_.take_symbol("."))
+      out.member = in_.expect_name();
+    else
+      check_assignable(out.name);
     return out;
+  }
+  void check_assignable(const std::string& name) const {
+    for (const char* constant : {"true", "false", "none", "True", "False", "None"})
+      if (name == constant)
+        mistake(fmt::format("nothing can be assigned to {}", name), in_.line());
+    if (loops_around_ > 0 && name == "loop")
+      mistake("nothing can be assigned to loop within a loop", in_.line());
   }
 
   Statement set() {
@@ -236,73 +207,202 @@ private:
     in_.take();
     out.target = target(true);
     if (in_.take_symbol("=")) {
-      out.value = expressions_.tuple();
+      out.value = checked(expressions_.tuple());
       end_tag();
       return out;
     }
     out.kind = Kind::capture;
-    if (in_.is_symbol("|")) { // the filters' subject is found under a name that no template can use
-      auto subject = std::make_unique<Expression>();
-      subject->kind = Expression::Kind::name;
-      subject->line = out.line;
-      out.value = expressions_.filters(std::move(subject));
-    }
-    end_tag();
-    out.body = body_to("endset", out.line);
+    if (in_.take_symbol("|"))
+      out.value = filters();
+    out.body = whole_body("endset", out.line, loops_);
     return out;
   }
 
-  Body body_to(std::string_view end, int line) {
-    const int loops = std::exchange(loops_, 0); // break and continue do not leave it
+  /// Filters of a subject that is found under a name that no template can use.
+  ExpressionRef filters() {
+    auto subject = std::make_unique<Expression>();
+    subject->kind = Expression::Kind::name;
+    subject->line = in_.line();
+    ExpressionRef out = expressions_.filters(std::move(subject), true);
+    check_names(*out, false);
+    return out;
+  }
+
+  /// loops: that break and continue within it may mean.
+  Body body_to(std::string_view end, int line, int loops = 0) {
+    const int loops_outside = std::exchange(loops_, loops);
+    const bool around = std::exchange(within_choice_, false);
     Body body = until({end}, line);
-    loops_ = loops;
+    loops_ = loops_outside;
+    within_choice_ = around;
     in_.take();
+    return body;
+  }
+  Body whole_body(std::string_view end, int line, int loops = 0) {
+    begin_body();
+    Body body = body_to(end, line, loops);
     end_tag();
     return body;
   }
 
+  void signature(Statement& of) {
+    const bool around = std::exchange(within_choice_, false);
+    in_.expect_symbol("(");
+    while (!in_.is_symbol(")")) {
+      if (!of.parameters.empty())
+        in_.expect_symbol(",");
+      std::string name = in_.expect_name();
+      check_assignable(name);
+      const bool has_default = in_.take_symbol("=");
+      if (!has_default && !of.parameters.empty() && of.parameters.back().second)
+        mistake("a parameter without a default follows one with a default", in_.line());
+      of.parameters.emplace_back(std::move(name),
+                                 has_default ? checked(expressions_.expression()) : nullptr);
+    }
+    in_.expect_symbol(")");
+    within_choice_ = around;
+  }
+  /// The body of a macro, and which of the special names it mentions.
+  void macro_body(Statement& of, std::string_view end) {
+    auto mentioned = std::exchange(expressions_.mentioned(), {});
+    of.body = whole_body(end, of.line);
+    for (const char* name : {"varargs", "kwargs", "caller"}) {
+      const auto same = [&](const auto& parameter) { return parameter.first == name; };
+      const bool own = std::any_of(of.parameters.begin(), of.parameters.end(), same);
+      if (expressions_.mentioned().contains(name) && !own)
+        of.catches.emplace_back(name);
+    }
+    expressions_.mentioned().merge(mentioned);
+  }
+
   Statement macro() {
-    if (depth_ > 1)
-      unsupported("a macro within another block", in_.line());
     Statement out = make(Kind::macro);
     in_.take();
     out.text = in_.expect_name();
-    in_.expect_symbol("(");
-    while (!in_.is_symbol(")")) {
-      std::string name = in_.expect_name();
-      out.parameters.emplace_back(std::move(name),
-                                  in_.take_symbol("=") ? expressions_.expression() : nullptr);
-      if (!in_.take_symbol(","))
-        break;
+    check_assignable(out.text);
+    signature(out);
+    macro_body(out, "endmacro");
+    return out;
+  }
+
+  Statement call() {
+    Statement out = make(Kind::call);
+    in_.take();
+    if (in_.is_symbol("("))
+      signature(out);
+    out.value = checked(expressions_.expression());
+    if (out.value->kind != Expression::Kind::call)
+      mistake("a call block calls nothing", in_.line());
+    macro_body(out, "endcall");
+    return out;
+  }
+
+  Statement filter() {
+    Statement out = make(Kind::filter);
+    in_.take();
+    out.value = filters();
+    out.body = whole_body("endfilter", out.line, loops_);
+    return out;
+  }
+
+  Statement with() {
+    Statement out = make(Kind::with);
+    in_.take();
+    while (!in_.is(Token::Kind::end_block) && !in_.is_symbol(":")) {
+      if (!out.with.empty())
+        in_.expect_symbol(",");
+      Target to = target_part(false);
+      in_.expect_symbol("=");
+      out.with.emplace_back(std::move(to), checked(expressions_.expression()));
     }
-    in_.expect_symbol(")");
-    end_tag();
-    const std::size_t begin = in_.position();
-    out.body = body_to("endmacro", out.line);
-    for (const char* name : {"varargs", "kwargs", "caller"})
-      if (in_.passed_name(begin, name))
-        out.catches.emplace_back(name);
+    out.body = whole_body("endwith", out.line, loops_);
     return out;
   }
 
   Statement generation() {
-    Statement out = make(Kind::block);
+    Statement out = make(Kind::scoped);
     in_.take();
-    end_tag();
-    out.body = body_to("endgeneration", out.line);
+    out.body = whole_body("endgeneration", out.line);
     return out;
   }
 
+  Statement block() {
+    Statement out = make(Kind::block);
+    in_.take();
+    out.text = in_.expect_name();
+    if (!blocks_.insert(out.text).second)
+      mistake(fmt::format("the block '{}' is defined twice", out.text), in_.line());
+    out.flag = in_.take_name("scoped");
+    if (in_.is_name("required"))
+      unsupported("a required block", in_.line());
+    begin_body();
+    out.body = body_to("endblock", out.line);
+    in_.take_name(out.text);
+    end_tag();
+    return out;
+  }
+
+  Statement print() {
+    Statement out = make(Kind::choice);
+    in_.take();
+    Statement::Branch all;
+    while (!in_.is(Token::Kind::end_block)) {
+      if (!all.body.empty())
+        in_.expect_symbol(",");
+      all.body.push_back(make(Kind::print));
+      all.body.back().value = checked(expressions_.expression());
+    }
+    out.branches.push_back(std::move(all));
+    end_tag();
+    return out;
+  }
+
+  /// What reads another template: there is none.
+  Statement absent() {
+    Statement out = make(Kind::absent);
+    out.text = in_.take().text;
+    while (!in_.is(Token::Kind::end_block) && !in_.is(Token::Kind::end))
+      in_.take();
+    end_tag();
+    return out;
+  }
+
+  struct Tag {
+    std::string_view name;
+    Statement (Parser::*read)();
+  };
+  static const std::array<Tag, 16> tags;
+
   TokenReader in_;
   ExpressionParser expressions_{in_};
+  std::set<std::string, std::less<>> blocks_;
   int depth_ = 0;
-  int loops_ = 0;
+  int loops_ = 0;        ///< That break and continue may mean.
+  int loops_around_ = 0; ///< All.
+  bool within_choice_ = false;
 };
+
+constexpr std::array<Parser::Tag, 16> Parser::tags{{{"if", &Parser::choice},
+                                                    {"for", &Parser::loop},
+                                                    {"set", &Parser::set},
+                                                    {"macro", &Parser::macro},
+                                                    {"call", &Parser::call},
+                                                    {"filter", &Parser::filter},
+                                                    {"with", &Parser::with},
+                                                    {"block", &Parser::block},
+                                                    {"generation", &Parser::generation},
+                                                    {"print", &Parser::print},
+                                                    {"break", &Parser::turn},
+                                                    {"continue", &Parser::turn},
+                                                    {"include", &Parser::absent},
+                                                    {"import", &Parser::absent},
+                                                    {"from", &Parser::absent},
+                                                    {"extends", &Parser::absent}}};
 
 } // namespace
 
 Template parse_template(std::string name, std::string_view source) {
-  return {std::move(name), Parser(source).run()};
+  return Parser(source).run(std::move(name));
 }
 
 } // namespace paceline::text::jinja

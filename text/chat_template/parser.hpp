@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,6 @@ public:
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
   }
   int line() const { return peek().line; }
-  std::size_t position() const { return at_; }
-  /// Whether this name stands between a position and the next token.
-  bool passed_name(std::size_t from, std::string_view name) const;
   Token take();
   bool is(Token::Kind kind) const { return peek().kind == kind; }
   bool is_symbol(std::string_view symbol) const;
@@ -52,16 +50,26 @@ private:
   int& depth_;
 };
 
+/// Adds a part. Deep trees are refused: following one is recursive.
+void add_part(Expression& to, ExpressionRef part);
+
 /// In the order in which they bind, as Jinja has it.
 class ExpressionParser {
 public:
   explicit ExpressionParser(TokenReader& in) : in_(in) {}
 
-  ExpressionRef expression(); ///< With `x if y else z`.
-  ExpressionRef choice();     ///< Without.
-  ExpressionRef tuple();      ///< An expression, or several with commas between them.
-  /// Further filters of a subject: `| name(...) | ...`
-  ExpressionRef filters(ExpressionRef subject);
+  ExpressionRef expression();   ///< With `x if y else z`.
+  ExpressionRef choice();       ///< Without.
+  ExpressionRef tuple();        ///< An expression, or several with commas between them.
+  ExpressionRef choice_tuple(); ///< The same of choices.
+  /// Further filters of a subject: `| name(...) | ...`; opened: the first lacks its bar.
+  ExpressionRef filters(ExpressionRef subject, bool opened = false);
+  /// A call's arguments in parentheses.
+  void arguments(Expression& call);
+  ExpressionRef primary();
+  ExpressionRef postfix(ExpressionRef subject);
+  /// Names that were read as variables since this was emptied.
+  std::set<std::string, std::less<>>& mentioned() { return mentioned_; }
 
 private:
   using Rule = ExpressionRef (ExpressionParser::*)();
@@ -75,14 +83,15 @@ private:
   ExpressionRef power();
   ExpressionRef sign(bool filtered);
   ExpressionRef unary() { return sign(true); }
-  ExpressionRef primary();
-  ExpressionRef postfix(ExpressionRef subject);
+  ExpressionRef tuple_of(Rule part);
   ExpressionRef postfix_filters(ExpressionRef subject);
   ExpressionRef subscript(ExpressionRef subject);
+  ExpressionRef subscripted();
   ExpressionRef filter(ExpressionRef subject);
+  void keyword(Expression& call);
+  std::string dotted_name();
   ExpressionRef test(ExpressionRef subject);
   ExpressionRef call(ExpressionRef callee);
-  void arguments(Expression& call);
   ExpressionRef in_parentheses();
   ExpressionRef list();
   ExpressionRef dict();
@@ -95,6 +104,7 @@ private:
 
   TokenReader& in_;
   int depth_ = 0;
+  std::set<std::string, std::less<>> mentioned_;
 };
 
 /// Throws Failure.

@@ -3,10 +3,10 @@
 #include "text/tokenizer/unicode.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 namespace paceline::text::jinja {
 namespace {
@@ -63,36 +63,6 @@ std::vector<std::string_view> split_words_from_right(std::string_view text, std:
   return out;
 }
 
-/// Every character through `to`, which sees whether a letter came before.
-template <class Map>
-std::string mapped(std::string_view text, Map to) {
-  std::string out;
-  out.reserve(text.size());
-  bool in_word = false;
-  for (bool first = true; !text.empty(); first = false) {
-    const Character c = first_character(text);
-    text.remove_prefix(c.size);
-    append_character(char32_t(to(utf8proc_int32_t(c.point), first, in_word)), out);
-    const auto category = utf8proc_category(utf8proc_int32_t(c.point));
-    in_word = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LT;
-  }
-  return out;
-}
-
-bool printable(char32_t point) {
-  switch (utf8proc_category(utf8proc_int32_t(point))) {
-  case UTF8PROC_CATEGORY_CC:
-  case UTF8PROC_CATEGORY_CF:
-  case UTF8PROC_CATEGORY_CS:
-  case UTF8PROC_CATEGORY_CO:
-  case UTF8PROC_CATEGORY_CN:
-  case UTF8PROC_CATEGORY_ZL:
-  case UTF8PROC_CATEGORY_ZP:
-  case UTF8PROC_CATEGORY_ZS: return point == ' ';
-  default: return true;
-  }
-}
-
 void append_quoted(char32_t point, char quote, std::string& out) {
   if (point == char32_t(quote) || point == '\\')
     (out += '\\') += char(point);
@@ -102,7 +72,7 @@ void append_quoted(char32_t point, char quote, std::string& out) {
     out += "\\r";
   else if (point == '\t')
     out += "\\t";
-  else if (printable(point))
+  else if (is_printable(point))
     append_character(point, out);
   else if (point <= 0xFF)
     out += fmt::format("\\x{:02x}", unsigned(point));
@@ -203,18 +173,51 @@ std::vector<std::string_view> split_lines(std::string_view text) {
   return out;
 }
 
-std::string replace(std::string_view text, std::string_view from, std::string_view to,
-                    std::int64_t times) {
+std::string replaced(std::string_view text, std::string_view from, std::string_view to,
+                     std::int64_t times, Budget& budget) {
+  const std::size_t there = from.empty() ? character_count(text) + 1 : count(text, from);
+  const std::size_t found = times < 0 ? there : std::min(there, std::size_t(times));
+  if (!to.empty() && found > limits::template_text_bytes_max / to.size())
+    mistake("the template makes a text that is too long");
+  budget.spend_text(text.size() + found * to.size());
   std::string out;
-  for (std::size_t at = 0; times != 0; times -= times > 0) {
-    at = text.find(from);
-    if (at == text.npos)
-      break;
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::size_t at = from.empty() ? 0 : text.find(from);
     out += text.substr(0, at);
     out += to;
     text.remove_prefix(at + from.size());
+    if (from.empty() && !text.empty()) {
+      const std::size_t one = first_character(text).size;
+      out += text.substr(0, i + 1 < found ? one : 0);
+      text.remove_prefix(i + 1 < found ? one : 0);
+    }
   }
   return out += text;
+}
+
+std::string aligned(std::string text, char how, std::int64_t width, std::string_view filling,
+                    Budget& budget) {
+  const auto missing = width - std::int64_t(character_count(text));
+  if (missing <= 0)
+    return text;
+  if (missing > limits::template_width_max)
+    mistake(fmt::format("a text is wider than {} characters", limits::template_width_max));
+  budget.spend_text(text.size() + std::size_t(missing) * filling.size());
+  // Python's center gives an odd blank to the left of what is odd in a width that is odd.
+  const auto left = std::size_t(how == '<'   ? 0
+                                : how == '^' ? missing / 2
+                                : how == 'c' ? missing / 2 + (missing & width & 1)
+                                             : missing);
+  const auto times = [&](std::size_t n) {
+    std::string out;
+    for (std::size_t i = 0; i < n; ++i)
+      out += filling;
+    return out;
+  };
+  const bool sign =
+      how == '=' && !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == ' ');
+  return text.substr(0, sign) + times(left) + text.substr(sign) +
+         times(std::size_t(missing) - left);
 }
 
 std::size_t count(std::string_view text, std::string_view part) {
@@ -224,24 +227,18 @@ std::size_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
-std::string upper(std::string_view text) {
-  return mapped(text, [](auto c, bool, bool) { return utf8proc_toupper(c); });
-}
-
-std::string lower(std::string_view text) {
-  return lower_case(text);
-}
-
-std::string capitalize(std::string_view text) {
-  return mapped(text, [](auto c, bool first, bool) {
-    return first ? utf8proc_totitle(c) : utf8proc_tolower(c);
-  });
-}
-
-std::string title(std::string_view text) {
-  return mapped(text, [](auto c, bool, bool in_word) {
-    return in_word ? utf8proc_tolower(c) : utf8proc_totitle(c);
-  });
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    switch (c) {
+    case '&': out += "&amp;"; break;
+    case '<': out += "&lt;"; break;
+    case '>': out += "&gt;"; break;
+    case '\'': out += "&#39;"; break;
+    case '"': out += "&#34;"; break;
+    default: out += c;
+    }
+  return out;
 }
 
 std::string quoted(std::string_view text) {

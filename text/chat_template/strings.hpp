@@ -1,6 +1,8 @@
 // Python's operations on texts, which count characters, not bytes. All texts are valid UTF-8.
 #pragma once
 
+#include "text/chat_template/failure.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,16 +26,35 @@ std::vector<std::string_view> split(std::string_view text,
                                     std::optional<std::string_view> separator, std::int64_t splits,
                                     bool from_right = false);
 std::vector<std::string_view> split_lines(std::string_view text);
-/// At most `times` times (negative: always). from: not empty.
-std::string replace(std::string_view text, std::string_view from, std::string_view to,
-                    std::int64_t times = -1);
+/// At most `times` times (negative: always); an empty `from` lies between all characters.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to,
+                     std::int64_t times, Budget& budget);
+/// Within `width` characters: '<', '>', '^', 'c' as Python's center has it, or '=': the filling
+/// behind a sign.
+std::string aligned(std::string text, char how, std::int64_t width, std::string_view filling,
+                    Budget& budget);
 std::size_t count(std::string_view text, std::string_view part);
 
-/// One code point becomes one, as Unicode's simple mappings have it.
+// letters.cpp
+/// As Unicode's full mappings have it.
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);
+std::string swap_case(std::string_view text);
+std::string fold_case(std::string_view text);
+
+/// What Python's isalpha() and its like ask of each character.
+enum class CharacterClass { alphabetic, alphanumeric, decimal, digit, numeric, printable };
+bool is_printable(char32_t point);                       ///< Which repr shows as it is.
+bool is_all(std::string_view text, CharacterClass what); ///< Of an empty text, too.
+/// Some letter has a case, and all that have one have this.
+bool is_upper(std::string_view text);
+bool is_lower(std::string_view text);
+bool is_title(std::string_view text);
+
+/// With HTML's special characters as entities.
+std::string escaped(std::string_view text);
 
 /// A text as Python writes it in its source.
 std::string quoted(std::string_view text);

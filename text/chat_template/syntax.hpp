@@ -42,6 +42,8 @@ struct Expression {
   Value value;
   std::vector<ExpressionRef> parts;
   std::vector<std::pair<std::string, ExpressionRef>> named;
+  ExpressionRef rest;       ///< Of a call: *rest, or null.
+  ExpressionRef named_rest; ///< Of a call: **named_rest, or null.
   std::vector<std::string> words;
 };
 
@@ -61,11 +63,16 @@ struct Statement {
     text,    ///< text
     print,   ///< value
     choice,  ///< the first of `branches` whose condition holds
-    loop,    ///< for target in value if condition: body, else otherwise
+    loop,    ///< for target in value if condition: body, else otherwise; `flag`: recursive
     set,     ///< target = value
     capture, ///< target = what body prints, filtered by `value` if there is one
     macro,   ///< text(parameters): body
-    block,   ///< body, in a scope of its own
+    call,    ///< value, a call whose `caller` is the macro (parameters): body
+    filter,  ///< what body prints, filtered by `value`
+    with,    ///< body, where the targets of `with` have their values
+    scoped,  ///< body, in a scope of its own
+    block,   ///< body, named text, which sees outer names if `flag`
+    absent,  ///< what needs other files: text
     leave,   ///< break
     next,    ///< continue
   };
@@ -80,6 +87,8 @@ struct Statement {
   std::vector<Branch> branches;
   std::vector<std::pair<std::string, ExpressionRef>> parameters; ///< With defaults, or null.
   std::vector<std::string> catches; ///< Of a macro: "varargs", "kwargs", "caller", if it uses them.
+  std::vector<std::pair<Target, ExpressionRef>> with;
+  bool flag = false;
   Body body;
   Body otherwise;
 };

@@ -14,14 +14,9 @@ bool whole(const Value& value) {
   return value.integer() != nullptr;
 }
 
-bool same(Interpreter& at, const Value& a, const Value& b) {
-  return type_name(a) == type_name(b) && equal(a, b, at.budget());
-}
-
-/// Of division, as Python has it.
-bool divides(Interpreter& at, const Value& value, std::int64_t by) {
-  const Value rest = arithmetic("%", value, Value(by), at.budget());
-  return !truth(rest);
+/// What is left of a division, which for a text formats it.
+bool leaves(Interpreter& at, const Value& value, const Value& by, std::int64_t rest) {
+  return equal(arithmetic("%", value, by, at.budget()), Value(rest), at.budget());
 }
 
 template <bool (*compare)(const Value&, const Value&, Budget&)>
@@ -44,6 +39,17 @@ bool within(const Value& a, const Value& b, Budget& budget) {
   return contains(b, a, budget);
 }
 
+bool is_sequence(const Value& value) {
+  const bool range = value.list() && value.list()->kind == ListValue::Kind::range;
+  return value.is_tuple() || value.is_plain_list() || range || value.dict() || value.text() ||
+         value.undefined();
+}
+
+bool names(const Value& value, bool (*exists)(std::string_view)) {
+  check_key(value);
+  return value.text() && exists(*value.text());
+}
+
 struct NamedTest {
   std::string_view name;
   Test holds;
@@ -61,21 +67,29 @@ constexpr NamedTest tests[] = {
     {"false",
      [](Interpreter&, const Value& v, Arguments&) { return v.boolean() && !*v.boolean(); }},
     {"mapping", [](Interpreter&, const Value& v, Arguments&) { return v.dict() != nullptr; }},
-    {"sequence", [](Interpreter&, const Value& v,
-                    Arguments&) { return v.list() || v.dict() || v.text() || v.undefined(); }},
-    {"iterable",
+    {"sequence", [](Interpreter&, const Value& v, Arguments&) { return is_sequence(v); }},
+    {"iterable", [](Interpreter&, const Value& v, Arguments&) { return iterable(v); }},
+    {"callable",
      [](Interpreter&, const Value& v, Arguments&) {
-       return v.list() || v.dict() || v.text() || v.undefined() || v.loop();
+       const Counter* counter = v.counter();
+       return v.callable() || v.loop() || v.undefined() ||
+              (counter && counter->kind == Counter::Kind::joiner);
      }},
-    {"callable", [](Interpreter&, const Value& v, Arguments&) { return v.callable() != nullptr; }},
-    {"sameas", [](Interpreter& at, const Value& v,
-                  Arguments& with) { return same(at, v, with.require("other")); }},
-    {"odd", [](Interpreter& at, const Value& v, Arguments&) { return !divides(at, v, 2); }},
-    {"even", [](Interpreter& at, const Value& v, Arguments&) { return divides(at, v, 2); }},
-    {"divisibleby",
-     [](Interpreter& at, const Value& v, Arguments& with) {
-       return divides(at, v, as_integer(with.require("num"), "what divides"));
-     }},
+    {"sameas",
+     [](Interpreter&, const Value& v, Arguments& with) { return same(v, with.require("other")); }},
+    {"escaped", [](Interpreter&, const Value& v, Arguments&) { return v.is_markup(); }},
+    {"upper",
+     [](Interpreter& at, const Value& v, Arguments&) { return is_upper(to_text(v, at.budget())); }},
+    {"lower",
+     [](Interpreter& at, const Value& v, Arguments&) { return is_lower(to_text(v, at.budget())); }},
+    {"filter", [](Interpreter&, const Value& v, Arguments&) { return names(v, is_filter); }},
+    {"test", [](Interpreter&, const Value& v, Arguments&) { return names(v, is_test); }},
+    {"odd", [](Interpreter& at, const Value& v,
+               Arguments&) { return leaves(at, v, Value(std::int64_t(2)), 1); }},
+    {"even", [](Interpreter& at, const Value& v,
+                Arguments&) { return leaves(at, v, Value(std::int64_t(2)), 0); }},
+    {"divisibleby", [](Interpreter& at, const Value& v,
+                       Arguments& with) { return leaves(at, v, with.require("num"), 0); }},
     {"eq", against<equal>},
     {"==", against<equal>},
     {"equalto", against<equal>},
@@ -94,19 +108,23 @@ constexpr NamedTest tests[] = {
     {"in", against<within>},
 };
 
+const NamedTest* find_test(std::string_view name) {
+  const auto* test = std::find_if(std::begin(tests), std::end(tests),
+                                  [&](const NamedTest& t) { return t.name == name; });
+  return test == std::end(tests) ? nullptr : test;
+}
+
 } // namespace
 
-bool knows_test(std::string_view name) {
-  return std::any_of(std::begin(tests), std::end(tests),
-                     [&](const NamedTest& t) { return t.name == name; });
+bool is_test(std::string_view name) {
+  return find_test(name) != nullptr;
 }
 
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,
                 Arguments& arguments) {
-  const auto* test = std::find_if(std::begin(tests), std::end(tests),
-                                  [&](const NamedTest& t) { return t.name == name; });
-  if (test == std::end(tests))
-    unsupported(fmt::format("the test '{}'", name));
+  const NamedTest* test = find_test(name);
+  if (!test)
+    mistake(fmt::format("there is no test '{}'", name));
   at.budget().spend();
   const bool holds = test->holds(at, subject, arguments);
   arguments.finish();

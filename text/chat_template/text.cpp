@@ -1,6 +1,6 @@
 // Values as texts: what `{{ value }}` shows, and JSON.
+#include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
-#include "text/chat_template/value.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,13 +32,13 @@ public:
     else if (const DictValue* dict = value.dict())
       write_dict(*dict);
     else if (const std::string* text = value.text())
-      put(quoted(*text));
+      put(value.is_markup() ? "Markup(" + quoted(*text) + ")" : quoted(*text));
     else if (value.number() || value.none())
       put(constant_text(value));
     else if (value.undefined())
       put("Undefined");
     else
-      unsupported(fmt::format("showing a {}", type_name(value)));
+      write_object(value);
   }
 
 private:
@@ -49,22 +49,58 @@ private:
     out_ += text;
   }
   void write_list(const ListValue& list) {
-    put(list.tuple ? "(" : "[");
+    const Range& range = list.range;
+    const bool step = range.step != 1;
+    switch (list.kind) {
+    case ListValue::Kind::list: return write_items(list, "[", "]");
+    case ListValue::Kind::tuple: return write_items(list, "(", list.items.size() == 1 ? ",)" : ")");
+    case ListValue::Kind::keys: return write_items(list, "dict_keys([", "])");
+    case ListValue::Kind::values: return write_items(list, "dict_values([", "])");
+    case ListValue::Kind::items: return write_items(list, "dict_items([", "])");
+    case ListValue::Kind::range:
+      put(fmt::format("range({}, {}{})", range.begin, range.end,
+                      step ? fmt::format(", {}", range.step) : ""));
+    }
+  }
+  void write_items(const ListValue& list, std::string_view begin, std::string_view end) {
+    put(begin);
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       put(i > 0 ? ", " : "");
       write(list.items[i]);
     }
-    put(!list.tuple ? "]" : list.items.size() == 1 ? ",)" : ")");
+    put(end);
   }
   void write_dict(const DictValue& dict) {
+    write_entries(dict.entries, [this](const Value& key) { write(key); });
+  }
+  template <class List, class Key>
+  void write_entries(const List& entries, Key write_key) {
     put("{");
-    for (std::size_t i = 0; i < dict.members.size(); ++i) {
-      put((i > 0 ? ", " : "") + quoted(dict.members[i].first) + ": ");
-      write(dict.members[i].second);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      put(i > 0 ? ", " : "");
+      write_key(entries[i].first);
+      put(": ");
+      write(entries[i].second);
     }
     put("}");
   }
+  void write_object(const Value& value) {
+    const Callable* callable = value.callable();
+    if (LoopValue* loop = value.loop())
+      return put(fmt::format("<LoopContext {}/{}>", loop->turns, loop->length()));
+    if (callable && callable->macro)
+      return put(callable->name.empty() ? "<Macro anonymous>"
+                                        : "<Macro " + quoted(callable->name) + ">");
+    const Namespace* space = value.space();
+    if (!space)
+      unsupported(fmt::format("showing a {}", type_name(value)));
+    const Descent descent(depth_); // one may hold itself
+    put("<Namespace ");
+    write_entries(space->members, [this](const std::string& key) { put(quoted(key)); });
+    put(">");
+  }
 
+  int depth_ = 0;
   Budget& budget_;
   std::string out_;
 };
@@ -76,8 +112,8 @@ public:
 
   void write(const Value& value, int level = 0) {
     budget_.spend();
-    if (const ListValue* list = value.list())
-      write_list(*list, level);
+    if (value.is_plain_list() || value.is_tuple())
+      write_list(*value.list(), level);
     else if (const DictValue* dict = value.dict())
       write_dict(*dict, level);
     else if (const std::string* text = value.text())
@@ -129,18 +165,30 @@ private:
   }
   void write_dict(const DictValue& dict, int level) {
     put("{");
-    Members members = dict.members;
+    Entries entries = dict.entries;
     if (style_.sorted)
-      std::sort(members.begin(), members.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t i = 0; i < members.size(); ++i) {
+      std::stable_sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
+        return less(a.first, b.first, budget_);
+      });
+    for (std::size_t i = 0; i < entries.size(); ++i) {
       separate(i, level + 1);
-      put(json_quoted(members[i].first, style_.ascii) + style_.behind_key);
-      write(members[i].second, level + 1);
+      put(json_quoted(key(entries[i].first), style_.ascii) + style_.behind_key);
+      write(entries[i].second, level + 1);
     }
-    if (!dict.members.empty())
+    if (!entries.empty())
       line(level);
     put("}");
+  }
+  static std::string key(const Value& of) {
+    if (const std::string* text = of.text())
+      return *text;
+    if (const bool* boolean = of.boolean())
+      return *boolean ? "true" : "false";
+    if (of.none())
+      return "null";
+    if (of.number())
+      return number(of);
+    mistake(fmt::format("tojson cannot write a key of type {}", type_name(of)));
   }
 
   Budget& budget_;

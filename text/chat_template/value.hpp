@@ -4,7 +4,7 @@
 #include "text/chat_template/failure.hpp"
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,13 +24,21 @@ struct Undefined {
 };
 struct None {};
 using List = std::vector<Value>;
-using Members = std::vector<std::pair<std::string, Value>>;
+using Members = std::vector<std::pair<std::string, Value>>; ///< By name.
+using Entries = std::vector<std::pair<Value, Value>>;       ///< Of a dict.
 struct ListValue;
 struct DictValue;
-struct LoopValue;
 struct Callable;
-/// The one thing that changes; the interpreter owns it, so that cycles are no leaks.
-using Namespace = std::map<std::string, Value, std::less<>>;
+/// What changes while a template is followed. The interpreter owns these, so that cycles are no
+/// leaks.
+struct Object {
+  virtual ~Object() = default;
+};
+struct Namespace;
+struct LoopValue;
+struct Iterator;
+struct Counter;
+class Scope;
 
 /// Immutable and cheap to copy.
 class Value {
@@ -45,10 +53,17 @@ public:
   explicit Value(std::string_view x) : Value(std::string(x)) {}
   explicit Value(const char* x) : Value(std::string(x)) {}
   explicit Value(Namespace* x) : data_(x) {}
-  explicit Value(LoopValue x);
+  explicit Value(LoopValue* x) : data_(x) {}
+  explicit Value(Iterator* x) : data_(x) {}
+  explicit Value(Counter* x) : data_(x) {}
   explicit Value(Callable x);
-  static Value list(List items, bool tuple = false);
+  explicit Value(ListValue x);
+  static Value list(List items);
+  static Value tuple(List items);
   static Value dict(Members members);
+  static Value dict_of(Entries entries);
+  /// A text whose special characters of HTML are taken to be meant (Python's Markup).
+  static Value markup(std::string text);
   static Value count(std::size_t n) { return Value(std::int64_t(n)); }
 
   bool undefined() const { return std::holds_alternative<Undefined>(data_); }
@@ -57,9 +72,15 @@ public:
   const std::string* text() const { return pointer<const std::string>(); }
   const ListValue* list() const { return pointer<const ListValue>(); }
   const DictValue* dict() const { return pointer<const DictValue>(); }
-  const LoopValue* loop() const { return pointer<const LoopValue>(); }
   const Callable* callable() const { return pointer<const Callable>(); }
-  Namespace* space() const;
+  LoopValue* loop() const { return object<LoopValue>(); }
+  Namespace* space() const { return object<Namespace>(); }
+  Iterator* iterator() const { return object<Iterator>(); }
+  Counter* counter() const { return object<Counter>(); }
+  bool is_markup() const { return markup_; }
+  /// Of Python's kind, such as list or tuple.
+  bool is_tuple() const;
+  bool is_plain_list() const;
   const Undefined* missing() const { return std::get_if<Undefined>(&data_); }
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
@@ -68,6 +89,11 @@ public:
 
 private:
   template <class T>
+  T* object() const {
+    const auto* found = std::get_if<T*>(&data_);
+    return found ? *found : nullptr;
+  }
+  template <class T>
   T* pointer() const {
     const auto* shared = std::get_if<std::shared_ptr<T>>(&data_);
     return shared ? shared->get() : nullptr;
@@ -75,27 +101,55 @@ private:
 
   std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>,
                std::shared_ptr<const ListValue>, std::shared_ptr<const DictValue>,
-               std::shared_ptr<const LoopValue>, std::shared_ptr<const Callable>, Namespace*>
+               std::shared_ptr<const Callable>, Namespace*, LoopValue*, Iterator*, Counter*>
       data_;
+  bool markup_ = false;
 };
 
+/// What Python's range was made of.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+};
+
+/// A list, or what else Python makes of items that stand there.
 struct ListValue {
+  enum class Kind { list, tuple, range, keys, values, items };
   List items;
-  bool tuple = false;
-  int depth = 1; ///< How deep lists and dicts are nested.
+  Kind kind = Kind::list;
+  Range range{};
+  std::vector<std::string> names{}; ///< Of a tuple's items, where they have some.
+  int depth = 1;                    ///< How deep lists and dicts are nested.
 };
 
-/// In order of insertion. Keys are texts.
+/// In order of insertion.
 struct DictValue {
-  Members members;
+  Entries entries;
   int depth = 1;
+  /// A key that cannot be one is a mistake.
+  const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
 };
 
-/// `loop` within one turn of a for.
-struct LoopValue {
-  Value items; ///< A list.
-  std::size_t index = 0;
+struct Namespace : Object {
+  Members members;
+  const Value* find(std::string_view name) const;
+  void set(std::string_view name, Value value);
+};
+
+/// What gives its items once, when they are asked for: what `map` and its like make.
+struct Iterator : Object {
+  std::function<std::optional<Value>()> next;
+  const char* type = "generator";
+};
+
+/// A cycler or a joiner.
+struct Counter : Object {
+  enum class Kind { cycler, joiner };
+  Kind kind = Kind::cycler;
+  List items; ///< Of a joiner the text between.
+  std::size_t at = 0;
 };
 
 /// A macro, a function of the language's, or a method and what it is of.
@@ -103,6 +157,7 @@ struct Callable {
   std::string name;
   Value self;                       ///< Undefined: no method.
   const Statement* macro = nullptr; ///< Null: none.
+  const Scope* scope = nullptr;     ///< Where the macro was met.
 };
 
 const char* type_name(const Value& value); ///< As Python calls it.
@@ -118,13 +173,19 @@ struct JsonStyle {
   bool sorted = false;
 };
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
+/// compare.cpp
 bool equal(const Value& a, const Value& b, Budget& budget);
 /// a < b; texts, numbers and lists have an order.
 bool less(const Value& a, const Value& b, Budget& budget);
-/// Whether `item` is in a list, a dict's keys or a text.
-bool contains(const Value& container, const Value& item, Budget& budget);
-/// What iterating over it gives: a list's items, a dict's keys, a text's characters.
-List items_of(const Value& value, Budget& budget);
+/// Python's `is`: one and the same. Numbers are the same when type and value are.
+bool same(const Value& a, const Value& b);
+/// A mistake for what cannot be a dict's key.
+void check_key(const Value& value);
+/// Sets what the key says, where it stands or at the end.
+void set_entry(Entries& entries, const Value& key, Value value, Budget& budget);
+
+/// Whether Python would iterate over it.
+bool iterable(const Value& value);
 /// What `length` counts.
 std::size_t length(const Value& value);
 double as_real(const Value& number);
