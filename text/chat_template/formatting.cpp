@@ -10,7 +10,7 @@
 namespace paceline::text::jinja {
 
 std::int64_t bounded(std::int64_t size) {
-  if (size > limits::template_width_max)
+  if (size > limits::template_width_max || size < -limits::template_width_max)
     mistake(fmt::format("a format is wider than {} characters", limits::template_width_max));
   return size;
 }
