@@ -4,6 +4,7 @@
 #include "text/tokenizer/unicode.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 

@@ -3,8 +3,10 @@
 #include "text/chat_template/strings.hpp"
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 
 namespace paceline::text::jinja {
