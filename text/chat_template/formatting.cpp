@@ -4,13 +4,14 @@
 #include "text/tokenizer/unicode.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 
 namespace paceline::text::jinja {
 
 std::int64_t bounded(std::int64_t size) {
-  if (size > limits::template_width_max)
+  if (size > limits::template_width_max || size < -limits::template_width_max)
     mistake(fmt::format("a format is wider than {} characters", limits::template_width_max));
   return size;
 }

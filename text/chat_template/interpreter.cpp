@@ -177,6 +177,7 @@ Value Interpreter::evaluate_call(const Expression& e, const Scope& scope, const 
 }
 
 Value Interpreter::evaluate_list(const Expression& e, const Scope& scope) {
+  budget_.spend(2);
   List items;
   for (const ExpressionRef& each : e.parts)
     items.push_back(evaluate(*each, scope));

@@ -329,7 +329,7 @@ Value slices(Interpreter& at, const Value& subject, Arguments& with) {
   List out;
   auto next = items.begin();
   for (std::int64_t i = 0; i < count; ++i) {
-    at.budget().spend();
+    at.budget().spend(16); // a list, which may be empty
     const bool longer = i < size % count;
     const auto end = next + size / count + (longer ? 1 : 0);
     List slice(next, end);

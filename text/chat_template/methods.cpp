@@ -46,7 +46,7 @@ Value get(Interpreter& at, const Value& self, Arguments& arguments) {
 template <ListValue::Kind kind>
 Value view(Interpreter& at, const Value& self, Arguments&) {
   List out;
-  at.budget().spend(self.dict()->entries.size());
+  at.budget().spend(4 * self.dict()->entries.size());
   for (const auto& [key, value] : self.dict()->entries)
     out.push_back(kind == ListValue::Kind::keys     ? key
                   : kind == ListValue::Kind::values ? value

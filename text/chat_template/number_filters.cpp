@@ -3,8 +3,10 @@
 #include "text/chat_template/strings.hpp"
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 
 namespace paceline::text::jinja {
@@ -14,7 +16,9 @@ namespace {
 std::optional<std::string> plain_digits(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto alnum = [&](std::size_t at) { return at < text.size() && std::isalnum(text[at]); };
+    const auto alnum = [&](std::size_t at) {
+      return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at]));
+    };
     if (text[i] != '_')
       out += text[i];
     else if (i == 0 || !alnum(i - 1) || !alnum(i + 1))

@@ -197,9 +197,10 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 
 std::string aligned(std::string text, char how, std::int64_t width, std::string_view filling,
                     Budget& budget) {
-  const auto missing = width - std::int64_t(character_count(text));
-  if (missing <= 0)
+  const auto size = std::int64_t(character_count(text));
+  if (width <= size)
     return text;
+  const std::int64_t missing = width - size;
   if (missing > limits::template_width_max)
     mistake(fmt::format("a text is wider than {} characters", limits::template_width_max));
   budget.spend_text(text.size() + std::size_t(missing) * filling.size());
