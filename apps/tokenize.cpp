@@ -49,7 +49,7 @@ Result<std::vector<TokenId>> to_ids(const text::Tokenizer& tokenizer,
     boost::json::error_code failed;
     ids.push_back(value.to_number<TokenId>(failed));
     if (failed || ids.back() < 0 || ids.back() >= tokenizer.vocabulary())
-      return fail(ErrorCode::invalid_argument, boost::json::serialize(value) + " is no token's id",
+      return fail(ErrorCode::invalid_argument, json_text(value) + " is no token's id",
                   fmt::format("give whole numbers from 0 to {}", tokenizer.vocabulary() - 1));
   }
   return ids;

@@ -79,7 +79,7 @@ Result<Place> open_place(const std::string& name) {
 Result<DividedModel> divide_model(const EngineOptions& engine) {
   if (auto checked = actors::check_options(engine); !checked)
     return tl::unexpected(checked.error());
-  const std::vector<std::string> devices = actors::devices_of(engine);
+  const std::vector<std::string>& devices = engine.devices;
   const int shards = engine.tensor_parallel_size;
   const auto parts = read_parts(engine, devices.size() / std::size_t(shards));
   if (!parts)
