@@ -38,10 +38,11 @@ using Body = std::function<void(Operations&)>;
 class Rounds {
 public:
   Rounds()
-      : runner_(models::load_model(models::test::demo("draft"), models::test::device("cuda:0"),
-                                   {NumberFormat::bf16, {}, 256})
-                    .value(),
-                16, 32, 128, 16) {
+      : runner_(
+            models::load_model(models::test::demo("draft"), models::test::device("cuda:0"),
+                               {.dtype = NumberFormat::bf16, .progress = {}, .max_positions = 256})
+                .value(),
+            16, 32, 128, 16) {
     for (auto& pages : pages_)
       pages = runner_.take_pages(tokens_most);
     run({40, 58}, 0);
