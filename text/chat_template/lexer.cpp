@@ -252,10 +252,9 @@ private:
       size = integer_size(whole);
     std::string text(rest().substr(0, size));
     text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    add(size > whole && text.find_first_of(".eE") != text.npos && look(1) != 'x' && look(1) != 'X'
-            ? Token::Kind::real
-            : Token::Kind::integer,
-        std::move(text));
+    const bool other_base = look(1) == 'x' || look(1) == 'X';
+    const bool real = size > whole && !other_base && text.find_first_of(".eE") != text.npos;
+    add(real ? Token::Kind::real : Token::Kind::integer, std::move(text));
     advance(size);
   }
   /// Of the number here: 0x1F, 0o17, 0b1, 12, or zeros; a digit behind a zero begins another.
