@@ -2,11 +2,15 @@
 
 #include <boost/pfr.hpp>
 
+#include <bit>
 #include <cassert>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace paceline::messages {
 namespace {
@@ -47,9 +51,56 @@ Inspected inspect(Reader& from, const Spec& field) {
   return wrong;
 }
 
+/// CAF 0.17 never ends writing an infinite number; of others it writes these bits.
+template <class Real>
+struct Bits {
+  using Number = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+  Real& value;
+};
+template <class Real>
+Inspected inspect(Writer& to, const Bits<Real>& field) {
+  auto bits = std::bit_cast<typename Bits<Real>::Number>(field.value);
+  return inspect_all(to, bits);
+}
+template <class Real>
+Inspected inspect(Reader& from, const Bits<Real>& field) {
+  typename Bits<Real>::Number bits = 0;
+  Inspected wrong = inspect_all(from, bits);
+  field.value = std::bit_cast<Real>(bits);
+  return wrong;
+}
+
+/// sampling::Warping::logit_bias, where a token that is banned has an infinite one.
+struct Biases {
+  std::vector<std::pair<TokenId, float>>& value;
+};
+Inspected inspect(Writer& to, const Biases& field) {
+  std::vector<std::pair<TokenId, std::uint32_t>> bits;
+  for (const auto& [token, bias] : field.value)
+    bits.emplace_back(token, std::bit_cast<std::uint32_t>(bias));
+  return inspect_all(to, bits);
+}
+Inspected inspect(Reader& from, const Biases& field) {
+  std::vector<std::pair<TokenId, std::uint32_t>> bits;
+  Inspected wrong = inspect_all(from, bits);
+  field.value.clear();
+  for (const auto& [token, bias] : bits)
+    field.value.emplace_back(token, std::bit_cast<float>(bias));
+  return wrong;
+}
+
 template <class T>
 T& as_field(T& field) {
   return field;
+}
+Bits<float> as_field(float& field) {
+  return {field};
+}
+Bits<double> as_field(double& field) {
+  return {field};
+}
+Biases as_field(std::vector<std::pair<TokenId, float>>& field) {
+  return {field};
 }
 template <class T>
 Optional<T> as_field(std::optional<T>& field) {

@@ -224,15 +224,12 @@ const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
 void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
   flight.sent = begun;
-  if (config_.faults.stall_patience.count() <= 0)
+  const base::Duration patience = config_.faults.stall_patience;
+  if (patience.count() <= 0)
     return;
-  flight.overdue = turn.now + patience_for(flight);
+  flight.overdue = turn.now + cost_.timeout(flight.rows, flight.context(), patience) +
+                   2 * flight.batch.draft_timeout + config_.stage_wait;
   alarms_.wake_at(turn, *flight.overdue);
-}
-
-base::Duration Scheduler::patience_for(const InFlightBatch& flight) const {
-  return cost_.timeout(flight.rows, flight.context(), config_.faults.stall_patience) +
-         2 * flight.batch.draft_timeout + config_.stage_wait;
 }
 
 // ---- what became of a batch ----
@@ -352,10 +349,13 @@ void Scheduler::abandon_target(Turn& turn) {
   peers_.target = 0;
 }
 
-/// Nobody waits for what is left of them, so that a lane which stands still with one is looked for.
+/// Nobody waits for what is left of them, so that a lane which stands still with one is looked for:
+/// soon, though it were a step like none before, for requests may lack the pages.
 void Scheduler::give_up_batches(Turn& turn) {
-  for (std::size_t i = 0; i < in_flight_.size() && config_.faults.stall_patience.count() > 0; ++i)
-    given_up_.add(in_flight_[i], turn.now + patience_for(in_flight_[i]));
+  const base::Duration patience = config_.faults.stall_patience;
+  for (std::size_t i = 0; i < in_flight_.size() && patience.count() > 0; ++i)
+    given_up_.add(in_flight_[i],
+                  turn.now + patience + 2 * in_flight_[i].batch.draft_timeout + config_.stage_wait);
   in_flight_.clear();
 }
 

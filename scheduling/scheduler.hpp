@@ -73,7 +73,6 @@ private:
   void follow_fork(std::uint64_t before, const Verdict& verdict);
   void expect_next(Turn& turn, base::TimePoint begun);
   void expect_in_time(Turn& turn, base::TimePoint begun);
-  base::Duration patience_for(const InFlightBatch& flight) const;
   void abandon_target(Turn& turn);
   void give_up_batches(Turn& turn);
   void watch_given_up(Turn& turn);

@@ -135,9 +135,10 @@ public:
   explicit Talk(std::string_view input) : choices_(input), node_(ground().node->port()) {}
 
   void hold() {
-    for (int words = 0; words < words_max && !choices_.over(); ++words)
+    for (int words = 0; words < words_max && !choices_.over() && !cut_off_; ++words)
       say_next();
-    await_pong();
+    if (!cut_off_)
+      await_pong();
   }
 
 private:
@@ -176,6 +177,7 @@ private:
   std::uint32_t chains_ = 0;
   NumberFormat rows_ = NumberFormat::f32;
   std::uint64_t pieces_ = 0;
+  bool cut_off_ = false; ///< In the middle of a frame: nothing more is understood.
   std::uint32_t file_ = 0;
   std::uint64_t sent_ = 0;
 };
@@ -423,6 +425,7 @@ void Talk::say_bytes() {
   std::vector<char> bytes(header.begin(), header.end());
   bytes.insert(bytes.end(), content.begin(), content.end());
   node_.send(bytes);
+  cut_off_ = size != content.size();
 }
 
 /// The node serves others, and lets go of who was there.

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -211,6 +212,21 @@ TEST_CASE("a field that holds nothing comes back so") {
   const auto commits = crossing.cross(scheduling::Commits{{scheduling::Committed{}}});
   REQUIRE(commits.sequences.size() == 1);
   CHECK(!commits.sequences[0].started);
+}
+
+TEST_CASE("infinite numbers cross") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Crossing crossing;
+  messages::DraftFrom sent;
+  sent.begins.emplace().warping.logit_bias = {{3, -infinity}, {4, infinity}, {5, -1.5f}};
+  sent.begins->warping.temperature = infinity;
+  messages::DraftWork work;
+  work.sequences.push_back(sent);
+  const auto received = crossing.cross(work);
+  REQUIRE(received.sequences.size() == 1);
+  REQUIRE(received.sequences[0].begins);
+  CHECK(received.sequences[0].begins->warping.logit_bias == sent.begins->warping.logit_bias);
+  CHECK(received.sequences[0].begins->warping.temperature == infinity);
 }
 
 TEST_CASE("bytes that end too early are an error") {

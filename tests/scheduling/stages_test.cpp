@@ -137,6 +137,18 @@ TEST_CASE("a stage that stands still with what was given up is ended, though nob
   }
 }
 
+TEST_CASE("what was given up is looked for as soon as a stall, were it the first step of all") {
+  SchedulerConfig config = in_stages(2);
+  config.faults.stall_patience = 1s;
+  World world(config);
+  world.admit(1, {1});
+  const Batch held = world.batch();
+  ++world.peers.target;
+  world.announce();
+  CHECK(world.run_until([&] { return world.target_ended; }));
+  CHECK(world.now < base::TimePoint(10s));
+}
+
 TEST_CASE("what a stage holds of before is looked for once the target is whole again") {
   SchedulerConfig config = in_stages(2);
   config.faults.stall_patience = 1s;
