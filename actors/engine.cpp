@@ -149,7 +149,12 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   runtime_->await_actors();
   if (!lanes_closed())
     leave_behind();
-  runtime_.reset();
+  // CAF takes memory while its system goes, and ends the process where a caller has none, so that
+  // it goes on a thread of its own. In virtual time the caller's thread is one of the system's.
+  if (options_.virtual_time)
+    runtime_.reset();
+  else
+    std::thread([this] { runtime_.reset(); }).join();
   return trace_ ? trace_->write(options_.trace_file) : Result<void>();
 }
 

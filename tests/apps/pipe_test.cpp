@@ -200,7 +200,7 @@ TEST_CASE("bash completes commands, options, their values and files") {
     return run_process({"/bin/bash", "-c", command}).output;
   };
   CHECK(complete("paceline comp") == "completion\n");
-  CHECK(complete("paceline completion ''") == "bash zsh fish models devices\n");
+  CHECK(complete("paceline completion ''") == "bash zsh fish models drafts devices\n");
   CHECK(complete("paceline help comp") == "completion\n");
   CHECK(complete("paceline chat -m dem") == "demo\n");
   CHECK(complete("paceline chat --window a") == "auto\n");

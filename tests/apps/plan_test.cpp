@@ -147,7 +147,7 @@ TEST_CASE("a trace stands beside the file that names it") {
   const auto input = parse_input(text, folder.file("plan.toml"));
   REQUIRE(input);
   CHECK(input->workload().arrivals.size() == 3);
-  CHECK(input->runs(2)[1].arrivals.size() == 1);
+  CHECK(input->runs(2)[1].arrivals.size() == 2); // pieces of as many requests each
   std::ofstream(folder.file("t.csv")) << "0,m\n1,x\n";
   const auto wrong = parse_input(text, folder.file("plan.toml"));
   REQUIRE_FALSE(wrong);

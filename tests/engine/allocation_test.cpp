@@ -129,6 +129,8 @@ public:
     const auto beyond = engine.submit(small());
     REQUIRE_FALSE(beyond);
     CHECK(beyond.error().code == ErrorCode::overloaded);
+    open.clear();
+    await_idle();
   }
   const std::vector<TokenId>& expected() const { return expected_; }
 
@@ -147,6 +149,11 @@ public:
   Engine engine = open_engine(options());
 
 private:
+  /// What was dropped has given its place back, so that the next call is not refused at once.
+  void await_idle() const {
+    for (Metrics now = engine.metrics(); now.running + now.waiting > 0; now = engine.metrics())
+      std::this_thread::yield();
+  }
   Answer ask_patiently(const Request& request) {
     Stream stream = submit_patiently(request);
     return read_all(stream);

@@ -93,6 +93,7 @@ TEST_CASE("a chat is the library's answer to the rendered conversation") {
   LiveServer server;
   const std::vector<ChatMessage> messages{{"system", "Write Python."}, {"user", "Sort a list."}};
   Request request = request_of(30, 7);
+  request.prompt.clear();
   request.prompt_tokens = server.engine().chat_tokens(messages).value();
   const Completion expected = server.engine().complete(request).value();
   json::object body{{"messages",
@@ -140,6 +141,7 @@ TEST_CASE("several prompts with several answers each come in order, or as they c
 TEST_CASE("a prompt of ids is taken as it is") {
   LiveServer server;
   Request request = request_of(10, 3);
+  request.prompt.clear();
   request.prompt_tokens = server.engine().tokenize("for i in");
   const std::string expected = server.engine().complete(request).value().text;
   json::object body = body_of(10, 3);

@@ -46,6 +46,7 @@ std::vector<Request> various() {
   requests[5].logprobs_mode = LogprobsMode::processed;
   requests[5].sampling.top_k = 5;
   requests[6].prompt = "na\xc3\xafve \xff caf\xc3\xa9";
+  requests[7].prompt.clear();
   requests[7].prompt_tokens = {10, 11, 12};
   requests[7].ignore_eos = true;
   requests[7].max_tokens = 200;
@@ -145,6 +146,7 @@ TEST_CASE("what the server refuses is a value with the engine's code and hint") 
   Request bad = prompt(3);
   bad.sampling.top_p = 7.0f;
   Request longer = prompt(3);
+  longer.prompt.clear();
   longer.prompt_tokens = {1, 2, 3, 4, 5};
   const auto answers = ask_remotely(remote.io, remote.client, {bad, longer});
   CHECK((answers[0].end().error->code == ErrorCode::invalid_argument));
