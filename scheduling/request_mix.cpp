@@ -10,16 +10,16 @@ namespace paceline::scheduling {
 
 namespace {
 
-constexpr double memory = 32; // requests
-constexpr double nearly = 1.005;
+constexpr double requests_remembered = 32;
+constexpr double as_good = 1.005;
 
 } // namespace
 
 void RequestMix::ended(const RequestWork& work) {
   if (work.rounds <= 0)
     return;
-  prompt_rows_.add(work.prompt_rows, 1, memory);
-  rounds_.add(work.rounds, 1, memory);
+  prompt_rows_.add(work.prompt_rows, 1, requests_remembered);
+  rounds_.add(work.rounds, 1, requests_remembered);
 }
 
 RequestWork RequestMix::average(const RequestWork& open) const {
@@ -51,7 +51,7 @@ int best_prompt_rows(const StepCost& cost, const RequestWork& work, const StepSh
   int best = most;
   for (int rows = most / limits::row_tile * limits::row_tile; rows > 0; rows -= limits::row_tile) {
     const double seconds = seconds_of_request(cost, work, shares, rows);
-    if (seconds <= nearly * least)
+    if (seconds <= as_good * least)
       best = rows;
     least = std::min(least, seconds);
   }

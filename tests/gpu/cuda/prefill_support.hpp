@@ -20,6 +20,7 @@ inline EngineOptions reading_fast(const std::string& draft_device = {}) {
 inline std::vector<Request> long_requests() {
   std::vector<Request> both = requests();
   for (std::size_t r = 0; r < both.size(); ++r) {
+    both[r].prompt.clear();
     for (int i = 0; i < (r == 0 ? 129 : 210); ++i) // The first hundred they share.
       both[r].prompt_tokens.push_back((i < 100 ? i * 37 : i * 41 + int(r)) % 250 + 10);
     both[r].logprobs = true;

@@ -83,6 +83,7 @@ double difference(const Rows& a, const Rows& b) {
 
 EngineOptions in_shards(int stages = 1) {
   EngineOptions options = small_on("cuda:0");
+  options.devices.clear();
   for (int i = 0; i < 2 * stages; ++i)
     options.devices.push_back("cuda:" + std::to_string(i));
   options.tensor_parallel_size = 2;
@@ -200,6 +201,7 @@ TEST_CASE("shards on GPUs read prompts by the fast path, each with products of i
   options.prefill_chunk = 128;
   options.max_model_len = 200;
   Request request = requests()[0];
+  request.prompt.clear();
   for (int i = 0; i < 130; ++i)
     request.prompt_tokens.push_back(i * 37 % 250 + 10);
   std::vector<std::vector<TokenId>> all;
