@@ -109,8 +109,9 @@ void Machines::sees(const actors::Arrival& arrival) {
 }
 
 void Machines::sees(speculation::SequenceId request, const Finished& end) {
-  if (!end.error || !end.error->message.starts_with(stage_gone))
-    return; // or it was recomputed too often, of which that was the last cause
+  if (!end.error || end.error->message.find(stage_gone) == std::string::npos ||
+      end.error->message.starts_with("the request was rebuilt several times"))
+    return; // it was recomputed too often, of which that was the last cause
   reached("request given up behind the patience");
   for (const auto& [number, stage] : stages_)
     if (stage.out_of_patience || gone_for(stage) > workload_.faults.stage_patience)
