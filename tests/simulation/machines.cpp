@@ -109,9 +109,11 @@ void Machines::sees(const actors::Arrival& arrival) {
 }
 
 void Machines::sees(speculation::SequenceId request, const Finished& end) {
-  if (!end.error || end.error->message.find(stage_gone) == std::string::npos ||
-      end.error->message.starts_with("the request was rebuilt several times"))
-    return; // it was recomputed too often, of which that was the last cause
+  const auto says = [&end](std::string_view what) {
+    return end.error->message.find(what) != std::string::npos;
+  };
+  if (!end.error || !says(stage_gone) || says("it has not said that it has the stage"))
+    return; // a node that is there, and takes long to load, is not gone
   reached("request given up behind the patience");
   for (const auto& [number, stage] : stages_)
     if (stage.out_of_patience || gone_for(stage) > workload_.faults.stage_patience)
