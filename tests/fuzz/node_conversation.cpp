@@ -118,9 +118,10 @@ struct Ground {
     node = actors::Node::open(options).value();
   }
   void forget_models() const {
+    std::error_code ignored;
     for (const char* part : {"/models/arriving", "/models/models"})
-      for (const auto& each : std::filesystem::directory_iterator(folder.folder() + part))
-        std::filesystem::remove_all(each.path());
+      for (const auto& each : std::filesystem::directory_iterator(folder.folder() + part, ignored))
+        std::filesystem::remove_all(each.path(), ignored); // the node may be removing it, too
   }
 };
 
