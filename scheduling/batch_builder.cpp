@@ -77,6 +77,8 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
     else if (s->reads_fast())
       least = std::max(least, s->path.chunk);
   }
+  if (std::ranges::all_of(order, &Sequence::decoding))
+    return 0; // nobody reads a prompt
   const int streams = decoding > 0 ? decoding : rows_held_up();
   if (streams == 0)
     return config_.prefill_chunk;
@@ -114,8 +116,9 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
     const auto streams = std::ranges::count_if(order, &Sequence::decoding);
     const StepShares shares{int(order.size()),
                             double(decoding) / double(std::max<long>(streams, 1)), context};
+    const auto work = mix_.average();
     rows = decoding +
-           best_prompt_rows(cost_, mix_.average(open_work()), shares, config_.prefill_chunk);
+           best_prompt_rows(cost_, work ? *work : open_work(), shares, config_.prefill_chunk);
   } else {
     rows = cost_.knee(context, most);
   }

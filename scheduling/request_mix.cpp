@@ -22,8 +22,10 @@ void RequestMix::ended(const RequestWork& work) {
   rounds_.add(work.rounds, 1, requests_remembered);
 }
 
-RequestWork RequestMix::average(const RequestWork& open) const {
-  return rounds_.weight > 0 ? RequestWork{prompt_rows_.value, rounds_.value} : open;
+std::optional<RequestWork> RequestMix::average() const {
+  if (rounds_.weight == 0)
+    return std::nullopt;
+  return RequestWork{prompt_rows_.value, rounds_.value};
 }
 
 /// With n chunks to a prompt and B places: either prompts are there all the time, and of the others

@@ -3,6 +3,8 @@
 
 #include "scheduling/step_cost.hpp"
 
+#include <optional>
+
 namespace paceline::scheduling {
 
 /// What a request asks of the target.
@@ -21,8 +23,8 @@ class RequestMix {
 public:
   /// A request ended. One that wrote nothing says nothing.
   void ended(const RequestWork& work);
-  /// Of an average request. open: of those that are there, for as long as none has ended.
-  RequestWork average(const RequestWork& open) const;
+  /// Of an average request; none as long as none has ended.
+  std::optional<RequestWork> average() const;
 
 private:
   speculation::FadingMean prompt_rows_;

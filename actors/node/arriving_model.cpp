@@ -206,7 +206,8 @@ Result<bool> ArrivingModel::store() {
   return move_to_models().map([] { return true; });
 }
 
-/// Who admits another one counts the files here or there.
+/// The rename is made under the lock: whoever admits another model meanwhile counts these files
+/// once.
 Result<void> ArrivingModel::move_to_models() const {
   const FileHandle alone = lock_cache(cache_);
   const std::string place = cache_ + "/models/" + what_.identity;

@@ -14,7 +14,7 @@ using speculation::Chain;
 
 namespace {
 
-/// Of q.
+/// How many numbers of q the news have.
 std::size_t numbers_in(const DraftedTokens& news) {
   std::size_t numbers = 0;
   for (const auto& row : news.q)
@@ -27,7 +27,7 @@ std::size_t numbers_in(const DraftedTokens& news) {
 
 } // namespace
 
-/// From the draft's lane, or at once: several that come at a time make one message.
+/// News come from the draft's lane, or at once; what comes at a time makes one message.
 void Guest::await(Sequence& s, int position) {
   s.awaited = position;
   s.chain->notify_at(position, std::make_shared<speculation::Gate>(1, telling()));
@@ -111,7 +111,7 @@ void Guest::add_opened(Sequence& s, DraftedTokens& news) const {
   }
 }
 
-/// Those that are whole: with the lookahead, or else when all are.
+/// Forks go out when they are whole: with the lookahead, or else when all of them are.
 void Guest::add_forks(Sequence& s, DraftedTokens& news) const {
   const auto whole = [](const Fork& fork) { return fork.chain->settled(fork.end); };
   if (s.awaited == 0 && news.tokens.empty() && !std::ranges::all_of(s.forks, whole))

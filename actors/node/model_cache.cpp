@@ -39,8 +39,8 @@ std::uint64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-/// Of a folder whose model is arriving. Empty: somebody has it. Only with the cache's lock: nobody
-/// who just looks whether somebody has it is taken for that.
+/// Takes the lock of a folder whose model is arriving; empty where somebody has it. The caller
+/// holds the cache's lock, so that nobody who only looks is taken for somebody who has it.
 FileHandle lock(const std::string& folder) {
   FileHandle file(::open((folder + "/" + promise).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat status {};
