@@ -66,9 +66,14 @@ public:
   template <class Coordinator, class Function>
   void foreach_central_resumable(Coordinator* system, Function function) {
     auto& data = d(system);
-    const std::lock_guard lock(data.mutex);
-    for (; !data.queue.empty(); data.queue.pop_front())
-      function(data.queue.front());
+    std::unique_lock lock(data.mutex);
+    while (!data.queue.empty()) {
+      caf::resumable* job = data.queue.front();
+      data.queue.pop_front();
+      lock.unlock(); // what ends may have others' turns come
+      function(job);
+      lock.lock();
+    }
   }
 };
 
