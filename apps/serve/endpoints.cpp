@@ -56,10 +56,7 @@ const char* state_name(const Service& service) {
 }
 
 ApiError no_prompt() {
-  return {.status = 400,
-          .message = "prompt is missing: give a string, or messages",
-          .param = "prompt",
-          .code = "invalid_value"};
+  return invalid_value("prompt", "prompt is missing: give a string, or messages");
 }
 
 /// What /tokenize is asked.

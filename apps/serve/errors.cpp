@@ -38,6 +38,13 @@ boost::json::value or_null(const std::string& text) {
 
 } // namespace
 
+ApiError invalid_value(std::string param, std::string message) {
+  return {.status = 400,
+          .message = std::move(message),
+          .param = std::move(param),
+          .code = "invalid_value"};
+}
+
 ApiError no_request_memory() {
   return {.status = 503,
           .message = "the server holds as much of requests as it may: try again in a moment",

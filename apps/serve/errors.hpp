@@ -24,6 +24,8 @@ inline tl::unexpected<ApiError> refuse(ApiError error) {
   return tl::unexpected(std::move(error));
 }
 
+/// A field of a request is missing, or has no value that it may have.
+ApiError invalid_value(std::string param, std::string message);
 /// The bound over all requests is reached.
 ApiError no_request_memory();
 /// An answer takes longer than any may.

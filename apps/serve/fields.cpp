@@ -21,10 +21,7 @@ std::string Fields::path(std::string_view name) const {
 }
 
 void Fields::wrong(std::string_view name, const std::string& wanted) {
-  wrong(ApiError{.status = 400,
-                 .message = fmt::format("{} must be {}", path(name), wanted),
-                 .param = path(name),
-                 .code = "invalid_value"});
+  wrong(invalid_value(path(name), fmt::format("{} must be {}", path(name), wanted)));
 }
 
 void Fields::wrong(std::optional<ApiError> error) {

@@ -63,10 +63,7 @@ ApiError Fleet::unknown(const std::string& name) const {
   const std::string hint =
       known.empty() ? "none is at the moment" : fmt::format("ask for {}", fmt::join(known, " or "));
   if (name.empty())
-    return {.status = 400,
-            .message = "model is missing, and there may be several: " + hint,
-            .param = "model",
-            .code = "invalid_value"};
+    return invalid_value("model", "model is missing, and there may be several: " + hint);
   return {.status = 404,
           .message = fmt::format("the model {} is not served here: {}", name, hint),
           .param = "model",

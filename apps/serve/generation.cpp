@@ -358,12 +358,9 @@ std::optional<ApiError> check_choices(const Service& service, const Asked& asked
   const int most = service.settings().max_open;
   if (asked.choices() <= most)
     return std::nullopt;
-  return ApiError{.status = 400,
-                  .message = fmt::format("{} answers are asked for, and this server takes {} at "
-                                         "once: lower n, or send fewer prompts",
-                                         asked.choices(), most),
-                  .param = "n",
-                  .code = "invalid_value"};
+  return invalid_value("n", fmt::format("{} answers are asked for, and this server takes {} at "
+                                        "once: lower n, or send fewer prompts",
+                                        asked.choices(), most));
 }
 
 asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api api) {

@@ -2,13 +2,12 @@
 
 #include "actors/limits.hpp"
 #include "apps/limits.hpp"
-#include "apps/message_fields.hpp"
+#include "apps/serve/openai_messages.hpp"
 #include "apps/serve/unsupported.hpp"
 #include "apps/validators.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/json/serialize.hpp>
 #include <charconv>
 #include <fmt/format.h>
@@ -23,11 +22,6 @@ namespace bounds = sampling::limits;
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr int completion_tokens_default = 16; // as OpenAI's and vLLM's /v1/completions
 constexpr double smallest_positive = 1e-6;    // what the engine takes for "above 0"
-
-std::optional<ApiError> problem(std::string param, const std::string& what) {
-  return ApiError{
-      .status = 400, .message = what, .param = std::move(param), .code = "invalid_value"};
-}
 
 std::optional<float> as_float(std::optional<double> number) {
   return number ? std::optional(float(*number)) : std::nullopt;
@@ -176,9 +170,9 @@ void read_speculation(Fields& fields, Request& request) {
   Fields inner(*object, "speculation");
   for (const auto& [name, value] : *object)
     if (name != "mode" && name != "window" && name != "verify" && name != "draft")
-      inner.wrong(problem(inner.path(name), inner.path(name) +
-                                                " is not known: speculation has mode, window, "
-                                                "verify and draft"));
+      inner.wrong(invalid_value(inner.path(name),
+                                inner.path(name) + " is not known: speculation has mode, window, "
+                                                   "verify and draft"));
   read_choice(inner, "mode", request.speculation,
               {{"off", SpeculationMode::off},
                {"sync", SpeculationMode::sync},
@@ -257,16 +251,18 @@ void read_prompt_logprobs(Fields& fields, Asked& asked) {
 std::optional<ApiError> read_prompts(Fields& fields, std::vector<Prompt>& prompts, int vocabulary) {
   const auto* value = fields.find("prompt");
   if (!value)
-    return problem("prompt", "prompt is missing: give a string, a list of strings, token ids or a "
-                             "list of lists of token ids");
+    return invalid_value("prompt",
+                         "prompt is missing: give a string, a list of strings, token ids or a "
+                         "list of lists of token ids");
   if (const auto* text = value->if_string()) {
     prompts.emplace_back(std::string(*text));
     return std::nullopt;
   }
   const auto* list = value->if_array();
   if (!list || list->empty())
-    return problem("prompt", "prompt must be a string, a list of strings, token ids or a list of "
-                             "lists of token ids, and not empty");
+    return invalid_value("prompt",
+                         "prompt must be a string, a list of strings, token ids or a list of "
+                         "lists of token ids, and not empty");
   if (list->front().is_number()) {
     auto ids = read_ids(*value, "prompt", vocabulary);
     if (!ids)
@@ -275,8 +271,8 @@ std::optional<ApiError> read_prompts(Fields& fields, std::vector<Prompt>& prompt
     return std::nullopt;
   }
   if (list->size() > std::size_t(limits::choices_max))
-    return problem("prompt", fmt::format("prompt has {} entries: give at most {}", list->size(),
-                                         limits::choices_max));
+    return invalid_value("prompt", fmt::format("prompt has {} entries: give at most {}",
+                                               list->size(), limits::choices_max));
   for (std::size_t i = 0; i < list->size(); ++i) {
     const json::value& each = (*list)[i];
     const std::string name = fmt::format("prompt[{}]", i);
@@ -285,7 +281,8 @@ std::optional<ApiError> read_prompts(Fields& fields, std::vector<Prompt>& prompt
       continue;
     }
     if (list->front().is_string() || !each.is_array() || each.get_array().empty())
-      return problem(name, name + (list->front().is_string() ? " must be a string, as the first is"
+      return invalid_value(name,
+                           name + (list->front().is_string() ? " must be a string, as the first is"
                                                              : " must be a list of token ids"));
     auto ids = read_ids(each, name, vocabulary);
     if (!ids)
@@ -322,7 +319,8 @@ void read_template(Fields& fields, Asked& asked) {
   for (const auto& [name, value] : *variables) {
     for (const char* own : {"messages", "tools", "documents", "add_generation_prompt"})
       if (name == own)
-        inner.wrong(problem(inner.path(name), inner.path(name) + " is no variable: leave it out"));
+        inner.wrong(
+            invalid_value(inner.path(name), inner.path(name) + " is no variable: leave it out"));
     asked.variables.emplace_back(name, json::serialize(value));
   }
   fields.wrong(inner.error());
@@ -339,99 +337,6 @@ void read_chat(Fields& fields, Asked& asked, const json::object& body) {
   take(request.top_logprobs, fields.integer("top_logprobs", 0, bounds::top_logprobs_max));
   if (request.top_logprobs > 0 && !request.logprobs)
     fields.wrong("top_logprobs", "left out unless logprobs is true");
-}
-
-/// content: a string, or a list of {"type": "text", "text"}.
-ApiResult<std::string> read_content(const json::value& content, const std::string& name) {
-  if (const auto* text = content.if_string())
-    return std::string(*text);
-  const auto* parts = content.if_array();
-  if (!parts)
-    return refuse(*problem(name, name + " must be a string, or a list of text parts"));
-  std::string whole;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const std::string part_name = fmt::format("{}[{}]", name, i);
-    const auto* part = (*parts)[i].if_object();
-    if (!part)
-      return refuse(*problem(part_name, part_name + " must be an object"));
-    Fields fields(*part, part_name);
-    const auto type = fields.text("type");
-    if (!fields.error() && type != "text")
-      fields.wrong("type", "\"text\": images, sound and files are not supported");
-    const auto text = fields.text("text");
-    if (!text)
-      fields.wrong("text", "a string");
-    if (fields.error())
-      return refuse(*fields.error());
-    whole += *text;
-  }
-  return whole;
-}
-
-constexpr std::array roles =
-    std::to_array<std::string_view>({"system", "user", "assistant", "tool", "function"});
-
-/// What a message may carry that no model here reads.
-std::optional<ApiError> find_media(const Fields& fields) {
-  for (const char* media : {"audio", "images", "image", "videos"})
-    if (const auto* value = fields.find(media); value && !asks_for_nothing(*value))
-      return problem(fields.path(media),
-                     fields.path(media) + " is not supported, as no image, sound or file is: leave "
-                                          "it out");
-  return std::nullopt;
-}
-
-/// An answer that says something else may have no content, and its template is told so.
-bool may_lack_content(const Fields& fields) {
-  for (const char* instead :
-       {"tool_calls", "function_call", "reasoning_content", "reasoning", "refusal"})
-    if (const auto* value = fields.find(instead); value && !asks_for_nothing(*value))
-      return true;
-  return false;
-}
-
-ApiResult<ChatMessage> read_message(const json::value& value, const std::string& name) {
-  const auto* object = value.if_object();
-  if (!object)
-    return refuse(*problem(name, name + " must be an object with role and content"));
-  Fields fields(*object, name);
-  fields.wrong(find_media(fields));
-  ChatMessage message;
-  message.role = fields.text("role").value_or("");
-  if (message.role == "developer") // what OpenAI calls it since o1; templates know "system"
-    message.role = "system";
-  if (std::find(roles.begin(), roles.end(), message.role) == roles.end())
-    fields.wrong("role", fmt::format("developer, {}", fmt::join(roles, ", ")));
-  if (fields.error())
-    return refuse(*fields.error());
-  message.fields = further_fields(*object);
-  const auto* content = fields.find("content");
-  if (!content && message.role == "assistant" && may_lack_content(fields)) {
-    message.fields.emplace_back("content", "null");
-    return message;
-  }
-  auto text = read_content(content ? *content : json::value(), fields.path("content"));
-  if (!text)
-    return refuse(std::move(text.error()));
-  message.content = std::move(*text);
-  return message;
-}
-
-ApiResult<std::vector<ChatMessage>> read_messages(const json::object& body) {
-  const auto* list = body.if_contains("messages");
-  if (!list || !list->is_array() || list->get_array().empty() ||
-      list->get_array().size() > std::size_t(limits::messages_max))
-    return refuse(*problem("messages", fmt::format("messages must be a list of 1 to {} objects "
-                                                   "with role and content",
-                                                   limits::messages_max)));
-  std::vector<ChatMessage> messages;
-  for (const json::value& value : list->get_array()) {
-    auto message = read_message(value, fmt::format("messages[{}]", messages.size()));
-    if (!message)
-      return refuse(std::move(message.error()));
-    messages.push_back(std::move(*message));
-  }
-  return messages;
 }
 
 } // namespace
@@ -457,14 +362,14 @@ ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::str
                                          int vocabulary) {
   const auto* array = list.if_array();
   if (!array)
-    return refuse(*problem(name, name + " must be a list of token ids"));
+    return refuse(invalid_value(name, name + " must be a list of token ids"));
   std::vector<TokenId> ids;
   ids.reserve(array->size());
   for (const json::value& value : *array) {
     const auto* id = value.if_int64();
     if (!id || *id < 0 || *id >= vocabulary)
-      return refuse(
-          *problem(name, fmt::format("{} must hold token ids from 0 to {}", name, vocabulary - 1)));
+      return refuse(invalid_value(
+          name, fmt::format("{} must hold token ids from 0 to {}", name, vocabulary - 1)));
     ids.push_back(TokenId(*id));
   }
   return ids;

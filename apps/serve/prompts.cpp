@@ -16,11 +16,9 @@ ApiResult<std::string> cut_behind_last(std::string text, const std::string& last
       begin == std::string::npos ? std::string() : last.substr(begin, end - begin + 1);
   const auto at = text.rfind(core);
   if (core.empty() || at == std::string::npos)
-    return refuse({.status = 400,
-                   .message = "the last message is empty or the chat template changes it, so it "
-                              "cannot be gone on with: leave continue_final_message out",
-                   .param = "continue_final_message",
-                   .code = "invalid_value"});
+    return refuse(invalid_value("continue_final_message",
+                                "the last message is empty or the chat template changes it, so it "
+                                "cannot be gone on with: leave continue_final_message out"));
   const bool blanks_kept = text.compare(at, last.size() - begin, last, begin) == 0;
   text.resize(at + (blanks_kept ? last.size() - begin : core.size()));
   return text;
