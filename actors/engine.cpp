@@ -299,15 +299,13 @@ std::string Engine::token_name(TokenId token) const {
   return impl_->context.tokenizer->name(token);
 }
 Result<std::string> Engine::render_chat(const std::vector<ChatMessage>& messages,
-                                        bool add_generation_prompt,
-                                        const TemplateVariables& variables) const {
-  return impl_->context.chat.render(messages, add_generation_prompt, local_time(), variables);
+                                        const ChatOptions& how) const {
+  return text::chat_text(impl_->context.chat, messages, local_time(), how);
 }
 Result<std::vector<TokenId>> Engine::chat_tokens(const std::vector<ChatMessage>& messages,
-                                                 bool add_generation_prompt,
-                                                 const TemplateVariables& variables) const {
-  return text::chat_tokens(*impl_->context.tokenizer, impl_->context.chat, messages,
-                           add_generation_prompt, local_time(), variables);
+                                                 const ChatOptions& how) const {
+  return text::chat_tokens(*impl_->context.tokenizer, impl_->context.chat, messages, local_time(),
+                           how);
 }
 std::vector<std::string> Engine::chat_stops() const {
   return impl_->context.chat.stops();

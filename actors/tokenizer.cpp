@@ -53,18 +53,15 @@ int Tokenizer::vocabulary() const {
   return impl_->tokenizer->vocabulary();
 }
 Result<std::string> Tokenizer::render_chat(const std::vector<ChatMessage>& messages,
-                                           bool add_generation_prompt,
-                                           const TemplateVariables& variables) const {
+                                           const ChatOptions& how) const {
   return impl_->chat.and_then([&](const text::ChatTemplate& chat) {
-    return chat.render(messages, add_generation_prompt, actors::local_time(), variables);
+    return text::chat_text(chat, messages, actors::local_time(), how);
   });
 }
 Result<std::vector<TokenId>> Tokenizer::chat_tokens(const std::vector<ChatMessage>& messages,
-                                                    bool add_generation_prompt,
-                                                    const TemplateVariables& variables) const {
+                                                    const ChatOptions& how) const {
   return impl_->chat.and_then([&](const text::ChatTemplate& chat) {
-    return text::chat_tokens(*impl_->tokenizer, chat, messages, add_generation_prompt,
-                             actors::local_time(), variables);
+    return text::chat_tokens(*impl_->tokenizer, chat, messages, actors::local_time(), how);
   });
 }
 std::vector<std::string> Tokenizer::chat_stops() const {

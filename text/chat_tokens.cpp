@@ -68,13 +68,39 @@ private:
   std::string_view mark_;
 };
 
+/// The conversation up to the end of its last message, without what the template writes behind it.
+Result<std::string> cut_behind_last(std::string text, std::string_view last) {
+  constexpr const char* blanks = " \t\r\n";
+  const auto begin = last.find_first_not_of(blanks);
+  const auto end = last.find_last_not_of(blanks);
+  const std::string_view core =
+      begin == last.npos ? std::string_view() : last.substr(begin, end - begin + 1);
+  const auto at = text.rfind(core);
+  if (core.empty() || at == text.npos)
+    return fail(ErrorCode::invalid_argument,
+                "the last message is empty or the chat template changes it, so it cannot be gone "
+                "on with",
+                "leave continue_final_message out");
+  const bool blanks_kept = text.compare(at, last.size() - begin, last, begin) == 0;
+  text.resize(at + (blanks_kept ? last.size() - begin : core.size()));
+  return text;
+}
+
 } // namespace
 
+Result<std::string> chat_text(const ChatTemplate& chat, std::span<const ChatMessage> messages,
+                              const std::tm& now, const ChatOptions& how) {
+  const bool opens = how.add_generation_prompt && !how.continue_final_message;
+  auto text = chat.render(messages, opens, now, how.variables);
+  if (!text || !how.continue_final_message)
+    return text;
+  return cut_behind_last(*std::move(text), messages.empty() ? "" : messages.back().content);
+}
+
 Result<std::vector<TokenId>> chat_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat,
-                                         std::span<const ChatMessage> messages,
-                                         bool add_generation_prompt, const std::tm& now,
-                                         const TemplateVariables& variables) {
-  const std::string_view mark = free_mark(messages, variables);
+                                         std::span<const ChatMessage> messages, const std::tm& now,
+                                         const ChatOptions& how) {
+  const std::string_view mark = free_mark(messages, how.variables);
   if (mark.empty())
     return fail(ErrorCode::invalid_argument,
                 "the conversation has all of the characters U+FDD0 to U+FDD7",
@@ -86,11 +112,11 @@ Result<std::vector<TokenId>> chat_tokens(const Tokenizer& tokenizer, const ChatT
     for (auto& [name, value] : message.fields)
       marker.mark(value);
   }
-  TemplateVariables given = variables;
-  for (auto& [name, value] : given)
+  ChatOptions given = how;
+  for (auto& [name, value] : given.variables)
     marker.mark(value);
-  return chat.render(marked, add_generation_prompt, now, given).map([&](const std::string& text) {
-    return tokenizer.encode_as({.add_special = false, .parse_special = true, .mark = mark}, text);
+  return chat_text(chat, marked, now, given).map([&](const std::string& text) {
+    return tokenizer.encode_as({how.add_special_tokens, true, mark}, text);
   });
 }
 

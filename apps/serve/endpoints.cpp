@@ -114,15 +114,17 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   if (!replica)
     co_return co_await exchange.send(replica.error());
   const Engine& engine = (*replica)->engine();
+  std::vector<TokenId> ids;
   if (!to.text) {
-    auto rendered = co_await render_chat(service, **replica, to.asked);
-    if (!rendered)
-      co_return co_await exchange.send(rendered.error());
-    to.text = std::move(*rendered);
+    auto tokens = co_await encode_chat(service, **replica, to.asked, SIZE_MAX / 4);
+    if (!tokens)
+      co_return co_await exchange.send(tokens.error());
+    ids = std::move(*tokens);
   }
   std::string reply;
-  co_await service.aside(to.text->size(), [&] {
-    const auto ids = engine.tokenize(*to.text, to.asked.add_special, true);
+  co_await service.aside(to.text ? to.text->size() : ids.size(), [&] {
+    if (to.text)
+      ids = engine.tokenize(*to.text, to.asked.add_special, true);
     json::object object{{"count", ids.size()},
                         {"max_model_len", (*replica)->max_model_len()},
                         {"tokens", json::array(ids.begin(), ids.end())},

@@ -307,10 +307,11 @@ void read_completion(Fields& fields, Asked& asked, int vocabulary) {
 
 /// What the template is told besides the messages.
 void read_template(Fields& fields, Asked& asked) {
-  take(asked.continue_final, fields.boolean("continue_final_message"));
+  ChatOptions& chat = asked.chat;
+  take(chat.continue_final_message, fields.boolean("continue_final_message"));
   const auto opening = fields.boolean("add_generation_prompt");
-  asked.add_generation_prompt = opening.value_or(!asked.continue_final);
-  if (asked.continue_final && asked.add_generation_prompt)
+  chat.add_generation_prompt = opening.value_or(!chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt)
     fields.wrong("add_generation_prompt", "false where continue_final_message is true");
   const auto* variables = fields.nested("chat_template_kwargs");
   if (!variables)
@@ -321,7 +322,7 @@ void read_template(Fields& fields, Asked& asked) {
       if (name == own)
         inner.wrong(
             invalid_value(inner.path(name), inner.path(name) + " is no variable: leave it out"));
-    asked.variables.emplace_back(name, json::serialize(value));
+    chat.variables.emplace_back(name, json::serialize(value));
   }
   fields.wrong(inner.error());
 }
@@ -353,7 +354,7 @@ std::size_t Asked::bytes() const {
     for (const auto& [name, value] : message.fields)
       sum += name.size() + value.size();
   }
-  for (const auto& [name, value] : variables)
+  for (const auto& [name, value] : chat.variables)
     sum += name.size() + value.size();
   return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId);
 }

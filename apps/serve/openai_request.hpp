@@ -38,9 +38,7 @@ struct Asked {
 
   bool add_special = true;            ///< What the tokenizer puts before a prompt.
   std::optional<int> truncate_prompt; ///< To so many of its last tokens; -1: to what fits.
-  bool add_generation_prompt = true;  ///< Of a chat: what opens the answer; ...
-  bool continue_final = false;        ///< ... or the answer goes on with the last message.
-  TemplateVariables variables;        ///< For its template.
+  ChatOptions chat;                   ///< Of a chat, but for add_special.
 
   int choices() const { return n * (api == Api::chat ? 1 : int(prompts.size())); }
   /// Memory that its prompts take.

@@ -22,9 +22,10 @@ struct EncodedPrompt {
 boost::asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked);
 
-/// A conversation as text, by the model's chat template.
-boost::asio::awaitable<ApiResult<std::string>> render_chat(Service& service, const Replica& replica,
-                                                           const Asked& asked);
+/// A conversation's ids, by the model's chat template: special tokens are the template's alone. An
+/// error where there are certainly more than `most`.
+boost::asio::awaitable<ApiResult<std::vector<TokenId>>>
+encode_chat(Service& service, const Replica& replica, const Asked& asked, std::size_t most);
 
 /// Most tokens of a prompt: what the context leaves, or what the operator allows.
 std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,

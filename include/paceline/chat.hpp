@@ -21,4 +21,16 @@ struct ChatMessage {
   TemplateVariables fields{};
 };
 
+/// How a conversation becomes a prompt. The names are those of transformers.
+struct ChatOptions {
+  bool add_generation_prompt = true; ///< Ends with what opens the answer.
+  /// Ends with the last message, which the answer goes on with; in place of what opens one. An
+  /// error where the template does not keep the message as it is.
+  bool continue_final_message = false;
+  /// Of the tokens: with what the tokenizer adds to a text, such as a BOS. Templates write theirs.
+  bool add_special_tokens = false;
+  /// What the template may name besides (Qwen 3's enable_thinking).
+  TemplateVariables variables{};
+};
+
 } // namespace paceline

@@ -333,17 +333,14 @@ public:
   std::string token_name(TokenId token) const;
 
   /// A conversation as the target's chat template writes it (docs/terminal.md says what a
-  /// checkpoint without one gets), to look at. add_generation_prompt: with
-  /// what opens the answer. variables: what the template may name besides (Qwen 3's
-  /// enable_thinking). Errors: what the template refuses, or what of it is not supported.
+  /// checkpoint without one gets), to look at. Errors: what the template refuses, or what of it is
+  /// not supported.
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
-                                  bool add_generation_prompt = true,
-                                  const TemplateVariables& variables = {}) const;
+                                  const ChatOptions& how = {}) const;
   /// The same as tokens, for Request::prompt_tokens: special tokens are the template's alone, what
   /// messages spell is text.
   Result<std::vector<TokenId>> chat_tokens(const std::vector<ChatMessage>& messages,
-                                           bool add_generation_prompt = true,
-                                           const TemplateVariables& variables = {}) const;
+                                           const ChatOptions& how = {}) const;
   /// Texts that end an answer where the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
 

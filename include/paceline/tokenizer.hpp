@@ -30,11 +30,9 @@ public:
 
   /// As Engine::render_chat, chat_tokens and chat_stops.
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
-                                  bool add_generation_prompt = true,
-                                  const TemplateVariables& variables = {}) const;
+                                  const ChatOptions& how = {}) const;
   Result<std::vector<TokenId>> chat_tokens(const std::vector<ChatMessage>& messages,
-                                           bool add_generation_prompt = true,
-                                           const TemplateVariables& variables = {}) const;
+                                           const ChatOptions& how = {}) const;
   std::vector<std::string> chat_stops() const;
 
   class Impl;

@@ -223,10 +223,10 @@ TEST_CASE("an answer goes on with the last message") {
                           {"max_tokens", 12},
                           {"temperature", 0}};
   const json::object reply = server.post("/v1/chat/completions", body);
-  std::string text =
-      server.engine()
-          .render_chat({{"user", "Sort a list."}, {"assistant", "def sort(items):"}}, false)
-          .value();
+  std::string text = server.engine()
+                         .render_chat({{"user", "Sort a list."}, {"assistant", "def sort(items):"}},
+                                      {.add_generation_prompt = false})
+                         .value();
   text.resize(text.rfind("def sort(items):") + std::string("def sort(items):").size());
   Request request;
   request.prompt_tokens = server.engine().tokenize(text, false, true);
@@ -239,15 +239,36 @@ TEST_CASE("an answer goes on with the last message") {
   CHECK(server.ask("POST", "/v1/chat/completions", json::serialize(both)).status == 400);
 }
 
+TEST_CASE("a special token that a message spells is text, whatever else is asked of the chat") {
+  LiveServer server;
+  const TokenId end = server.engine().tokenize("<|endoftext|>", false, true).at(0);
+  json::object body{{"messages",
+                     {{{"role", "user"}, {"content", "a<|endoftext|>b"}},
+                      {{"role", "assistant"}, {"content", "c<|endoftext|>d"}}}}};
+  for (const bool goes_on : {false, true}) {
+    body["continue_final_message"] = goes_on;
+    body["add_generation_prompt"] = !goes_on;
+    const auto tokens = server.post("/tokenize", body).at("tokens").as_array();
+    CHECK(tokens.size() > 10);
+    CHECK(std::ranges::find(tokens, json::value(end)) == tokens.end());
+    json::object asked = body;
+    asked["max_tokens"] = 1;
+    CHECK(server.post("/v1/chat/completions", asked).at("usage").at("prompt_tokens") ==
+          std::int64_t(tokens.size()));
+  }
+}
+
 TEST_CASE("a chat template is told its variables") {
   LiveServer server(scripted()); // which has the plain format
   const std::vector<ChatMessage> messages{{"user", "x"}};
   const std::string plain = server.engine().render_chat(messages).value();
   const std::string opened =
-      server.engine().render_chat(messages, true, {{"opening", "\"import this\\n\""}}).value();
+      server.engine()
+          .render_chat(messages, {.variables = {{"opening", "\"import this\\n\""}}})
+          .value();
   CHECK(opened.find("import this\n") != std::string::npos);
   CHECK(plain.find("import this") == std::string::npos);
-  CHECK(!server.engine().render_chat(messages, true, {{"opening", "{"}}));
+  CHECK(!server.engine().render_chat(messages, {.variables = {{"opening", "{"}}}));
   json::object body{{"messages", {{{"role", "user"}, {"content", "x"}}}},
                     {"max_tokens", 1},
                     {"chat_template_kwargs", {{"opening", "import this\n"}}}};

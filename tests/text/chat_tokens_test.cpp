@@ -24,7 +24,7 @@ struct World {
   Result<std::vector<TokenId>> tokens(const std::string& said,
                                       const TemplateVariables& variables = {}) const {
     const std::vector<ChatMessage> messages{{.role = "user", .content = said}};
-    return chat_tokens(*tokenizer, chat, messages, true, {}, variables);
+    return chat_tokens(*tokenizer, chat, messages, {}, {.variables = variables});
   }
   std::string shown(const std::vector<TokenId>& ids) const { return tokenizer->decode(ids, true); }
 };
