@@ -60,9 +60,9 @@ inline constexpr int draft_idle_factor_max = 16;
 inline constexpr double pre_enqueue_chance_min = 0.1;
 
 /// Rows of a pass in a target of stages that forks of the passes ahead may have: as many as make it
-/// longer by at most this, times the chance of a rejection,
+/// longer by at most this, times the chance of a rejection ...
 inline constexpr double forks_lengthen = 0.25;
-/// and never more.
+/// ... and never more than this.
 inline constexpr int fork_rows_max = 48;
 /// Pages that the prefix cache leaves free for them, as far as it has taken them: an eighth of all,
 /// and never more than this.

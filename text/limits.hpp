@@ -8,8 +8,8 @@ namespace paceline::text::limits {
 inline constexpr std::size_t json_file_bytes_max = 64u << 20; ///< Larger files are refused.
 inline constexpr int json_depth_max = 64;
 inline constexpr int vocabulary_max = 1 << 20;
-inline constexpr std::size_t token_bytes_max = 1024;          ///< Longer tokens are refused,
-inline constexpr std::size_t vocabulary_bytes_max = 8u << 20; ///< and more bytes of all together.
+inline constexpr std::size_t token_bytes_max = 1024;          ///< Longer tokens are refused.
+inline constexpr std::size_t vocabulary_bytes_max = 8u << 20; ///< Of all tokens together.
 /// A draft model that has less of the target's tokens is refused.
 inline constexpr double vocabulary_share_min = 0.3;
 /// Tokens that a draft model reads in place of one of the target's that it lacks: the last of them.
