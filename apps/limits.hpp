@@ -86,7 +86,7 @@ inline constexpr std::size_t control_bytes = std::size_t(64) << 10;
 /// What the system keeps of an answer that a client does not take; the rest stays in the engine.
 inline constexpr std::size_t send_bytes = std::size_t(128) << 10;
 /// Bodies and texts longer than this are parsed, rendered and encoded aside, on a thread of their
-/// own
+/// own ...
 inline constexpr std::size_t encode_here_bytes = std::size_t(16) << 10;
 /// ... and what is longer than this on another one, for which nobody with less waits.
 inline constexpr std::size_t aside_short_bytes = std::size_t(256) << 10;

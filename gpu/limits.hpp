@@ -15,15 +15,15 @@ inline constexpr std::size_t lane_queue_max = 64;
 
 /// An idle lane's threads look for work this long before they sleep.
 inline constexpr std::chrono::microseconds lane_spin{200};
-/// Where another lane has work for the same core, they keep it this long.
+/// So long they look for it where another lane has work for the same core.
 inline constexpr std::chrono::microseconds lane_spin_alone{20};
-/// Those of a lane that is about to get work (Lane::rouse) look for it so long, asleep or not.
+/// So long they look for it when their lane is about to get work (Lane::rouse), asleep or not.
 inline constexpr std::chrono::microseconds lane_roused_spin{20000};
-/// The same of a thread that waits for its team at the end of an operation.
+/// A thread that waits for its team at the end of an operation sleeps after this.
 inline constexpr std::chrono::microseconds barrier_spin{200};
 /// A step that waits is asked again after pauses that grow up to this.
 inline constexpr std::chrono::microseconds waiting_pause_max{50};
-/// The same on a simulated lane, by its own clock.
+/// On a simulated lane a step that waits is asked again after this, by the lane's own clock.
 inline constexpr std::chrono::microseconds sim_waiting_pause{20};
 
 /// Allocations from this size on are checked against the memory that is free, and come as pages
@@ -39,11 +39,11 @@ inline constexpr std::size_t cuda_upload_piece = std::size_t(16) << 20;
 /// piece has more.
 inline constexpr std::size_t cuda_arguments = std::size_t(1) << 20;
 /// Graphs that each of a lane's two sets of operations keeps, of pieces that came more than once;
-/// the one that was not launched for longest goes. One of a model of 32 layers has about 300
-/// kernels.
+/// the one that was not launched for longest goes. A graph of a model of 32 layers has about
+/// 300 kernels.
 inline constexpr std::size_t cuda_graphs = 64;
-/// Pieces that came once, whose calls such a set remembers to know them again. Prompts fill these
-/// alone.
+/// Pieces that came once, whose calls such a set remembers to know them again. Prompts fill this
+/// list alone.
 inline constexpr std::size_t cuda_pieces_seen = 16;
 
 } // namespace paceline::gpu::limits

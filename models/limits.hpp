@@ -8,7 +8,7 @@ namespace paceline::models::limits {
 
 inline constexpr std::size_t safetensors_header_bytes_max = 100u
                                                             << 20; ///< As the format's own limit.
-inline constexpr std::size_t tensors_max = 1u << 18; ///< Of one file; more are refused.
+inline constexpr std::size_t tensors_max = 1u << 18; ///< Tensors of a file; more are refused.
 inline constexpr std::size_t shards_max = 1024;      ///< Files of one checkpoint; more are refused.
 inline constexpr std::size_t tensor_rank_max = 8;    ///< Dimensions of one tensor.
 inline constexpr std::size_t quantized_patterns_max = 4096; ///< Of layers; more are refused.

@@ -15,8 +15,8 @@ inline constexpr std::size_t prefix_entries_max = 1u << 20;
 /// this many tokens lie behind what the target's attention sees.
 inline constexpr int tokens_ahead = 64;
 
-/// A step of priority is worth so much waiting: one that is so many steps behind is overtaken for
-/// at most so many times as long.
+/// A step of priority is worth so much waiting: a request that is n steps behind is overtaken for
+/// at most n times as long.
 inline constexpr std::chrono::nanoseconds priority_step = 10s;
 /// By deadlines, a request without one, or with a later one, counts as due so long after it came.
 inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
@@ -24,12 +24,12 @@ inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
 /// Steps are cut to so many rows, which is what a tile of the kernels takes.
 inline constexpr int row_tile = 16;
 
-/// So much of an objective for the time between tokens is planned to be used.
+/// Steps are planned to take so much of an objective for the time between tokens.
 inline constexpr double objective_used = 0.95;
 /// Without an objective, prompts in a step of streams make it at most so many times as long.
 inline constexpr double prompts_lengthen = 2.5;
 
-/// Pages that a waiting sequence was refused: how often and how soon it asks again when nothing
+/// How often and how soon a waiting sequence asks again for pages that it was refused when nothing
 /// that runs gives any back, before its request fails.
 inline constexpr int reservation_tries_max = 1000;
 inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
@@ -60,9 +60,9 @@ inline constexpr int draft_idle_factor_max = 16;
 inline constexpr double pre_enqueue_chance_min = 0.1;
 
 /// Rows of a pass in a target of stages that forks of the passes ahead may have: as many as make it
-/// longer by at most this, times the chance of a rejection,
+/// longer by at most this, times the chance of a rejection ...
 inline constexpr double forks_lengthen = 0.25;
-/// and never more.
+/// ... and never more than this.
 inline constexpr int fork_rows_max = 48;
 /// Pages that the prefix cache leaves free for them, as far as it has taken them: an eighth of all,
 /// and never more than this.
@@ -76,17 +76,17 @@ inline constexpr int fed_again_max = 64;
 inline constexpr double acceptance_memory = 100;
 inline constexpr double acceptance_prior = 16;
 inline constexpr double acceptance_fades = 0.98;
-/// Where windows do not pay and it is tried whether they do again, one in so many sequences drafts.
+/// One in so many sequences drafts where windows do not pay, to see whether they do again.
 inline constexpr int scouts_one_in = 16;
 
 /// A step that takes this many times as long as steps did means that its lane stands still (and it
 /// has to take FaultOptions::stall_patience at least): the lane is abandoned.
 inline constexpr int stall_steps = 50;
-/// The same for a step like none that was measured.
+/// A step like none that was measured means so after this.
 inline constexpr std::chrono::nanoseconds first_step_timeout = 10min;
 
-/// Between two looks at the deadlines of open requests, at most: alarms that are no longer needed
-/// are those of the last moments.
+/// Longest pause between two looks at the deadlines of open requests: alarms that are no longer
+/// needed are those of the last moments.
 inline constexpr std::chrono::nanoseconds deadline_look = 1s;
 
 } // namespace paceline::scheduling::limits

@@ -57,7 +57,7 @@ struct Profile {
 /// A profile by name (`known_profiles`), from a file ("a100.json"), or latencies: "14.1ms",
 /// "250us", "14.1ms+0.2ms/row"; "/4" behind any of these is a stage of four.
 Result<Profile> parse_profile(std::string_view text);
-/// profile_file.cpp: docs/reliability.md says what stands in it.
+/// profile_file.cpp: docs/simulated.md says what stands in it.
 Result<Profile> load_profile(const std::string& path);
 
 /// A profile that is built in, and where its numbers come from.

@@ -35,7 +35,7 @@ public:
     json::error_code error;
     json::value value = json::parse(text, error);
     if (error || !value.is_object())
-      return fail(ErrorCode::corrupt, path_ + " is no JSON object", "see docs/reliability.md");
+      return fail(ErrorCode::corrupt, path_ + " is no JSON object", "see docs/simulated.md");
     return std::move(value.get_object());
   }
 
@@ -101,7 +101,7 @@ public:
 
   void complain(const std::string& what) {
     if (!error_)
-      error_ = Error{ErrorCode::corrupt, path_ + ": " + what, "see docs/reliability.md"};
+      error_ = Error{ErrorCode::corrupt, path_ + ": " + what, "see docs/simulated.md"};
   }
   const std::optional<Error>& error() const { return error_; }
 

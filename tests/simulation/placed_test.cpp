@@ -1,4 +1,4 @@
-// Several models that move between groups of engines, over seeded runs (docs/reliability.md).
+// Several models that move between groups of engines, over seeded runs (docs/testing.md).
 #include "tests/simulation/placed_run.hpp"
 #include "tests/support/effort.hpp"
 

@@ -1,4 +1,4 @@
-// Promises 1, 2 and 4 over thousands of seeded runs (docs/reliability.md).
+// Promises 1, 2 and 4 over thousands of seeded runs (docs/testing.md).
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/simulation/campaign.hpp"
