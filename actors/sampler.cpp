@@ -21,11 +21,8 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
 
 void Sampler::verify(const Logits& logits) {
   const Batch& batch = logits.pass->batch;
-  const bool in_stages = !logits.pass->handovers.empty();
-  if (!batches_.is_due(batch.id, in_stages))
+  if (!batches_.is_due(batch.id))
     return; // repeated
-  if (batch.after && batch.after != batches_.last() && !in_stages)
-    return; // pre-enqueued, and out of turn: it would not stand behind what it waits for
   if (batch.handles > handles_.version) {
     early_.push_back(logits);
     return;
@@ -41,13 +38,10 @@ void Sampler::verify(const Logits& logits) {
           inbox->post(judged.frontiers);
         tell(me, std::move(judged.verdicts));
       });
-  if (in_stages)
+  if (!logits.pass->handovers.empty())
     return logits.pass->handovers.back().expect(logits.lane, {logits.step, std::move(step)});
-  const auto before = logits.pass->before; // the lane may let go of it from now on
   if ((logits.step && !logits.lane->submit(logits.step)) || !logits.lane->submit(std::move(step)))
     throw std::runtime_error("the target's lane takes no more work");
-  if (before) // last: what goes on is all there
-    before->followed.store(true, std::memory_order_release);
 }
 
 void Sampler::update(const ActorHandles& handles) {

@@ -43,8 +43,8 @@ void TargetModel::begin(const Batch& batch) {
 
 void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   const Batch& batch = pass->batch;
-  if (!batches_.is_due(batch.id, !pass->handovers.empty()))
-    return; // repeated, or overtaken by a later one
+  if (!batches_.is_due(batch.id))
+    return; // repeated
   auto before = stage_.number == 0 && batch.after > 0 ? in_flight(batch.after) : nullptr;
   if (stage_.number == 0 && batch.after && !before)
     return; // pre-enqueued, but what it would go on from is over, or has not come
@@ -54,14 +54,15 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   }
   if (stage_.number == 0) {
     check_contract(batch);
-    pass->before = before;
+    if (before) {
+      pass->ahead = before->outcome;
+      pass->outcome = execution::PassOutcome::behind(*before->outcome, batch);
+    }
     find_chunks_before(*pass);
-    if (before && parts_.stages() > 1)
-      execution::Flight::line_up(*before, pass);
   }
   batches_.note(batch.id);
   recent_.push_back(pass);
-  if (recent_.size() > (parts_.behind.empty() ? 1 : 2 * parts_.stages()))
+  if (recent_.size() > 2 * parts_.stages())
     recent_.pop_front();
   auto step = std::make_shared<execution::ForwardStep>(stage_, pass, parts_.telemetry);
   pass_on(std::move(pass), std::move(step));
@@ -84,7 +85,7 @@ void TargetModel::find_chunks_before(ForwardPass& pass) const {
       continue;
     if (const auto before = in_flight(id))
       pass.follows.push_back(before->entered);
-    else if (batches_.is_due(id, true))
+    else if (batches_.is_due(id))
       pass.follows.push_back(nullptr);
   }
 }

@@ -68,7 +68,7 @@ private:
   std::shared_ptr<gpu::Lane> lane_;
   messages::ActorHandles handles_;
   scheduling::BatchOrder batches_;
-  /// The last one, of a target in stages the last ones; until their steps have retired.
+  /// The last ones; until their steps have retired.
   std::deque<std::weak_ptr<execution::ForwardPass>> recent_;
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 };

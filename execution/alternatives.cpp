@@ -15,8 +15,8 @@ using speculation::Chain;
 /// A fork, and the rows that it has before.
 struct Candidate {
   Chain::Fork fork;
-  const Standing* from = nullptr; ///< Whose pages it goes on from.
-  bool begins = false;            ///< At the fork's position, where it takes pages of its own.
+  const Branch* from = nullptr; ///< Whose pages it goes on from.
+  bool begins = false;          ///< At the fork's position, where it takes pages of its own.
   int length = 0;
   int window = 0;
   int own = 0;
@@ -24,9 +24,9 @@ struct Candidate {
 };
 
 /// The last pass that has rows for this chain; where `position` is given, whose outcomes it is of.
-const Standing* last_of(std::span<const Standing> ahead, const Chain* chain,
-                        std::optional<int> position = {}) {
-  const auto fits = [&](const Standing& s) {
+const Branch* last_of(std::span<const Branch> ahead, const Chain* chain,
+                      std::optional<int> position = {}) {
+  const auto fits = [&](const Branch& s) {
     return s.chain.get() == chain && (!position || (s.length <= *position && *position < s.end()));
   };
   const auto at = std::ranges::find_if(ahead | std::views::reverse, fits);
@@ -47,7 +47,7 @@ double chance_of(const BatchEntry& entry, const Chain::Fork& fork) {
 
 /// `end`: no row stands further.
 std::optional<Candidate> candidate(const BatchEntry& entry, int end, const Chain::Fork& fork,
-                                   std::span<const Standing> ahead) {
+                                   std::span<const Branch> ahead) {
   if (fork.chain->closed() || fork.position < entry.logged() || fork.position >= entry.length)
     return std::nullopt;
   Candidate c;
@@ -104,7 +104,7 @@ Alternative made_of(const BatchEntry& entry, const Candidate& c, gpu::PageTableR
 } // namespace
 
 std::vector<Alternative> alternatives(const BatchEntry& entry, int window,
-                                      std::span<const Standing> ahead, gpu::KvPool& pool) {
+                                      std::span<const Branch> ahead, gpu::KvPool& pool) {
   std::vector<Alternative> made;
   if (entry.forks.rows == 0)
     return made;

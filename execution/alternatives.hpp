@@ -1,7 +1,7 @@
 // Rows of a pass in a target of stages for outcomes of the passes ahead other than full hits.
 #pragma once
 
-#include "execution/flight.hpp"
+#include "execution/pass_outcome.hpp"
 #include "gpu/operations.hpp"
 
 #include <optional>
@@ -23,9 +23,9 @@ struct Alternative {
 /// pass that holds them is. A fork goes on from the last pass that has rows for it. Looks at counts
 /// of drawn tokens, at guesses, and at drafted tokens ahead of a fork: never at a fork's own, whose
 /// rows are judged here or later whatever they are (docs/theory.md).
-/// entry: what the pass was built for; window: its tokens that were there. ahead: what passes ahead
-/// stand for, in their order.
+/// entry: what the pass was built for; window: its tokens that were there. ahead: of passes ahead,
+/// in their order.
 std::vector<Alternative> alternatives(const scheduling::BatchEntry& entry, int window,
-                                      std::span<const Standing> ahead, gpu::KvPool& pool);
+                                      std::span<const Branch> ahead, gpu::KvPool& pool);
 
 } // namespace paceline::execution

@@ -1,8 +1,8 @@
 // A forward pass on the target's lanes, from the moment it is enqueued until it was judged.
 #pragma once
 
-#include "execution/flight.hpp"
 #include "execution/handover.hpp"
+#include "execution/pass_outcome.hpp"
 #include "gpu/lane.hpp"
 #include "gpu/operations.hpp"
 #include "models/model.hpp"
@@ -18,7 +18,7 @@ namespace paceline::execution {
 
 /// The batch and the handle of its logits. Threads: written by the pass, a stage after the other,
 /// and read by the verification that is enqueued behind it on the last stage's lane; but for
-/// `followed`, and for `workspace`, which is set before the last stage has it.
+/// `outcome`, and for `workspace`, which is set before the last stage has it.
 struct ForwardPass {
   explicit ForwardPass(std::size_t stages = 1) : handovers(stages - 1) {}
 
@@ -30,11 +30,10 @@ struct ForwardPass {
     int window = 0;              ///< Window tokens among them: those that were there in time.
     int first_logit_row = 0;
     int logit_rows = 0;
-    bool goes_on = false; ///< Verdict::goes_on, for the pre-enqueued step behind this one.
     std::optional<gpu::PageCopy> copy; ///< Of a fork, before its first rows.
   };
-  /// One per entry. In a target of several stages those of forks are behind the batch's own, until
-  /// it is known which of them came true: then that is the only one.
+  /// One per entry. Those of forks are behind the batch's own, until it is known which of them came
+  /// true: then that is the only one.
   std::vector<Rows> rows;
   int read = 0;               ///< Rows that the first stage was fed.
   gpu::Retirement retirement; ///< Of all stages that it went through; busy: their sum.
@@ -73,15 +72,9 @@ struct ForwardPass {
     retirement.busy += how.busy;
   }
 
-  /// Of a pre-enqueued batch: the pass before. Whose lane gets here lets go of it: on one device
-  /// the entries are left that run, in stages the first one finds out what it stands for.
-  std::shared_ptr<ForwardPass> before;
-  /// On one device. Writer: the sampler, once (release), when the pre-enqueued batch behind this
-  /// one is on the lane with all its steps. Reader: this pass' verification (acquire).
-  std::atomic<bool> followed{false};
-  /// In a target of several stages, where the pass behind may be under way before this one was
-  /// judged.
-  Flight flight;
+  std::shared_ptr<PassOutcome> outcome = std::make_shared<PassOutcome>();
+  /// Of a pre-enqueued batch: that of the pass before. Whose lane gets here lets go of it.
+  std::shared_ptr<const PassOutcome> ahead;
 };
 
 } // namespace paceline::execution

@@ -54,43 +54,42 @@ ForwardStep::ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
                          std::shared_ptr<base::Telemetry> telemetry)
     : stage_(std::move(stage)), pass_(std::move(pass)), telemetry_(std::move(telemetry)) {}
 
-/// The verification before this step has retired, so that it is known which.
-void ForwardStep::leave_what_goes_on() {
-  const auto before = std::exchange(pass_->before, nullptr);
-  pass_->batch.keep(
-      [&](std::size_t i) { return i < before->rows.size() && before->rows[i].goes_on; });
-}
-
-gpu::Step::Next ForwardStep::follow_in_flight() {
+/// On the last lane the verification ahead has retired: what it did not let go on never will.
+gpu::Step::Next ForwardStep::follow_ahead() {
   const bool closed = std::ranges::any_of(
       pass_->batch.entries, [](const BatchEntry& e) { return e.round.chain->closed(); });
-  if (is_last() || (is_first() && closed)) // nobody has judged the one before, or ever may
-    pass_->flight.end();
-  switch (pass_->flight.fate()) {
-  case Flight::Fate::open: return is_first() && !windows_drawn() ? Next::waiting : Next::ready;
-  case Flight::Fate::ends:
-    pass_->batch.entries.clear();
-    pass_->rows.clear();
-    break;
-  case Flight::Fate::goes_on: leave_what_came_true(); break;
+  if (is_last() || (is_first() && closed))
+    pass_->outcome->end();
+  switch (pass_->outcome->fate()) {
+  case PassOutcome::Fate::open: return is_first() && !windows_drawn() ? Next::waiting : Next::ready;
+  case PassOutcome::Fate::ends: leave_nothing(); break;
+  case PassOutcome::Fate::goes_on: leave_what_came_true(); break;
   }
   return Next::ready;
 }
 
-/// Of the rows that were handed on, too.
+void ForwardStep::leave_nothing() {
+  pass_->ahead = nullptr;
+  pass_->batch.entries.clear();
+  pass_->rows.clear();
+}
+
+/// Of the rows that were handed on, too: then it is a pass of one sequence.
 void ForwardStep::leave_what_came_true() {
-  if (pass_->rows.size() < 2)
+  const std::vector<std::size_t> live = pass_->outcome->came_true();
+  if (live.size() == pass_->batch.entries.size())
     return;
-  const auto live = std::ptrdiff_t(pass_->flight.came_true());
+  pass_->batch.keep([&live](std::size_t i) { return std::ranges::find(live, i) != live.end(); });
+  if (pass_->rows.empty())
+    return;
   const auto handed = [this](const ForwardPass::Rows& rows) {
     return pass_->handed_wanted ? rows.logit_rows : int(rows.tokens.size());
   };
-  for (std::ptrdiff_t i = 0; i < live; ++i)
-    pass_->handed_first += handed(pass_->rows[std::size_t(i)]);
-  pass_->rows = {std::move(pass_->rows[std::size_t(live)])};
+  for (std::size_t i = 0; i < live.front(); ++i)
+    pass_->handed_first += handed(pass_->rows[i]);
+  pass_->rows = {std::move(pass_->rows[live.front()])};
   pass_->rows.front().first_logit_row = 0;
   pass_->handed_count = handed(pass_->rows.front());
-  pass_->batch.keep([live](std::size_t i) { return std::ptrdiff_t(i) == live; });
 }
 
 /// With what they assume.
@@ -137,10 +136,8 @@ bool ForwardStep::follows_in_turn() const {
 gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
   if (!is_first() && !pass_->retirement.completed)
     return Next::done;
-  if (in_stages() && pass_->batch.after && follow_in_flight() == Next::waiting)
+  if (pass_->batch.after && follow_ahead() == Next::waiting)
     return Next::waiting;
-  if (!in_stages() && pass_->before)
-    leave_what_goes_on();
   if (pass_->batch.entries.empty())
     return Next::done;
   if (!is_first())
@@ -156,9 +153,8 @@ gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
 bool ForwardStep::read_rows() {
   for (const BatchEntry& entry : pass_->batch.entries)
     pass_->rows.push_back(rows_of(entry));
-  if (in_stages() && !read_in_flight()) {
-    pass_->batch.entries.clear();
-    pass_->rows.clear();
+  if (!read_branches()) {
+    leave_nothing();
     return false;
   }
   int logit_rows = 0;
@@ -171,13 +167,13 @@ bool ForwardStep::read_rows() {
 }
 
 /// With rows for other outcomes of those ahead.
-bool ForwardStep::read_in_flight() {
+bool ForwardStep::read_branches() {
   std::vector<BatchEntry>& entries = pass_->batch.entries;
   std::vector<double> chances(entries.size(), 1.0);
-  std::vector<Standing> ahead;
-  if (const auto before = std::exchange(pass_->before, nullptr)) {
-    ahead = before->flight.standings();
-    std::erase_if(ahead, [&](const Standing& s) { return s.end() < entries.front().logged(); });
+  std::vector<Branch> ahead;
+  if (const auto before = std::exchange(pass_->ahead, nullptr)) {
+    ahead = before->branches();
+    std::erase_if(ahead, [&](const Branch& b) { return b.end() < entries.front().logged(); });
     const BatchEntry main = entries.front();
     for (Alternative& other : alternatives(main, pass_->rows.front().window, ahead, *stage_.pool)) {
       pass_->rows.push_back(rows_of(other));
@@ -185,12 +181,12 @@ bool ForwardStep::read_in_flight() {
       entries.push_back(std::move(other.entry));
     }
   }
-  std::vector<Standing> rows;
+  std::vector<Branch> branches;
   for (std::size_t i = 0; i < entries.size(); ++i)
     if (entries[i].round.chain)
-      rows.push_back({entries[i].round.chain, entries[i].length, pass_->rows[i].window,
-                      entries[i].feed.pages, entries[i].feed.own, chances[i]});
-  return pass_->flight.stand(std::move(rows), std::move(ahead));
+      branches.push_back({entries[i].round.chain, entries[i].length, pass_->rows[i].window,
+                          entries[i].feed.pages, entries[i].feed.own, chances[i]});
+  return pass_->outcome->begin(std::move(branches), std::move(ahead));
 }
 
 void ForwardStep::plan() {
@@ -262,7 +258,7 @@ void ForwardStep::complete(base::TimePoint now) {
 void ForwardStep::retire(const gpu::Retirement& how) {
   if (std::exchange(at_work_, false))
     telemetry_->overlap.target_ended(how.end);
-  pass_->before = nullptr; // where the lane was closed before it got here
+  pass_->ahead = nullptr; // where the lane was closed before it got here
   pass_->went_through(how, is_first());
   pass_->handed = std::move(left_);
   received_ = nullptr;

@@ -13,13 +13,12 @@ namespace paceline::execution {
 
 /// Feeds each entry's committed tokens and its window. The window's tokens are read from the chain
 /// when the first stage's lane gets here: those that were bound when the batch was made are waited
-/// for, within the batch's timeout. A pre-enqueued batch loses the entries that do not go on from
-/// the one before; if none is left, nothing is run. In a target of several stages it begins as soon
-/// as its tokens are there, though the one before may not be judged yet, with rows for other
-/// outcomes besides (alternatives.hpp); on whichever lane it is when the outcome is known, the rest
-/// is left out, or all of it ends. Further stages run the rows of the first, from what the one
-/// before has left; where that failed, nothing. Chunks of a prompt that several passes have go
-/// through each stage in their order, or the one that comes too early fails.
+/// for, within the batch's timeout. A pre-enqueued batch is left what came true of it (PassOutcome)
+/// on whichever lane it is when that is known; if nothing has, nothing is run. On one device that
+/// is before it begins. In several stages it begins as soon as its tokens are there, with rows for
+/// other outcomes besides (alternatives.hpp). Further stages run the rows of the first, from what
+/// the one before has left; where that failed, nothing. Chunks of a prompt that several passes have
+/// go through each stage in their order, or the one that comes too early fails.
 class ForwardStep final : public gpu::Step {
 public:
   ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
@@ -37,17 +36,16 @@ public:
 
 private:
   bool is_first() const { return stage_.number == 0; }
-  bool in_stages() const { return !pass_->handovers.empty(); }
   bool is_last() const { return stage_.number == pass_->handovers.size(); }
   Next prepare_rows(base::TimePoint now);
-  void leave_what_goes_on();
   bool follows_in_turn() const;
-  Next follow_in_flight();
+  Next follow_ahead();
+  void leave_nothing();
   void leave_what_came_true();
   bool windows_drawn() const;
   bool windows_settled() const;
   bool read_rows();
-  bool read_in_flight();
+  bool read_branches();
   void plan();
   void connect();
   int wanted_rows() const;

@@ -288,16 +288,17 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   return resolved;
 }
 
-/// Passes behind may be under way, of the same sequence alone, and may have been given up.
-void VerifyStep::let_go_on_in_flight(std::span<const scheduling::Resolution> resolved,
-                                     Verdicts& verdicts) {
-  Verdict& verdict = verdicts.sequences.front();
-  const scheduling::Resolution& next = resolved.front();
-  const bool sound = verdict.hit != Hit::none && !next.over && !verdict.inconsistent_draw;
-  auto onward = Flight::go_on(pass_->flight, sound ? next.chain : nullptr, next.length);
-  verdict.goes_on = !onward.empty();
-  if (verdict.hit == Hit::fork)
-    verdict.onward = std::move(onward);
+/// What was pre-enqueued behind this pass goes on, or ends. Looks at counts, at what was judged,
+/// and never at a token of the next window.
+void VerifyStep::let_go_on(std::span<const scheduling::Resolution> resolved, Verdicts& verdicts) {
+  std::vector<Onset> onsets;
+  for (std::size_t i = 0; i < resolved.size(); ++i) {
+    const Verdict& verdict = verdicts.sequences[i];
+    const bool sound = verdict.hit != Hit::none && !verdict.inconsistent_draw;
+    if (!resolved[i].over)
+      onsets.push_back({i, sound ? resolved[i].chain : nullptr, resolved[i].length});
+  }
+  PassOutcome::go_on(*pass_->outcome, onsets, verdicts.sequences);
 }
 
 gpu::Work VerifyStep::work() const {
@@ -313,7 +314,7 @@ void VerifyStep::retire(const gpu::Retirement& how) {
   verdicts.end = how.end;
   verdicts.busy = pass_->retirement.busy + how.busy;
   if (!pass_->retirement.completed || !how.completed) {
-    Flight::go_on(pass_->flight, nullptr, 0);
+    PassOutcome::go_on(*pass_->outcome, {}, {});
     const auto& why = pass_->retirement.completed ? how.error : pass_->retirement.error;
     verdicts.error =
         why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
@@ -326,12 +327,7 @@ void VerifyStep::retire(const gpu::Retirement& how) {
       resolved.push_back(hand_over(i, judged));
       verdicts.sequences.push_back(std::move(cases_[i].verdict));
     }
-    if (!pass_->handovers.empty())
-      let_go_on_in_flight(resolved, verdicts);
-    else if (pass_->followed.load(std::memory_order_acquire))
-      scheduling::let_go_on(pass_->batch.entries, resolved, verdicts.sequences);
-    for (std::size_t i = 0; i < cases_.size(); ++i)
-      pass_->rows[i].goes_on = verdicts.sequences[i].goes_on;
+    let_go_on(resolved, verdicts);
   }
   done_(std::move(judged));
 }

@@ -69,8 +69,7 @@ private:
   void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
   static speculation::TargetFeatures features_behind(const scheduling::BatchEntry& entry,
                                                      const scheduling::Verdict& verdict);
-  void let_go_on_in_flight(std::span<const scheduling::Resolution> resolved,
-                           scheduling::Verdicts& verdicts);
+  void let_go_on(std::span<const scheduling::Resolution> resolved, scheduling::Verdicts& verdicts);
   scheduling::Resolution hand_over(std::size_t index, Judged& judged);
 
   std::shared_ptr<ForwardPass> pass_;

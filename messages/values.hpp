@@ -88,7 +88,7 @@ struct ActorHandles;
   X(paceline::speculation, Epoch)                                                                  \
   X(paceline::speculation, SequenceSpec)                                                           \
   X(paceline::scheduling, Committed)                                                               \
-  X(paceline::scheduling, Onward)                                                                  \
+  X(paceline::scheduling, Continuation)                                                            \
   X(paceline::scheduling, Verdict)
 
 /// The messages that are local, and what holds them here.

@@ -81,7 +81,7 @@ struct Batch {
   std::uint64_t id = 0;
   /// A pre-enqueued batch: it follows the one of this id, whose verdicts are not known yet, and has
   /// its entries, each as a full hit would have it. Only those that then go on are run
-  /// (Verdict::goes_on). 0: it waits for nothing.
+  /// (Verdict::continuations). 0: it waits for nothing.
   std::uint64_t after = 0;
   /// Of the actor handles that the scheduler goes by: who has older ones waits for these, so that
   /// nothing is sent on to an actor that is gone.
@@ -108,12 +108,13 @@ enum class Hit {
   fork,  ///< A fork was drafted for just this outcome, and goes on.
 };
 
-/// A pre-enqueued batch that goes on, as the fork that came true has it. A value.
-struct Onward {
+/// A pre-enqueued batch that goes on, as what came true has it: the judged chain, or a fork of it.
+/// A value.
+struct Continuation {
   std::uint64_t batch = 0;
   int length = 0; ///< Committed tokens that it assumes,
-  int window = 0; ///< and the fork's tokens behind them that it judges.
-  int own = 0;    ///< Feed::own
+  int window = 0; ///< and the chain's tokens behind them that it judges.
+  int own = 0;    ///< Feed::own, of a fork.
 };
 
 /// What became of one entry. A value: it names what goes on (`hit`), and whoever has the entry
@@ -128,12 +129,9 @@ struct Verdict {
   int looked_up = 0;          ///< Judged, of what a look-up beside the model wrote,
   int looked_up_accepted = 0; ///< and accepted.
   Hit hit = Hit::none;
-  /// The pre-enqueued batch behind this one runs for it, and has begun by now: a full hit, whose
-  /// next window was bound as a whole; or a fork (onward).
-  bool goes_on = false;
-  /// Behind a fork that came true, in a target of stages: the batches ahead of whose verdicts rows
-  /// for it are under way, in their order. No other one behind this runs.
-  std::vector<Onward> onward;
+  /// The pre-enqueued batches behind this one that run for it, in their order; the first of them is
+  /// certain to. No other one behind this runs.
+  std::vector<Continuation> continuations;
   bool had_lookahead = false; ///< There was a bound lookahead to judge, or a fork.
   int guesses = 0;            ///< The draft's for the token that took a drafted one's place,
   int guess_rank = -1;        ///< and which of them it was; -1: none.
@@ -148,6 +146,9 @@ struct Verdict {
   bool draft_late = false;
   bool inconsistent_draw = false; ///< A token was not the draw of the q shown.
   bool failed = false;            ///< The target's row was not a distribution.
+
+  /// The batch behind this one runs for it, and has begun by now.
+  bool goes_on() const { return !continuations.empty(); }
 };
 
 struct Verdicts {

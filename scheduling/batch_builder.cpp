@@ -52,8 +52,7 @@ std::vector<Sequence*> BatchBuilder::order(base::TimePoint now) const {
 /// there are.
 void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) const {
   int left = (decoding + config_.stages - 1) / config_.stages;
-  if (config_.stages > 1)
-    std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
+  std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
 /// Rows that streams would have which are held up by their draft, and go on behind this step.
@@ -267,8 +266,7 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
     return std::nullopt;
   const Sequence& s = at->second;
   const int ahead = before.length - s.length(); // which batches in flight are to commit
-  const bool follows =
-      ahead == 0 ? s.epoch == before.epoch : ahead > 0 && config_.stages > 1 && s.in_flight;
+  const bool follows = ahead == 0 ? s.epoch == before.epoch : ahead > 0 && s.in_flight;
   if (!follows || !s.chain || s.chain != before.round.chain || !before.round.whole ||
       !before.round.judge_lookahead || before.next.lookahead == 0)
     return std::nullopt;

@@ -6,18 +6,15 @@
 namespace paceline::scheduling {
 
 /// Batches are numbered in the order in which they were sent. One that came already does not count
-/// again. Of a target on one device neither does one that a later one has overtaken, for it goes on
-/// from where that one began; those under way in several stages are of different sequences, or say
-/// behind which one they were pre-enqueued, and are as good in any order.
+/// again, nor does one of an earlier scheduler. Those under way together are of different
+/// sequences, or say behind which one they were pre-enqueued, and are as good in any order.
 class BatchOrder {
 public:
-  std::uint64_t last() const { return last_; }
-  /// stages: whether the target has several.
-  bool is_due(std::uint64_t batch, bool stages) const {
+  bool is_due(std::uint64_t batch) const {
     if (batch > last_)
       return true;
     const std::uint64_t behind = last_ - batch;
-    return stages && behind < remembered && !(came_ >> behind & 1);
+    return behind < remembered && !(came_ >> behind & 1);
   }
   /// One that is due has come.
   void note(std::uint64_t batch) {

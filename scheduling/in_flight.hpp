@@ -35,9 +35,8 @@ struct InFlightBatch {
   }
 };
 
-/// In the order in which the target's lanes take them. On one device the first one runs, and those
-/// behind it were pre-enqueued; a target in stages has one for each stage, of other sequences or
-/// pre-enqueued.
+/// In the order in which the target's lanes take them: of other sequences in each stage, and those
+/// that were pre-enqueued.
 /// Verdicts may overtake each other on their way; they are taken in this order.
 class InFlightBatches {
 public:
@@ -81,26 +80,18 @@ public:
     }));
   }
   /// Of those that were pre-enqueued behind this one these run, one behind the other, and no more.
-  void leave_behind(std::uint64_t batch, std::span<const Onward> onward) {
+  void leave_behind(std::uint64_t batch, std::span<const Continuation> continuations) {
     std::uint64_t last = batch;
     std::uint64_t left = batch;
     std::erase_if(batches_, [&](InFlightBatch& flight) {
       if (flight.batch.after != last)
         return false;
       last = flight.batch.id;
-      const bool stays = std::ranges::find(onward, last, &Onward::batch) != onward.end();
+      const bool stays =
+          std::ranges::find(continuations, last, &Continuation::batch) != continuations.end();
       if (stays)
         flight.batch.after = std::exchange(left, last);
       return !stays;
-    });
-  }
-  /// What was pre-enqueued behind this one does not run.
-  void drop_behind(std::uint64_t batch) {
-    std::erase_if(batches_, [&batch](const InFlightBatch& flight) {
-      const bool follows = flight.batch.after == batch;
-      if (follows)
-        batch = flight.batch.id; // and so on behind it
-      return follows;
     });
   }
 

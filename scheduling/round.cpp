@@ -2,7 +2,6 @@
 
 #include "sampling/stop.hpp"
 
-#include <cassert>
 #include <limits>
 #include <utility>
 
@@ -25,14 +24,6 @@ Resolution resolution(const BatchEntry& entry, const Verdict& verdict, ChainRef 
 ChainRef fork_behind(const BatchEntry& entry, const Verdict& verdict) {
   const int length = entry.length + int(verdict.tokens.size());
   return entry.round.chain->fork(length - 1, verdict.tokens.back());
-}
-
-/// A full hit, of the whole window and the token behind it, whose next window is bound as a whole.
-bool may_go_on(const BatchEntry& entry, const Verdict& verdict) {
-  const int committed = int(verdict.tokens.size());
-  const int length = entry.length + committed;
-  return verdict.hit == Hit::chain && committed == entry.round.window + 1 &&
-         !verdict.inconsistent_draw && entry.round.chain->bound() >= length + entry.next.window;
 }
 
 /// Nobody waits for its next step: it was cancelled or evicted, or has said its last token.
@@ -103,16 +94,6 @@ void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   const sampling::Guesses& guesses = entry.round.chain->guesses(position);
   verdict.guesses = guesses.count;
   verdict.guess_rank = guesses.rank(verdict.tokens.back());
-}
-
-void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
-               std::span<Verdict> verdicts) {
-  assert(entries.size() == verdicts.size() && entries.size() == resolved.size());
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if (!resolved[i].over && !may_go_on(entries[i], verdicts[i]))
-      return;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    verdicts[i].goes_on = !resolved[i].over;
 }
 
 } // namespace paceline::scheduling

@@ -4,8 +4,6 @@
 
 #include "scheduling/batch.hpp"
 
-#include <span>
-
 namespace paceline::scheduling {
 
 /// Where a sequence stands behind a verdict, and what is drafted from there.
@@ -38,12 +36,5 @@ BatchEntry on_a_fork(const BatchEntry& built, ChainRef fork, int length, int win
 /// Who wrote what was judged, and how sure was it; and where a rejected token's place was taken by
 /// another, did the draft guess it?
 void note_guesses(const BatchEntry& entry, Verdict& verdict);
-
-/// Lets the pre-enqueued batch behind this one run (Verdict::goes_on) for all entries that are not
-/// over, or for none: a step for some would leave the others behind, and read the weights once more
-/// for them. Looks at counts, at what was judged, and never at a token of the next window.
-/// resolved: what turn_over gave for each.
-void let_go_on(std::span<const BatchEntry> entries, std::span<const Resolution> resolved,
-               std::span<Verdict> verdicts);
 
 } // namespace paceline::scheduling

@@ -262,7 +262,7 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
 }
 
 void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error& error) {
-  in_flight_.drop_behind(flight.batch.id);
+  in_flight_.leave_behind(flight.batch.id, {});
   if (error.code == ErrorCode::unavailable) // its lane was closed: it is dead
     peers_.target = 0;
   for (const BatchEntry& entry : flight.batch.entries)
@@ -288,33 +288,34 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
   return ended;
 }
 
-/// What is under way for the fork that came true is what goes on.
-void Scheduler::follow_fork(std::uint64_t before, const Verdict& verdict) {
-  in_flight_.leave_behind(before, verdict.onward);
+/// What is under way for the chain that came true, or for a fork of it, is what goes on.
+void Scheduler::follow(std::uint64_t before, const Verdict& verdict) {
+  in_flight_.leave_behind(before, verdict.continuations);
+  if (verdict.hit != Hit::fork)
+    return;
   const Sequence* s = find(verdict.sequence);
-  for (const Onward& on : verdict.onward)
+  for (const Continuation& on : verdict.continuations)
     if (InFlightBatch* const flight = in_flight_.find(on.batch)) {
       BatchEntry& entry = flight->batch.entries.front();
       if (s && s->chain && s->epoch < entry.epoch) // else it ended, or lost its pages
         entry = on_a_fork(entry, s->chain, on.length, on.window, on.own);
     }
-  base::add(config_.telemetry->fork_steps, std::int64_t(verdict.onward.size()));
+  base::add(config_.telemetry->fork_steps, std::int64_t(verdict.continuations.size()));
 }
 
 /// The target's lane has gone on with what was pre-enqueued, or it never will. Who ended meanwhile,
 /// or lost its pages, has a row in vain: its epoch is another.
 void Scheduler::go_on(Turn& turn, const Verdicts& before) {
-  for (const Verdict& verdict : before.sequences)
-    if (verdict.goes_on && !verdict.onward.empty())
-      follow_fork(before.batch, verdict);
+  const auto on = std::ranges::find_if(before.sequences, &Verdict::goes_on);
+  if (on == before.sequences.end())
+    return in_flight_.leave_behind(before.batch, {});
+  follow(before.batch, *on);
   InFlightBatch* const behind = in_flight_.behind(before.batch);
   if (!behind)
     return;
   InFlightBatch& next = *behind;
-  next.batch.keep([&](std::size_t i) { return before.sequences[i].goes_on; });
+  next.batch.keep([&](std::size_t i) { return before.sequences[i].goes_on(); });
   next.rows = int(next.batch.entries.size());
-  if (next.batch.entries.empty())
-    return in_flight_.drop_behind(before.batch);
   base::add(config_.telemetry->pre_enqueued_steps, 1);
   expect_next(turn, before.end);
   std::vector<Sequence*> running;

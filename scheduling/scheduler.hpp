@@ -70,7 +70,7 @@ private:
   std::vector<SequenceId> take_verdicts(Turn& turn, const InFlightBatch& flight,
                                         const Verdicts& verdicts, Commits& commits);
   void go_on(Turn& turn, const Verdicts& before);
-  void follow_fork(std::uint64_t before, const Verdict& verdict);
+  void follow(std::uint64_t before, const Verdict& verdict);
   void expect_next(Turn& turn, base::TimePoint begun);
   void expect_in_time(Turn& turn, base::TimePoint begun);
   void abandon_target(Turn& turn);

@@ -196,7 +196,7 @@ std::string RemoteStage::row() const {
 /// As every stage that is not the first one; what comes next is this actor in place of a lane.
 void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   const scheduling::Batch& batch = pass->batch;
-  if (!batches_.is_due(batch.id, true))
+  if (!batches_.is_due(batch.id))
     return;
   if (batch.handles > handles_.version) {
     early_.push_back(std::move(pass));

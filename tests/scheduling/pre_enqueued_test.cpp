@@ -30,14 +30,15 @@ struct ArmedWorld : World {
     decode(first, {7});
     window = batch();
   }
-  /// The verdict on `batch` that a full hit is.
-  Verdict hit(const Batch& batch, bool goes_on) const {
+  /// The verdict on `batch` that a full hit is. behind: goes on with it; 0: nothing does.
+  Verdict hit(const Batch& batch, std::uint64_t behind) const {
     Verdict v = verdict(batch.entries.at(0), {5, 5, 5});
     v.cached = batch.entries[0].length + 2;
     v.judged = v.accepted = 3;
     v.hit = Hit::chain;
     v.had_lookahead = true;
-    v.goes_on = goes_on;
+    if (behind)
+      v.continuations = {{behind, batch.entries[0].length + 3, 2, batch.entries[0].length + 2}};
     return v;
   }
   bool nothing_sent() {
@@ -80,7 +81,7 @@ TEST_CASE("what has gone on is the batch under way, and the next one is armed be
   world.commits();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  world.answer(world.window, {world.hit(world.window, true)});
+  world.answer(world.window, {world.hit(world.window, armed.id)});
   CHECK(world.commits().tokens == Tokens{5, 5, 5});
   const Batch next = world.batch_behind();
   CHECK(next.after == armed.id);
@@ -102,7 +103,7 @@ TEST_CASE("where the lane did not go on a batch is sent as ever") {
   ArmedWorld world;
   const Batch armed = world.batch_behind();
   world.chain->extend(9, 12);
-  world.answer(world.window, {world.hit(world.window, false)}); // it came too late, for one
+  world.answer(world.window, {world.hit(world.window, 0)}); // it came too late, for one
   const Batch batch = world.batch();
   CHECK(batch.entries.at(0).length == 7);
   CHECK(batch.entries.at(0).assumed == 0);
@@ -127,12 +128,12 @@ TEST_CASE("nothing is armed that would not fit, or whose hit is unlikely") {
 
 TEST_CASE("nothing is armed while somebody waits for the next step") {
   ArmedWorld world;
-  world.batch_behind();
+  const Batch armed = world.batch_behind();
   world.admit(2, {4, 5});
   world.run();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  world.answer(world.window, {world.hit(world.window, true)});
+  world.answer(world.window, {world.hit(world.window, armed.id)});
   CHECK(world.nothing_sent()); // the armed one runs; whoever came is in the next
 }
 
@@ -142,7 +143,7 @@ TEST_CASE("a verdict on the row of a sequence that has ended is dropped") {
   world.commits();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  Verdict hit = world.hit(world.window, true);
+  Verdict hit = world.hit(world.window, armed.id);
   hit.tokens = {5, 5, 0}; // the end of the text
   world.answer(world.window, {hit});
   CHECK(world.commits().end_of_text);
@@ -161,7 +162,7 @@ TEST_CASE("verdicts of what is armed wait for those of the batch before") {
   world.answer(armed, {World::verdict(armed.entries.at(0), {8})});
   CHECK(world.nothing_sent());
   CHECK(world.facade.empty());
-  world.answer(world.window, {world.hit(world.window, true)});
+  world.answer(world.window, {world.hit(world.window, armed.id)});
   CHECK(world.commits().tokens == Tokens{5, 5, 5});
   CHECK(world.commits().tokens == Tokens{8});
 }

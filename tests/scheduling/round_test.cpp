@@ -116,74 +116,33 @@ TEST_CASE("without a next chain nothing is drafted behind a miss") {
   CHECK(resolved.window == 0);
 }
 
-namespace {
-
-/// Which of these rounds go on with the pre-enqueued batch.
-std::vector<bool> go_on(const std::vector<OneRound>& rounds, std::vector<Verdict> verdicts) {
-  std::vector<BatchEntry> entries;
-  std::vector<Resolution> resolved;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
-    entries.push_back(rounds[i].entry);
-    resolved.push_back(turn_over(entries[i], verdicts[i]));
-  }
-  let_go_on(entries, resolved, verdicts);
-  std::vector<bool> on;
-  for (const Verdict& verdict : verdicts)
-    on.push_back(verdict.goes_on);
-  return on;
-}
-
-using On = std::vector<bool>;
-
-} // namespace
-
-TEST_CASE("a pre-enqueued batch runs for all of a batch that hit") {
-  CHECK(go_on({OneRound(1), OneRound(2)}, {OneRound::hit(), OneRound::hit()}) == On{true, true});
-}
-
-TEST_CASE("a pre-enqueued batch runs for nobody where one of a batch missed") {
-  CHECK(go_on({OneRound(1), OneRound(2)}, {OneRound::hit(), OneRound::miss()}) == On{false, false});
-  CHECK(go_on({OneRound(1), OneRound(2)}, {OneRound::miss(), OneRound::hit()}) == On{false, false});
-}
-
-TEST_CASE("a pre-enqueued batch runs without those that are over") {
-  const OneRound cancelled(1);
+TEST_CASE("nobody waits for a sequence that was cancelled, or has said its last token") {
+  const auto over = [](const OneRound& round, Verdict verdict) {
+    return turn_over(round.entry, verdict).over;
+  };
+  CHECK_FALSE(over(OneRound(), OneRound::hit()));
+  CHECK_FALSE(over(OneRound(), OneRound::miss()));
+  const OneRound cancelled;
   cancelled.entry.round.chain->close();
-  CHECK(go_on({cancelled, OneRound(2)}, {OneRound::hit(), OneRound::hit()}) == On{false, true});
+  CHECK(over(cancelled, OneRound::hit()));
   Verdict said_all = OneRound::miss();
   said_all.tokens.back() = 0;
-  CHECK(go_on({OneRound(1), OneRound(2)}, {said_all, OneRound::hit()}) == On{false, true});
+  CHECK(over(OneRound(), said_all));
 }
 
-TEST_CASE("a pre-enqueued batch runs for nobody where a window was not all there to be judged") {
-  Verdict shorter = OneRound::hit(); // its second token came after the pass had begun
-  shorter.tokens.pop_back();
-  CHECK(go_on({OneRound(1), OneRound(2)}, {OneRound::hit(), shorter}) == On{false, false});
-}
-
-TEST_CASE("a pre-enqueued batch runs for nobody where a next window is not bound as a whole") {
-  OneRound longer(2);
-  longer.entry.next.window = 3; // of which two are bound
-  CHECK(go_on({OneRound(1), longer}, {OneRound::hit(), OneRound::hit()}) == On{false, false});
-}
-
-TEST_CASE("of a target in stages batches come in any order, each once; on one device in theirs") {
-  for (const bool stages : {false, true}) {
-    CAPTURE(stages);
-    BatchOrder order;
-    for (const std::uint64_t batch : {1, 2, 5}) {
-      CHECK(order.is_due(batch, stages));
-      order.note(batch);
-      CHECK_FALSE(order.is_due(batch, stages));
-    }
-    CHECK(order.last() == 5);
-    CHECK(order.is_due(3, stages) == stages);
-    order.note(3);
-    CHECK_FALSE(order.is_due(3, stages));
-    CHECK(order.is_due(4, stages) == stages);
-    CHECK_FALSE(order.is_due(2, stages));
-    order.note(200);
-    CHECK_FALSE(order.is_due(4, stages)); // too long ago
-    CHECK(order.is_due(199, stages) == stages);
+TEST_CASE("batches count in any order, and each once") {
+  BatchOrder order;
+  for (const std::uint64_t batch : {1, 2, 5}) {
+    CHECK(order.is_due(batch));
+    order.note(batch);
+    CHECK_FALSE(order.is_due(batch));
   }
+  CHECK(order.is_due(3));
+  order.note(3);
+  CHECK_FALSE(order.is_due(3));
+  CHECK(order.is_due(4));
+  CHECK_FALSE(order.is_due(2));
+  order.note(200);
+  CHECK_FALSE(order.is_due(4)); // too long ago
+  CHECK(order.is_due(199));
 }

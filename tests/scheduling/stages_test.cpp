@@ -221,7 +221,7 @@ TEST_CASE("windows of one sequence are in flight, one in each stage") {
   hit.judged = hit.accepted = 2;
   hit.window = 1;
   hit.hit = Hit::chain;
-  hit.goes_on = true;
+  hit.continuations = {{batches[1].id, 4, 1, 3}, {batches[2].id, 6, 1, 5}};
   world.answer(batches[0], {hit});
   const auto next = world.target.take<Batch>();
   CHECK(next.after == batches[2].id);
@@ -405,8 +405,7 @@ TEST_CASE("behind a rejection what is under way for its fork goes on, and the re
   miss.window = miss.judged = 1;
   miss.cached = 2;
   miss.hit = Hit::fork;
-  miss.goes_on = true;
-  miss.onward = {{batches[2].id, 3, 2, 2}}; // which the second stage's pass has no rows for
+  miss.continuations = {{batches[2].id, 3, 2, 2}}; // which the second stage's pass has no rows for
   world.answer(batches[0], {miss});
   CHECK(world.commits().tokens == Tokens{6});
   const auto behind = world.target.take<Batch>();

@@ -193,11 +193,11 @@ void Witness::runs(Step step) {
 
 /// Batches under way go on as the fork has them that came true.
 void Witness::follow_fork(const speculation::Chain& judged, int length, const Verdict& verdict) {
-  if (verdict.onward.empty())
+  if (verdict.hit != scheduling::Hit::fork)
     return;
   const int position = length + int(verdict.tokens.size()) - 1;
   const auto fork = judged.fork(position, verdict.tokens.back());
-  for (const scheduling::Onward& on : verdict.onward)
+  for (const scheduling::Continuation& on : verdict.continuations)
     for (Judged& each : judged_[on.batch])
       if (each.spec->id == verdict.sequence) {
         each.chain = fork;
@@ -248,12 +248,13 @@ void Witness::sees(const Verdicts& verdicts) {
       reached(draft_died_before_hit);
     if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
       reached(rollback_of_rebuilt);
-    if (verdict.hit == scheduling::Hit::fork)
+    if (verdict.hit == scheduling::Hit::fork) {
       reached(fork_went_on);
-    if (!verdict.onward.empty())
-      reached(went_on_as_fork);
-    if (verdict.onward.size() > 1)
-      reached(forks_in_line);
+      if (verdict.goes_on())
+        reached(went_on_as_fork);
+      if (verdict.continuations.size() > 1)
+        reached(forks_in_line);
+    }
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))

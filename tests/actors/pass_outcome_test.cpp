@@ -1,5 +1,5 @@
-// Passes of one sequence in the stages of a target: what they have rows for, and what is left of
-// them behind a verdict.
+// Passes that are under way one behind the other: what they have rows for, and what is left of them
+// behind a verdict.
 #include "execution/alternatives.hpp"
 #include "execution/forward_pass.hpp"
 #include "execution/forward_step.hpp"
@@ -12,7 +12,7 @@ using namespace paceline::execution;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using Fate = Flight::Fate;
+using Fate = PassOutcome::Fate;
 
 namespace {
 
@@ -48,12 +48,19 @@ struct InFlight : ModelWorld {
     built.forks = {20, 64};
   }
 
-  /// Number 0 waits for nothing.
-  std::shared_ptr<ForwardPass> pass(int number) {
-    auto made = std::make_shared<ForwardPass>(4);
-    made->batch.id = std::uint64_t(10 + number);
-    made->batch.entries = {entry(number)};
-    return made;
+  /// Of the pass of this number, which is behind `ahead`.
+  std::shared_ptr<PassOutcome> behind(PassOutcome& ahead, int number) const {
+    Batch batch;
+    batch.id = std::uint64_t(10 + number);
+    batch.entries = {entry(number)};
+    return PassOutcome::behind(ahead, batch);
+  }
+  /// The passes that go on.
+  std::vector<Continuation> go_on(PassOutcome& judged, ChainRef onto, int length) const {
+    Verdict verdict;
+    const Onset onset{0, std::move(onto), length};
+    PassOutcome::go_on(judged, {&onset, 1}, {&verdict, 1});
+    return verdict.continuations;
   }
   BatchEntry entry(int number) const {
     BatchEntry entry = built;
@@ -62,7 +69,7 @@ struct InFlight : ModelWorld {
     entry.feed.cached = entry.length - 1;
     return entry;
   }
-  Standing standing(int number) const {
+  Branch branch(int number) const {
     const BatchEntry of = entry(number);
     return {of.round.chain, of.length, of.round.window, of.feed.pages, {}, 1};
   }
@@ -81,9 +88,9 @@ struct InFlight : ModelWorld {
   int forks = 0;
 };
 
-std::vector<std::uint64_t> ids(const std::vector<Onward>& onward) {
+std::vector<std::uint64_t> ids(const std::vector<Continuation>& continuations) {
   std::vector<std::uint64_t> all;
-  for (const Onward& on : onward)
+  for (const Continuation& on : continuations)
     all.push_back(on.batch);
   return all;
 }
@@ -93,7 +100,7 @@ std::vector<std::uint64_t> ids(const std::vector<Onward>& onward) {
 TEST_CASE("a fork of a pass ahead has rows, its tokens and pages of its own in the next one") {
   InFlight world;
   const ChainRef fork = world.fork(6, 7, 9);
-  const std::vector<Standing> ahead{world.standing(0)};
+  const std::vector<Branch> ahead{world.branch(0)};
   const auto made = alternatives(world.entry(1), window, ahead, *world.pool);
   REQUIRE(made.size() == 1);
   const BatchEntry& entry = made[0].entry;
@@ -117,7 +124,7 @@ TEST_CASE("a fork of a pass ahead has rows, its tokens and pages of its own in t
 TEST_CASE("a fork that begins with a page needs no copy") {
   InFlight world;
   world.fork(8, 7, 11);
-  const std::vector<Standing> ahead{world.standing(0), world.standing(1)};
+  const std::vector<Branch> ahead{world.branch(0), world.branch(1)};
   const auto made = alternatives(world.entry(2), window, ahead, *world.pool);
   REQUIRE(made.size() == 1);
   CHECK_FALSE(made[0].copy);
@@ -126,11 +133,11 @@ TEST_CASE("a fork that begins with a page needs no copy") {
 TEST_CASE("a fork goes on from the last pass that has rows for it, on the same pages") {
   InFlight world;
   const ChainRef fork = world.fork(6, 7, 9);
-  std::vector<Standing> ahead{world.standing(0)};
+  std::vector<Branch> ahead{world.branch(0)};
   const auto first = alternatives(world.entry(1), window, ahead, *world.pool);
   REQUIRE(first.size() == 1);
   const BatchEntry& begun = first[0].entry;
-  ahead.push_back(world.standing(1));
+  ahead.push_back(world.branch(1));
   ahead.push_back({fork, begun.length, begun.round.window, begun.feed.pages, 6, 0.1});
   CHECK(alternatives(world.entry(2), window, ahead, *world.pool).empty()); // not drawn that far
   draw(*fork, 12);
@@ -150,7 +157,7 @@ TEST_CASE("the likeliest forks have the rows there are, while there are pages") 
   const ChainRef second = world.fork(6, 7, 9);
   const ChainRef likeliest = world.fork(5, 6, 9);
   const ChainRef last = world.fork(7, 7, 9);
-  const std::vector<Standing> ahead{world.standing(0)};
+  const std::vector<Branch> ahead{world.branch(0)};
   BatchEntry entry = world.entry(1);
   entry.forks.rows = 5;
   auto made = alternatives(entry, window, ahead, *world.pool);
@@ -173,7 +180,7 @@ TEST_CASE("the likeliest forks have the rows there are, while there are pages") 
 TEST_CASE("no fork has more fed once more than is allowed") {
   InFlight world;
   world.fork(5, 6, 11);
-  const std::vector<Standing> ahead{world.standing(0)};
+  const std::vector<Branch> ahead{world.branch(0)};
   BatchEntry entry = world.entry(1);
   entry.forks.again_max = 3;
   const auto made = alternatives(entry, window, ahead, *world.pool);
@@ -183,97 +190,144 @@ TEST_CASE("no fork has more fed once more than is allowed") {
 
 TEST_CASE(
     "behind a full hit the next pass goes on as it was built, and those behind it stay open") {
-  InFlight world;
-  const auto first = world.pass(0);
-  const auto next = world.pass(1);
-  const auto last = world.pass(2);
-  Flight::line_up(*first, next);
-  Flight::line_up(*next, last);
-  REQUIRE(next->flight.stand({world.standing(1)}, {world.standing(0)}));
-  CHECK(ids(Flight::go_on(first->flight, world.chain, 8)) == std::vector<std::uint64_t>{11, 12});
-  CHECK(next->flight.fate() == Fate::goes_on);
-  CHECK(next->flight.came_true() == 0);
-  CHECK(last->flight.fate() == Fate::open);
+  const InFlight world;
+  PassOutcome first;
+  const auto next = world.behind(first, 1);
+  const auto last = world.behind(*next, 2);
+  REQUIRE(next->begin({world.branch(1)}, {world.branch(0)}));
+  CHECK(ids(world.go_on(first, world.chain, 8)) == std::vector<std::uint64_t>{11, 12});
+  CHECK(next->fate() == Fate::goes_on);
+  CHECK(next->came_true() == std::vector<std::size_t>{0});
+  CHECK(last->fate() == Fate::open);
 }
 
 TEST_CASE("behind a fork those passes stay that have a part of it, and the others end") {
   InFlight world;
   const ChainRef fork = world.fork(6, 7, 20);
   const ChainRef other = world.fork(5, 7, 20);
-  const auto first = world.pass(0);
-  std::vector<std::shared_ptr<ForwardPass>> behind;
-  for (int i = 1; i <= 4; ++i) {
-    behind.push_back(world.pass(i));
-    Flight::line_up(i == 1 ? *first : *behind[std::size_t(i) - 2], behind.back());
-  }
+  PassOutcome first;
+  std::vector<std::shared_ptr<PassOutcome>> behind;
+  for (int i = 1; i <= 4; ++i)
+    behind.push_back(world.behind(i == 1 ? first : *behind.back(), i));
   const auto pages = world.built.feed.pages;
-  const Standing own{fork, 7, 1, pages, 6, 0.1};
-  const Standing goes_on{fork, 9, 2, pages, 6, 0.1};
-  const Standing elsewhere{other, 6, 2, pages, 5, 0.1};
-  REQUIRE(behind[0]->flight.stand({world.standing(1), elsewhere}, {}));
-  REQUIRE(behind[1]->flight.stand({world.standing(2), elsewhere, own}, {}));
-  REQUIRE(behind[2]->flight.stand({world.standing(3), goes_on}, {}));
-  const auto onward = Flight::go_on(first->flight, fork, 7); // the last one has not begun
-  CHECK(ids(onward) == std::vector<std::uint64_t>{12, 13});
-  CHECK(onward[1].length == 9);
-  CHECK(onward[1].own == 6);
-  CHECK(behind[0]->flight.fate() == Fate::ends);
-  CHECK(behind[1]->flight.fate() == Fate::goes_on);
-  CHECK(behind[1]->flight.came_true() == 2);
-  CHECK(behind[2]->flight.fate() == Fate::open);
-  CHECK(behind[3]->flight.fate() == Fate::ends);
-  CHECK_FALSE(behind[3]->flight.stand({world.standing(4)}, {}));
+  const Branch own{fork, 7, 1, pages, 6, 0.1};
+  const Branch goes_on{fork, 9, 2, pages, 6, 0.1};
+  const Branch elsewhere{other, 6, 2, pages, 5, 0.1};
+  REQUIRE(behind[0]->begin({world.branch(1), elsewhere}, {}));
+  REQUIRE(behind[1]->begin({world.branch(2), elsewhere, own}, {}));
+  REQUIRE(behind[2]->begin({world.branch(3), goes_on}, {}));
+  const auto continuations = world.go_on(first, fork, 7); // the last one has not begun
+  CHECK(ids(continuations) == std::vector<std::uint64_t>{12, 13});
+  CHECK(continuations[1].length == 9);
+  CHECK(continuations[1].own == 6);
+  CHECK(behind[0]->fate() == Fate::ends);
+  CHECK(behind[1]->fate() == Fate::goes_on);
+  CHECK(behind[1]->came_true() == std::vector<std::size_t>{2});
+  CHECK(behind[2]->fate() == Fate::open);
+  CHECK(behind[3]->fate() == Fate::ends);
+  CHECK_FALSE(behind[3]->begin({world.branch(4)}, {}));
 }
 
 TEST_CASE("a pass that comes when the one ahead was judged ends") {
-  InFlight world;
-  const auto first = world.pass(0);
-  CHECK(Flight::go_on(first->flight, world.chain, 8).empty());
-  const auto late = world.pass(1);
-  Flight::line_up(*first, late);
-  CHECK(late->flight.fate() == Fate::ends);
+  const InFlight world;
+  PassOutcome first;
+  CHECK(world.go_on(first, world.chain, 8).empty());
+  CHECK(world.behind(first, 1)->fate() == Fate::ends);
 }
 
 TEST_CASE("a pass that has not begun goes on only with its whole window bound") {
   for (const bool bound : {false, true}) {
     InFlight world;
-    const auto ahead = world.pass(4);
-    const auto behind = world.pass(5); // at 20
-    Flight::line_up(*ahead, behind);
+    PassOutcome ahead;
+    const auto behind = world.behind(ahead, 5); // at 20
     if (bound)
       draw(*world.chain, 22);
-    CHECK(Flight::go_on(ahead->flight, world.chain, 20).empty() == !bound);
-    CHECK(behind->flight.fate() == (bound ? Fate::goes_on : Fate::ends));
+    CHECK(world.go_on(ahead, world.chain, 20).empty() == !bound);
+    CHECK(behind->fate() == (bound ? Fate::goes_on : Fate::ends));
   }
 }
 
 TEST_CASE("what may not come true any more is nothing to go on from") {
   InFlight world;
   const ChainRef fork = world.fork(6, 7, 9);
-  const auto pass = world.pass(0);
-  REQUIRE(
-      pass->flight.stand({world.standing(0), {fork, 7, 1, world.built.feed.pages, 6, 0.1}}, {}));
-  CHECK(pass->flight.standings().size() == 2);
+  PassOutcome outcome;
+  REQUIRE(outcome.begin({world.branch(0), {fork, 7, 1, world.built.feed.pages, 6, 0.1}}, {}));
+  CHECK(outcome.branches().size() == 2);
   fork->close();
-  CHECK(pass->flight.standings().size() == 1);
+  CHECK(outcome.branches().size() == 1);
 }
 
-TEST_CASE("a fork's page is copied by each stage that has layers, and by no other") {
-  InFlight world;
-  const models::LayerRange with_layers{1, 1};
-  const models::LayerRange head_alone{2, 0}; // whose pages are the first stage's
-  for (const auto& layers : {with_layers, head_alone}) {
-    CAPTURE(layers.count);
-    Stage stage{1, models::make_scripted_stage(world.script, layers, 2, world.device).value(),
-                world.pool, nullptr, nullptr};
-    stage.workspace = stage.model->make_workspace(8, 8).value();
-    const auto pass = world.pass(0);
-    ForwardPass::Rows& rows = pass->rows.emplace_back();
-    rows.tokens = {1, 2};
-    rows.copy = gpu::PageCopy{1, 2};
-    pass->retirement.completed = true;
-    ForwardStep step(stage, pass, world.telemetry);
-    REQUIRE(step.prepare({}) == gpu::Step::Next::ready);
-    CHECK(step.copies().size() == std::size_t(layers.count));
+namespace {
+
+/// A pass of several sequences, and the one behind it; each next window is bound as a whole.
+struct Abreast {
+  explicit Abreast(int sequences) : verdicts(std::size_t(sequences)) {
+    Batch batch;
+    for (int i = 0; i < sequences; ++i) {
+      chains.push_back(std::make_shared<Chain>(std::uint64_t(i)));
+      chains.back()->begin(5, 7, 30);
+      draw(*chains.back(), 20);
+      batch.entries.emplace_back();
+      batch.entries.back().length = 8;
+      batch.entries.back().round = {true, chains.back(), window, true, true};
+    }
+    behind = PassOutcome::behind(judged, batch);
   }
+  /// The numbers of the verdicts that say that it goes on, where these sequences go on so.
+  std::vector<std::size_t> go_on(const std::vector<Onset>& onsets) {
+    PassOutcome::go_on(judged, onsets, verdicts);
+    std::vector<std::size_t> on;
+    for (std::size_t i = 0; i < verdicts.size(); ++i)
+      if (verdicts[i].goes_on())
+        on.push_back(i);
+    return on;
+  }
+
+  std::vector<ChainRef> chains;
+  PassOutcome judged;
+  std::shared_ptr<PassOutcome> behind;
+  std::vector<Verdict> verdicts;
+};
+
+using Numbers = std::vector<std::size_t>;
+
+} // namespace
+
+TEST_CASE("a pre-enqueued batch runs for all of a batch that hit") {
+  Abreast pair(2);
+  CHECK(pair.go_on({{0, pair.chains[0], 8}, {1, pair.chains[1], 8}}) == Numbers{0, 1});
+  CHECK(pair.behind->came_true() == Numbers{0, 1});
+}
+
+TEST_CASE("a pre-enqueued batch runs for nobody where one of a batch missed") {
+  Abreast first(2);
+  CHECK(first.go_on({{0, nullptr, 6}, {1, first.chains[1], 8}}).empty());
+  CHECK(first.behind->fate() == Fate::ends);
+  Abreast second(2);
+  CHECK(second.go_on({{0, second.chains[0], 8}, {1, std::make_shared<Chain>(1), 7}}).empty());
+  CHECK(second.behind->fate() == Fate::ends);
+}
+
+TEST_CASE("a pre-enqueued batch runs without those that are over") {
+  Abreast three(3);
+  CHECK(three.go_on({{0, three.chains[0], 8}, {2, three.chains[2], 8}}) == Numbers{0, 2});
+  CHECK(three.behind->came_true() == Numbers{0, 2});
+  Abreast pair(2);
+  CHECK(pair.go_on({}).empty());
+  CHECK(pair.behind->fate() == Fate::ends);
+}
+
+TEST_CASE("a pre-enqueued batch does not run where a next window is not bound as a whole") {
+  Abreast pair(2);
+  pair.chains[1] = std::make_shared<Chain>(1);
+  pair.chains[1]->begin(5, 7, 30);
+  draw(*pair.chains[1], 9);
+  Batch batch;
+  for (const ChainRef& chain : pair.chains) {
+    batch.entries.emplace_back();
+    batch.entries.back().length = 8;
+    batch.entries.back().round = {true, chain, window, true, true};
+  }
+  pair.behind = PassOutcome::behind(pair.judged, batch);
+  CHECK(pair.go_on({{0, pair.chains[0], 8}, {1, pair.chains[1], 8}}).empty());
 }
