@@ -1,6 +1,7 @@
 #include "actors/request_check.hpp"
 
 #include "actors/limits.hpp"
+#include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
@@ -37,28 +38,20 @@ Result<void> check_ids(const char* what, const Ids& ids, int vocabulary) {
 }
 
 Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w, int vocabulary) {
-  w.temperature = asked.temperature.value_or(w.temperature);
+  for (const sampling::NumberField& field : sampling::number_fields) {
+    float& value = w.*field.value;
+    value = (asked.*field.asked).value_or(value);
+    if (!field.allows(value))
+      return bad(fmt::format("Sampling::{} is {}", field.name, value),
+                 fmt::format("give a number from {} to {}", field.least, field.most));
+  }
   w.top_k = asked.top_k.value_or(w.top_k);
-  w.top_p = asked.top_p.value_or(w.top_p);
-  w.min_p = asked.min_p.value_or(w.min_p);
-  w.repetition_penalty = asked.repetition_penalty.value_or(w.repetition_penalty);
-  w.presence_penalty = asked.presence_penalty.value_or(w.presence_penalty);
-  w.frequency_penalty = asked.frequency_penalty.value_or(w.frequency_penalty);
+  if (auto known = in_range("Sampling::top_k", w.top_k, 0, sampling::top_k_max); !known)
+    return tl::unexpected(known.error());
   w.logit_bias = asked.logit_bias;
   w.allowed = asked.allowed_token_ids;
   std::ranges::sort(w.allowed);
   w.allowed.erase(std::ranges::unique(w.allowed).begin(), w.allowed.end());
-  constexpr float tiny = 1e-6f;
-  for (const auto& result :
-       {in_range("Sampling::temperature", w.temperature, 0.0f, 100.0f),
-        in_range("Sampling::top_k", w.top_k, 0, 1 << 30),
-        in_range("Sampling::top_p", w.top_p, tiny, 1.0f),
-        in_range("Sampling::min_p", w.min_p, 0.0f, 1.0f),
-        in_range("Sampling::repetition_penalty", w.repetition_penalty, tiny, 100.0f),
-        in_range("Sampling::presence_penalty", w.presence_penalty, -2.0f, 2.0f),
-        in_range("Sampling::frequency_penalty", w.frequency_penalty, -2.0f, 2.0f)})
-    if (!result)
-      return tl::unexpected(result.error());
   if (w.logit_bias.size() > std::size_t(bounds::logit_bias_max))
     return bad(fmt::format("Sampling::logit_bias has {} entries", w.logit_bias.size()),
                fmt::format("give at most {}", bounds::logit_bias_max));

@@ -7,6 +7,7 @@
 #include "gpu/mx.hpp"
 #include "models/limits.hpp"
 #include "paceline/event.hpp"
+#include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
@@ -27,38 +28,15 @@ constexpr const char* output_group = "Output";
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 
-// As Request's fields have them.
-constexpr double temperature_max = 100;
-constexpr double additive_penalty_max = 2;
-constexpr double repetition_penalty_max = 100;
-
-void add_truncations(CLI::App& app, Sampling& sampling) {
-  app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
-      ->check(whole_number(0, int_max))
-      ->type_name("K");
-  app.add_option("--top-p", sampling.top_p,
-                 "Draw among the likeliest tokens that together have probability P; 1: all")
-      ->check(number_above(0, 1))
-      ->type_name("P");
-  app.add_option("--min-p", sampling.min_p,
-                 "Draw among tokens at least P times as likely as the likeliest; 0: all")
-      ->check(number(0, 1))
-      ->type_name("P");
-}
-
-void add_penalties(CLI::App& app, Sampling& sampling) {
-  app.add_option("--repetition-penalty,--repeat-penalty", sampling.repetition_penalty,
-                 "Divide the logits of tokens seen before, in prompt or output; 1: off")
-      ->check(number_above(0, repetition_penalty_max))
-      ->type_name("X");
-  app.add_option("--presence-penalty", sampling.presence_penalty,
-                 "Lower the logits of tokens that the output has; 0: off")
-      ->check(number(-additive_penalty_max, additive_penalty_max))
-      ->type_name("X");
-  app.add_option("--frequency-penalty", sampling.frequency_penalty,
-                 "The same, times how often the output has them; 0: off")
-      ->check(number(-additive_penalty_max, additive_penalty_max))
-      ->type_name("X");
+/// Those of the command line for a number of a request, which is called so.
+std::string options_of(std::string_view field) {
+  std::string option = fmt::format("--{}", field);
+  std::ranges::replace(option, '_', '-');
+  if (field == "temperature")
+    option += ",--temp";
+  else if (field == "repetition_penalty")
+    option += ",--repeat-penalty"; // llama.cpp's
+  return option;
 }
 
 void add_endings(CLI::App& app, Request& request) {
@@ -352,11 +330,13 @@ void add_batching_options(CLI::App& app, EngineOptions& engine) {
 
 void add_distribution_options(CLI::App& app, Sampling& sampling) {
   app.option_defaults()->group(sampling_group);
-  app.add_option("--temperature,--temp", sampling.temperature, "0: greedy")
-      ->check(number(0, temperature_max))
-      ->type_name("X");
-  add_truncations(app, sampling);
-  add_penalties(app, sampling);
+  for (const sampling::NumberField& field : sampling::number_fields)
+    app.add_option(options_of(field.name), sampling.*field.asked, field.effect)
+        ->check(number(field.least, field.most))
+        ->type_name("X");
+  app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
+      ->check(whole_number(0, sampling::top_k_max))
+      ->type_name("K");
 }
 
 void add_sampling_options(CLI::App& app, Request& request) {

@@ -2,6 +2,7 @@
 
 #include "apps/options.hpp"
 #include "paceline/event.hpp"
+#include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
 
 #include <charconv>
@@ -54,8 +55,10 @@ Result<void> set_window(const std::string& given, Request& request) {
 
 Result<void> set_temperature(const std::string& given, Request& request) {
   const auto temperature = number<float>(given);
-  if (given != "default" && (!temperature || !(*temperature >= 0 && *temperature <= 100)))
-    return refuse("/temperature", given, "default, or 0 to 100");
+  constexpr const sampling::NumberField& field = sampling::number_field("temperature");
+  if (given != "default" && (!temperature || !field.allows(*temperature)))
+    return refuse("/temperature", given,
+                  fmt::format("default, or {} to {}", field.least, field.most));
   request.sampling.temperature = temperature;
   return {};
 }

@@ -5,6 +5,7 @@
 #include "apps/serve/openai_messages.hpp"
 #include "apps/serve/unsupported.hpp"
 #include "apps/validators.hpp"
+#include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
@@ -21,7 +22,6 @@ namespace bounds = sampling::limits;
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr int completion_tokens_default = 16; // as OpenAI's and vLLM's /v1/completions
-constexpr double smallest_positive = 1e-6;    // what the engine takes for "above 0"
 
 std::optional<float> as_float(std::optional<double> number) {
   return number ? std::optional(float(*number)) : std::nullopt;
@@ -77,19 +77,14 @@ void read_allowed_ids(Fields& fields, Sampling& sampling, int vocabulary) {
     fields.wrong("allowed_token_ids", fmt::format("1 to {} token ids", vocabulary));
 }
 
-void read_sampling(Fields& fields, Sampling& sampling, int vocabulary) {
-  sampling.temperature = as_float(fields.number("temperature", 0, 100));
-  sampling.top_p = as_float(fields.number("top_p", smallest_positive, 1));
-  sampling.min_p = as_float(fields.number("min_p", 0, 1));
-  sampling.presence_penalty = as_float(fields.number("presence_penalty", -2, 2));
-  sampling.frequency_penalty = as_float(fields.number("frequency_penalty", -2, 2));
-  sampling.repetition_penalty =
-      as_float(fields.number("repetition_penalty", smallest_positive, 100));
-  if (const auto top_k = fields.integer("top_k", -1, 1 << 30)) // vLLM's -1: all
-    sampling.top_k = int(*top_k < 0 ? 0 : *top_k);
-  read_seed(fields, sampling);
-  read_logit_bias(fields, sampling, vocabulary);
-  read_allowed_ids(fields, sampling, vocabulary);
+void read_sampling(Fields& fields, Sampling& asked, int vocabulary) {
+  for (const sampling::NumberField& field : sampling::number_fields)
+    asked.*field.asked = as_float(fields.number(field.name, field.least, field.most));
+  if (const auto top_k = fields.integer("top_k", -1, sampling::top_k_max)) // vLLM's -1: all
+    asked.top_k = int(*top_k < 0 ? 0 : *top_k);
+  read_seed(fields, asked);
+  read_logit_bias(fields, asked, vocabulary);
+  read_allowed_ids(fields, asked, vocabulary);
 }
 
 void read_stop(Fields& fields, std::vector<std::string>& stops) {

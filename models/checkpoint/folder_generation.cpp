@@ -2,6 +2,7 @@
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder.hpp"
 #include "models/limits.hpp"
+#include "sampling/fields.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
 
@@ -90,17 +91,17 @@ void note_not_obeyed(text::JsonFields& fields, GenerationDefaults& out) {
 /// (not the defaults of the library that wrote the file).
 void read_warping(text::JsonFields& fields, sampling::Warping& w) {
   const bool sample = fields.boolean("do_sample", false);
-  const auto temperature = float(fields.number("temperature", 0, 100, 1.0));
-  const auto top_k = int(fields.integer("top_k", 0, text::limits::vocabulary_max, 0));
-  const auto top_p = float(fields.number("top_p", 1e-6, 1, 1.0));
-  const auto min_p = float(fields.number("min_p", 0, 1, 0.0));
-  w.repetition_penalty = float(fields.number("repetition_penalty", 1e-3, 1e3, 1.0));
-  if (!sample)
-    return;
-  w.temperature = temperature;
-  w.top_k = top_k;
-  w.top_p = top_p;
-  w.min_p = min_p;
+  for (const sampling::NumberField& field : sampling::number_fields) {
+    const bool of_penalties = field.name.ends_with("_penalty");
+    const double absent = field.name == "temperature" ? 1 : double(w.*field.value);
+    const auto value =
+        float(fields.number(std::string(field.name), field.least, field.most, absent));
+    if (sample || of_penalties)
+      w.*field.value = value;
+  }
+  const auto top_k = int(fields.integer("top_k", 0, sampling::top_k_max, 0));
+  if (sample)
+    w.top_k = top_k;
 }
 
 } // namespace
