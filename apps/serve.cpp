@@ -89,14 +89,20 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve:
   return engine;
 }
 
-/// What the program ends of, in the log's form; gives its exit status.
-int tell(const Error& error, const Settings& settings, int status) {
+/// What the program ends of, in the log's form; gives its exit status. log: what was said before
+/// stands before it.
+int tell(const Error& error, const Settings& settings, int status, serve::Log& log) {
   if (settings.log_json)
-    serve::Log("error", true)
-        .write(serve::Log::Level::error, "failed", {{"error", with_options(error).text()}});
+    log.insist("failed", {{"error", with_options(error).text()}});
   else
     print_error(error);
   return status;
+}
+
+/// Where there is no server yet.
+int tell(const Error& error, const Settings& settings, int status) {
+  serve::Log log("error", settings.log_json);
+  return tell(error, settings, status, log);
 }
 
 /// The service from its first connection to its last.
@@ -178,9 +184,9 @@ Result<int> Life::run(Interrupt& interrupt) {
     loader.join();
   log.info("stopped");
   if (failed_)
-    return tell(*failed_, options_.settings, status_usage);
+    return tell(*failed_, options_.settings, status_usage, log);
   if (const auto closed = engine_ ? close_engine(*engine_) : Result<void>(); !closed)
-    return tell(closed.error(), options_.settings, status_failed);
+    return tell(closed.error(), options_.settings, status_failed, log);
   return interrupt.seen() ? status_interrupted : status_ok;
 }
 

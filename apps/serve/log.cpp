@@ -52,6 +52,11 @@ Log::Log(const std::string& level, bool as_json)
 
 Log::~Log() = default;
 
+void Log::insist(std::string_view event, const LogFields& fields) {
+  parts_->logger->set_level(level_of(Level::error));
+  write(Level::error, event, fields);
+}
+
 void Log::write(Level level, std::string_view event, const LogFields& fields) {
   if (!parts_->logger->should_log(level_of(level)))
     return;

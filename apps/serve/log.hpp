@@ -30,6 +30,8 @@ public:
   /// event: what happened, such as "request". 2026-11-21T10:00:00.000Z info request id=...
   /// status=200
   void write(Level level, std::string_view event, const LogFields& fields = {});
+  /// The same, whatever the level is: what the program ends of.
+  void insist(std::string_view event, const LogFields& fields);
   void info(std::string_view event, const LogFields& fields = {}) {
     write(Level::info, event, fields);
   }
