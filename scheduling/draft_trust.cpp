@@ -12,9 +12,14 @@ void DraftBackOff::late(base::TimePoint now) {
   until_ = now + pause_;
 }
 
-void DraftBackOff::cost(base::Duration held_up, base::TimePoint now) {
-  const bool again = now < idle_until_ + limits::draft_idle_factor_max * held_up;
-  idle_factor_ = again ? std::min(2 * idle_factor_, limits::draft_idle_factor_max) : 1;
+void DraftBackOff::cost(base::TimePoint since, base::TimePoint now) {
+  const base::Duration held_up = now - since;
+  const bool again = counted_ && now < idle_until_ + limits::draft_idle_factor_max * held_up;
+  if (!again)
+    idle_factor_ = 1;
+  else if (since >= *counted_)
+    idle_factor_ = std::min(2 * idle_factor_, limits::draft_idle_factor_max);
+  counted_ = now;
   idle_until_ = std::max(idle_until_, now + idle_factor_ * held_up);
 }
 

@@ -16,8 +16,8 @@ namespace paceline::scheduling {
 class DraftBackOff {
 public:
   void late(base::TimePoint now);
-  /// Somebody was held up for so long.
-  void cost(base::Duration held_up, base::TimePoint now);
+  /// Somebody was held up since then. Whom the same delay has held up counts once.
+  void cost(base::TimePoint since, base::TimePoint now);
   void on_time() { pause_ = {}; }
   /// It may be waited for; it may be given something to do.
   bool waits(base::TimePoint now) const { return now >= until_; }
@@ -26,6 +26,7 @@ public:
 private:
   base::TimePoint until_{};
   base::TimePoint idle_until_{};
+  std::optional<base::TimePoint> counted_; ///< The end of the last delay that did.
   int idle_factor_ = 1;
   base::Duration pause_{};
 };

@@ -357,7 +357,7 @@ void Drafting::was_late(Sequence& s, base::TimePoint now) {
 
 void Drafting::release(Sequence& s, base::TimePoint now) {
   if (s.late && now > s.late->since)
-    back_off_.cost(now - s.late->since, now);
+    back_off_.cost(s.late->since, now);
   s.late.reset();
 }
 
