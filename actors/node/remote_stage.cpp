@@ -55,6 +55,8 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         if (handles.version <= handles_.version)
           return;
         handles_ = handles;
+        if (began_ == 0)
+          began_ = handles.version;
         for (auto& pass : std::exchange(early_, {}))
           enqueue(std::move(pass));
       },
@@ -193,7 +195,8 @@ std::string RemoteStage::row() const {
 
 // ---- passes ----
 
-/// As every stage that is not the first one; what comes next is this actor in place of a lane.
+/// As every stage that is not the first one; what comes next is this actor in place of a lane. A
+/// pass of a scheduler that has not heard of this one yet fails when it gets here.
 void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   const scheduling::Batch& batch = pass->batch;
   if (!batches_.is_due(batch.id))
@@ -205,11 +208,14 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   batches_.note(batch.id);
   auto crossing = std::make_shared<CrossingPass>(
       stage_, pass, telemetry_, Error{ErrorCode::unavailable, of_loss(place().name), ""});
-  pass->handovers[stage_.number - 1].expect(
-      [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
-        if (const auto stage = caf::actor_cast<caf::actor>(me))
-          tell(stage, StageArrived{crossing});
-      });
+  if (batch.handles < began_) // its rows go on from what the stage before this one kept
+    pass->handovers[stage_.number - 1].expect([crossing = std::move(crossing)] {});
+  else
+    pass->handovers[stage_.number - 1].expect(
+        [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
+          if (const auto stage = caf::actor_cast<caf::actor>(me))
+            tell(stage, StageArrived{crossing});
+        });
   if (const TargetActor& next = handles_.stages[stage_.number + 1])
     tell(self_, next, StagePass{std::move(pass)});
 }

@@ -107,6 +107,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   execution::Stage stage_;
   messages::ActorHandles handles_;
+  std::uint64_t began_ = 0; ///< The first handles that it was told, which name it.
   scheduling::BatchOrder batches_;
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 
