@@ -23,8 +23,10 @@ inline constexpr std::chrono::microseconds lane_roused_spin{20000};
 inline constexpr std::chrono::microseconds barrier_spin{200};
 /// A step that waits is asked again after pauses that grow up to this.
 inline constexpr std::chrono::microseconds waiting_pause_max{50};
-/// On a simulated lane a step that waits is asked again after this, by the lane's own clock.
+/// On a simulated lane a step that waits is asked again after this, by the lane's own clock, and
+/// later after a part of the time for which it has waited.
 inline constexpr std::chrono::microseconds sim_waiting_pause{20};
+inline constexpr int sim_waiting_parts = 256;
 
 /// Allocations from this size on are checked against the memory that is free, and come as pages
 /// of their own (huge ones where the system gives them).

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -71,6 +72,15 @@ private:
     idle_.notify_all();
   }
 
+  // A step may wait for seconds, and nobody sees microseconds then.
+  void wait(base::TimePoint now) {
+    const base::Duration waited = now - waits_since_.value_or(now);
+    waits_since_ = now - waited;
+    call_after(
+        std::max<base::Duration>(limits::sim_waiting_pause, waited / limits::sim_waiting_parts),
+        &LaneState::advance);
+  }
+
   // Asks the front step what is next until something takes time.
   void advance() {
     while (!closing_) {
@@ -80,7 +90,8 @@ private:
         const base::TimePoint now = options_.time->now();
         const Step::Next next = step_->prepare(now);
         if (next == Step::Next::waiting)
-          return call_after(limits::sim_waiting_pause, &LaneState::advance);
+          return wait(now);
+        waits_since_.reset();
         if (next == Step::Next::done) {
           retire(true);
           continue;
@@ -92,6 +103,7 @@ private:
           return;
         finish_pieces();
       } catch (...) {
+        waits_since_.reset();
         fail_step();
       }
     }
@@ -213,6 +225,7 @@ private:
   Retirement how_;
   Work work_;
   base::TimePoint piece_begin_;
+  std::optional<base::TimePoint> waits_since_; ///< The front step.
   bool begun_ = false;
   bool stands_behind_ = false; ///< A piece that was prepared behind the one at work.
   std::mt19937_64 random_{std::hash<std::string>()(options_.name)}; // the same in every run

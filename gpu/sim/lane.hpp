@@ -24,7 +24,7 @@ struct LaneOptions {
 
 /// A piece that is prepared at time t runs and completes at t + latency: what it reads is bound
 /// when the device would begin, and its result appears when the device would have it. A waiting
-/// step is asked again every limits::sim_waiting_pause.
+/// step is asked again every limits::sim_waiting_pause, and less often when it has waited for long.
 std::unique_ptr<Lane> open_lane(LaneOptions options);
 
 } // namespace paceline::gpu::sim
