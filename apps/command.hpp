@@ -1,6 +1,7 @@
 // The program's subcommands: each adds its options to the program and says how it is run.
 #pragma once
 
+#include "apps/exit_status.hpp"
 #include "apps/interrupt.hpp"
 #include "paceline/error.hpp"
 
@@ -29,12 +30,6 @@ Command add_quantize(CLI::App& program);
 Command add_plan(CLI::App& program);
 Command add_serve(CLI::App& program);
 Command add_node(CLI::App& program);
-
-/// Exit statuses (docs/program.md and `paceline --help`).
-inline constexpr int status_ok = 0;
-inline constexpr int status_failed = 1;
-inline constexpr int status_usage = 2;
-inline constexpr int status_interrupted = 130; // 128 + SIGINT, as shells have it
 
 /// One line on standard error, with options for names of fields.
 void print_error(const Error& error);

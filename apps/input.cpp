@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -56,13 +55,6 @@ Result<std::string> read_standard_input() {
 }
 
 } // namespace
-
-std::string with_home(std::string path) {
-  const char* home = std::getenv("HOME");
-  if (home && *home && (path == "~" || path.starts_with("~/")))
-    path.replace(0, 1, home);
-  return path;
-}
 
 Result<std::string> read_text(const PromptSource& source) {
   if (source.file && *source.file != "-")

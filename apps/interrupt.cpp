@@ -1,6 +1,6 @@
 #include "apps/interrupt.hpp"
 
-#include "apps/command.hpp"
+#include "apps/exit_status.hpp"
 
 #include <csignal>
 #include <pthread.h>

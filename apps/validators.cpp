@@ -1,6 +1,6 @@
 #include "apps/validators.hpp"
 
-#include "apps/input.hpp"
+#include "apps/home.hpp"
 #include "base/file.hpp"
 
 #include <charconv>

@@ -1,59 +1,9 @@
 #include "gpu/device.hpp"
 
-#include "gpu/cpu/device.hpp"
-#include "gpu/cuda/device.hpp"
-#include "gpu/limits.hpp"
-#include "gpu/sim/device.hpp"
-
-#include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <stdexcept>
 
 namespace paceline::gpu {
-namespace {
-
-tl::unexpected<Error> bad_name(std::string_view name) {
-  return fail(ErrorCode::invalid_argument, fmt::format("unknown device '{}'", name),
-              "use cpu, cpu:0-3 (cores), cuda:0 or sim:PROFILE");
-}
-
-// A whole number at the front of `text`, which is cut.
-std::optional<int> take_number(std::string_view& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0)
-    return std::nullopt;
-  text.remove_prefix(std::size_t(end - text.data()));
-  return value;
-}
-
-bool take(std::string_view& text, char expected) {
-  if (text.empty() || text.front() != expected)
-    return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-// "0-3,8" to a sorted list without repetitions.
-std::optional<std::vector<int>> parse_cores(std::string_view text) {
-  std::vector<int> cores;
-  do {
-    const auto first = take_number(text);
-    const auto last = first && take(text, '-') ? take_number(text) : first;
-    if (!first || !last || *last < *first || *last > limits::core_index_max)
-      return std::nullopt;
-    for (int core = *first; core <= *last; ++core)
-      cores.push_back(core);
-  } while (take(text, ','));
-  if (!text.empty())
-    return std::nullopt;
-  std::sort(cores.begin(), cores.end());
-  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
-  return cores;
-}
-
-} // namespace
 
 const char* to_string(Work::Kind kind) noexcept {
   switch (kind) {
@@ -63,42 +13,6 @@ const char* to_string(Work::Kind kind) noexcept {
   case Work::Kind::verify: return "verify";
   }
   return "decode";
-}
-
-Result<DeviceName> parse_device(std::string_view name) {
-  const std::size_t colon = name.find(':');
-  const std::string_view kind = name.substr(0, colon);
-  const bool bare = colon == std::string_view::npos;
-  std::string_view rest = bare ? std::string_view() : name.substr(colon + 1);
-  DeviceName device;
-  if (kind == "cpu") {
-    device.kind = DeviceKind::cpu;
-    if (bare)
-      return device;
-    auto cores = parse_cores(rest);
-    if (!cores)
-      return fail(ErrorCode::invalid_argument, fmt::format("bad core list in '{}'", name),
-                  "write it like cpu:0-3 or cpu:0,2");
-    device.cores = std::move(*cores);
-    return device;
-  }
-  if (kind == "cuda") {
-    device.kind = DeviceKind::cuda;
-    const auto index = bare ? std::optional(0) : take_number(rest);
-    if (!index || !rest.empty())
-      return fail(ErrorCode::invalid_argument, fmt::format("bad device number in '{}'", name),
-                  "write it like cuda:0");
-    device.index = *index;
-    return device;
-  }
-  if (kind == "sim") {
-    device.kind = DeviceKind::sim;
-    device.profile = rest;
-    if (auto profile = sim::parse_profile(device.profile); !profile)
-      return tl::unexpected(profile.error());
-    return device;
-  }
-  return bad_name(name);
 }
 
 Result<void> Device::prepare_fast_products(std::span<const std::shared_ptr<const Weight>>, int) {
@@ -149,18 +63,6 @@ Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader,
   if (auto near = reader.allocate_reached_by(one, bytes); !near || *near)
     return near;
   return (writer.on_host() ? reader : writer).allocate_shared(bytes);
-}
-
-Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options) {
-  auto parsed = parse_device(name);
-  if (!parsed)
-    return tl::unexpected(parsed.error());
-  switch (parsed->kind) {
-  case DeviceKind::cpu: return cpu::open_device(*parsed, options);
-  case DeviceKind::sim: return sim::open_device(*parsed, options);
-  case DeviceKind::cuda: return cuda::open_device(*parsed, options);
-  }
-  return bad_name(name);
 }
 
 } // namespace paceline::gpu

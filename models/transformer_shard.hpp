@@ -2,8 +2,9 @@
 #pragma once
 
 #include "models/feature_plan.hpp"
+#include "models/model.hpp"
 #include "models/shards.hpp"
-#include "models/transformer.hpp"
+#include "models/transformer_weights.hpp"
 
 #include <array>
 #include <vector>

@@ -1,20 +1,11 @@
 #include "text/tokenizer.hpp"
 
-#include "text/json.hpp"
-#include "text/tokenizer/pipeline.hpp"
 #include "text/utf8.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace paceline::text {
-
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse(const std::string& name,
-                                                          std::string_view json) {
-  return parse_json_object(name, json).and_then([&](const boost::json::object& root) {
-    return Pipeline::read(name, root);
-  });
-}
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool keep_special) const {
   Detokenizer detokenizer(*this, keep_special);

@@ -2,7 +2,7 @@
 
 #include "apps/chat/answer.hpp"
 #include "apps/chat/settings.hpp"
-#include "apps/input.hpp"
+#include "apps/home.hpp"
 #include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 

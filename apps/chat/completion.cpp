@@ -1,7 +1,7 @@
 #include "apps/chat/completion.hpp"
 
 #include "apps/chat/command.hpp"
-#include "apps/input.hpp"
+#include "apps/home.hpp"
 #include "apps/words.hpp"
 
 #include <algorithm>

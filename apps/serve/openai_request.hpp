@@ -1,6 +1,7 @@
 // OpenAI's request bodies, as the engine's own Request.
 #pragma once
 
+#include "apps/serve/api.hpp"
 #include "apps/serve/errors.hpp"
 #include "apps/serve/fields.hpp"
 #include "paceline/chat.hpp"
@@ -14,8 +15,6 @@
 #include <vector>
 
 namespace paceline::apps::serve {
-
-enum class Api { completions, chat };
 
 /// Text, or ids that are taken as they are.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;

@@ -1,7 +1,8 @@
 // Fields of others' requests that are known here and not obeyed.
 #pragma once
 
-#include "apps/serve/openai_request.hpp"
+#include "apps/serve/api.hpp"
+#include "apps/serve/errors.hpp"
 
 #include <boost/json/object.hpp>
 #include <optional>

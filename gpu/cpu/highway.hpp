@@ -35,21 +35,6 @@ using WeighBlock = float(Softmax& softmax, float* scores, int begin, int end,
 /// Null where the portable family has no vectors to do it with.
 WeighBlock* highway_weigh_block();
 
-/// Numbers of 16 outputs as a weight's tile has them, which are no blocks yet.
-struct Numbers {
-  DType dtype = DType::f32;
-  const std::byte* data = nullptr;
-  int blocks = 0; ///< Of mx_block inputs.
-};
-
-/// What encode_block makes of each block, as the tile of a microscaling weight. scales: [blocks]
-/// [16]; words: as pack_words has them, [word of all blocks][16].
-using EncodeBlocks = void(const Numbers& numbers, const Quantization& to, std::uint8_t* scales,
-                          std::uint32_t* words);
-
-/// Null where the portable family has no vectors to do it with.
-EncodeBlocks* highway_encode_blocks();
-
 class PackedWeight;
 
 /// Blocks [first, last) of one tile of a microscaling weight as the bf16 weight's would be: each

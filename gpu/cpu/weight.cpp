@@ -1,7 +1,7 @@
 #include "gpu/cpu/weight.hpp"
 
 #include "base/bf16.hpp"
-#include "gpu/cpu/highway.hpp"
+#include "gpu/cpu/encode_blocks.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/shares.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "gpu/cuda/context.hpp"
 #include "gpu/cuda/kernels.hpp"
-#include "gpu/cuda/survey.hpp"
+#include "gpu/cuda/version.hpp"
 
 #include <memory>
 #include <span>

@@ -1,6 +1,7 @@
 // What CUDA is there: this build's toolkit, the driver, and each GPU with its links.
 #pragma once
 
+#include "gpu/cuda/version.hpp"
 #include "paceline/error.hpp"
 
 #include <cstddef>
@@ -9,15 +10,6 @@
 #include <vector>
 
 namespace paceline::gpu::cuda {
-
-/// "13.0"
-struct Version {
-  int major = 0;
-  int minor = 0;
-};
-inline std::string to_string(Version v) {
-  return std::to_string(v.major) + "." + std::to_string(v.minor);
-}
 
 /// How one GPU reaches another.
 struct Link {

@@ -7,7 +7,7 @@
 #include "apps/chat/shade.hpp"
 #include "apps/chat/status_line.hpp"
 #include "apps/chat/word_wrap.hpp"
-#include "apps/input.hpp"
+#include "apps/home.hpp"
 #include "apps/output.hpp"
 #include "apps/screen_text.hpp"
 

@@ -1,0 +1,131 @@
+// What config.json says, by the rules of its family.
+#include "models/families.hpp"
+#include "models/limits.hpp"
+#include "models/rope.hpp"
+#include "text/json.hpp"
+#include "text/limits.hpp"
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace paceline::models {
+namespace json = boost::json;
+namespace {
+
+/// Options of models like these that change results. One that the family did not read, and that
+/// says anything but no, is refused.
+constexpr const char* changing_options[] = {
+    "alibi",
+    "attention_bias",
+    "attention_chunk_size",
+    "attention_multiplier",
+    "attn_logit_softcapping",
+    "attn_temperature_tuning",
+    "clip_qkv",
+    "embedding_multiplier",
+    "final_logit_softcapping",
+    "layer_types",
+    "logit_scale",
+    "logits_scaling",
+    "mlp_bias",
+    "mlp_only_layers",
+    "n_routed_experts",
+    "no_rope_layers",
+    "num_experts",
+    "num_kv_shared_layers",
+    "num_local_experts",
+    "parallel_attn",
+    "qk_layernorm",
+    "query_pre_attn_scalar",
+    "residual_multiplier",
+    "rope_local_base_freq",
+    "sliding_window",
+    "use_bidirectional_attention",
+    "use_qk_norm",
+};
+
+bool says_no(const json::value& value) {
+  return value.is_null() || value == false || value == 0 ||
+         (value.is_array() && value.get_array().empty());
+}
+
+void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
+  for (const char* key : changing_options)
+    if (const json::value* value = fields.unread(key); value && !says_no(*value))
+      fields.wrong(ErrorCode::unsupported,
+                   fmt::format("{} is not known for {}", key, c.architecture),
+                   "use a checkpoint without it; results would be wrong");
+}
+
+void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
+  const std::string name = fields.string(family.activation_key, family.activation);
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new")
+    c.activation = gpu::Activation::gelu_tanh;
+  else if (name != "silu" && name != "swish")
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
+                 "use a checkpoint with silu or gelu_pytorch_tanh");
+}
+
+void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) {
+  c.hidden = int(fields.integer("hidden_size", 1, limits::hidden_max));
+  c.layers = int(fields.integer("num_hidden_layers", 1, limits::layers_max));
+  c.heads = int(fields.integer("num_attention_heads", 1, limits::heads_max));
+  c.kv_heads = int(fields.integer("num_key_value_heads", 1, limits::heads_max, c.heads));
+  c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
+                                  family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
+  c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max));
+  c.vocabulary = int(fields.integer("vocab_size", 1, text::limits::vocabulary_max));
+  c.context = int(fields.integer("max_position_embeddings", 1, limits::context_max));
+}
+
+void check_shape(text::JsonFields& fields, const Family& family, const ModelConfig& c) {
+  const auto contradiction = [&](std::string what) {
+    fields.wrong(ErrorCode::corrupt, std::move(what), "the checkpoint contradicts itself");
+  };
+  if (!fields.find("head_dim") && family.head_dim == 0 && c.hidden % c.heads != 0)
+    contradiction(fmt::format("hidden_size {} is not a multiple of num_attention_heads {}",
+                              c.hidden, c.heads));
+  if (c.heads % c.kv_heads != 0)
+    contradiction(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}",
+                              c.heads, c.kv_heads));
+  if (c.head_dim % 2 != 0)
+    contradiction(fmt::format("head_dim {} is odd", c.head_dim));
+  if (std::int64_t(c.head_dim) * (c.heads + 2 * c.kv_heads) > 4 * limits::hidden_max)
+    contradiction(
+        fmt::format("{} heads of {} are more than this build takes", c.heads, c.head_dim));
+}
+
+} // namespace
+
+Result<ModelConfig> read_config(const std::string& where, const json::object& object) {
+  text::JsonFields fields(where, object);
+  const Family* family = find_family(fields);
+  if (!family)
+    return tl::unexpected(*fields.error());
+  ModelConfig c;
+  c.quantization = read_quantization(fields);
+  c.architecture = family->architecture;
+  c.qk_norm = family->qk_norm;
+  c.norms_plus_one = family->norms_plus_one;
+  read_shape(fields, *family, c);
+  check_shape(fields, *family, c);
+  c.norm_epsilon = float(fields.number("rms_norm_eps", 0, 1, family->norm_epsilon));
+  c.tied_embedding = fields.boolean("tie_word_embeddings", family->tied_embedding);
+  c.qkv_bias = c.attention_out_bias = fields.boolean("attention_bias", false);
+  c.ffn_bias = fields.boolean("mlp_bias", false);
+  c.attention_scale = 1 / std::sqrt(float(c.head_dim));
+  c.attention.resize(std::size_t(c.layers));
+  read_activation(fields, *family, c);
+  c.ropes.push_back(read_rope(fields, c, family->rope));
+  if (family->read)
+    family->read(fields, c);
+  refuse_other_options(fields, c);
+  if (fields.error())
+    return tl::unexpected(*fields.error());
+  return c;
+}
+
+} // namespace paceline::models

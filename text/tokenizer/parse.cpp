@@ -1,0 +1,14 @@
+// How a tokenizer is made: behind its interface, which knows nothing of the parts it is made of.
+#include "text/json.hpp"
+#include "text/tokenizer/pipeline.hpp"
+
+namespace paceline::text {
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse(const std::string& name,
+                                                          std::string_view json) {
+  return parse_json_object(name, json).and_then([&](const boost::json::object& root) {
+    return Pipeline::read(name, root);
+  });
+}
+
+} // namespace paceline::text
