@@ -12,7 +12,7 @@
 
 namespace paceline::actors {
 
-struct RemoteDraftParts;
+class DraftProxy;
 
 struct DraftModelParts {
   std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
@@ -26,8 +26,8 @@ struct DraftModelParts {
   std::shared_ptr<base::Telemetry> telemetry;
   /// Whether it is not worth starting again when it is down; null: it always is.
   std::function<bool()> hopeless{};
-  /// It is on a node, by these parts, and all others but `telemetry` count for nothing.
-  std::shared_ptr<const RemoteDraftParts> remote{};
+  /// It is on another machine, and all other parts but `telemetry` count for nothing.
+  std::shared_ptr<const DraftProxy> remote{};
 };
 
 /// Owns the draft lane. Frontiers go to the lane through a queue; windows come back to who waits

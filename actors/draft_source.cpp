@@ -1,8 +1,7 @@
 #include "actors/draft_source.hpp"
 
-#include "actors/node/network.hpp"
-#include "actors/node/node_draft.hpp"
 #include "actors/option_check.hpp"
+#include "actors/other_machines.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
 #include "models/sources.hpp"
@@ -349,7 +348,7 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
                                                          caf::actor_system* system) {
   const EngineOptions& o = loader.options();
   if (is_node_device(o.draft_device) && o.speculation != SpeculationMode::off)
-    return node_draft(loader, target, max_model_len, system);
+    return loader.machines()->open_draft(loader, target, max_model_len, *system);
   if (o.custom_drafter)
     return host_draft(loader, target, drafter_name, o.custom_drafter);
   const auto names = drafter_names(o);

@@ -39,9 +39,10 @@ public:
 };
 
 /// What the options ask for. loader: outlives the source. target: leaves what a head on it reads,
-/// from then on. max_model_len: the engine's. system: its actors', where it may talk to nodes; else
-/// null. Errors: a draft that cannot be loaded, or has hardly a token in common with the target; a
-/// device that a Drafter cannot run on; a node that is not there, or has another model.
+/// from then on. max_model_len: the engine's. system: its actors'; null where no other machine is
+/// needed (needs_other_machines). Errors: a draft that cannot be loaded, or has hardly a token in
+/// common with the target; a device that a Drafter cannot run on; a node that is not there, or has
+/// another model.
 Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& loader,
                                                          LoadedModel& target, int max_model_len,
                                                          caf::actor_system* system);

@@ -1,103 +1,42 @@
-// The public Engine over the actors.
-#include "actors/admission.hpp"
+#include "actors/engine.hpp"
+
 #include "actors/limits.hpp"
-#include "actors/node/network.hpp"
-#include "actors/opening.hpp"
+#include "actors/option_check.hpp"
+#include "actors/other_machines.hpp"
 #include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
-#include "actors/system/runtime.hpp"
 #include "actors/tokenizer.hpp"
-#include "base/callbacks.hpp"
-#include "base/own_process.hpp"
-#include "base/stream.hpp"
 #include "messages/prepared.hpp"
 #include "text/chat_tokens.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <random>
-#include <shared_mutex>
 #include <thread>
 
 namespace paceline {
 
 using namespace actors;
 
-/// What streams may outlive: they hold it weakly.
-class EngineCore {
-public:
-  explicit EngineCore(messages::FacadeActor facade) : facade_(std::move(facade)) {}
-  const messages::FacadeActor& facade() const { return facade_; }
-
-private:
-  messages::FacadeActor facade_;
-};
-
-class Engine::Impl {
-public:
-  static Result<std::unique_ptr<Impl>> open(EngineOptions options);
-  ~Impl();
-
-  Result<Stream> submit(const Request& request);
-  base::Duration now() const { return time_->now() - opened_; }
-  bool run_until(const std::function<bool()>& reached, base::Duration until);
-  Result<void> shutdown(std::chrono::milliseconds drain);
-  std::uint64_t callback_failures() const { return callbacks_->failures(); }
-
-  EngineContext context;
-  const base::OwnProcess process;
-
-private:
-  explicit Impl(EngineOptions options);
-  Result<void> start();
-  std::shared_ptr<Stream::Impl> make_stream(std::uint64_t id);
-  bool lanes_closed();
-  void leave_behind();
-  std::uint64_t draw_seed();
-
-  EngineOptions options_;
-  std::shared_ptr<base::Trace> trace_;
-  std::unique_ptr<Runtime> runtime_;
-  std::shared_ptr<ActorTimekeeper> time_; ///< The runtime's; outlives it.
-  base::TimePoint opened_;
-  messages::SupervisorActor supervisor_;
-  std::mutex shutting_down_;
-  std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
-  std::shared_ptr<EngineCore> core_;
-  std::shared_ptr<base::Callbacks> callbacks_;
-  std::optional<Admission> admission_;
-  std::atomic<std::uint64_t> requests_{0};
-};
-
-namespace {
-
-/// Whether the engine talks to other machines, and how.
-std::optional<NodeTls> network_of(const EngineOptions& options) {
-  const bool drafts_there =
-      is_node_device(options.draft_device) && options.speculation != SpeculationMode::off;
-  const bool networked = (drafts_there || std::ranges::any_of(options.devices, is_node_device)) &&
-                         !options.virtual_time;
-  return networked ? std::optional(options.node_tls) : std::nullopt;
-}
-
-} // namespace
-
-Engine::Impl::Impl(EngineOptions options) : options_(std::move(options)) {
+Engine::Impl::Impl(EngineOptions options, const OtherMachines* machines)
+    : options_(std::move(options)) {
   if (!options_.trace_file.empty())
     trace_ = std::make_shared<base::Trace>();
+  Runtime::Extend extend;
+  if (machines && needs_other_machines(options_))
+    extend = [&](caf::actor_system_config& config) { machines->join(config, options_); };
   runtime_ = std::make_unique<Runtime>(options_.virtual_time ? std::optional(options_.schedule_seed)
                                                              : std::nullopt,
-                                       network_of(options_), base::Log(options_.log));
+                                       extend, base::Log(options_.log));
   callbacks_ = std::make_shared<base::Callbacks>(
       options_.virtual_time ? base::Callbacks::Mode::on_request : base::Callbacks::Mode::threads);
   time_ = runtime_->time();
 }
 
-Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options) {
-  std::unique_ptr<Impl> impl(new Impl(std::move(options)));
-  auto opened =
-      open_context(impl->options_, impl->runtime_->time(), impl->trace_, &impl->runtime_->system());
+Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(EngineOptions options,
+                                                         const OtherMachines* machines) {
+  std::unique_ptr<Impl> impl(new Impl(std::move(options), machines));
+  auto opened = open_context(impl->options_, impl->runtime_->time(), impl->trace_, machines,
+                             &impl->runtime_->system());
   if (!opened)
     return tl::unexpected(opened.error());
   impl->context = std::move(*opened);
@@ -254,13 +193,6 @@ Engine& Engine::operator=(Engine&& other) noexcept {
 Engine::~Engine() {
   if (impl_ && !impl_->process.here())
     (void)impl_.release();
-}
-
-Result<Engine> Engine::open(EngineOptions options) {
-  auto impl = Impl::open(std::move(options));
-  if (!impl)
-    return tl::unexpected(impl.error());
-  return Engine(std::move(*impl));
 }
 
 Result<Stream> Engine::submit(const Request& request) {

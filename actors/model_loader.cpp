@@ -1,6 +1,6 @@
 #include "actors/model_loader.hpp"
 
-#include "actors/node/node_device.hpp"
+#include "actors/other_machines.hpp"
 #include "models/sources.hpp"
 
 #include <iterator>
@@ -51,11 +51,11 @@ Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string&
 }
 
 Result<std::shared_ptr<gpu::Device>> ModelLoader::open_node_device(const std::string& name) const {
-  auto address = parse_node_address("EngineOptions::devices", name);
-  if (!address)
-    return tl::unexpected(address.error());
-  return open_device("cpu", 1).map([&](std::shared_ptr<gpu::Device>&& host) {
-    return std::make_shared<StageDevice>(name, std::move(*address), std::move(host));
+  if (!machines_)
+    return fail(ErrorCode::unsupported, name + " is another machine's, and none is known here",
+                "give a device of this machine");
+  return open_device("cpu", 1).and_then([&](std::shared_ptr<gpu::Device>&& host) {
+    return machines_->open_device(name, std::move(host));
   });
 }
 

@@ -14,6 +14,8 @@
 
 namespace paceline::actors {
 
+class OtherMachines;
+
 struct LoadedModel {
   std::shared_ptr<const models::CheckpointSource> source;
   std::shared_ptr<gpu::Device> device;
@@ -38,16 +40,18 @@ struct LoadedModel {
 /// Opens devices and loads models on them, all by the same options, clock and trace.
 class ModelLoader {
 public:
-  /// options: must outlive this. trace: null: none.
+  /// options: must outlive this. trace: null: none. machines: as options; null: all devices are of
+  /// this one.
   ModelLoader(const EngineOptions& options, std::shared_ptr<base::Timekeeper> time,
-              std::shared_ptr<base::Trace> trace)
-      : options_(options), time_(std::move(time)), trace_(std::move(trace)) {}
+              std::shared_ptr<base::Trace> trace, const OtherMachines* machines = nullptr)
+      : options_(options), time_(std::move(time)), trace_(std::move(trace)), machines_(machines) {}
 
   const EngineOptions& options() const { return options_; }
   const std::shared_ptr<base::Timekeeper>& time() const { return time_; }
   const std::shared_ptr<base::Trace>& trace() const { return trace_; }
+  const OtherMachines* machines() const { return machines_; }
 
-  /// threads: of a CPU lane; 0: the physical cores. A node's is a StageDevice.
+  /// threads: of a CPU lane; 0: the physical cores.
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
   /// How the target is loaded, wherever.
   models::LoadOptions target_options() const { return load_options("target"); }
@@ -79,6 +83,7 @@ private:
   const EngineOptions& options_;
   std::shared_ptr<base::Timekeeper> time_;
   std::shared_ptr<base::Trace> trace_;
+  const OtherMachines* machines_;
 };
 
 } // namespace paceline::actors

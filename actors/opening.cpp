@@ -3,8 +3,8 @@
 #include "actors/draft_source.hpp"
 #include "actors/limits.hpp"
 #include "actors/model_loader.hpp"
-#include "actors/node/stage_opening.hpp"
 #include "actors/option_check.hpp"
+#include "actors/other_machines.hpp"
 #include "actors/tokenizer.hpp"
 #include "execution/step_prior.hpp"
 #include "sampling/limits.hpp"
@@ -52,13 +52,15 @@ constexpr scheduling::Pool draft_pool = 1; // behind the target's, for a source 
 class ContextBuilder {
 public:
   ContextBuilder(const EngineOptions& options, const std::shared_ptr<base::Timekeeper>& time,
-                 const std::shared_ptr<base::Trace>& trace, caf::actor_system* system)
-      : options_(options), loader_(options, time, trace), system_(system) {}
+                 const std::shared_ptr<base::Trace>& trace, const OtherMachines* machines,
+                 caf::actor_system* system)
+      : options_(options), loader_(options, time, trace, machines), system_(system) {}
 
   Result<EngineContext> build() {
     return check_options(options_)
+        .and_then([this] { return check_machines(); })
         .and_then([this] { return load_target(); })
-        .and_then([this] { return open_node_stages(); })
+        .and_then([this] { return open_stages_elsewhere(); })
         .and_then([this] { return choose_draft(); })
         .and_then([this] { return read_chat_template(); })
         .and_then([this] { return read_defaults(); })
@@ -70,8 +72,9 @@ public:
   }
 
 private:
+  Result<void> check_machines() const;
   Result<void> load_target();
-  Result<void> open_node_stages();
+  Result<void> open_stages_elsewhere();
   Result<void> choose_draft();
   Result<void> read_chat_template();
   Result<void> read_defaults();
@@ -86,18 +89,27 @@ private:
   Result<scheduling::KvBudget> budget_for(const LoadedModel& target) const;
   std::vector<scheduling::PageShare> target_shares(const LoadedModel& target) const;
   Result<TargetStage> further_stage(const std::shared_ptr<const models::Model>& model) const;
-  Result<TargetStage> node_stage(const NodeStage& there) const;
+  Result<TargetStage> stage_elsewhere(const StageThere& there) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
   const EngineOptions& options_;
   ModelLoader loader_;
   caf::actor_system* system_;
   LoadedModel target_;
-  std::vector<NodeStage> node_stages_; ///< Of the target's on other machines, in their order.
+  std::vector<StageThere> stages_there_; ///< Of the target's on other machines, in their order.
   std::unique_ptr<DraftSource> draft_;
   scheduling::KvBudget budget_;
   EngineContext context_;
 };
+
+Result<void> ContextBuilder::check_machines() const {
+  if (!needs_other_machines(options_))
+    return {};
+  if (!loader_.machines())
+    return fail(ErrorCode::unsupported, "a device is another machine's, and none is known here",
+                "give devices of this machine");
+  return loader_.machines()->check(options_);
+}
 
 Result<void> ContextBuilder::load_target() {
   auto target = loader_.load_target(options_.devices);
@@ -113,15 +125,15 @@ Result<void> ContextBuilder::load_target() {
 }
 
 /// Pages and models there are asked for before anything here is divided.
-Result<void> ContextBuilder::open_node_stages() {
+Result<void> ContextBuilder::open_stages_elsewhere() {
   for (auto& stage : target_.behind) {
     if (!stage->device().elsewhere())
       continue;
-    auto there = open_node_stage(loader_, target_, *stage, *system_);
+    auto there = loader_.machines()->open_stage(loader_, target_, *stage, *system_);
     if (!there)
       return tl::unexpected(there.error());
     stage = there->model;
-    node_stages_.push_back(std::move(*there));
+    stages_there_.push_back(std::move(*there));
   }
   context_.tokenizer = target_.tokenizer;
   context_.target = target_info(target_);
@@ -186,7 +198,7 @@ std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedMod
   add(*target.model);
   for (const auto& stage : target.behind)
     add(*stage);
-  for (const NodeStage& stage : node_stages_)
+  for (const StageThere& stage : stages_there_)
     shares.push_back({4 * stage.kv_bytes, stage.model->kv_shape(options_.page_tokens).bytes()});
   return shares;
 }
@@ -282,10 +294,10 @@ Result<void> ContextBuilder::configure_target() {
   target.max_rows = options_.prefill_chunk + target.max_logit_rows;
   target.closer = context_.closer;
   target.telemetry = telemetry;
-  auto there = node_stages_.begin();
+  auto there = stages_there_.begin();
   for (const auto& model : target_.behind) {
     Result<TargetStage> stage =
-        model->device().elsewhere() ? node_stage(*there++) : further_stage(model);
+        model->device().elsewhere() ? stage_elsewhere(*there++) : further_stage(model);
     if (!stage)
       return tl::unexpected(stage.error());
     target.behind.push_back(std::move(*stage));
@@ -293,21 +305,18 @@ Result<void> ContextBuilder::configure_target() {
   return {};
 }
 
-/// The node has its pages, by the numbers that the first stage's have.
-Result<TargetStage> ContextBuilder::node_stage(const NodeStage& there) const {
-  auto parts = std::make_shared<RemoteStageParts>(*there.parts);
+/// The machine has its pages, by the numbers that the first stage's have.
+Result<TargetStage> ContextBuilder::stage_elsewhere(const StageThere& there) const {
   const std::size_t pages = budget_.pages[scheduling::target_pool];
   const std::size_t page = there.model->kv_shape(options_.page_tokens).bytes();
   if (pages > there.kv_bytes / page)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("{} gives an engine {} pages of {} bytes, and {} are wanted",
-                            parts->places.front().name, there.kv_bytes / page, page, pages),
+                            there.name, there.kv_bytes / page, page, pages),
                 "start the node with more --kv-memory, or give EngineOptions::kv_memory_bytes or "
                 "max_model_len less");
-  for (RemoteStageParts::Place& place : parts->places)
-    place.hello.pages = pages;
   return TargetStage{there.model, std::shared_ptr<gpu::Device>(there.model, &there.model->device()),
-                     context_.parts.target.pool, std::move(parts)};
+                     context_.parts.target.pool, there.make_proxy(pages)};
 }
 
 /// Its part of all pages; none without layers.
@@ -364,7 +373,7 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
     parts.step_prior = execution::measure_step_prior(*target_.device, *target_.model);
   parts.telemetry = context_.parts.telemetry;
   parts.faults = options_.faults;
-  if (!node_stages_.empty())
+  if (!stages_there_.empty())
     parts.stage_wait = options_.faults.stage_patience;
   return parts;
 }
@@ -377,7 +386,7 @@ Result<void> ContextBuilder::add_draft() {
 /// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
 /// than the first one's.
 Result<void> ContextBuilder::prepare_standby() {
-  if (options_.reserve_device.empty() || !node_stages_.empty()) // their own affair
+  if (options_.reserve_device.empty() || !stages_there_.empty()) // their own affair
     return {};
   const TargetModelParts& first = context_.parts.target;
   auto loaded = loader_.load_target({options_.reserve_device});
@@ -412,8 +421,8 @@ Result<void> ContextBuilder::prepare_standby() {
 Result<EngineContext> open_context(const EngineOptions& options,
                                    const std::shared_ptr<base::Timekeeper>& time,
                                    const std::shared_ptr<base::Trace>& trace,
-                                   caf::actor_system* system) {
-  return ContextBuilder(options, time, trace, system).build();
+                                   const OtherMachines* machines, caf::actor_system* system) {
+  return ContextBuilder(options, time, trace, machines, system).build();
 }
 
 } // namespace paceline::actors

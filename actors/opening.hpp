@@ -14,6 +14,8 @@
 
 namespace paceline::actors {
 
+class OtherMachines;
+
 /// All that `Engine::open` prepares before the first actor starts.
 struct EngineContext {
   EngineParts parts;
@@ -31,10 +33,11 @@ struct EngineContext {
 };
 
 /// Checks every option, opens devices, loads both models and divides the KV memory.
-/// system: the engine's, with a network; null: it has none, and devices of nodes are refused.
+/// machines: null: devices of others are refused. system: the engine's; null without `machines`.
 Result<EngineContext> open_context(const EngineOptions& options,
                                    const std::shared_ptr<base::Timekeeper>& time,
                                    const std::shared_ptr<base::Trace>& trace,
+                                   const OtherMachines* machines = nullptr,
                                    caf::actor_system* system = nullptr);
 
 } // namespace paceline::actors

@@ -1,7 +1,7 @@
 #include "actors/option_check.hpp"
 
 #include "actors/limits.hpp"
-#include "actors/node/network.hpp"
+#include "actors/other_machines.hpp"
 #include "gpu/device.hpp"
 #include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
@@ -145,7 +145,7 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
         ErrorCode::invalid_argument,
         fmt::format("EngineOptions::reserve_device is {}, where a stage is", o.reserve_device),
         "give another node");
-  return check_tls(o.node_tls);
+  return {};
 }
 
 Result<void> check_stages(const EngineOptions& o) {
@@ -205,6 +205,12 @@ Result<void> check_drafters(const EngineOptions& o) {
 
 std::string last_own_device(const EngineOptions& o) {
   return *std::ranges::find_if_not(o.devices.rbegin(), o.devices.rend(), is_node_device);
+}
+
+bool needs_other_machines(const EngineOptions& o) {
+  const bool drafts = o.speculation != SpeculationMode::off;
+  return (drafts && is_node_device(o.draft_device)) ||
+         std::ranges::any_of(o.devices, is_node_device);
 }
 
 std::vector<std::string> drafter_names(const EngineOptions& o) {

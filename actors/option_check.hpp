@@ -15,6 +15,9 @@ Result<void> check_options(const EngineOptions& options);
 /// The last of EngineOptions::devices that is not a node's.
 std::string last_own_device(const EngineOptions& options);
 
+/// Whether a draft or a stage is a node's.
+bool needs_other_machines(const EngineOptions& options);
+
 /// What EngineOptions::drafters comes to, "auto" and "none" resolved; a model behind a look-up.
 std::vector<std::string> drafter_names(const EngineOptions& options);
 

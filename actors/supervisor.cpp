@@ -1,7 +1,6 @@
 #include "actors/supervisor.hpp"
 
-#include "actors/node/remote_draft.hpp"
-#include "actors/node/remote_stage.hpp"
+#include "actors/other_machines.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,14 +39,14 @@ template <class Host>
 DraftActor start_draft(Host& host, const DraftModelParts& parts,
                        const std::shared_ptr<gpu::Device>& target) {
   if (parts.remote)
-    return spawn<RemoteDraft>(host, *parts.remote, target);
+    return parts.remote->spawn(host, target);
   return spawn<DraftModel>(host, parts, target);
 }
 
 template <class Host>
 TargetActor start_stage(Host& host, const TargetModelParts& parts, std::size_t stage) {
-  if (parts.stage(stage).remote)
-    return spawn<RemoteStage>(host, parts, stage);
+  if (const auto& remote = parts.stage(stage).remote)
+    return remote->spawn(host, parts, stage);
   return spawn<TargetModel>(host, parts, stage);
 }
 
@@ -139,7 +138,7 @@ std::string Supervisor::loss_of(Child child) const {
   const Role role = supervision_.roles()[child];
   if (role == Role::target)
     if (const auto& remote = parts_.target.stage(stage_of(child)).remote)
-      if (std::string why = remote->memory->take_loss(); !why.empty())
+      if (std::string why = remote->take_loss(); !why.empty())
         return why;
   return fmt::format("the {} died", name_of(role));
 }

@@ -13,7 +13,7 @@
 
 namespace paceline::actors {
 
-struct RemoteStageParts;
+class StageProxy;
 
 /// A model on one device, or what one of several has of it.
 struct TargetStage {
@@ -21,7 +21,7 @@ struct TargetStage {
   std::shared_ptr<gpu::Device> device;
   /// The first stage's gives out the pages of all; a stage without any here has that one.
   std::shared_ptr<gpu::KvPool> pool;
-  std::shared_ptr<const RemoteStageParts> remote = nullptr; ///< Null: it is on this machine.
+  std::shared_ptr<const StageProxy> remote = nullptr; ///< Null: it is on this machine.
 };
 
 struct TargetModelParts : TargetStage {

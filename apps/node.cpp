@@ -1,10 +1,10 @@
 // paceline node: offers this machine's devices to engines on others.
-#include "actors/node/node.hpp"
-#include "actors/node/model_cache.hpp"
+#include "nodes/node.hpp"
 #include "apps/command.hpp"
 #include "apps/node/certificates.hpp"
 #include "apps/options.hpp"
 #include "apps/output.hpp"
+#include "nodes/model_cache.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,7 +20,7 @@ namespace {
 struct Options {
   std::string listen;
   std::vector<std::string> certificates; ///< A folder to make them in, and machines; nothing else.
-  actors::NodeOptions node;
+  nodes::NodeOptions node;
 };
 
 std::string copying_text(const std::string& what, const std::string& from) {
@@ -53,18 +53,18 @@ Result<int> run(Options& options, Interrupt& interrupt) {
   if (options.listen.empty())
     return fail(ErrorCode::invalid_argument, "the node is not told where to listen",
                 "give --listen, such as 127.0.0.1:7000");
-  const auto endpoint = actors::parse_endpoint("--listen", options.listen);
+  const auto endpoint = nodes::parse_endpoint("--listen", options.listen);
   if (!endpoint)
     return tl::unexpected(endpoint.error());
   options.node.listen = *endpoint;
-  auto node = actors::Node::open(options.node);
+  auto node = nodes::Node::open(options.node);
   if (!node) {
     print_error(node.error());
     return status_usage; // whatever kept it from starting
   }
   std::promise<void> ended;
   const auto scope = interrupt.on_first([&] { ended.set_value(); });
-  const actors::Endpoint reached{endpoint->host, (*node)->port()};
+  const nodes::Endpoint reached{endpoint->host, (*node)->port()};
   const auto printed =
       print_text(fmt::format("node://{} {}\n", reached.text(), fmt::join((*node)->devices(), " ")));
   if (!printed)
@@ -128,7 +128,7 @@ Command add_node(CLI::App& program) {
       ->transform(memory_size())
       ->type_name("SIZE");
   app->add_option("--model-cache", options->node.model_cache,
-                  "Where they are kept; default: " + actors::default_model_cache())
+                  "Where they are kept; default: " + nodes::default_model_cache())
       ->type_name("DIR");
   add_tls_options(*app, options->node.tls);
   app->add_option(

@@ -9,13 +9,13 @@ add_library(paceline_library SHARED "${PROJECT_SOURCE_DIR}/cmake/library.cpp")
 set(symbols "${PROJECT_SOURCE_DIR}/cmake/library.map")
 target_link_libraries(paceline_library
   PUBLIC tl::expected
-  PRIVATE paceline_options paceline_actors)
+  PRIVATE paceline_options paceline_nodes)
 target_include_directories(paceline_library PRIVATE include)
 target_link_options(paceline_library PRIVATE "LINKER:--version-script=${symbols}")
 target_include_directories(paceline_library INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_compile_features(paceline_library INTERFACE cxx_std_20)
 set_target_properties(paceline_library PROPERTIES
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_actors"
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,paceline_actors,paceline_nodes"
   OUTPUT_NAME paceline EXPORT_NAME engine LINK_DEPENDS "${symbols}"
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 

@@ -1,6 +1,5 @@
 #include "actors/system/runtime.hpp"
 
-#include "actors/node/network.hpp"
 #include "actors/system/turns.hpp"
 #include "base/short_turns.hpp"
 
@@ -15,16 +14,15 @@ constexpr std::size_t actor_threads = 1;
 
 } // namespace
 
-Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const std::optional<NodeTls>& network,
-                 base::Log log) {
+Runtime::Runtime(std::optional<std::uint64_t> virtual_seed, const Extend& extend, base::Log log) {
   if (virtual_seed) {
     virtual_ = std::make_unique<VirtualSystem>(*virtual_seed, VirtualTimeOptions(), std::move(log));
   } else {
     config_.log = std::move(log);
     config_.load<caf::scheduler::coordinator<TurnsInOrder>>();
     config_.set("scheduler.max-threads", actor_threads);
-    if (network)
-      add_network(config_, *network);
+    if (extend)
+      extend(config_);
     apart_from_caller([this] {
       base::take_short_turns(); // The system's threads inherit them.
       real_ = std::make_unique<caf::actor_system>(config_);

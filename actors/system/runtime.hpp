@@ -3,7 +3,6 @@
 
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
-#include "paceline/engine.hpp"
 
 #include <chrono>
 #include <functional>
@@ -24,10 +23,12 @@ void apart_from_caller(const Work& work) {
 
 class Runtime {
 public:
-  /// virtual_seed: none for real time. network: how it talks to other machines; none: it opens no
-  /// socket, and has no thread for them. Real time only. log: for what actors die of.
-  explicit Runtime(std::optional<std::uint64_t> virtual_seed,
-                   const std::optional<NodeTls>& network = std::nullopt, base::Log log = {});
+  using Extend = std::function<void(caf::actor_system_config&)>;
+  /// virtual_seed: none for real time. extend: adds to what the system is made from, such as
+  /// sockets and a thread for them; empty: it has none. Real time only. log: for what actors die
+  /// of.
+  explicit Runtime(std::optional<std::uint64_t> virtual_seed, const Extend& extend = {},
+                   base::Log log = {});
   ~Runtime();
   /// Stops the clock's callbacks and waits until all actors, which must have been told to go, are
   /// gone.

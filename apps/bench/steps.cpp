@@ -1,11 +1,12 @@
 #include "apps/bench/steps.hpp"
 
-#include "actors/node/network.hpp"
+#include "actors/other_machines.hpp"
 #include "apps/statistics.hpp"
 #include "apps/steady_time.hpp"
 #include "apps/timed_step.hpp"
 #include "models/eagle3.hpp"
 #include "models/sources.hpp"
+#include "nodes/network.hpp"
 
 #include <algorithm>
 #include <array>
@@ -102,7 +103,7 @@ LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self
 std::string device_here(const std::string& device) {
   if (!actors::is_node_device(device))
     return device;
-  const auto address = actors::parse_node_address("--draft-device", device);
+  const auto address = nodes::parse_node_address("--draft-device", device);
   return address && !address->device.empty() ? address->device : "cpu";
 }
 

@@ -1,7 +1,7 @@
 #include "apps/node/survey.hpp"
 
-#include "actors/node/survey.hpp"
 #include "apps/output.hpp"
+#include "nodes/survey.hpp"
 #include "text/json.hpp"
 
 #include <boost/json/array.hpp>
@@ -15,11 +15,11 @@ using messages::NodeDevice;
 using messages::Surveyed;
 
 /// As a device's name in options.
-std::string full_name(const actors::Endpoint& node, const std::string& device) {
+std::string full_name(const nodes::Endpoint& node, const std::string& device) {
   return fmt::format("node://{}/{}", node.text(), text::shown(device));
 }
 
-boost::json::object json_of(const actors::Endpoint& node, const Surveyed& all) {
+boost::json::object json_of(const nodes::Endpoint& node, const Surveyed& all) {
   boost::json::array devices;
   for (const NodeDevice& device : all.devices)
     devices.push_back({{"name", full_name(node, device.name)},
@@ -42,7 +42,7 @@ boost::json::object json_of(const actors::Endpoint& node, const Surveyed& all) {
           {"accepts_bytes", all.kept_max}};
 }
 
-std::string text_of(const actors::Endpoint& node, const Surveyed& all) {
+std::string text_of(const nodes::Endpoint& node, const Surveyed& all) {
   std::string text;
   for (const NodeDevice& device : all.devices)
     text += fmt::format("{}\n  kernel   {}\n  memory   {}, {} available\n",
@@ -67,13 +67,13 @@ std::string text_of(const actors::Endpoint& node, const Surveyed& all) {
 
 Result<int> show_node(const std::string& node, const NodeTls& tls, bool json) {
   const auto address = actors::is_node_device(node)
-                           ? actors::parse_node_address("--node", node)
-                           : actors::parse_endpoint("--node", node).map([](auto&& endpoint) {
-                               return actors::NodeAddress{std::move(endpoint), {}};
+                           ? nodes::parse_node_address("--node", node)
+                           : nodes::parse_endpoint("--node", node).map([](auto&& endpoint) {
+                               return nodes::NodeAddress{std::move(endpoint), {}};
                              });
   if (!address)
     return tl::unexpected(address.error());
-  const auto all = actors::survey_node(*address, tls);
+  const auto all = nodes::survey_node(*address, tls);
   if (!all)
     return tl::unexpected(all.error());
   return json ? print_json(json_of(address->endpoint, *all))

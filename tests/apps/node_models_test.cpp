@@ -1,8 +1,8 @@
 // Models that a node lacks and engines send, what a node says of itself, and for which hosts its
 // certificate is: real processes, real sockets.
-#include "actors/limits.hpp"
 #include "models/checkpoint/digest.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "nodes/limits.hpp"
 #include "tests/apps/stranger.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/node_checks.hpp"
@@ -15,7 +15,7 @@
 #include <memory>
 
 using namespace paceline;
-using namespace paceline::actors;
+using namespace paceline::nodes;
 using namespace paceline::testing;
 
 namespace {

@@ -1,6 +1,6 @@
 // What a stranger can make a node do.
-#include "actors/limits.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "nodes/limits.hpp"
 #include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
@@ -16,7 +16,7 @@
 #include <random>
 
 using namespace paceline;
-using namespace paceline::actors;
+using namespace paceline::nodes;
 using namespace paceline::testing;
 
 namespace {

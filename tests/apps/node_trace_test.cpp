@@ -1,5 +1,5 @@
 // A trace with a node in it: what both machines did, by one clock.
-#include "actors/node/node.hpp"
+#include "nodes/node.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/node_checks.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -50,12 +50,12 @@ const Span& first(const std::vector<Span>& events, std::int64_t pid, const std::
   return *first;
 }
 
-std::unique_ptr<actors::Node> open_node(base::Duration clock_ahead) {
-  actors::NodeOptions there;
+std::unique_ptr<nodes::Node> open_node(base::Duration clock_ahead) {
+  nodes::NodeOptions there;
   there.devices = {"cpu:1"};
   there.targets = {"demo"};
   there.clock_ahead = clock_ahead;
-  auto node = actors::Node::open(there);
+  auto node = nodes::Node::open(there);
   REQUIRE(node);
   return std::move(*node);
 }

@@ -12,8 +12,8 @@
 
 namespace paceline::testing {
 
-inline std::vector<char> header_bytes(const actors::FrameHeader& header) {
-  const auto bytes = actors::write_header(header);
+inline std::vector<char> header_bytes(const nodes::FrameHeader& header) {
+  const auto bytes = nodes::write_header(header);
   return {bytes.begin(), bytes.end()};
 }
 

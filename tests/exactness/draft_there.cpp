@@ -18,17 +18,17 @@ NodeOfDraft::NodeOfDraft(DraftThere what) : what_(std::move(what)) {
   node_->kv_memory_bytes = kv_memory_bytes;
   node_->page_tokens = what_.page_tokens;
   node_->devices.push_back({"sim", what_.device});
-  actors::NodeParts::Offer offer;
+  nodes::NodeParts::Offer offer;
   offer.model.device = what_.device;
   offer.model.model = what_.model;
   offer.info.device = "sim";
   offer.info.max_model_len = what_.hello.max_model_len;
   offer.identity = identity;
-  node_->offers.push_back(std::make_shared<const actors::NodeParts::Offer>(std::move(offer)));
+  node_->offers.push_back(std::make_shared<const nodes::NodeParts::Offer>(std::move(offer)));
 }
 
-actors::RemoteDraftParts NodeOfDraft::parts() {
-  actors::RemoteDraftParts parts;
+nodes::RemoteDraftParts NodeOfDraft::parts() {
+  nodes::RemoteDraftParts parts;
   parts.name = "node://simulated";
   parts.connect = [node = shared_from_this()](caf::actor_system& system, const caf::actor& self) {
     node->connect(system, self);

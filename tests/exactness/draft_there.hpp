@@ -1,8 +1,8 @@
 // A draft behind a simulated wire, for tests of what is drawn: nothing goes wrong on the way.
 #pragma once
 
-#include "actors/node/node_parts.hpp"
-#include "actors/node/remote_draft.hpp"
+#include "nodes/node_parts.hpp"
+#include "nodes/remote_draft.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
 #include <memory>
@@ -29,7 +29,7 @@ class NodeOfDraft final : public Way, public std::enable_shared_from_this<NodeOf
 public:
   explicit NodeOfDraft(DraftThere what);
   /// What stands for the draft in the engine.
-  actors::RemoteDraftParts parts();
+  nodes::RemoteDraftParts parts();
   void close() { node_->close(); }
 
   base::TimePoint now() const override { return what_.time->now(); }
@@ -45,7 +45,7 @@ private:
   void connect(caf::actor_system& system, const caf::actor& engine);
 
   DraftThere what_;
-  std::shared_ptr<actors::NodeParts> node_ = std::make_shared<actors::NodeParts>();
+  std::shared_ptr<nodes::NodeParts> node_ = std::make_shared<nodes::NodeParts>();
 };
 
 } // namespace paceline::testing

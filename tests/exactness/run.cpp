@@ -270,7 +270,7 @@ private:
     there_ = std::make_shared<NodeOfDraft>(std::move(what));
     actors::DraftModelParts parts;
     parts.telemetry = telemetry_;
-    parts.remote = std::make_shared<actors::RemoteDraftParts>(there_->parts());
+    parts.remote = nodes::make_proxy(there_->parts());
     return parts;
   }
 

@@ -3,10 +3,10 @@
 //
 // The input says what is said: mostly what an engine could say next, and now and then anything.
 // The node is the real one, with sockets on loopback, the demo draft to draft with and as a target.
-#include "actors/limits.hpp"
-#include "actors/node/node.hpp"
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "nodes/limits.hpp"
+#include "nodes/node.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/support/stranger.hpp"
 
@@ -24,7 +24,7 @@ namespace {
 
 using namespace paceline;
 using namespace paceline::messages;
-using paceline::actors::FrameKind;
+using paceline::nodes::FrameKind;
 using paceline::testing::frame;
 using paceline::testing::require;
 using paceline::testing::Stranger;
@@ -95,7 +95,7 @@ struct Ground {
   std::string weights = models::sample_weights(model).value();
   SendModel announced;
   std::vector<std::string> contents;
-  std::unique_ptr<actors::Node> node;
+  std::unique_ptr<nodes::Node> node;
 
   Ground() {
     announced.identity = identity;
@@ -108,14 +108,14 @@ struct Ground {
       announced.files.push_back(
           {std::filesystem::path(path).filename().string(), contents.back().size(), digest.hex()});
     }
-    actors::NodeOptions options;
+    nodes::NodeOptions options;
     options.models = {model};
     options.targets = {model};
     options.loading.threads = 1;
     options.kv_memory_bytes = std::size_t(4) << 20;
     options.accept_models_bytes = std::uint64_t(3) << 20;
     options.model_cache = folder.folder() + "/models";
-    node = actors::Node::open(options).value();
+    node = nodes::Node::open(options).value();
   }
   void forget_models() const {
     std::error_code ignored;
@@ -404,7 +404,7 @@ void Talk::send_part() {
     file_ = 0;
   const std::string& from = ground().contents[file_];
   ModelPart part{choices_.number(file_), choices_.number(sent_),
-                 from.substr(sent_, actors::limits::model_part_bytes)};
+                 from.substr(sent_, nodes::limits::model_part_bytes)};
   if (choices_.rarely())
     part.bytes.resize(part.bytes.size() / 2);
   sent_ += part.bytes.size();
@@ -422,7 +422,7 @@ void Talk::say_bytes() {
   for (char& each : content)
     each = char(choices_.below(256));
   const auto size = choices_.number(std::uint32_t(content.size()));
-  const auto header = actors::write_header({choices_.number(actors::node_protocol), kind, size});
+  const auto header = nodes::write_header({choices_.number(nodes::node_protocol), kind, size});
   std::vector<char> bytes(header.begin(), header.end());
   bytes.insert(bytes.end(), content.begin(), content.end());
   node_.send(bytes);
@@ -432,7 +432,7 @@ void Talk::say_bytes() {
 /// The node serves others, and lets go of who was there.
 void check_node_lives() {
   using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + actors::limits::guest_patience;
+  const auto until = Clock::now() + nodes::limits::guest_patience;
   for (int engines = 0; engines != 1;) {
     Stranger other(ground().node->port());
     other.send(frame(Survey{}));

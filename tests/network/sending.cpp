@@ -2,10 +2,10 @@
 // there is not sent again, and neither end keeps more than parts of it in memory.
 //
 //   soak_sending PROGRAM FOLDER
-#include "actors/node/sending.hpp"
-#include "actors/node/survey.hpp"
+#include "nodes/sending.hpp"
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "nodes/survey.hpp"
 #include "tests/network/nodes.hpp"
 #include "tests/network/relay.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -75,18 +75,18 @@ int run(const std::string& program, const std::string& folder) {
                    {"-m", "scripted:vocabulary=64,seed=7", "--model-cache", cache.path(),
                     "--accept-models", std::to_string(2 * bytes)});
   Relay wire({.to_port = std::uint16_t(node.port())});
-  const actors::NodeAddress address{{"127.0.0.1", wire.port()}, ""};
-  actors::Runtime runtime(std::nullopt, NodeTls());
+  const nodes::NodeAddress address{{"127.0.0.1", wire.port()}, ""};
+  actors::Runtime runtime(std::nullopt, [](auto& config) { nodes::add_network(config, {}); });
   const double here = peak_of(::getpid()), there = peak_of(node.id());
   const auto began = Clock::now();
   Cut cut{wire};
-  const auto sent = actors::send_model(runtime.system(), address, {}, folder,
-                                       value_or_throw(models::checkpoint_identity(folder)),
-                                       [&](double done) { cut.see(done); });
+  const auto sent = nodes::send_model(runtime.system(), address, {}, folder,
+                                      value_or_throw(models::checkpoint_identity(folder)),
+                                      [&](double done) { cut.see(done); });
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   if (!sent)
     throw std::runtime_error(sent.error().text());
-  const auto kept = value_or_throw(actors::survey_node(address, {})).kept_bytes;
+  const auto kept = value_or_throw(nodes::survey_node(address, {})).kept_bytes;
   const double grown_here = peak_of(::getpid()) - here, grown_there = peak_of(node.id()) - there;
   const bool bad = grown_here > growth_max || grown_there > growth_max || kept != bytes ||
                    cut.at == 0 || cut.went_on < cut.at - 0.1;

@@ -44,8 +44,8 @@ std::string Machines::text() const {
   return text;
 }
 
-std::shared_ptr<actors::RemoteStageParts> Machines::parts_of(Stage& stage) {
-  auto parts = std::make_shared<actors::RemoteStageParts>();
+std::shared_ptr<nodes::RemoteStageParts> Machines::parts_of(Stage& stage) {
+  auto parts = std::make_shared<nodes::RemoteStageParts>();
   parts->heartbeat = workload_.faults.heartbeat;
   parts->retry_pause = workload_.faults.restart_pause_max / 4;
   parts->patience = workload_.faults.stage_patience;
@@ -59,7 +59,7 @@ std::shared_ptr<actors::RemoteStageParts> Machines::parts_of(Stage& stage) {
 void Machines::connect(SimulatedEngine::Options& options) {
   if (draft_)
     options.remote = [this](auto host) { return draft_->draft(std::move(host)); };
-  options.stage = [this](int number) -> std::shared_ptr<actors::RemoteStageParts> {
+  options.stage = [this](int number) -> std::shared_ptr<nodes::RemoteStageParts> {
     const auto found = stages_.find(number);
     return found == stages_.end() ? nullptr : found->second.parts;
   };
@@ -92,7 +92,7 @@ void Machines::answered(Stage& stage, std::size_t place) {
 }
 
 void Machines::sees(const actors::Arrival& arrival) {
-  if (std::string_view(arrival.name) == actors::RemoteStage::name) {
+  if (std::string_view(arrival.name) == nodes::RemoteStage::name) {
     Seen& seen = seen_[arrival.receiver->id()];
     seen.passes += as<messages::StageArrived>(arrival) != nullptr;
     const auto* done = as<messages::StageDone>(arrival);

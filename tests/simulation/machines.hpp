@@ -1,7 +1,7 @@
 // The other machines of a run, and what of its engine is there.
 #pragma once
 
-#include "tests/simulation/run.hpp"
+#include "tests/simulation/report.hpp"
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/simulated_node.hpp"
 
@@ -45,7 +45,7 @@ private:
   struct Stage {
     int number = 0;
     std::vector<std::shared_ptr<SimulatedNode>> places; ///< Its own, then its reserve.
-    std::shared_ptr<actors::RemoteStageParts> parts;
+    std::shared_ptr<nodes::RemoteStageParts> parts;
     bool was_there = false;
     bool out_of_patience = false; ///< Once at least.
   };
@@ -54,7 +54,7 @@ private:
     std::uint64_t passes = 0;
     std::uint64_t pieces = 0;
   };
-  std::shared_ptr<actors::RemoteStageParts> parts_of(Stage& stage);
+  std::shared_ptr<nodes::RemoteStageParts> parts_of(Stage& stage);
   bool is_gone(const Stage& stage) const { return stage.parts->memory->lost_at != 0; }
   base::Duration gone_for(const Stage& stage) const;
   void answered(Stage& stage, std::size_t place);

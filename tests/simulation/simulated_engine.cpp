@@ -1,10 +1,10 @@
 #include "tests/simulation/simulated_engine.hpp"
 
-#include "actors/limits.hpp"
-#include "actors/node/node_device.hpp"
 #include "actors/outlet.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "nodes/limits.hpp"
+#include "nodes/node_device.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -116,8 +116,7 @@ SimulatedEngine::target_parts(const std::shared_ptr<const models::Model>& model,
           telemetry_};
 }
 
-std::shared_ptr<const actors::RemoteStageParts>
-SimulatedEngine::elsewhere(std::size_t stage) const {
+std::shared_ptr<const nodes::RemoteStageParts> SimulatedEngine::elsewhere(std::size_t stage) const {
   return options_.stage ? options_.stage(int(stage)) : nullptr;
 }
 
@@ -125,8 +124,8 @@ std::shared_ptr<gpu::Device> SimulatedEngine::stage_device(std::size_t stage) {
   const Workload& w = workload_;
   auto here = device(w.target_step / w.stages, 10 * stage, w.reserve, w.steady, w.shards);
   if (const auto there = elsewhere(stage))
-    return std::make_shared<actors::StageDevice>(there->places.front().name, actors::NodeAddress{},
-                                                 std::move(here));
+    return std::make_shared<nodes::StageDevice>(there->places.front().name, nodes::NodeAddress{},
+                                                std::move(here));
   return here;
 }
 
@@ -138,7 +137,7 @@ actors::TargetStage SimulatedEngine::stage_behind(std::shared_ptr<const models::
   const auto there = elsewhere(number);
   const bool has_pages = !there && model->kv_shape(1).bytes() > 0;
   auto pages = has_pages ? pool(*model, fmt::format("stage {}", number)) : first;
-  return {std::move(model), on, std::move(pages), there};
+  return {std::move(model), on, std::move(pages), there ? nodes::make_proxy(there) : nullptr};
 }
 
 void SimulatedEngine::add_target(actors::EngineParts& parts) {
@@ -160,7 +159,7 @@ void SimulatedEngine::add_target(actors::EngineParts& parts) {
 void SimulatedEngine::add_draft(actors::EngineParts& parts) {
   const Workload& w = workload_;
   if (options_.remote) {
-    parts.scheduler.policy.fork_rows = actors::limits::node_forks_max;
+    parts.scheduler.policy.fork_rows = nodes::limits::node_forks_max;
     parts.draft = remote_parts();
     return;
   }
@@ -213,13 +212,12 @@ actors::DraftModelParts SimulatedEngine::drafter_parts(std::shared_ptr<gpu::Devi
 }
 
 actors::DraftModelParts SimulatedEngine::remote_parts() {
-  auto remote =
-      std::make_shared<actors::RemoteDraftParts>(options_.remote(device(workload_.draft_step, 3)));
-  remote->q_rows = workload_.q_rows;
-  remote->telemetry = telemetry_;
+  nodes::RemoteDraftParts remote = options_.remote(device(workload_.draft_step, 3));
+  remote.q_rows = workload_.q_rows;
+  remote.telemetry = telemetry_;
   actors::DraftModelParts parts;
   parts.telemetry = telemetry_;
-  parts.remote = std::move(remote);
+  parts.remote = nodes::make_proxy(std::move(remote));
   return parts;
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "actors/admission.hpp"
-#include "actors/node/remote_draft.hpp"
-#include "actors/node/remote_stage.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
+#include "nodes/remote_draft.hpp"
+#include "nodes/remote_stage.hpp"
 #include "tests/simulation/faulty_device.hpp"
 #include "tests/simulation/workload.hpp"
 
@@ -46,9 +46,9 @@ public:
     std::function<std::shared_ptr<Drafter>()> drafter{};
     std::function<void(LaneNews)> news{}; ///< May be empty.
     /// Of a draft that is on a node, which is given where rows of q are written; empty: it is not.
-    std::function<actors::RemoteDraftParts(std::shared_ptr<gpu::Device>)> remote{};
+    std::function<nodes::RemoteDraftParts(std::shared_ptr<gpu::Device>)> remote{};
     /// Of a stage of the target, by its number; null where it is here. Empty: all are.
-    std::function<std::shared_ptr<const actors::RemoteStageParts>(int)> stage{};
+    std::function<std::shared_ptr<const nodes::RemoteStageParts>(int)> stage{};
   };
   /// ground, workload: must outlive it; of the workload only settings are taken.
   SimulatedEngine(Ground& ground, const Workload& workload, Options options);
@@ -84,7 +84,7 @@ private:
   actors::EngineParts make_parts();
   void add_settings(actors::EngineParts& parts) const;
   void add_target(actors::EngineParts& parts);
-  std::shared_ptr<const actors::RemoteStageParts> elsewhere(std::size_t stage) const;
+  std::shared_ptr<const nodes::RemoteStageParts> elsewhere(std::size_t stage) const;
   std::shared_ptr<gpu::Device> stage_device(std::size_t stage);
   actors::TargetStage stage_behind(std::shared_ptr<const models::Model> model, std::size_t number,
                                    const std::shared_ptr<gpu::KvPool>& first);

@@ -1,7 +1,7 @@
 #include "tests/simulation/simulated_node.hpp"
 
-#include "actors/limits.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "nodes/limits.hpp"
 #include "speculation/limits.hpp"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ SimulatedNode::SimulatedNode(Ground& ground, const Workload& workload, std::size
   begin(Has::all);
 }
 
-actors::RemoteDraftParts SimulatedNode::draft(std::shared_ptr<gpu::Device> host) {
-  actors::RemoteDraftParts parts;
+nodes::RemoteDraftParts SimulatedNode::draft(std::shared_ptr<gpu::Device> host) {
+  nodes::RemoteDraftParts parts;
   parts.name = name_;
   parts.connect = [node = shared_from_this()](caf::actor_system&, const caf::actor& self) {
     node->connect(self.address(), {});
@@ -61,8 +61,8 @@ actors::RemoteDraftParts SimulatedNode::draft(std::shared_ptr<gpu::Device> host)
   return parts;
 }
 
-actors::RemoteStageParts::Place SimulatedNode::place(int stage, StageDialler dialler) {
-  actors::RemoteStageParts::Place place;
+nodes::RemoteStageParts::Place SimulatedNode::place(int stage, StageDialler dialler) {
+  nodes::RemoteStageParts::Place place;
   place.name = name_;
   place.connect = [node = shared_from_this(),
                    dialler = std::move(dialler)](caf::actor_system&, const caf::actor& self) {
@@ -106,7 +106,7 @@ void SimulatedNode::begin(Has what) {
   ++life_;
   has_ = what;
   log(fmt::format("life {} begins", life_));
-  parts_ = std::make_shared<actors::NodeParts>();
+  parts_ = std::make_shared<nodes::NodeParts>();
   lives_.push_back(parts_);
   parts_->host = device(workload_.draft_step);
   parts_->closer = ground_.closer;
@@ -127,17 +127,17 @@ void SimulatedNode::begin(Has what) {
 }
 
 SimulatedNode::OfferRef SimulatedNode::offer_draft() const {
-  actors::NodeParts::Offer offer;
+  nodes::NodeParts::Offer offer;
   offer.model.device = device(workload_.draft_step, true);
   offer.model.model = models::make_scripted(workload_.draft(), offer.model.device).value();
   offer.info.device = device_name;
   offer.info.max_model_len = workload_.max_model_len;
   offer.identity = has_ == Has::another_model ? "another model" : draft_identity;
-  return std::make_shared<const actors::NodeParts::Offer>(std::move(offer));
+  return std::make_shared<const nodes::NodeParts::Offer>(std::move(offer));
 }
 
 SimulatedNode::OfferRef SimulatedNode::offer_stage(int stage) const {
-  actors::NodeParts::Offer offer;
+  nodes::NodeParts::Offer offer;
   offer.model.device = device(workload_.target_step / workload_.stages, true, std::uint64_t(stage));
   offer.model.model = models::make_scripted_stage(workload_.target, {stage, 1, true},
                                                   workload_.stages, offer.model.device)
@@ -148,7 +148,7 @@ SimulatedNode::OfferRef SimulatedNode::offer_stage(int stage) const {
   offer.layers = layers_of(stage);
   if (has_ == Has::other_weights)
     offer.layers->weights = "others";
-  return std::make_shared<const actors::NodeParts::Offer>(std::move(offer));
+  return std::make_shared<const nodes::NodeParts::Offer>(std::move(offer));
 }
 
 messages::StageLayers SimulatedNode::layers_of(int stage) const {
@@ -262,9 +262,9 @@ void SimulatedNode::leave_half_open() {
 /// A machine that stands still takes connections, for its kernel does.
 void SimulatedNode::connect(const caf::actor_addr& engine, const StageDialler& dialler) {
   const base::Duration parted = std::max(parted_until_[0], parted_until_[1]) - now();
-  if (parted > actors::limits::connect_timeout) {
+  if (parted > nodes::limits::connect_timeout) {
     reached("nobody answered");
-    return after(actors::limits::connect_timeout,
+    return after(nodes::limits::connect_timeout,
                  [engine] { tell_engine(engine, no_connection("nobody answers")); });
   }
   after(std::max(parted, base::Duration::zero()) + 2 * delay_,

@@ -2,9 +2,9 @@
 // way there.
 #pragma once
 
-#include "actors/node/node_parts.hpp"
-#include "actors/node/remote_draft.hpp"
-#include "actors/node/remote_stage.hpp"
+#include "nodes/node_parts.hpp"
+#include "nodes/remote_draft.hpp"
+#include "nodes/remote_stage.hpp"
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
@@ -28,14 +28,14 @@ public:
                 std::map<std::string, int>& counts);
 
   /// What stands for the draft in the engine.
-  actors::RemoteDraftParts draft(std::shared_ptr<gpu::Device> host);
+  nodes::RemoteDraftParts draft(std::shared_ptr<gpu::Device> host);
   /// Who dials for a stage.
   struct StageDialler {
     std::function<void()> answered; ///< Told when the machine is there with the stage's layers.
     std::function<bool()> waits;    ///< Whether the engine takes the stage for gone.
   };
   /// What stands for a stage of the target, if it is to be here.
-  actors::RemoteStageParts::Place place(int stage, StageDialler dialler);
+  nodes::RemoteStageParts::Place place(int stage, StageDialler dialler);
   /// It dies, and what it knows with it.
   void end();
   /// While nothing goes wrong for longer than a guest is patient: adds what is wrong.
@@ -54,7 +54,7 @@ public:
 
 private:
   enum class Has { all, another_model, other_weights, nothing };
-  using OfferRef = actors::NodeParts::OfferRef;
+  using OfferRef = nodes::NodeParts::OfferRef;
   void begin(Has what);
   OfferRef offer_draft() const;
   OfferRef offer_stage(int stage) const;
@@ -89,8 +89,8 @@ private:
   std::uint64_t life_ = 0;
   Has has_ = Has::all;
   bool ended_ = false;
-  std::shared_ptr<actors::NodeParts> parts_; ///< Null: it is down.
-  std::vector<std::weak_ptr<actors::NodeParts>> lives_;
+  std::shared_ptr<nodes::NodeParts> parts_; ///< Null: it is down.
+  std::vector<std::weak_ptr<nodes::NodeParts>> lives_;
   std::vector<std::weak_ptr<SimulatedWire>> wires_;
   std::vector<std::string> failures_;
 };

@@ -22,7 +22,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::testing::HungUp)
 namespace paceline::testing {
 
 /// The socket of one end.
-class SimulatedWire::End final : public actors::Pipe {
+class SimulatedWire::End final : public nodes::Pipe {
 public:
   End(std::shared_ptr<SimulatedWire> wire, LinkEnd end) : wire_(std::move(wire)), end_(end) {}
   ~End() override { wire_->close(end_); }
@@ -51,7 +51,7 @@ caf::actor SimulatedWire::spawn_link(caf::actor_system& system, LinkEnd end,
     self->set_exception_handler([self](std::exception_ptr& why) {
       return messages::detail::died(self->system(), "link", why);
     });
-    const auto link = actors::make_link(self, std::make_unique<End>(wire, which), whose, which);
+    const auto link = nodes::make_link(self, std::make_unique<End>(wire, which), whose, which);
     const auto read = [=](const BytesCame&) {
       Side& side = wire->at(which);
       while (side.reads && side.arrived.size() >= side.awaited) {

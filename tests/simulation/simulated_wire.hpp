@@ -1,8 +1,8 @@
 // A connection between two simulated machines: bytes both ways, in order, that take their time.
 #pragma once
 
-#include "actors/node/link.hpp"
 #include "base/clock.hpp"
+#include "nodes/link.hpp"
 
 #include <array>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace paceline::testing {
 
-using actors::LinkEnd;
+using nodes::LinkEnd;
 
 /// What lies between the machines, for all connections of a run. It may outlive their system.
 class Way {

@@ -7,7 +7,7 @@
 #include "messages/interfaces.hpp"
 #include "tests/simulation/admissions.hpp"
 #include "tests/simulation/faulty_device.hpp"
-#include "tests/simulation/run.hpp"
+#include "tests/simulation/report.hpp"
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/turns.hpp"
 

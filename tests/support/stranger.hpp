@@ -1,7 +1,7 @@
 // Who speaks to a node without being an engine.
 #pragma once
 
-#include "actors/node/frames.hpp"
+#include "nodes/frames.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -21,7 +21,7 @@ namespace paceline::testing {
 template <class Value>
 std::vector<char> frame(const Value& value) {
   std::vector<char> bytes;
-  actors::append_frame(bytes, value);
+  nodes::append_frame(bytes, value);
   return bytes;
 }
 
@@ -48,16 +48,16 @@ public:
   /// connection ended before.
   template <class See>
   bool listen(const See& see) {
-    std::array<char, actors::frame_header_bytes> header{};
+    std::array<char, nodes::frame_header_bytes> header{};
     boost::system::error_code ended;
     for (bool enough = false; !enough;) {
       boost::asio::read(socket_, boost::asio::buffer(header), ended);
-      const auto is = actors::read_header(header);
+      const auto is = nodes::read_header(header);
       if (ended || !is)
         return false;
       std::vector<char> content(is->size);
       boost::asio::read(socket_, boost::asio::buffer(content), ended);
-      actors::read_frame(is->kind, content, [&](auto value) { enough = see(std::move(value)); });
+      nodes::read_frame(is->kind, content, [&](auto value) { enough = see(std::move(value)); });
     }
     return true;
   }

@@ -1,0 +1,50 @@
+// On a node: the layers that an engine has here.
+#pragma once
+
+#include "execution/row_pool.hpp"
+#include "gpu/kv_pool.hpp"
+#include "nodes/node_parts.hpp"
+#include "nodes/span_log.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace paceline::nodes {
+
+/// Runs pieces of passes on a lane of its own, in the order in which they come. It knows no
+/// sequences: each piece says which pages its rows use. Threads: its owner's.
+class GuestStage {
+public:
+  /// Told from the lane's thread: what a piece has become, or why it failed.
+  using Done = std::function<void(Result<messages::StageDone>)>;
+
+  /// What engines are told of such a stage, and how large its pieces are.
+  static messages::StageOpened describe(const NodeParts& node, const NodeParts::Offer& offer,
+                                        const messages::OpenStage& wanted);
+  /// spans: gets what the lane does. Errors: more pages than the node gives an engine, or no
+  /// memory.
+  static Result<std::unique_ptr<GuestStage>> open(const NodeParts& node, NodeParts::OfferRef offer,
+                                                  const messages::OpenStage& wanted, Done done,
+                                                  std::shared_ptr<SpanLog> spans);
+
+  /// Throws std::invalid_argument at what cannot be, std::runtime_error where there is no room.
+  void take(const messages::StageRows& rows);
+
+private:
+  GuestStage(NodeParts::OfferRef offer, Done done, std::shared_ptr<SpanLog> spans)
+      : offer_(std::move(offer)), done_(std::move(done)), spans_(std::move(spans)) {}
+  void check(const messages::StageRows& rows) const;
+
+  NodeParts::OfferRef offer_;
+  Done done_;
+  std::shared_ptr<SpanLog> spans_;
+  int piece_rows_ = 0;
+  NumberFormat format_ = NumberFormat::f32; ///< In which rows cross.
+  std::shared_ptr<gpu::KvPool> pool_;
+  std::shared_ptr<models::Workspace> workspace_;
+  std::shared_ptr<execution::RowPool> in_;
+  std::shared_ptr<execution::RowPool> out_;
+  std::shared_ptr<gpu::Lane> lane_;
+};
+
+} // namespace paceline::nodes

@@ -1,0 +1,143 @@
+#include "nodes/node_draft.hpp"
+
+#include "actors/option_check.hpp"
+#include "models/checkpoint/identity.hpp"
+#include "models/sources.hpp"
+#include "nodes/limits.hpp"
+#include "nodes/remote_draft.hpp"
+#include "nodes/sending.hpp"
+#include "text/vocabulary_map.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::nodes {
+
+using messages::OpenDraft;
+
+namespace {
+
+constexpr const char* device_field = "EngineOptions::draft_device";
+
+class NodeDraft final : public actors::DraftSource {
+public:
+  NodeDraft(RemoteDraftParts parts, ModelInfo info)
+      : parts_(std::move(parts)), info_(std::move(info)) {}
+
+  void adjust(speculation::PolicyOptions& policy,
+              const actors::LoadedModel& target) const override {
+    const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
+    policy.prior_cost_ratio = std::clamp(double(info_.weight_bytes) / double(bytes), 0.005, 1.0);
+    policy.fork_rows = std::min(policy.fork_rows, limits::node_forks_max); // more do not cross
+  }
+  /// When it is there is the network's to say.
+  bool repeats() const override { return false; }
+  std::vector<std::string> names() const override { return {actors::model_draft_name}; }
+  std::optional<ModelInfo> info() const override { return info_; }
+
+  Result<void> add_to(actors::EngineParts& parts, std::size_t /*pages*/) const override {
+    RemoteDraftParts remote = parts_;
+    remote.q_rows = parts.q_rows;
+    remote.telemetry = parts.telemetry;
+    parts.draft = actors::DraftModelParts{};
+    parts.draft->telemetry = parts.telemetry;
+    parts.draft->remote = make_proxy(std::move(remote));
+    parts.facade.draft_context = info_.max_model_len;
+    return {};
+  }
+
+private:
+  RemoteDraftParts parts_;
+  ModelInfo info_;
+};
+
+/// What a node cannot draft with.
+Result<void> check_kind(const EngineOptions& o, const std::string& name) {
+  if (o.virtual_time)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} is a node's, where time is not virtual", device_field),
+                "give a sim device");
+  if (o.custom_drafter || name.empty() || name == "suffix" || name == "ngram" ||
+      models::is_self_draft(name) || models::is_eagle3_draft(name))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} is {}, and no draft model is given", device_field, o.draft_device),
+                "name a small model with EngineOptions::drafters; what needs no model drafts here");
+  if (actors::drafter_names(o).size() > 1)
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("EngineOptions::drafters has a look-up, and {} is a node's", device_field),
+        "leave it out: a look-up drafts beside a model of this machine");
+  return {};
+}
+
+struct Files {
+  std::string location;
+  std::string identity;
+  int vocabulary = 0; ///< The target's, which is the draft's as well.
+};
+
+/// What the draft's files here say.
+Result<Files> read_files(const actors::LoadedModel& target, const std::string& name) {
+  const auto source = models::open_checkpoint(name, "draft");
+  if (!source)
+    return tl::unexpected(source.error());
+  const auto tokenizer = (*source)->tokenizer();
+  if (!tokenizer)
+    return tl::unexpected(tokenizer.error());
+  const auto map = text::map_vocabularies(*target.tokenizer, **tokenizer);
+  if (!map)
+    return tl::unexpected(map.error());
+  if (*map)
+    return fail(ErrorCode::unsupported,
+                fmt::format("the draft {} has another vocabulary than the target, and {} is a "
+                            "node's",
+                            name, device_field),
+                "give a draft with the target's vocabulary, or a device of this machine");
+  const int vocabulary = std::min(target.tokenizer->vocabulary(), target.model->vocabulary());
+  return models::checkpoint_identity((*source)->location()).map([&](std::string&& identity) {
+    return Files{(*source)->location(), std::move(identity), vocabulary};
+  });
+}
+
+} // namespace
+
+Result<std::unique_ptr<actors::DraftSource>> node_draft(const actors::ModelLoader& loader,
+                                                        const actors::LoadedModel& target,
+                                                        int max_model_len,
+                                                        caf::actor_system& system) {
+  const EngineOptions& o = loader.options();
+  const std::string name = actors::draft_name(o);
+  if (auto possible = check_kind(o, name); !possible)
+    return tl::unexpected(possible.error());
+  const auto address = parse_node_address(device_field, o.draft_device);
+  if (!address)
+    return tl::unexpected(address.error());
+  const auto files = read_files(target, name);
+  if (!files)
+    return tl::unexpected(files.error());
+  auto host = loader.open_device("cpu", 1);
+  if (!host)
+    return tl::unexpected(host.error());
+  RemoteDraftParts parts = remote_draft_parts(*address, o.node_tls);
+  parts.hello.device = address->device;
+  parts.hello.model = name;
+  parts.hello.identity = files->identity;
+  parts.hello.vocabulary = files->vocabulary;
+  parts.hello.max_model_len = max_model_len;
+  parts.hello.max_num_seqs = o.max_num_seqs;
+  parts.hello.fork_rows = actors::fork_rows_of(o);
+  parts.heartbeat = o.faults.heartbeat;
+  parts.top_k = o.draft_top_k;
+  parts.host = *host;
+  const auto ask = [&](bool& takes_files) {
+    return ask_node(system, *address, o.node_tls, parts.hello, takes_files);
+  };
+  return ask_and_send(system, *address, o, {name, files->location, files->identity}, ask)
+      .map([&](ModelInfo&& info) -> std::unique_ptr<actors::DraftSource> {
+        info.name = name;
+        info.device = o.draft_device;
+        return std::make_unique<NodeDraft>(std::move(parts), std::move(info));
+      });
+}
+
+} // namespace paceline::nodes

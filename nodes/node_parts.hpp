@@ -1,0 +1,95 @@
+// What a node offers, and the engines that use it.
+#pragma once
+
+#include "actors/model_loader.hpp"
+#include "base/telemetry.hpp"
+#include "execution/lane_closer.hpp"
+#include "messages/interfaces.hpp"
+#include "nodes/limits.hpp"
+#include "nodes/model_cache.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::nodes {
+
+/// All guests share it. Threads: any, once it is filled in.
+class NodeParts {
+public:
+  struct Offer {
+    actors::LoadedModel model;
+    ModelInfo info;
+    std::string identity;                             ///< models::checkpoint_identity
+    std::optional<messages::StageLayers> layers = {}; ///< None: all of it, as a draft.
+  };
+  using OfferRef = std::shared_ptr<const Offer>;
+  struct NamedDevice {
+    std::string name; ///< By which engines ask for it.
+    std::shared_ptr<gpu::Device> device;
+  };
+  /// Files of this machine's.
+  struct Files {
+    std::string identity;
+    std::string location;
+  };
+  /// The weights that an engine asks for.
+  struct Wanted {
+    std::string device; ///< As messages::OpenDraft's, and so the next two.
+    std::string model;
+    std::string identity;
+    std::optional<messages::StageLayers> layers = {}; ///< As Offer's.
+  };
+  std::vector<OfferRef> offers;      ///< Drafts, loaded from the start.
+  std::vector<Files> targets;        ///< Of which stages are loaded when an engine asks.
+  std::vector<NamedDevice> devices;  ///< The first is meant where an engine names none.
+  std::shared_ptr<ModelCache> cache; ///< Of what engines send; null: it takes nothing.
+  std::shared_ptr<gpu::Device> host; ///< Where rows of q are read.
+  std::shared_ptr<execution::LaneCloser> closer;
+  std::shared_ptr<base::Telemetry> telemetry;
+  std::shared_ptr<base::Timekeeper> time;
+  base::Duration clock_ahead{};    ///< NodeOptions::clock_ahead
+  EngineOptions loading;           ///< Formats; without a progress, which is one thread's.
+  std::size_t kv_memory_bytes = 0; ///< Of each guest.
+  int page_tokens = 16;
+  int piece_rows = limits::stage_piece_rows_max; ///< Of a pass through a stage, at a time at most.
+
+  /// What there is for an engine.
+  struct Found {
+    OfferRef offer;
+    bool kept = false;        ///< Its files are here: load_kept, then ask again.
+    Error why;                ///< Neither.
+    bool takes_files = false; ///< It would be there if they were sent.
+  };
+  Found find(const Wanted& wanted);
+  /// name: as messages call it. Loads it on the device unless it is there.
+  Result<OfferRef> load(const std::string& name, const std::string& device) const;
+  /// From the cache, or layers of a target. It takes the time that loading takes.
+  Result<void> load_kept(const Wanted& wanted);
+  messages::Surveyed survey();
+
+  /// One more guest. Null: it would be too many, or the node is being closed.
+  caf::actor welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self);
+  void close();
+
+private:
+  std::string device_of(const Wanted& wanted) const;
+  OfferRef find_loaded(const Wanted& wanted);
+  std::optional<std::string> location_of(const Wanted& wanted) const;
+  Result<OfferRef> load_layers(const std::string& location, const Wanted& wanted) const;
+  /// Those that live: CAF keeps a dead actor until its last timer would have rung.
+  int count_guests() const { return int(place_.use_count()) - 1; }
+
+  std::mutex loading_; ///< One model at a time.
+  std::mutex mutex_;
+  bool closed_ = false;
+  std::vector<caf::actor_addr> guests_;
+  std::shared_ptr<const char> place_ = std::make_shared<const char>(); ///< Each guest holds it.
+  /// From load_kept, as long as a guest has it; the newest longer, for an engine that only asked.
+  std::vector<std::weak_ptr<const Offer>> kept_;
+  OfferRef newest_;
+};
+
+} // namespace paceline::nodes

@@ -1,0 +1,34 @@
+// What the engine's trace shows of a node.
+#pragma once
+
+#include "base/remote_clock.hpp"
+#include "base/trace.hpp"
+#include "messages/node.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace paceline::nodes {
+
+/// For one connection: asks what the node's clock shows, and writes down what its lanes did by this
+/// machine's. Throws std::invalid_argument at what a node cannot have said. Threads: one at a time.
+class NodeTrace {
+public:
+  /// trace: null: none is kept, and the node is asked for nothing. node: its name there.
+  NodeTrace(std::shared_ptr<base::Trace> trace, std::string node)
+      : trace_(std::move(trace)), node_(std::move(node)) {}
+
+  /// It is to be asked now (messages::ReadClock): nobody waits for an answer.
+  bool asks(base::TimePoint now);
+  void take(const messages::ClockRead& answer, base::TimePoint now);
+  void take(const messages::NodeSpans& news, base::TimePoint now);
+
+private:
+  std::shared_ptr<base::Trace> trace_;
+  std::string node_;
+  base::RemoteClock clock_;
+  std::optional<base::TimePoint> asked_; ///< None: nobody is waiting for an answer.
+};
+
+} // namespace paceline::nodes

@@ -1,0 +1,122 @@
+// Stands where a draft's lane stands, for one that is on a node.
+#pragma once
+
+#include "base/telemetry.hpp"
+#include "execution/sparse_rows.hpp"
+#include "gpu/device.hpp"
+#include "messages/interfaces.hpp"
+#include "nodes/network.hpp"
+#include "nodes/node_trace.hpp"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace paceline::nodes {
+
+struct RemoteDraftParts {
+  std::string name;  ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
+  Connector connect; ///< The hello goes over the connection.
+  messages::OpenDraft hello;
+  std::chrono::milliseconds heartbeat{}; ///< Of silence, after which the node is gone.
+  int top_k = 0;                         ///< EngineOptions::draft_top_k
+  std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
+  std::size_t q_rows = 0;                ///< Lent at a time.
+  std::shared_ptr<base::Telemetry> telemetry;
+  /// Said in the log once, until it is back.
+  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// Binds positions and then asks the node for them, so that nothing is drawn that was not bound
+/// before; a sequence whose text the node has still to read is not bound until it has. What comes
+/// back goes into the chains. All positions that a frontier lets the draft go are asked for at
+/// once: the lookahead needs no further word, and hides the way there and back.
+///
+/// The node chooses forks, by the frontier's odds, and says of each what outcome it is for before
+/// it draws its first token: from then on all of it is bound here, and a verdict with that outcome
+/// goes on with it. Its tokens may come before or after.
+///
+/// It ends with its connection, or when nobody answers: a lost node is a dead draft, and the
+/// supervisor starts the next one. Without a connection all chains end where they are, so that
+/// nobody waits.
+class RemoteDraft {
+public:
+  using Handle = messages::RemoteDraftActor;
+  static constexpr const char* name = "remote draft";
+
+  /// target: reads the rows of q.
+  RemoteDraft(Handle::pointer self, RemoteDraftParts parts, std::shared_ptr<gpu::Device> target);
+  ~RemoteDraft();
+  Handle::behavior_type make_behavior();
+
+private:
+  class Inbox;
+  struct Fork {
+    std::uint32_t of = 0; ///< The number of the chain that it is a fork of.
+    speculation::ChainRef chain;
+    int end = 0; ///< One past the last position that is bound.
+  };
+  /// A sequence, and what the node knows of it.
+  struct Sequence {
+    speculation::Frontier at;
+    std::vector<Fork> forks; ///< Of the chain, and itself where it is one.
+    int sent = 0;            ///< Committed tokens that the node has; 0: it has to begin.
+    int read = 0;            ///< Of these, those that it has read, or reads with the next draws.
+    std::uint32_t chain = 0; ///< The chain's number.
+    bool cut = false;        ///< The chain ended here, for want of memory: what comes is dropped.
+    base::TimePoint since;   ///< When something was asked for, or came.
+    int windows = 0;         ///< That were asked for with forks.
+  };
+
+  void take(const speculation::Frontiers& news);
+  void take(const speculation::Frontier& news);
+  void turn_over(Sequence& s, const speculation::ChainRef& chain);
+  static void end(const Sequence& s, const speculation::Chain* kept = nullptr);
+  void forget();
+  void ask(Sequence& s);
+  void ask_forks(Sequence& s, messages::DraftFrom& from);
+  void send();
+  void take(const messages::Drafted& news);
+  void take(const messages::DraftedTokens& drafted, base::Duration step);
+  void take_tokens(Sequence& s, const messages::DraftedTokens& drafted, base::Duration step);
+  void open(Sequence& s, const messages::OpenedFork& opened) const;
+  void take_fork(Sequence& s, std::uint32_t of, const messages::DraftedFork& drafted);
+  bool put(const Sequence& s, speculation::Chain& chain, TokenId token,
+           const std::vector<messages::TokenProbability>* q, const sampling::Guesses& guesses,
+           std::size_t spare = 0);
+  speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
+  void look_after();
+  void read_clock();
+  void gone(std::string why);
+  base::TimePoint now() const { return self_->clock().now(); }
+
+  Handle::pointer self_;
+  RemoteDraftParts parts_;
+  std::shared_ptr<execution::SparseRows> rows_;
+  std::shared_ptr<speculation::DraftInbox> inbox_;
+  messages::LinkActor link_;
+  bool open_ = false; ///< The node drafts.
+  base::TimePoint heard_;
+  std::map<speculation::SequenceId, Sequence> sequences_;
+  std::uint32_t chains_ = 0;
+  messages::DraftWork work_; ///< To be sent.
+  std::size_t work_tokens_ = 0;
+  speculation::DraftPace pace_;
+  double row_bytes_; ///< Of a row of q that crosses, of late.
+  NodeTrace trace_;
+};
+
+/// What a supervisor starts a RemoteDraft from.
+std::shared_ptr<const actors::DraftProxy> make_proxy(RemoteDraftParts parts);
+
+/// Parts that connect over sockets.
+RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls);
+
+/// Connects, asks whether the node could draft so, and lets go. From a thread that may wait.
+/// takes_files: whether it could if it were sent the model.
+Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
+                           const NodeTls& tls, messages::OpenDraft hello, bool& takes_files);
+
+} // namespace paceline::nodes

@@ -1,0 +1,314 @@
+#include "nodes/remote_stage.hpp"
+
+#include "base/expect.hpp"
+#include "nodes/limits.hpp"
+#include "nodes/peer.hpp"
+
+#include <fmt/format.h>
+#include <numeric>
+#include <utility>
+
+namespace paceline::nodes {
+
+using namespace messages;
+using execution::CrossingPass;
+using execution::ForwardPass;
+
+namespace {
+
+std::string of_loss(const std::string& place) {
+  return place + ", where a stage of the target is, was lost";
+}
+
+class RemoteStageProxy final : public actors::StageProxy {
+public:
+  explicit RemoteStageProxy(std::shared_ptr<const RemoteStageParts> parts)
+      : parts_(std::move(parts)) {}
+  TargetActor spawn(caf::local_actor& host, const actors::TargetModelParts& parts,
+                    std::size_t stage) const override {
+    return messages::spawn<RemoteStage>(host, parts_, parts, stage);
+  }
+  std::string take_loss() const override { return parts_->memory->take_loss(); }
+
+private:
+  std::shared_ptr<const RemoteStageParts> parts_;
+};
+
+} // namespace
+
+std::shared_ptr<const actors::StageProxy>
+make_proxy(std::shared_ptr<const RemoteStageParts> parts) {
+  return std::make_shared<RemoteStageProxy>(std::move(parts));
+}
+
+RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStageParts> remote,
+                         const actors::TargetModelParts& parts, std::size_t stage)
+    : self_(self), parts_(std::move(remote)), telemetry_(parts.telemetry),
+      trace_(telemetry_->trace, place().name) {
+  const actors::TargetStage& own = parts.stage(stage);
+  stage_ = {stage, own.model, own.pool, {}, {}};
+  stage_.workspace =
+      base::value_or_throw(own.model->make_workspace(parts.max_rows, parts.max_logit_rows));
+  stage_.left = actors::room_for_rows(parts, stage);
+  self_->set_default_handler(caf::drop); // a node may send any value
+  self_->set_exit_handler([this](const caf::exit_msg& ended) {
+    if (ended.reason != caf::exit_reason::remote_link_unreachable)
+      return self_->quit(ended.reason);
+    ended_ = ended.source;
+    if (link_ && ended.source == link_.address()) // behind what it said before
+      tell(self_, self_,
+           Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
+  });
+  place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+  tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+}
+
+RemoteStageActor::behavior_type RemoteStage::make_behavior() {
+  const auto give_up = [this](const std::string& why) { open_ ? lost(why) : not_there(why); };
+  return {
+      [](const scheduling::Batch&) {}, // the first stage's
+      [this](const StagePass& on) {
+        const base::Handling span(*telemetry_, name, "pass");
+        enqueue(on.pass);
+      },
+      [this](const ActorHandles& handles) {
+        if (handles.version <= handles_.version)
+          return;
+        handles_ = handles;
+        if (began_ == 0)
+          began_ = handles.version;
+        for (auto& pass : std::exchange(early_, {}))
+          enqueue(std::move(pass));
+      },
+      [](const Ping&) { return Pong{}; },
+      [this](const StageArrived& news) {
+        const base::Handling span(*telemetry_, name, "arrived");
+        arrived(news.pass);
+      },
+      [=, this](const Connected& how) {
+        if (!how.link)
+          return give_up(how.why.message);
+        if (how.link.address() == ended_)
+          return give_up("the connection was lost");
+        link_ = caf::actor_cast<LinkActor>(how.link);
+        heard_ = now();
+        trace_ = NodeTrace(telemetry_->trace, place().name);
+        tell(self_, link_, place().hello);
+        read_clock();
+      },
+      [=, this](const StageOpened& stage) {
+        believe([&] { opened(stage); }, give_up); // a reserve may be more truthful
+      },
+      [=](const DraftRefused& refused) { give_up(refused.why.message); },
+      [=, this](const StageDone& done) {
+        const base::Handling span(*telemetry_, name, "done");
+        believe([&] { take(done); }, give_up);
+      },
+      [this](const Pong&) { heard_ = now(); },
+      [=, this](const ClockRead& answer) {
+        if (!link_ || self_->current_sender() != link_)
+          return; // of a connection that was given up
+        heard_ = now();
+        believe([&] { trace_.take(answer, heard_); }, give_up);
+      },
+      [=, this](const NodeSpans& news) { believe([&] { trace_.take(news, now()); }, give_up); },
+      [this](const Wake&) {
+        look_after();
+        tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+      },
+  };
+}
+
+// ---- the node ----
+
+void RemoteStage::opened(const StageOpened& stage) {
+  if (!link_ || self_->current_sender() != link_)
+    return; // of a connection that was given up
+  check_peer(!open_ && stage.piece_rows > 0 && stage.piece_rows <= limits::stage_piece_rows_max,
+             "a stage takes no such pieces");
+  open_ = true;
+  heard_ = now();
+  read_clock(); // nothing else is in its way now
+  piece_rows_ = stage.piece_rows;
+  if (parts_->memory->lost_at.exchange(0) != 0)
+    telemetry_->log.write(LogLevel::info,
+                          fmt::format("{} has the stage: the target goes on", place().name));
+  send();
+}
+
+/// The next one is asked after a pause, or the same again. What waits is told only when that has
+/// lasted.
+void RemoteStage::not_there(const std::string& why) {
+  if (const LinkActor link = std::exchange(link_, nullptr))
+    caf::anon_send_exit(link, caf::exit_reason::user_shutdown);
+  else if (retry_at_)
+    return;
+  why_not_ = fmt::format("{}: {}", place().name, one_line(why));
+  ++parts_->memory->place;
+  retry_at_ = now() + parts_->retry_pause;
+  std::int64_t there = 0;
+  if (parts_->memory->lost_at.compare_exchange_strong(there, now().time_since_epoch().count()))
+    telemetry_->log.write(LogLevel::warning,
+                          why_not_ +
+                              ": a stage of the target is there, so requests wait, and it is "
+                              "asked again and again");
+}
+
+/// With what it kept of every sequence.
+void RemoteStage::lost(const std::string& why) {
+  const std::string what = fmt::format("{}: {}", of_loss(place().name), one_line(why));
+  parts_->memory->note_loss(what);
+  for (Way& way : std::exchange(ways_, {}))
+    way.pass->fail({ErrorCode::unavailable, what, ""});
+  not_there(why);
+  self_->quit(caf::exit_reason::remote_link_unreachable);
+}
+
+std::size_t RemoteStage::bytes_under_way() const {
+  return std::accumulate(under_way_.begin(), under_way_.end(), std::size_t(0));
+}
+
+/// What a node says waits behind the rows that are under way, of which as many may come back.
+base::Duration RemoteStage::time_of_rows() const {
+  return base::from_seconds(2 * double(bytes_under_way()) / limits::wire_bytes_per_second_min);
+}
+
+/// Silence is found within a heartbeat, by quarters.
+void RemoteStage::look_after() {
+  if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4 + time_of_rows())
+    return open_ ? lost("it does not answer") : not_there("it does not answer");
+  if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
+    fail_all();
+  if (link_) {
+    tell(self_, link_, Ping{});
+    return read_clock();
+  }
+  if (retry_at_ && now() >= *retry_at_) {
+    retry_at_.reset();
+    place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+  }
+}
+
+void RemoteStage::read_clock() {
+  if (trace_.asks(now()))
+    tell(self_, link_, ReadClock{});
+}
+
+bool RemoteStage::out_of_patience() const {
+  const std::int64_t since = parts_->memory->lost_at.load();
+  return since != 0 &&
+         now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
+}
+
+/// Not as of a lane that was closed: this one is here, and it is the node that is missing.
+void RemoteStage::fail_all() {
+  const std::string why =
+      why_not_.empty() ? place().name + ": it has not said that it has the stage" : why_not_;
+  for (Way& way : std::exchange(ways_, {}))
+    way.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why,
+                    "start paceline node there again, with the same model"});
+}
+
+std::string RemoteStage::row() const {
+  return fmt::format("target {} {}", stage_.number + 1, place().name);
+}
+
+// ---- passes ----
+
+/// As every stage that is not the first one; what comes next is this actor in place of a lane. A
+/// pass of a scheduler that has not heard of this one yet fails when it gets here.
+void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
+  const scheduling::Batch& batch = pass->batch;
+  if (!batches_.is_due(batch.id))
+    return;
+  if (batch.handles > handles_.version) {
+    early_.push_back(std::move(pass));
+    return;
+  }
+  batches_.note(batch.id);
+  auto crossing = std::make_shared<CrossingPass>(
+      stage_, pass, telemetry_, Error{ErrorCode::unavailable, of_loss(place().name), ""});
+  if (batch.handles < began_) // its rows go on from what the stage before this one kept
+    pass->handovers[stage_.number - 1].expect([crossing = std::move(crossing)] {});
+  else
+    pass->handovers[stage_.number - 1].expect(
+        [me = caf::actor_cast<caf::actor_addr>(self_), crossing = std::move(crossing)] {
+          if (const auto stage = caf::actor_cast<caf::actor>(me))
+            tell(stage, StageArrived{crossing});
+        });
+  if (const TargetActor& next = handles_.stages[stage_.number + 1])
+    tell(self_, next, StagePass{std::move(pass)});
+}
+
+void RemoteStage::arrived(PassRef pass) {
+  ways_.push_back({std::move(pass), {}, {}, {}});
+  if (!open_ && out_of_patience())
+    return fail_all();
+  send();
+}
+
+bool RemoteStage::may_send() const {
+  return open_ && under_way_.size() < std::size_t(limits::stage_pieces_in_flight) &&
+         bytes_under_way() < limits::stage_bytes_in_flight;
+}
+
+/// As much as may be under way; as late as can be, for what a verdict ends meanwhile is not sent.
+void RemoteStage::send() {
+  while (sending_ < ways_.size() && may_send()) {
+    Way& way = ways_[sending_];
+    if (!way.begun)
+      begin(way);
+    if (!way.pieces.all_sent()) {
+      StageRows rows = way.pieces.send();
+      rows.piece = pieces_++;
+      under_way_.push_back(rows.values.size());
+      tell(self_, link_, std::move(rows));
+    }
+    if (way.pieces.all_sent())
+      ++sending_;
+  }
+  while (sending_ > 0 && ways_.front().pieces.all_back())
+    end_first();
+}
+
+/// Without pieces where there is nothing to send: it then waits for those before it alone.
+void RemoteStage::begin(Way& way) {
+  way.begun = now();
+  try {
+    if (!way.pass->prepare(*way.begun))
+      return;
+  } catch (const std::bad_alloc&) {
+    way.wrong = {ErrorCode::out_of_memory, "no memory for what stages of the target hand on",
+                 "lower EngineOptions::prefill_chunk"};
+    return;
+  } catch (const std::runtime_error& e) {
+    way.wrong = {ErrorCode::internal, std::string("a step failed: ") + e.what(), {}};
+    return;
+  }
+  const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
+  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted(),
+                           place().hello.rows);
+}
+
+void RemoteStage::take(const StageDone& done) {
+  heard_ = now();
+  check_peer(open_ && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
+             "a stage answers what nobody has sent");
+  under_way_.pop_front();
+  ways_.front().pieces.take(done);
+  send();
+}
+
+void RemoteStage::end_first() {
+  const Way way = std::move(ways_.front());
+  ways_.pop_front();
+  --sending_;
+  if (way.wrong)
+    return way.pass->fail(*way.wrong);
+  const base::TimePoint at = now();
+  if (telemetry_->trace && way.pieces.any())
+    telemetry_->trace->span(row(), "forward", *way.begun, at);
+  way.pass->complete(at);
+}
+
+} // namespace paceline::nodes

@@ -1,0 +1,132 @@
+// Stands where a stage of the target stands, for one that is on a node.
+#pragma once
+
+#include "actors/target_model.hpp"
+#include "nodes/network.hpp"
+#include "nodes/node_trace.hpp"
+#include "nodes/stage_pieces.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace paceline::nodes {
+
+struct RemoteStageParts {
+  /// A node's device.
+  struct Place {
+    std::string name;  ///< For messages: "node://127.0.0.1:7000/cpu:0"
+    Connector connect; ///< The hello goes over the connection.
+    messages::OpenStage hello;
+  };
+  std::vector<Place> places;               ///< The stage's own, then its reserve, if it has one.
+  std::chrono::milliseconds heartbeat{};   ///< Of silence, after which a node is gone.
+  std::chrono::milliseconds retry_pause{}; ///< Before the next one is asked, or the same again.
+  std::chrono::milliseconds patience{};    ///< How long passes wait where none is there.
+
+  /// What one RemoteStage leaves to the next.
+  struct Memory {
+    std::atomic<std::int64_t> lost_at{0}; ///< In nanoseconds of the engine's clock; 0: it is there.
+    std::atomic<std::size_t> place{0};    ///< Of `places`: where the stage is, or is looked for.
+    /// Why it was lost last, for messages.
+    void note_loss(std::string why) {
+      const std::lock_guard lock(mutex);
+      last_loss = std::move(why);
+    }
+    /// Empty: nobody has noted why.
+    std::string take_loss() {
+      const std::lock_guard lock(mutex);
+      return std::exchange(last_loss, {});
+    }
+
+  private:
+    std::mutex mutex;
+    std::string last_loss;
+  };
+  std::shared_ptr<Memory> memory = std::make_shared<Memory>();
+};
+
+/// Sends the rows of passes to the node, in pieces of which a few are under way at a time, and puts
+/// what comes back where the next stage reads it. A pass that is known not to go on before it is
+/// sent is not sent.
+///
+/// It ends with its connection, when nobody answers, and with an answer that cannot be, for what
+/// the node kept of the sequences is lost then: the supervisor starts the next one, and sequences
+/// begin anew from their committed tokens. The node and its reserve are asked in turn, and until
+/// one has the stage passes wait, up to a patience; then they fail, with an error that names the
+/// node, until it is back.
+class RemoteStage {
+public:
+  using Handle = messages::RemoteStageActor;
+  static constexpr const char* name = "remote stage";
+
+  /// Throws std::runtime_error where there is no memory.
+  RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStageParts> remote,
+              const actors::TargetModelParts& parts, std::size_t stage);
+  Handle::behavior_type make_behavior();
+
+private:
+  using PassRef = std::shared_ptr<execution::CrossingPass>;
+  /// A pass that has got here.
+  struct Way {
+    PassRef pass;
+    StagePieces pieces;
+    std::optional<base::TimePoint> begun; ///< When it was cut into pieces.
+    std::optional<Error> wrong;
+  };
+
+  void enqueue(std::shared_ptr<execution::ForwardPass> pass);
+  void arrived(PassRef pass);
+  std::size_t bytes_under_way() const;
+  base::Duration time_of_rows() const;
+  bool may_send() const;
+  void send();
+  void begin(Way& way);
+  void take(const messages::StageDone& done);
+  void end_first();
+  void opened(const messages::StageOpened& stage);
+  void not_there(const std::string& why);
+  void lost(const std::string& why);
+  bool out_of_patience() const;
+  void fail_all();
+  const RemoteStageParts::Place& place() const {
+    return parts_->places[parts_->memory->place % parts_->places.size()];
+  }
+  std::string row() const; ///< Of traces.
+  void look_after();
+  void read_clock();
+  base::TimePoint now() const { return self_->clock().now(); }
+
+  Handle::pointer self_;
+  std::shared_ptr<const RemoteStageParts> parts_;
+  std::shared_ptr<base::Telemetry> telemetry_;
+  execution::Stage stage_;
+  messages::ActorHandles handles_;
+  std::uint64_t began_ = 0; ///< The first handles that it was told, which name it.
+  scheduling::BatchOrder batches_;
+  std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
+
+  messages::LinkActor link_;
+  caf::actor_addr ended_; ///< The last link that has ended, perhaps before it was told of.
+  NodeTrace trace_;       ///< Of where the stage is, or was last.
+  bool open_ = false;     ///< The node has the stage.
+  std::optional<base::TimePoint> retry_at_;
+  std::string why_not_;
+  base::TimePoint heard_;
+  int piece_rows_ = 0;
+  std::deque<Way> ways_;              ///< Those that are sent, or partly, first.
+  std::size_t sending_ = 0;           ///< The first of which not all is sent.
+  std::uint64_t pieces_ = 0;          ///< That were sent;
+  std::deque<std::size_t> under_way_; ///< of those that are not back, the bytes of their rows.
+};
+
+/// What a supervisor starts a RemoteStage from.
+std::shared_ptr<const actors::StageProxy> make_proxy(std::shared_ptr<const RemoteStageParts> parts);
+
+} // namespace paceline::nodes
