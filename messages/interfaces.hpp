@@ -62,7 +62,7 @@ using DraftActor = Interface<
 
 /// One end of a connection: what it is told crosses, and what comes goes to its owner.
 using LinkActor = Interface<
-    caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(Refused),
     caf::result<void>(DraftWork), caf::result<void>(Drafted), caf::result<void>(Ping),
     caf::result<void>(Pong), caf::result<void>(Survey), caf::result<void>(Surveyed),
     caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
@@ -78,7 +78,7 @@ using RemoteDraftActor = Interface<
     /// There is a connection, or why not.
     caf::result<void>(Connected),
     /// The node has what drafts, or has not.
-    caf::result<void>(DraftOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(DraftOpened), caf::result<void>(Refused),
     /// Windows.
     caf::result<void>(Drafted),
     /// The node is alive.
@@ -97,18 +97,18 @@ using ReceiverActor = Interface<
 
 /// On a node: drafts for one engine, or has a stage of its target, which is at the other end of a
 /// connection.
-using GuestActor = Interface<
+using NodeSessionActor = Interface<
     /// What is there; answered with Surveyed.
     caf::result<void>(Survey),
     /// Files of a model that the node lacks: what it takes them with is told of the parts.
     caf::result<void>(SendModel), caf::result<void>(ModelPart),
     /// The model that the engine asked for has been loaded, or not.
     caf::result<void>(ModelReady),
-    /// What is to draft; answered with DraftOpened or DraftRefused.
+    /// What is to draft; answered with DraftOpened or Refused.
     caf::result<void>(OpenDraft),
     /// Where sequences stand.
     caf::result<void>(DraftWork),
-    /// What is to be a stage; answered with StageOpened or DraftRefused. Then its passes.
+    /// What is to be a stage; answered with StageOpened or Refused. Then its passes.
     caf::result<void>(OpenStage), caf::result<void>(StageRows),
     /// Windows are there (from the draft's lane).
     caf::result<void>(WindowsReady),
@@ -138,7 +138,7 @@ using RemoteStageActor = Interface<
     /// There is a connection, or why not.
     caf::result<void>(Connected),
     /// The node has the stage, or has not.
-    caf::result<void>(StageOpened), caf::result<void>(DraftRefused),
+    caf::result<void>(StageOpened), caf::result<void>(Refused),
     /// A piece has come back.
     caf::result<void>(StageDone),
     /// The node is alive.

@@ -37,7 +37,7 @@ struct DraftOpened {
 };
 
 /// Node to engine: why nothing will, or why what was said is of no use.
-struct DraftRefused {
+struct Refused {
   Error why;
   bool takes_files = false; ///< It has no such model, and would take its files (SendModel).
 };
@@ -54,7 +54,7 @@ struct StageLayers {
 };
 
 /// Engine to node, in place of OpenDraft: layers of the engine's target that are to be there.
-/// Answered with StageOpened or DraftRefused.
+/// Answered with StageOpened or Refused.
 struct OpenStage {
   std::string device; ///< As OpenDraft's, and so the next two.
   std::string model;
@@ -258,7 +258,7 @@ struct NodeSpans {
   std::uint64_t dropped = 0; ///< There were more.
 };
 
-/// To a guest, from who loads for it: the model that it asked for is there, or why it is not.
+/// To a session, from who loads for it: the model that it asked for is there, or why it is not.
 struct ModelReady {
   Error why; ///< Without a message: it is there.
 };

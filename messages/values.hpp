@@ -31,7 +31,7 @@ struct ActorHandles;
   X(paceline::messages, Pong)                                                                      \
   X(paceline::messages, OpenDraft)                                                                 \
   X(paceline::messages, DraftOpened)                                                               \
-  X(paceline::messages, DraftRefused)                                                              \
+  X(paceline::messages, Refused)                                                              \
   X(paceline::messages, DraftWork)                                                                 \
   X(paceline::messages, Drafted)                                                                   \
   X(paceline::messages, Survey)                                                                    \

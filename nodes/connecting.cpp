@@ -1,8 +1,8 @@
 // How an engine finds a node: the parts of RemoteDraft and RemoteStage that wait.
 #include "nodes/limits.hpp"
+#include "nodes/query.hpp"
 #include "nodes/remote_draft.hpp"
 #include "nodes/survey.hpp"
-#include "nodes/talk.hpp"
 
 namespace paceline::nodes {
 
@@ -39,26 +39,26 @@ RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& t
 Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
                            const NodeTls& tls, OpenDraft hello, bool& takes_files) {
   hello.only_asks = true;
-  return talk<ModelInfo>(system, address, tls,
-                         [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
-                           node->say(asked);
-                           return {[node](const DraftOpened& opened) { node->end(opened.info); },
-                                   [node, &takes_files](const DraftRefused& refused) {
-                                     takes_files = refused.takes_files;
-                                     node->end(tl::unexpected(refused.why));
-                                   }};
-                         });
+  return query<ModelInfo>(system, address, tls,
+                          [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
+                            node->say(asked);
+                            return {[node](const DraftOpened& opened) { node->end(opened.info); },
+                                    [node, &takes_files](const Refused& refused) {
+                                      takes_files = refused.takes_files;
+                                      node->end(tl::unexpected(refused.why));
+                                    }};
+                          });
 }
 
 Result<Surveyed> survey_node(const NodeAddress& address, const NodeTls& tls) {
   if (auto usable = check_tls(tls); !usable)
     return tl::unexpected(usable.error());
   actors::Runtime runtime(std::nullopt, [&](auto& config) { add_network(config, tls); });
-  return talk<Surveyed>(runtime.system(), address, tls,
-                        [](const auto& node) -> caf::message_handler {
-                          node->say(Survey{});
-                          return {[node](const Surveyed& all) { node->end(all); }};
-                        });
+  return query<Surveyed>(runtime.system(), address, tls,
+                         [](const auto& node) -> caf::message_handler {
+                           node->say(Survey{});
+                           return {[node](const Surveyed& all) { node->end(all); }};
+                         });
 }
 
 } // namespace paceline::nodes

@@ -27,7 +27,7 @@ inline constexpr std::uint16_t node_protocol = 5;
 #define PACELINE_CROSSING_VALUES(X)                                                                \
   X(OpenDraft)                                                                                     \
   X(DraftOpened)                                                                                   \
-  X(DraftRefused)                                                                                  \
+  X(Refused)                                                                                       \
   X(DraftWork)                                                                                     \
   X(Drafted)                                                                                       \
   X(Ping)                                                                                          \

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 /// Bytes of a frame that a node reads, and of one that an engine does (rows of q among them); a
 /// peer that announces more is cut off before anything is allocated.
-inline constexpr std::uint32_t guest_frame_bytes_max = 8u << 20;
+inline constexpr std::uint32_t node_frame_bytes_max = 8u << 20;
 inline constexpr std::uint32_t engine_frame_bytes_max = 64u << 20;
 /// Tokens, or numbers of q, after which what is to be sent goes on in another frame.
 inline constexpr std::size_t frame_numbers_max = 256u << 10;
@@ -21,18 +21,18 @@ inline constexpr std::uint32_t first_frame_bytes_max = 16u << 10;
 inline constexpr std::size_t unsent_bytes_max = 128u << 20;
 /// Engines that a node drafts for at a time, those that are just connecting included. As many more
 /// are told so, and further ones are cut off.
-inline constexpr int guests_max = 32;
+inline constexpr int sessions_max = 32;
 /// Of one engine: sequences that a node knows, in terms of EngineOptions::max_num_seqs. Those that
 /// are over may be named a moment later than those in their place.
-inline constexpr int guest_sequences_per_seat = 2;
+inline constexpr int sequences_per_seat = 2;
 /// And tokens of all of them together, at their longest.
-inline constexpr std::int64_t guest_tokens_max = 64 << 20;
+inline constexpr std::int64_t session_tokens_max = 64 << 20;
 /// To connect, and then for the first answer of a node.
 inline constexpr std::chrono::milliseconds connect_timeout = 2s;
 /// How long a node waits for the first frame.
 inline constexpr std::chrono::milliseconds hello_timeout = 5s;
 /// Silence after which a node lets go of an engine, in heartbeats of FaultOptions' default.
-inline constexpr std::chrono::milliseconds guest_patience = 10s;
+inline constexpr std::chrono::milliseconds session_patience = 10s;
 /// Of what a node's lanes do for an engine that keeps a trace: kept there, and sent at a time.
 inline constexpr std::size_t node_spans_held = 1u << 14;
 inline constexpr std::size_t node_spans_sent = 1u << 10;

@@ -25,10 +25,10 @@ void say_distrust(caf::scheduled_actor* self, const caf::actor& owner,
                   const std::string& distrust) {
   if (!distrust.empty())
     caf::unsafe_send_as(self, owner,
-                        messages::DraftRefused{{ErrorCode::unavailable, distrust,
-                                                "see docs/machines.md about certificates and their "
-                                                "hosts"},
-                                               false});
+                        messages::Refused{{ErrorCode::unavailable, distrust,
+                                           "see docs/machines.md about certificates and their "
+                                           "hosts"},
+                                          false});
 }
 
 class FrameLink final : public Link, public std::enable_shared_from_this<FrameLink> {
@@ -91,7 +91,7 @@ private:
   std::uint32_t most() const {
     if (!introduced_)
       return limits::first_frame_bytes_max;
-    return end_ == LinkEnd::node ? limits::guest_frame_bytes_max : limits::engine_frame_bytes_max;
+    return end_ == LinkEnd::node ? limits::node_frame_bytes_max : limits::engine_frame_bytes_max;
   }
 
   /// It says who it is, or what it wants.
@@ -113,7 +113,7 @@ private:
     pipe_->await(frame_header_bytes);
     introduced_ |= introduces(header.kind);
     if (header.kind == FrameKind::refusal) {
-      tell_owner(messages::DraftRefused{
+      tell_owner(messages::Refused{
           {ErrorCode::unsupported, std::string(content.begin(), content.end()), ""}, false});
       return;
     }
@@ -148,7 +148,7 @@ caf::message_handler FrameLink::handlers() {
   return {
       [link](const messages::OpenDraft& value) { link->write(value); },
       [link](const messages::DraftOpened& value) { link->write(value); },
-      [link](const messages::DraftRefused& value) { link->write(value); },
+      [link](const messages::Refused& value) { link->write(value); },
       [link](const messages::DraftWork& value) { link->write(value); },
       [link](const messages::Drafted& value) { link->write(value); },
       [link](const messages::Ping& value) { link->write(value); },
@@ -221,9 +221,9 @@ caf::behavior connected(broker* self, int socket, bool tls, const std::string& h
                                owner, LinkEnd::engine));
 }
 
-caf::behavior accepted(broker* self, connection_handle connection, const caf::actor& guest) {
+caf::behavior accepted(broker* self, connection_handle connection, const caf::actor& session) {
   return behavior_of(
-      make_link(self, std::make_unique<Connection>(self, connection), guest, LinkEnd::node));
+      make_link(self, std::make_unique<Connection>(self, connection), session, LinkEnd::node));
 }
 
 /// Says why it is not served. What it says is read until it goes, or else the refusal may not
@@ -234,7 +234,7 @@ caf::behavior turned_away(broker* self, connection_handle connection,
       self->wr_buf(connection),
       fmt::format("the node drafts for {} engines already, which is all it does: end one "
                   "of them, or start another node",
-                  limits::guests_max));
+                  limits::sessions_max));
   self->flush(connection);
   self->configure_read(connection, receive_policy::at_most(limits::first_frame_bytes_max));
   self->delayed_send(self, limits::hello_timeout, messages::Wake{});
@@ -250,9 +250,9 @@ caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::
     self->add_doorman(socket);
   const auto outside = std::make_shared<const char>(); // as many hold it as are being turned away
   return {[self, welcome, outside](const caf::io::new_connection_msg& news) {
-            if (const caf::actor guest = welcome())
-              self->fork(accepted, news.handle, guest);
-            else if (outside.use_count() <= limits::guests_max)
+            if (const caf::actor session = welcome())
+              self->fork(accepted, news.handle, session);
+            else if (outside.use_count() <= limits::sessions_max)
               self->fork(turned_away, news.handle, outside);
             else
               self->close(news.handle);

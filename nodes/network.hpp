@@ -58,10 +58,10 @@ void add_network(caf::actor_system_config& config, const NodeTls& tls);
 
 /// Who sends what it is told over the socket, and to `owner` what comes from there. Either dies
 /// with the other. host: that was dialled; a certificate that names hosts has to name it, or else
-/// the owner is told DraftRefused.
+/// the owner is told Refused.
 caf::actor open_link(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
                      const std::string& host, const caf::actor& owner);
-/// Who has a guest made for each connection, and links both. welcome: from its thread; null: one
+/// Who has a session made for each connection, and links both. welcome: from its thread; null: one
 /// that is too many.
 caf::actor open_door(caf::actor_system& system, SocketDescriptor socket, const NodeTls& tls,
                      std::function<caf::actor()> welcome);

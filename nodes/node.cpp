@@ -11,7 +11,7 @@ Node::Node(const NodeOptions& options)
           std::nullopt, [&](auto& config) { add_network(config, options.tls); },
           base::Log(options.loading.log))),
       closer_(std::make_shared<execution::LaneCloser>(false)),
-      parts_(std::make_shared<NodeParts>()) {
+      parts_(std::make_shared<NodeParts>()), sessions_(std::make_shared<NodeSessions>(parts_)) {
   parts_->closer = closer_;
   parts_->time = runtime_->time();
   parts_->clock_ahead = options.clock_ahead;
@@ -88,7 +88,7 @@ Result<void> Node::listen(const NodeOptions& options) {
   actors::apart_from_caller([&] {
     door_ = open_door(
         runtime_->system(), listening->socket, options.tls,
-        [parts = parts_, system = &runtime_->system()] { return parts->welcome(*system, parts); });
+        [all = sessions_, system = &runtime_->system()] { return all->welcome(*system); });
   });
   return {};
 }
@@ -104,7 +104,7 @@ Node::~Node() {
   if (door_)
     caf::anon_send_exit(door_, caf::exit_reason::user_shutdown);
   door_ = nullptr;
-  parts_->close();
+  sessions_->close();
   runtime_->await_actors();
   closer_->close();
   runtime_ = nullptr;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "actors/system/runtime.hpp"
-#include "nodes/guest.hpp"
 #include "nodes/network.hpp"
+#include "nodes/sessions.hpp"
 
 #include <memory>
 #include <string>
@@ -48,6 +48,7 @@ private:
   std::unique_ptr<actors::Runtime> runtime_;
   std::shared_ptr<execution::LaneCloser> closer_;
   std::shared_ptr<NodeParts> parts_;
+  std::shared_ptr<NodeSessions> sessions_;
   caf::actor door_;
   std::uint16_t port_ = 0;
 };

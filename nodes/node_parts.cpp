@@ -2,7 +2,6 @@
 
 #include "gpu/mx.hpp"
 #include "models/checkpoint/identity.hpp"
-#include "nodes/guest.hpp"
 #include "nodes/limits.hpp"
 
 #include <algorithm>
@@ -160,32 +159,16 @@ messages::Surveyed NodeParts::survey() {
   for (const auto& each : kept_)
     if (const OfferRef offer = each.lock())
       all.models.push_back(offer->info);
-  all.engines = count_guests();
-  all.engines_max = limits::guests_max;
+  all.engines = engines();
+  all.engines_max = limits::sessions_max;
   all.kept_bytes = cache ? cache->kept_bytes() : 0;
   all.kept_max = cache ? cache->bytes_max() : 0;
   return all;
 }
 
-// ---- guests ----
-
-caf::actor NodeParts::welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self) {
+std::shared_ptr<const void> NodeParts::take_place() {
   const std::lock_guard lock(mutex_);
-  if (closed_ || count_guests() >= limits::guests_max)
-    return nullptr;
-  std::erase_if(guests_,
-                [](const caf::actor_addr& guest) { return !caf::actor_cast<caf::actor>(guest); });
-  const auto guest = caf::actor_cast<caf::actor>(messages::spawn<Guest>(system, self, place_));
-  guests_.push_back(guest.address());
-  return guest;
-}
-
-void NodeParts::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  for (const caf::actor_addr& guest : guests_)
-    if (const auto alive = caf::actor_cast<caf::actor>(guest))
-      caf::anon_send_exit(alive, caf::exit_reason::user_shutdown);
+  return engines() < limits::sessions_max ? place_ : nullptr;
 }
 
 } // namespace paceline::nodes

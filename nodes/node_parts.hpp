@@ -1,4 +1,4 @@
-// What a node offers, and the engines that use it.
+// What a node offers to the engines that use it.
 #pragma once
 
 #include "actors/model_loader.hpp"
@@ -16,7 +16,7 @@
 
 namespace paceline::nodes {
 
-/// All guests share it. Threads: any, once it is filled in.
+/// All sessions share it. Threads: any, once it is filled in.
 class NodeParts {
 public:
   struct Offer {
@@ -52,7 +52,7 @@ public:
   std::shared_ptr<base::Timekeeper> time;
   base::Duration clock_ahead{};    ///< NodeOptions::clock_ahead
   EngineOptions loading;           ///< Formats; without a progress, which is one thread's.
-  std::size_t kv_memory_bytes = 0; ///< Of each guest.
+  std::size_t kv_memory_bytes = 0; ///< Of each engine.
   int page_tokens = 16;
   int piece_rows = limits::stage_piece_rows_max; ///< Of a pass through a stage, at a time at most.
 
@@ -70,24 +70,21 @@ public:
   Result<void> load_kept(const Wanted& wanted);
   messages::Surveyed survey();
 
-  /// One more guest. Null: it would be too many, or the node is being closed.
-  caf::actor welcome(caf::actor_system& system, const std::shared_ptr<NodeParts>& self);
-  void close();
+  /// For one engine more, as long as somebody holds it. Null: it would be too many.
+  std::shared_ptr<const void> take_place();
 
 private:
   std::string device_of(const Wanted& wanted) const;
   OfferRef find_loaded(const Wanted& wanted);
   std::optional<std::string> location_of(const Wanted& wanted) const;
   Result<OfferRef> load_layers(const std::string& location, const Wanted& wanted) const;
-  /// Those that live: CAF keeps a dead actor until its last timer would have rung.
-  int count_guests() const { return int(place_.use_count()) - 1; }
+  /// By the places that are held: CAF keeps a dead actor until its last timer would have rung.
+  int engines() const { return int(place_.use_count()) - 1; }
 
   std::mutex loading_; ///< One model at a time.
   std::mutex mutex_;
-  bool closed_ = false;
-  std::vector<caf::actor_addr> guests_;
-  std::shared_ptr<const char> place_ = std::make_shared<const char>(); ///< Each guest holds it.
-  /// From load_kept, as long as a guest has it; the newest longer, for an engine that only asked.
+  std::shared_ptr<const char> place_ = std::make_shared<const char>();
+  /// From load_kept, as long as a session has it; the newest longer, for an engine that only asked.
   std::vector<std::weak_ptr<const Offer>> kept_;
   OfferRef newest_;
 };

@@ -18,7 +18,7 @@ Receiver::Handle::behavior_type Receiver::make_behavior() {
 
 void Receiver::refuse(const Error& why) {
   arrival_ = nullptr; // somebody else may try
-  tell(self_, link_, DraftRefused{why, false});
+  tell(self_, link_, Refused{why, false});
 }
 
 /// What is there has to be read, which takes its time.

@@ -121,7 +121,7 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         if (parts_.gone->exchange(false))
           parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
-      [this](const DraftRefused& refused) { gone(refused.why.message); },
+      [this](const Refused& refused) { gone(refused.why.message); },
       [=, this](const Drafted& news) {
         const base::Handling span(*parts_.telemetry, name, "drafted");
         believe([&] { take(news); }, give_up);

@@ -99,7 +99,7 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
       [=, this](const StageOpened& stage) {
         believe([&] { opened(stage); }, give_up); // a reserve may be more truthful
       },
-      [=](const DraftRefused& refused) { give_up(refused.why.message); },
+      [=](const Refused& refused) { give_up(refused.why.message); },
       [=, this](const StageDone& done) {
         const base::Handling span(*telemetry_, name, "done");
         believe([&] { take(done); }, give_up);

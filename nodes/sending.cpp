@@ -54,11 +54,11 @@ Result<Luggage> pack(const std::string& location, const std::string& identity) {
   return luggage;
 }
 
-/// One connection's part of it. Threads: the talk's actor.
+/// One connection's part of it. Threads: the query's actor.
 class Sending {
 public:
   struct Done {};
-  Sending(Luggage& luggage, std::shared_ptr<Talk<Done>> node)
+  Sending(Luggage& luggage, std::shared_ptr<NodeQuery<Done>> node)
       : luggage_(luggage), node_(std::move(node)) {}
 
   void begin(const ModelWanted& wanted) {
@@ -106,7 +106,7 @@ private:
   }
 
   Luggage& luggage_;
-  std::shared_ptr<Talk<Done>> node_;
+  std::shared_ptr<NodeQuery<Done>> node_;
   bool begun_ = false;
   std::size_t file_ = 0;
   std::vector<std::uint64_t> present_; ///< There, or under way.
@@ -114,7 +114,7 @@ private:
 
 Result<Sending::Done> send_once(caf::actor_system& system, const NodeAddress& address,
                                 const NodeTls& tls, Luggage& luggage, const Progress& progress) {
-  return talk<Sending::Done>(
+  return query<Sending::Done>(
       system, address, tls,
       [&luggage](const auto& node) -> caf::message_handler {
         const auto sending = std::make_shared<Sending>(luggage, node);

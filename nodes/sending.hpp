@@ -1,7 +1,7 @@
 // A model's files on their way to a node.
 #pragma once
 
-#include "nodes/talk.hpp"
+#include "nodes/query.hpp"
 
 #include <string>
 #include <thread>

@@ -3,9 +3,9 @@
 #include "models/checkpoint/identity.hpp"
 #include "models/stage_elsewhere.hpp"
 #include "nodes/node_device.hpp"
+#include "nodes/query.hpp"
 #include "nodes/remote_stage.hpp"
 #include "nodes/sending.hpp"
-#include "nodes/talk.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -21,15 +21,16 @@ namespace {
 Result<StageOpened> ask_for_stage(caf::actor_system& system, const NodeAddress& address,
                                   const NodeTls& tls, OpenStage hello, bool& takes_files) {
   hello.only_asks = true;
-  return talk<StageOpened>(system, address, tls,
-                           [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
-                             node->say(asked);
-                             return {[node](const StageOpened& opened) { node->end(opened); },
-                                     [node, &takes_files](const DraftRefused& refused) {
-                                       takes_files = refused.takes_files;
-                                       node->end(tl::unexpected(refused.why));
-                                     }};
-                           });
+  return query<StageOpened>(
+      system, address, tls,
+      [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
+        node->say(asked);
+        return {[node](const StageOpened& opened) { node->end(opened); },
+                [node, &takes_files](const Refused& refused) {
+                  takes_files = refused.takes_files;
+                  node->end(tl::unexpected(refused.why));
+                }};
+      });
 }
 
 std::shared_ptr<RemoteStageParts> parts_of(const EngineOptions& o) {

@@ -220,7 +220,7 @@ TEST_CASE("who sends more than is wanted, or something else, ends its own connec
       if (!last)
         REQUIRE(stranger.read<messages::ModelTaken>());
     }
-  const auto refused = stranger.read<messages::DraftRefused>();
+  const auto refused = stranger.read<messages::Refused>();
   REQUIRE(refused);
   CHECK(contains(refused->why.message, "another model's"));
   CHECK(cache.models() == 0);

@@ -93,7 +93,7 @@ TEST_CASE("another protocol is refused by name") {
 TEST_CASE("an engine that finds all places taken is told so") {
   RunningNode node;
   std::vector<std::unique_ptr<Stranger>> strangers;
-  for (int i = 0; i < limits::guests_max; ++i)
+  for (int i = 0; i < limits::sessions_max; ++i)
     strangers.push_back(std::make_unique<Stranger>(node.port()));
   EngineOptions options;
   options.draft_device = node.address();
@@ -421,7 +421,7 @@ TEST_CASE(
   RunningNode open_node;
   RunningNode closed_node(certificates.arguments());
   std::vector<std::unique_ptr<Stranger>> silent;
-  for (int i = 0; i < limits::guests_max; ++i)
+  for (int i = 0; i < limits::sessions_max; ++i)
     for (const RunningNode* node : {&open_node, &closed_node})
       silent.push_back(std::make_unique<Stranger>(node->port()));
   constexpr char hello_record[] = {0x16, 3, 1, 2,

@@ -45,7 +45,7 @@ nodes::RemoteDraftParts NodeOfDraft::parts() {
 
 void NodeOfDraft::connect(caf::actor_system& system, const caf::actor& engine) {
   const auto wire = std::make_shared<SimulatedWire>(shared_from_this(), [] {});
-  wire->spawn_link(system, LinkEnd::node, node_->welcome(system, node_));
+  wire->spawn_link(system, LinkEnd::node, sessions_.welcome(system));
   caf::anon_send(engine,
                  messages::Connected{wire->spawn_link(system, LinkEnd::engine, engine), {}});
 }

@@ -1,8 +1,8 @@
 // A draft behind a simulated wire, for tests of what is drawn: nothing goes wrong on the way.
 #pragma once
 
-#include "nodes/node_parts.hpp"
 #include "nodes/remote_draft.hpp"
+#include "nodes/sessions.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
 #include <memory>
@@ -23,14 +23,14 @@ struct DraftThere {
   std::size_t q_rows = 0;
 };
 
-/// The real guest over that model, and the real actor of an engine's that asks it.
+/// The real session over that model, and the real actor of an engine's that asks it.
 /// Threads: the virtual system's.
 class NodeOfDraft final : public Way, public std::enable_shared_from_this<NodeOfDraft> {
 public:
   explicit NodeOfDraft(DraftThere what);
   /// What stands for the draft in the engine.
   nodes::RemoteDraftParts parts();
-  void close() { node_->close(); }
+  void close() { sessions_.close(); }
 
   base::TimePoint now() const override { return what_.time->now(); }
   base::TimePoint arrival(LinkEnd) override { return now() + what_.one_way; }
@@ -46,6 +46,7 @@ private:
 
   DraftThere what_;
   std::shared_ptr<nodes::NodeParts> node_ = std::make_shared<nodes::NodeParts>();
+  nodes::NodeSessions sessions_{node_};
 };
 
 } // namespace paceline::testing

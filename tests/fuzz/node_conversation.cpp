@@ -218,7 +218,7 @@ void Talk::await_opened() {
   node_.listen([]([[maybe_unused]] auto value) {
     using Value = decltype(value);
     return std::is_same_v<Value, DraftOpened> || std::is_same_v<Value, StageOpened> ||
-           std::is_same_v<Value, DraftRefused>;
+           std::is_same_v<Value, Refused>;
   });
 }
 
@@ -432,7 +432,7 @@ void Talk::say_bytes() {
 /// The node serves others, and lets go of who was there.
 void check_node_lives() {
   using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + nodes::limits::guest_patience;
+  const auto until = Clock::now() + nodes::limits::session_patience;
   for (int engines = 0; engines != 1;) {
     Stranger other(ground().node->port());
     other.send(frame(Survey{}));

@@ -182,7 +182,7 @@ std::vector<NamedLie> lies_of_drafts() {
       {"what is said of stages", also(messages::StageDone{7, std::string(64, 'x'), {}})},
       {"what an engine says", also(messages::Ping{})},
       {"a refusal in the middle",
-       also(messages::DraftRefused{{ErrorCode::unavailable, "\x1b[2Jno\nmore", ""}, false})},
+       also(messages::Refused{{ErrorCode::unavailable, "\x1b[2Jno\nmore", ""}, false})},
   };
 }
 

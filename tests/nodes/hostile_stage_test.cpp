@@ -106,7 +106,7 @@ std::vector<NamedLie> lies_of_passes() {
       {"what an engine says", also(FrameKind::StageDone, messages::Ping{})},
       {"a refusal in the middle",
        also(FrameKind::StageDone,
-            messages::DraftRefused{{ErrorCode::unavailable, "\x1b[2Jno\nmore", ""}, false})},
+            messages::Refused{{ErrorCode::unavailable, "\x1b[2Jno\nmore", ""}, false})},
   };
 }
 

@@ -34,7 +34,7 @@ public:
   void sees(const actors::Arrival& arrival);
   /// A request has ended.
   void sees(speculation::SequenceId request, const Finished& end);
-  /// While nothing goes wrong for longer than a guest is patient. lives: whether the engine does.
+  /// While nothing goes wrong for longer than a session is patient. lives: whether the engine does.
   void check_settled(bool lives);
   void end();
   /// Behind the end of their engine.

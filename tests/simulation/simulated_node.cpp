@@ -107,6 +107,7 @@ void SimulatedNode::begin(Has what) {
   has_ = what;
   log(fmt::format("life {} begins", life_));
   parts_ = std::make_shared<nodes::NodeParts>();
+  sessions_ = std::make_unique<nodes::NodeSessions>(parts_);
   lives_.push_back(parts_);
   parts_->host = device(workload_.draft_step);
   parts_->closer = ground_.closer;
@@ -160,11 +161,17 @@ messages::StageLayers SimulatedNode::layers_of(int stage) const {
   return layers;
 }
 
+void SimulatedNode::stop() {
+  sessions_->close();
+  sessions_ = nullptr;
+  parts_ = nullptr;
+}
+
 void SimulatedNode::die(base::Duration pause, Has then) {
   if (!parts_)
     return; // it is dead
   log("dies");
-  std::exchange(parts_, nullptr)->close();
+  stop();
   after(pause, [node = shared_from_this(), then] {
     if (!node->ended_)
       node->begin(then);
@@ -182,7 +189,7 @@ void SimulatedNode::check_settled(std::vector<std::string>& failures) {
 void SimulatedNode::end() {
   ended_ = true;
   if (parts_)
-    std::exchange(parts_, nullptr)->close();
+    stop();
 }
 
 void SimulatedNode::check_gone(std::vector<std::string>& failures) const {
@@ -280,9 +287,9 @@ void SimulatedNode::answer(const caf::actor_addr& engine, const StageDialler& di
     return tell_engine(engine, no_connection("connection refused"));
   }
   auto& system = ground_.system.system();
-  const caf::actor guest = parts_->welcome(system, parts_);
-  if (!guest)
-    return tell_engine(engine, no_connection("too many guests"));
+  const caf::actor session = sessions_->welcome(system);
+  if (!session)
+    return tell_engine(engine, no_connection("too many engines"));
   reached("connections");
   const bool stage = bool(dialler.answered);
   if (has_ == Has::other_weights && stage)
@@ -292,7 +299,7 @@ void SimulatedNode::answer(const caf::actor_addr& engine, const StageDialler& di
   else if (stage)
     dialler.answered();
   const auto wire = wire_to(owner, dialler.waits);
-  wire->spawn_link(system, LinkEnd::node, guest);
+  wire->spawn_link(system, LinkEnd::node, session);
   tell_engine(engine, Connected{wire->spawn_link(system, LinkEnd::engine, owner), {}});
 }
 

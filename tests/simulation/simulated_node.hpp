@@ -2,9 +2,9 @@
 // way there.
 #pragma once
 
-#include "nodes/node_parts.hpp"
 #include "nodes/remote_draft.hpp"
 #include "nodes/remote_stage.hpp"
+#include "nodes/sessions.hpp"
 #include "tests/simulation/simulated_engine.hpp"
 #include "tests/simulation/simulated_wire.hpp"
 
@@ -18,8 +18,8 @@
 
 namespace paceline::testing {
 
-/// The real guests over scripted models on faulty devices, behind wires on which the plan's faults
-/// happen. Threads: the virtual system's.
+/// The real sessions over scripted models on faulty devices, behind wires on which the plan's
+/// faults happen. Threads: the virtual system's.
 class SimulatedNode final : public Way, public std::enable_shared_from_this<SimulatedNode> {
 public:
   /// ground: while its actors live. workload, counts: must outlive it; of what was seen to happen,
@@ -38,7 +38,7 @@ public:
   nodes::RemoteStageParts::Place place(int stage, StageDialler dialler);
   /// It dies, and what it knows with it.
   void end();
-  /// While nothing goes wrong for longer than a guest is patient: adds what is wrong.
+  /// While nothing goes wrong for longer than a session is patient: adds what is wrong.
   void check_settled(std::vector<std::string>& failures);
   /// Behind its end: adds what somebody still has of it.
   void check_gone(std::vector<std::string>& failures) const;
@@ -58,6 +58,7 @@ private:
   void begin(Has what);
   OfferRef offer_draft() const;
   OfferRef offer_stage(int stage) const;
+  void stop();
   void die(base::Duration pause, Has then);
   void misfortune();
   void part();
@@ -90,6 +91,7 @@ private:
   Has has_ = Has::all;
   bool ended_ = false;
   std::shared_ptr<nodes::NodeParts> parts_; ///< Null: it is down.
+  std::unique_ptr<nodes::NodeSessions> sessions_;
   std::vector<std::weak_ptr<nodes::NodeParts>> lives_;
   std::vector<std::weak_ptr<SimulatedWire>> wires_;
   std::vector<std::string> failures_;

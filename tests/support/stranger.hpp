@@ -70,7 +70,7 @@ public:
       using Is = decltype(value);
       if constexpr (std::is_same_v<Is, Value>)
         found = std::move(value);
-      return std::is_same_v<Is, Value> || std::is_same_v<Is, messages::DraftRefused>;
+      return std::is_same_v<Is, Value> || std::is_same_v<Is, messages::Refused>;
     });
     return found;
   }

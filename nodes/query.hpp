@@ -16,11 +16,11 @@
 
 namespace paceline::nodes {
 
-/// Tells the thread that waits how far a talk is. Threads: any.
+/// Tells the thread that waits how far a query is. Threads: any.
 using Progress = std::function<void(double)>;
 
 template <class Answer>
-class Outcome {
+class QueryResult {
 public:
   void reach(double done) {
     const std::lock_guard lock(mutex_);
@@ -58,12 +58,13 @@ private:
   std::optional<Result<Answer>> answer_;
 };
 
-/// One talk, while it lasts. Threads: its actor's.
+/// One query, while it lasts. Threads: its actor's.
 template <class Answer>
-class Talk {
+class NodeQuery {
 public:
-  Talk(caf::event_based_actor* self, std::string name, std::shared_ptr<Outcome<Answer>> outcome)
-      : self_(self), name_(std::move(name)), outcome_(std::move(outcome)) {}
+  NodeQuery(caf::event_based_actor* self, std::string name,
+            std::shared_ptr<QueryResult<Answer>> result)
+      : self_(self), name_(std::move(name)), result_(std::move(result)) {}
 
   void begin(SocketDescriptor socket, const NodeTls& tls, const std::string& host) {
     link_ = open_link(self_->system(), socket, tls, host, self_);
@@ -79,9 +80,9 @@ public:
   void say(Value value) {
     self_->send(link_, std::move(value));
   }
-  void reach(double done) { outcome_->reach(done); }
+  void reach(double done) { result_->reach(done); }
   void end(Result<Answer> with) {
-    outcome_->set(std::move(with));
+    result_->set(std::move(with));
     self_->quit(caf::exit_reason::user_shutdown);
   }
   void hear() { heard_ = std::chrono::steady_clock::now(); }
@@ -106,33 +107,33 @@ private:
 
   caf::event_based_actor* self_;
   std::string name_;
-  std::shared_ptr<Outcome<Answer>> outcome_;
+  std::shared_ptr<QueryResult<Answer>> result_;
   caf::actor link_;
   bool closed_ = false;
   std::chrono::steady_clock::time_point heard_;
 };
 
-/// Connects, and gives what the talk ends with. begin: says the first words, and gives what to do
-/// with the node's; a refusal that it does not take ends the talk. From a thread that may wait.
+/// Connects, and gives what the query ends with. begin: says the first words, and gives what to do
+/// with the node's; a refusal that it does not take ends the query. From a thread that may wait.
 template <class Answer, class Begin>
-Result<Answer> talk(caf::actor_system& system, const NodeAddress& address, const NodeTls& tls,
-                    const Begin& begin, const Progress& progress = {}) {
+Result<Answer> query(caf::actor_system& system, const NodeAddress& address, const NodeTls& tls,
+                     const Begin& begin, const Progress& progress = {}) {
   const auto socket = dial(address.endpoint, tls, limits::connect_timeout);
   if (!socket)
     return tl::unexpected(socket.error());
-  const auto outcome = std::make_shared<Outcome<Answer>>();
+  const auto result = std::make_shared<QueryResult<Answer>>();
   // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
-  const auto talker = [&, outcome](caf::event_based_actor* self, caf::unit_t) -> caf::behavior {
-    const auto state = std::make_shared<Talk<Answer>>(self, address.endpoint.text(), outcome);
+  const auto asker = [&, result](caf::event_based_actor* self, caf::unit_t) -> caf::behavior {
+    const auto state = std::make_shared<NodeQuery<Answer>>(self, address.endpoint.text(), result);
     state->begin(*socket, tls, address.endpoint.host);
     caf::message_handler answers = begin(state);
     return answers.or_else(caf::message_handler{
-        [state](const messages::DraftRefused& refused) { state->end(tl::unexpected(refused.why)); },
+        [state](const messages::Refused& refused) { state->end(tl::unexpected(refused.why)); },
         [state](const messages::Pong&) { state->hear(); },
         [state](const messages::Wake&) { state->look_after(); }});
   };
-  actors::apart_from_caller([&] { system.spawn(talker, caf::unit); });
-  return outcome->wait(progress);
+  actors::apart_from_caller([&] { system.spawn(asker, caf::unit); });
+  return result->wait(progress);
 }
 
 } // namespace paceline::nodes

@@ -1,5 +1,6 @@
-#include "nodes/guest_stage.hpp"
+#include "nodes/stage_service.hpp"
 
+#include "actors/limits.hpp"
 #include "execution/stage.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/peer.hpp"
@@ -26,7 +27,7 @@ public:
     speculation::QRow in;
     speculation::QRow out;
     NumberFormat format; ///< In which rows cross.
-    GuestStage::Done done;
+    StageService::Done done;
   };
   LayersStep(Parts parts, const StageRows& rows)
       : parts_(std::move(parts)), piece_(rows.piece), sequences_(rows.sequences),
@@ -105,18 +106,26 @@ int piece_rows(const NodeParts& node, const models::Model& model, NumberFormat f
 
 } // namespace
 
-StageOpened GuestStage::describe(const NodeParts& node, const NodeParts::Offer& offer,
-                                 const OpenStage& wanted) {
+Result<void> StageService::check(const OpenStage& wanted) {
+  if (wanted.page_tokens < 1 || wanted.page_tokens > actors::limits::page_tokens_max)
+    return fail(ErrorCode::invalid_argument, "the engine asks for pages that cannot be");
+  if (wanted.rows != NumberFormat::f32 && wanted.rows != NumberFormat::bf16)
+    return fail(ErrorCode::invalid_argument, "the engine sends rows in no format that there is");
+  return {};
+}
+
+StageOpened StageService::describe(const NodeParts& node, const NodeParts::Offer& offer,
+                                   const OpenStage& wanted) {
   return {offer.info, offer.model.model->kv_shape(wanted.page_tokens).bytes(), node.kv_memory_bytes,
           piece_rows(node, *offer.model.model, wanted.rows)};
 }
 
-Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
-                                                     NodeParts::OfferRef offer,
-                                                     const OpenStage& wanted, Done done,
-                                                     std::shared_ptr<SpanLog> spans) {
-  std::unique_ptr<GuestStage> stage(
-      new GuestStage(std::move(offer), std::move(done), std::move(spans)));
+Result<std::unique_ptr<StageService>> StageService::open(const NodeParts& node,
+                                                         NodeParts::OfferRef offer,
+                                                         const OpenStage& wanted, Done done,
+                                                         std::shared_ptr<SpanLog> spans) {
+  std::unique_ptr<StageService> stage(
+      new StageService(std::move(offer), std::move(done), std::move(spans)));
   const actors::LoadedModel& model = stage->offer_->model;
   if (wanted.page_tokens % model.model->page_tokens_multiple() != 0)
     return fail(ErrorCode::unsupported,
@@ -153,7 +162,7 @@ Result<std::unique_ptr<GuestStage>> GuestStage::open(const NodeParts& node,
   return stage;
 }
 
-void GuestStage::take(const StageRows& rows) {
+void StageService::take(const StageRows& rows) {
   check(rows);
   LayersStep::Parts parts{offer_->model.model, pool_,   workspace_, in_->take(),
                           out_->take(),        format_, done_};
@@ -165,7 +174,7 @@ void GuestStage::take(const StageRows& rows) {
     throw std::runtime_error("the lane takes no more work");
 }
 
-void GuestStage::check(const StageRows& rows) const {
+void StageService::check(const StageRows& rows) const {
   const models::Model& model = *offer_->model.model;
   const std::int64_t pages = std::int64_t(pool_->ledger().total);
   const int page_tokens = pool_->shape().page_tokens;

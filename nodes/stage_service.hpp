@@ -13,25 +13,28 @@ namespace paceline::nodes {
 
 /// Runs pieces of passes on a lane of its own, in the order in which they come. It knows no
 /// sequences: each piece says which pages its rows use. Threads: its owner's.
-class GuestStage {
+class StageService {
 public:
   /// Told from the lane's thread: what a piece has become, or why it failed.
   using Done = std::function<void(Result<messages::StageDone>)>;
 
+  /// An engine says so, whoever that is. Errors: what is no stage.
+  static Result<void> check(const messages::OpenStage& wanted);
   /// What engines are told of such a stage, and how large its pieces are.
   static messages::StageOpened describe(const NodeParts& node, const NodeParts::Offer& offer,
                                         const messages::OpenStage& wanted);
   /// spans: gets what the lane does. Errors: more pages than the node gives an engine, or no
   /// memory.
-  static Result<std::unique_ptr<GuestStage>> open(const NodeParts& node, NodeParts::OfferRef offer,
-                                                  const messages::OpenStage& wanted, Done done,
-                                                  std::shared_ptr<SpanLog> spans);
+  static Result<std::unique_ptr<StageService>> open(const NodeParts& node,
+                                                    NodeParts::OfferRef offer,
+                                                    const messages::OpenStage& wanted, Done done,
+                                                    std::shared_ptr<SpanLog> spans);
 
   /// Throws std::invalid_argument at what cannot be, std::runtime_error where there is no room.
   void take(const messages::StageRows& rows);
 
 private:
-  GuestStage(NodeParts::OfferRef offer, Done done, std::shared_ptr<SpanLog> spans)
+  StageService(NodeParts::OfferRef offer, Done done, std::shared_ptr<SpanLog> spans)
       : offer_(std::move(offer)), done_(std::move(done)), spans_(std::move(spans)) {}
   void check(const messages::StageRows& rows) const;
 

@@ -1,0 +1,30 @@
+// On a node: the engines that are connected.
+#pragma once
+
+#include "messages/caf.hpp"
+#include "nodes/node_parts.hpp"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace paceline::nodes {
+
+/// A session for each of them, of limits::sessions_max at most. Threads: any.
+class NodeSessions {
+public:
+  explicit NodeSessions(std::shared_ptr<NodeParts> node) : node_(std::move(node)) {}
+
+  /// One more. Null: it would be too many, or the node is being closed.
+  caf::actor welcome(caf::actor_system& system);
+  /// Ends all of them.
+  void close();
+
+private:
+  std::shared_ptr<NodeParts> node_;
+  std::mutex mutex_;
+  bool closed_ = false;
+  std::vector<caf::actor_addr> sessions_;
+};
+
+} // namespace paceline::nodes
