@@ -72,18 +72,11 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
           std::make_shared<execution::RowPool>(execution::RowPool::Config{
               parts_.host, std::move(target), parts_.hello.vocabulary, parts_.q_rows}))),
       inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))),
+      node_(self, parts_.heartbeat, parts_.telemetry->trace),
       row_bytes_(double(sizeof(TokenProbability)) *
                  (parts_.top_k > 0 ? std::min(parts_.top_k, parts_.hello.vocabulary)
-                                   : parts_.hello.vocabulary)),
-      trace_(parts_.telemetry->trace, parts_.name) {
-  self_->set_default_handler(caf::drop); // a node may send any value
-  self_->set_exit_handler([this](const caf::exit_msg& ended) {
-    if (ended.reason == caf::exit_reason::remote_link_unreachable) // behind what it said before
-      return tell(self_, self_,
-                  Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
-    self_->quit(ended.reason);
-  });
-  parts_.connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+                                   : parts_.hello.vocabulary)) {
+  node_.dial(parts_);
 }
 
 RemoteDraft::~RemoteDraft() {
@@ -106,18 +99,14 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
       [this](const Borrow&) { return Lent{inbox_}; },
       [](const Ping&) { return Pong{}; },
       [this](const Connected& how) {
-        if (!how.link)
-          return gone(how.why.message);
-        link_ = caf::actor_cast<LinkActor>(how.link);
-        heard_ = now();
-        tell(self_, link_, parts_.hello);
-        read_clock();
-        tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
+        if (auto why = node_.begin(how, parts_, parts_.hello))
+          return gone(std::move(*why));
+        tell_after(self_, node_.pause(), self_, Wake{});
       },
       [this](const DraftOpened&) {
         open_ = true;
-        heard_ = now();
-        read_clock(); // nothing else is in its way now
+        node_.hear();
+        node_.read_clock(); // nothing else is in its way now
         if (parts_.gone->exchange(false))
           parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
@@ -126,12 +115,9 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
         const base::Handling span(*parts_.telemetry, name, "drafted");
         believe([&] { take(news); }, give_up);
       },
-      [this](const Pong&) { heard_ = now(); },
-      [=, this](const ClockRead& answer) {
-        heard_ = now();
-        believe([&] { trace_.take(answer, heard_); }, give_up);
-      },
-      [=, this](const NodeSpans& news) { believe([&] { trace_.take(news, now()); }, give_up); },
+      [this](const Pong&) { node_.hear(); },
+      [=, this](const ClockRead& answer) { believe([&] { node_.take(answer); }, give_up); },
+      [=, this](const NodeSpans& news) { believe([&] { node_.take(news); }, give_up); },
       [this](const Wake&) { look_after(); },
   };
 }
@@ -147,18 +133,11 @@ void RemoteDraft::gone(std::string why) {
   self_->quit(caf::exit_reason::remote_link_unreachable);
 }
 
-/// Silence is found within a heartbeat, by quarters.
 void RemoteDraft::look_after() {
-  if (now() - heard_ > parts_.heartbeat * 3 / 4)
+  if (node_.is_silent())
     return gone("it does not answer");
-  tell(self_, link_, Ping{});
-  read_clock();
-  tell_after(self_, parts_.heartbeat / 4, self_, Wake{});
-}
-
-void RemoteDraft::read_clock() {
-  if (trace_.asks(now()))
-    tell(self_, link_, ReadClock{});
+  node_.ask();
+  tell_after(self_, node_.pause(), self_, Wake{});
 }
 
 // ---- frontiers ----
@@ -264,8 +243,8 @@ void RemoteDraft::forget() {
 }
 
 void RemoteDraft::send() {
-  if (link_ && !(work_.over.empty() && work_.sequences.empty()))
-    tell(self_, link_, std::exchange(work_, {}));
+  if (node_ && !(work_.over.empty() && work_.sequences.empty()))
+    node_.say(std::exchange(work_, {}));
   work_tokens_ = 0;
 }
 
@@ -274,7 +253,7 @@ void RemoteDraft::send() {
 void RemoteDraft::take(const Drafted& news) {
   check_peer(news.step >= base::Duration::zero() && news.step <= limits::pass_time_max,
              "no pass takes that long");
-  heard_ = now();
+  node_.hear();
   for (const DraftedTokens& drafted : news.chains)
     take(drafted, news.step);
   send();

@@ -5,8 +5,7 @@
 #include "execution/sparse_rows.hpp"
 #include "gpu/device.hpp"
 #include "messages/interfaces.hpp"
-#include "nodes/network.hpp"
-#include "nodes/node_trace.hpp"
+#include "nodes/node_connection.hpp"
 
 #include <atomic>
 #include <functional>
@@ -16,9 +15,7 @@
 
 namespace paceline::nodes {
 
-struct RemoteDraftParts {
-  std::string name;  ///< Of the device, for messages: "node://127.0.0.1:7000/cpu:0"
-  Connector connect; ///< The hello goes over the connection.
+struct RemoteDraftParts : NodePlace {
   messages::OpenDraft hello;
   std::chrono::milliseconds heartbeat{}; ///< Of silence, after which the node is gone.
   int top_k = 0;                         ///< EngineOptions::draft_top_k
@@ -88,7 +85,6 @@ private:
            std::size_t spare = 0);
   speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
   void look_after();
-  void read_clock();
   void gone(std::string why);
   base::TimePoint now() const { return self_->clock().now(); }
 
@@ -96,16 +92,14 @@ private:
   RemoteDraftParts parts_;
   std::shared_ptr<execution::SparseRows> rows_;
   std::shared_ptr<speculation::DraftInbox> inbox_;
-  messages::LinkActor link_;
+  NodeConnection node_;
   bool open_ = false; ///< The node drafts.
-  base::TimePoint heard_;
   std::map<speculation::SequenceId, Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< To be sent.
   std::size_t work_tokens_ = 0;
   speculation::DraftPace pace_;
   double row_bytes_; ///< Of a row of q that crosses, of late.
-  NodeTrace trace_;
 };
 
 /// What a supervisor starts a RemoteDraft from.

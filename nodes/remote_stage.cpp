@@ -44,23 +44,14 @@ make_proxy(std::shared_ptr<const RemoteStageParts> parts) {
 RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStageParts> remote,
                          const actors::TargetModelParts& parts, std::size_t stage)
     : self_(self), parts_(std::move(remote)), telemetry_(parts.telemetry),
-      trace_(telemetry_->trace, place().name) {
+      node_(self, parts_->heartbeat, telemetry_->trace) {
   const actors::TargetStage& own = parts.stage(stage);
   stage_ = {stage, own.model, own.pool, {}, {}};
   stage_.workspace =
       base::value_or_throw(own.model->make_workspace(parts.max_rows, parts.max_logit_rows));
   stage_.left = actors::room_for_rows(parts, stage);
-  self_->set_default_handler(caf::drop); // a node may send any value
-  self_->set_exit_handler([this](const caf::exit_msg& ended) {
-    if (ended.reason != caf::exit_reason::remote_link_unreachable)
-      return self_->quit(ended.reason);
-    ended_ = ended.source;
-    if (link_ && ended.source == link_.address()) // behind what it said before
-      tell(self_, self_,
-           Connected{nullptr, {ErrorCode::unavailable, "the connection was lost", ""}});
-  });
-  place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
-  tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+  node_.dial(place());
+  tell_after(self_, node_.pause(), self_, Wake{});
 }
 
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
@@ -86,15 +77,8 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         arrived(news.pass);
       },
       [=, this](const Connected& how) {
-        if (!how.link)
-          return give_up(how.why.message);
-        if (how.link.address() == ended_)
-          return give_up("the connection was lost");
-        link_ = caf::actor_cast<LinkActor>(how.link);
-        heard_ = now();
-        trace_ = NodeTrace(telemetry_->trace, place().name);
-        tell(self_, link_, place().hello);
-        read_clock();
+        if (const auto why = node_.begin(how, place(), place().hello))
+          give_up(*why);
       },
       [=, this](const StageOpened& stage) {
         believe([&] { opened(stage); }, give_up); // a reserve may be more truthful
@@ -104,17 +88,12 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         const base::Handling span(*telemetry_, name, "done");
         believe([&] { take(done); }, give_up);
       },
-      [this](const Pong&) { heard_ = now(); },
-      [=, this](const ClockRead& answer) {
-        if (!link_ || self_->current_sender() != link_)
-          return; // of a connection that was given up
-        heard_ = now();
-        believe([&] { trace_.take(answer, heard_); }, give_up);
-      },
-      [=, this](const NodeSpans& news) { believe([&] { trace_.take(news, now()); }, give_up); },
+      [this](const Pong&) { node_.hear(); },
+      [=, this](const ClockRead& answer) { believe([&] { node_.take(answer); }, give_up); },
+      [=, this](const NodeSpans& news) { believe([&] { node_.take(news); }, give_up); },
       [this](const Wake&) {
         look_after();
-        tell_after(self_, parts_->heartbeat / 4, self_, Wake{});
+        tell_after(self_, node_.pause(), self_, Wake{});
       },
   };
 }
@@ -122,13 +101,13 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
 // ---- the node ----
 
 void RemoteStage::opened(const StageOpened& stage) {
-  if (!link_ || self_->current_sender() != link_)
+  if (!node_.is_sender())
     return; // of a connection that was given up
   check_peer(!open_ && stage.piece_rows > 0 && stage.piece_rows <= limits::stage_piece_rows_max,
              "a stage takes no such pieces");
   open_ = true;
-  heard_ = now();
-  read_clock(); // nothing else is in its way now
+  node_.hear();
+  node_.read_clock(); // nothing else is in its way now
   piece_rows_ = stage.piece_rows;
   if (parts_->memory->lost_at.exchange(0) != 0)
     telemetry_->log.write(LogLevel::info,
@@ -139,9 +118,7 @@ void RemoteStage::opened(const StageOpened& stage) {
 /// The next one is asked after a pause, or the same again. What waits is told only when that has
 /// lasted.
 void RemoteStage::not_there(const std::string& why) {
-  if (const LinkActor link = std::exchange(link_, nullptr))
-    caf::anon_send_exit(link, caf::exit_reason::user_shutdown);
-  else if (retry_at_)
+  if (!node_.drop() && retry_at_)
     return;
   why_not_ = fmt::format("{}: {}", place().name, one_line(why));
   ++parts_->memory->place;
@@ -173,25 +150,17 @@ base::Duration RemoteStage::time_of_rows() const {
   return base::from_seconds(2 * double(bytes_under_way()) / limits::wire_bytes_per_second_min);
 }
 
-/// Silence is found within a heartbeat, by quarters.
 void RemoteStage::look_after() {
-  if (link_ && now() - heard_ > parts_->heartbeat * 3 / 4 + time_of_rows())
+  if (node_ && node_.is_silent(time_of_rows()))
     return open_ ? lost("it does not answer") : not_there("it does not answer");
   if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
     fail_all();
-  if (link_) {
-    tell(self_, link_, Ping{});
-    return read_clock();
-  }
+  if (node_)
+    return node_.ask();
   if (retry_at_ && now() >= *retry_at_) {
     retry_at_.reset();
-    place().connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+    node_.dial(place());
   }
-}
-
-void RemoteStage::read_clock() {
-  if (trace_.asks(now()))
-    tell(self_, link_, ReadClock{});
 }
 
 bool RemoteStage::out_of_patience() const {
@@ -262,7 +231,7 @@ void RemoteStage::send() {
       StageRows rows = way.pieces.send();
       rows.piece = pieces_++;
       under_way_.push_back(rows.values.size());
-      tell(self_, link_, std::move(rows));
+      node_.say(std::move(rows));
     }
     if (way.pieces.all_sent())
       ++sending_;
@@ -291,7 +260,7 @@ void RemoteStage::begin(Way& way) {
 }
 
 void RemoteStage::take(const StageDone& done) {
-  heard_ = now();
+  node_.hear();
   check_peer(open_ && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
              "a stage answers what nobody has sent");
   under_way_.pop_front();

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "actors/target_model.hpp"
-#include "nodes/network.hpp"
-#include "nodes/node_trace.hpp"
+#include "nodes/node_connection.hpp"
 #include "nodes/stage_pieces.hpp"
 
 #include <atomic>
@@ -19,10 +18,7 @@
 namespace paceline::nodes {
 
 struct RemoteStageParts {
-  /// A node's device.
-  struct Place {
-    std::string name;  ///< For messages: "node://127.0.0.1:7000/cpu:0"
-    Connector connect; ///< The hello goes over the connection.
+  struct Place : NodePlace {
     messages::OpenStage hello;
   };
   std::vector<Place> places;               ///< The stage's own, then its reserve, if it has one.
@@ -100,7 +96,6 @@ private:
   }
   std::string row() const; ///< Of traces.
   void look_after();
-  void read_clock();
   base::TimePoint now() const { return self_->clock().now(); }
 
   Handle::pointer self_;
@@ -112,13 +107,10 @@ private:
   scheduling::BatchOrder batches_;
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 
-  messages::LinkActor link_;
-  caf::actor_addr ended_; ///< The last link that has ended, perhaps before it was told of.
-  NodeTrace trace_;       ///< Of where the stage is, or was last.
-  bool open_ = false;     ///< The node has the stage.
+  NodeConnection node_;
+  bool open_ = false; ///< The node has the stage.
   std::optional<base::TimePoint> retry_at_;
   std::string why_not_;
-  base::TimePoint heard_;
   int piece_rows_ = 0;
   std::deque<Way> ways_;              ///< Those that are sent, or partly, first.
   std::size_t sending_ = 0;           ///< The first of which not all is sent.

@@ -120,7 +120,7 @@ Result<actors::StageThere> open_node_stage(const actors::ModelLoader& loader,
     });
     if (!opened)
       return tl::unexpected(opened.error());
-    parts->places.push_back({name, make_connector(address, o.node_tls), *hello});
+    parts->places.push_back({{name, make_connector(address, o.node_tls)}, *hello});
     out.kv_bytes = std::min(out.kv_bytes, std::size_t(opened->kv_bytes));
     if (out.model)
       continue; // the reserve

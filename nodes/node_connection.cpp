@@ -1,0 +1,72 @@
+#include "nodes/node_connection.hpp"
+
+namespace paceline::nodes {
+
+using namespace messages;
+
+namespace {
+
+constexpr const char* was_lost = "the connection was lost";
+
+} // namespace
+
+NodeConnection::NodeConnection(caf::scheduled_actor* self, std::chrono::milliseconds heartbeat,
+                               std::shared_ptr<base::Trace> trace)
+    : self_(self), heartbeat_(heartbeat), trace_(std::move(trace)), traced_(trace_, {}) {
+  self_->set_default_handler(caf::drop); // a node may send any value
+  self_->set_exit_handler([this](const caf::exit_msg& ended) {
+    if (ended.reason != caf::exit_reason::remote_link_unreachable)
+      return self_->quit(ended.reason);
+    ended_ = ended.source;
+    // Behind what it said before. One without a source never became a link.
+    if (!ended.source || (link_ && ended.source == link_.address()))
+      caf::unsafe_send_as(self_, caf::actor_cast<caf::actor>(self_),
+                          Connected{nullptr, {ErrorCode::unavailable, was_lost, ""}});
+  });
+}
+
+void NodeConnection::dial(const NodePlace& place) {
+  place.connect(self_->system(), caf::actor_cast<caf::actor>(self_));
+}
+
+std::optional<std::string> NodeConnection::take(const Connected& how, const NodePlace& place) {
+  if (!how.link)
+    return how.why.message;
+  if (how.link.address() == ended_)
+    return was_lost;
+  link_ = caf::actor_cast<LinkActor>(how.link);
+  traced_ = NodeTrace(trace_, place.name);
+  hear();
+  return std::nullopt;
+}
+
+bool NodeConnection::drop() {
+  const LinkActor link = std::exchange(link_, nullptr);
+  if (link)
+    caf::anon_send_exit(link, caf::exit_reason::user_shutdown);
+  return link != nullptr;
+}
+
+/// Found within a heartbeat, by quarters.
+bool NodeConnection::is_silent(base::Duration grace) const {
+  return now() - heard_ > heartbeat_ * 3 / 4 + grace;
+}
+
+void NodeConnection::ask() {
+  say(Ping{});
+  read_clock();
+}
+
+void NodeConnection::read_clock() {
+  if (traced_.asks(now()))
+    say(ReadClock{});
+}
+
+void NodeConnection::take(const ClockRead& answer) {
+  if (!is_sender())
+    return;
+  hear();
+  traced_.take(answer, heard_);
+}
+
+} // namespace paceline::nodes
