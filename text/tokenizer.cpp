@@ -1,5 +1,6 @@
 #include "text/tokenizer.hpp"
 
+#include "text/json.hpp"
 #include "text/utf8.hpp"
 
 #include <algorithm>

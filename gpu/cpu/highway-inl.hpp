@@ -8,6 +8,7 @@
 #define PACELINE_GPU_CPU_HIGHWAY_INL_HPP
 #endif
 
+#include "gpu/cpu/encode_blocks.hpp"
 #include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/kernels.hpp"
 
@@ -33,7 +34,7 @@ void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first
 /// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.
 bool moderate(const float* row, int inputs);
 DecodeBlocks decode_blocks; // See highway.hpp.
-EncodeBlocks encode_blocks; // See highway.hpp.
+EncodeBlocks encode_blocks; // See encode_blocks.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
             const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
 WeighBlock weigh_block; // See highway.hpp.

@@ -8,7 +8,6 @@
 #define HWY_TARGET_INCLUDE "gpu/cpu/highway.cpp"
 #include <hwy/foreach_target.h> // IWYU pragma: keep
 
-#include "gpu/cpu/encode_blocks.hpp"
 #include "gpu/cpu/highway-inl.hpp"
 
 #include <cctype>
