@@ -68,7 +68,9 @@ using LinkActor = Interface<
     caf::result<void>(SendModel), caf::result<void>(ModelWanted), caf::result<void>(ModelPart),
     caf::result<void>(ModelTaken), caf::result<void>(ModelStored), caf::result<void>(OpenStage),
     caf::result<void>(StageOpened), caf::result<void>(StageRows), caf::result<void>(StageDone),
-    caf::result<void>(ReadClock), caf::result<void>(ClockRead), caf::result<void>(NodeSpans)>;
+    caf::result<void>(ReadClock), caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
+    /// Its owner has room for more.
+    caf::result<void>(ValueTaken)>;
 
 /// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
 using RemoteDraftActor = Interface<

@@ -263,6 +263,9 @@ struct ModelReady {
   Error why; ///< Without a message: it is there.
 };
 
+/// To a link, from the session at its end: of what it was told, it has taken one value more.
+struct ValueTaken {};
+
 /// To the actor that asked for a connection: who sends what it is told over it, or why there is
 /// none.
 struct Connected {

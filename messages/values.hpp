@@ -31,7 +31,7 @@ struct ActorHandles;
   X(paceline::messages, Pong)                                                                      \
   X(paceline::messages, OpenDraft)                                                                 \
   X(paceline::messages, DraftOpened)                                                               \
-  X(paceline::messages, Refused)                                                              \
+  X(paceline::messages, Refused)                                                                   \
   X(paceline::messages, DraftWork)                                                                 \
   X(paceline::messages, Drafted)                                                                   \
   X(paceline::messages, Survey)                                                                    \
@@ -42,6 +42,7 @@ struct ActorHandles;
   X(paceline::messages, ModelTaken)                                                                \
   X(paceline::messages, ModelStored)                                                               \
   X(paceline::messages, ModelReady)                                                                \
+  X(paceline::messages, ValueTaken)                                                                \
   X(paceline::messages, OpenStage)                                                                 \
   X(paceline::messages, StageOpened)                                                               \
   X(paceline::messages, StageRows)                                                                 \

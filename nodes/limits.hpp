@@ -19,9 +19,17 @@ inline constexpr std::size_t frame_numbers_max = 256u << 10;
 inline constexpr std::uint32_t first_frame_bytes_max = 16u << 10;
 /// Bytes that wait to be sent; a peer that takes no more is cut off.
 inline constexpr std::size_t unsent_bytes_max = 128u << 20;
+/// Values of an engine's that wait in its session's mailbox, and bytes of their frames: so much
+/// comes together while a machine stands still. Who sends more is told so, and the connection ends.
+inline constexpr std::size_t values_waiting_max = 4096;
+inline constexpr std::size_t waiting_bytes_max = 64u << 20;
 /// Engines that a node drafts for at a time, those that are just connecting included. As many more
 /// are told so, and further ones are cut off.
 inline constexpr int sessions_max = 32;
+/// Layers of targets, and models that were sent, which a node has loaded or is loading because
+/// engines asked: others are refused until the last engine has let go of one. A range of layers
+/// counts once, whoever has it.
+inline constexpr std::size_t loads_max = 16;
 /// Of one engine: sequences that a node knows, in terms of EngineOptions::max_num_seqs. Those that
 /// are over may be named a moment later than those in their place.
 inline constexpr int sequences_per_seat = 2;

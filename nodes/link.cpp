@@ -10,6 +10,7 @@
 #include <caf/send.hpp>
 #include <fmt/format.h>
 
+#include <deque>
 #include <memory>
 #include <sys/socket.h>
 
@@ -56,6 +57,14 @@ public:
   void lost() {
     pipe_->shut(end_ == LinkEnd::engine);
     closed();
+  }
+
+  /// The owner has taken the oldest value that it was told.
+  void note_taken() {
+    if (waiting_.empty())
+      return;
+    waiting_bytes_ -= waiting_.front();
+    waiting_.pop_front();
   }
 
   void write(const messages::ModelTaken& value) {
@@ -122,10 +131,30 @@ private:
     if (header.kind == FrameKind::StageRows && end_ == LinkEnd::node &&
         ++pieces_ > limits::stage_pieces_in_flight)
       return lost();
+    if (end_ == LinkEnd::node && !has_room(header.size))
+      return refuse_more();
     const auto pass_on = [this](auto value) { tell_owner(std::move(value)); };
     if (is_for_node(header.kind) != (end_ == LinkEnd::node) ||
         !read_frame(header.kind, content, pass_on))
       lost();
+  }
+
+  /// For a value more that the owner has not taken.
+  bool has_room(std::uint32_t bytes) {
+    waiting_.push_back(bytes);
+    waiting_bytes_ += bytes;
+    return waiting_.size() <= limits::values_waiting_max &&
+           waiting_bytes_ <= limits::waiting_bytes_max;
+  }
+
+  void refuse_more() {
+    write(messages::Refused{
+        {ErrorCode::overloaded,
+         fmt::format("{} messages of {} bytes wait for the node, which has not come to them",
+                     waiting_.size(), waiting_bytes_),
+         "see that no more runs on that machine than it can do"},
+        false});
+    lost();
   }
 
   template <class Value>
@@ -141,6 +170,8 @@ private:
   bool introduced_ = false;           ///< A first frame was what it should be.
   int parts_ = 0;                     ///< Of files: that the owner has still to take.
   int pieces_ = 0;                    ///< Of passes: that the owner has still to answer.
+  std::deque<std::uint32_t> waiting_; ///< At a node, of values that the owner has still to take:
+  std::size_t waiting_bytes_ = 0;     ///< their frames' sizes, and all together.
 };
 
 caf::message_handler FrameLink::handlers() {
@@ -167,6 +198,7 @@ caf::message_handler FrameLink::handlers() {
       [link](const messages::ReadClock& value) { link->write(value); },
       [link](const messages::ClockRead& value) { link->write(value); },
       [link](const messages::NodeSpans& value) { link->write(value); },
+      [link](const messages::ValueTaken&) { link->note_taken(); },
   };
 }
 

@@ -129,7 +129,31 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   });
 }
 
-Result<void> NodeParts::load_kept(const Wanted& wanted) {
+Result<NodeParts::LoadPlace> NodeParts::take_load_place(const Wanted& wanted) {
+  const auto gone = [](const auto& each) { return each.expired(); };
+  const std::lock_guard lock(mutex_);
+  std::erase_if(loads_, gone);
+  for (const auto& each : loads_)
+    if (LoadPlace same = each.lock(); same && *same == wanted)
+      return same;
+  std::erase_if(kept_, gone);
+  const auto full = [&] { return kept_.size() + loads_.size() >= limits::loads_max; };
+  if (full() && newest_.use_count() == 1) { // it was kept for an engine that has not come
+    newest_ = nullptr;
+    std::erase_if(kept_, gone);
+  }
+  if (full())
+    return fail(ErrorCode::overloaded,
+                fmt::format("the node has {} parts of models loaded because engines asked, which "
+                            "is all it loads",
+                            limits::loads_max),
+                "end an engine that has some of them, or start another node");
+  const auto place = std::make_shared<const Wanted>(wanted);
+  loads_.emplace_back(place);
+  return place;
+}
+
+Result<void> NodeParts::load_kept(const Wanted& wanted, LoadPlace place) {
   const std::lock_guard one_at_a_time(loading_);
   const auto location = location_of(wanted);
   if (!location || find_loaded(wanted))
@@ -141,7 +165,7 @@ Result<void> NodeParts::load_kept(const Wanted& wanted) {
     return tl::unexpected(offer.error());
   }
   const std::lock_guard lock(mutex_);
-  std::erase_if(kept_, [](const auto& each) { return each.expired(); });
+  place = nullptr; // what was loaded has it now
   kept_.emplace_back(*offer);
   newest_ = std::move(*offer);
   return {};

@@ -41,6 +41,7 @@ public:
     std::string model;
     std::string identity;
     std::optional<messages::StageLayers> layers = {}; ///< As Offer's.
+    bool operator==(const Wanted&) const = default;
   };
   std::vector<OfferRef> offers;      ///< Drafts, loaded from the start.
   std::vector<Files> targets;        ///< Of which stages are loaded when an engine asks.
@@ -66,8 +67,12 @@ public:
   Found find(const Wanted& wanted);
   /// name: as messages call it. Loads it on the device unless it is there.
   Result<OfferRef> load(const std::string& name, const std::string& device) const;
+  /// One of limits::loads_max, for load_kept of these weights; whoever wants the same has it, too.
+  /// Errors: overloaded.
+  using LoadPlace = std::shared_ptr<const Wanted>;
+  Result<LoadPlace> take_load_place(const Wanted& wanted);
   /// From the cache, or layers of a target. It takes the time that loading takes.
-  Result<void> load_kept(const Wanted& wanted);
+  Result<void> load_kept(const Wanted& wanted, LoadPlace place);
   messages::Surveyed survey();
 
   /// For one engine more, as long as somebody holds it. Null: it would be too many.
@@ -86,6 +91,7 @@ private:
   std::shared_ptr<const char> place_ = std::make_shared<const char>();
   /// From load_kept, as long as a session has it; the newest longer, for an engine that only asked.
   std::vector<std::weak_ptr<const Offer>> kept_;
+  std::vector<std::weak_ptr<const Wanted>> loads_; ///< That are under way.
   OfferRef newest_;
 };
 

@@ -39,22 +39,36 @@ NodeSession::NodeSession(Handle::pointer self, std::shared_ptr<NodeParts> node,
 NodeSessionActor::behavior_type NodeSession::make_behavior() {
   return {
       [this](const Survey&) {
-        meet();
+        hear();
+        introduced_ = true;
         tell(self_, link_, node_->survey());
       },
-      [this](const SendModel& what) { receive(what); },
-      [this](const ModelPart& part) { take(part); },
+      [this](const SendModel& what) {
+        hear();
+        receive(what);
+      },
+      [this](const ModelPart& part) {
+        hear();
+        take(part);
+      },
       [this](const ModelReady& ready) { ready.why.message.empty() ? open() : refuse(ready.why); },
-      [this](const OpenDraft& wanted) { want(wanted); },
+      [this](const OpenDraft& wanted) {
+        hear();
+        want(wanted);
+      },
+      [this](const OpenStage& wanted) {
+        hear();
+        want(wanted);
+      },
       [this](const DraftWork& work) {
         const base::Handling span(*node_->telemetry, name, "work");
-        check_peer(drafts_ != nullptr, "it wants drafts of nothing");
         hear();
+        check_peer(drafts_ != nullptr, "it wants drafts of nothing");
         drafts_->take(work);
       },
-      [this](const OpenStage& wanted) { want(wanted); },
       [this](const StageRows& rows) {
         const base::Handling span(*node_->telemetry, name, "rows");
+        hear();
         check_peer(stage_ != nullptr, "it wants passes through nothing");
         stage_->take(rows);
         send_spans(); // of those before
@@ -66,36 +80,32 @@ NodeSessionActor::behavior_type NodeSession::make_behavior() {
       },
       [this](const Ping&) {
         hear();
-        if (link_)
-          tell(self_, link_, Pong{});
+        tell(self_, link_, Pong{});
       },
-      [this](const ReadClock&) { read_clock(); },
+      [this](const ReadClock&) {
+        hear();
+        read_clock();
+      },
       [this](const Wake&) { look_after(); },
   };
 }
 
+/// The engine is there: whatever it says comes from the link, which may send as much again.
 void NodeSession::hear() {
   heard_ = self_->clock().now();
-}
-
-/// Whatever comes, comes from the link.
-void NodeSession::meet() {
-  hear();
   if (!link_)
     link_ = caf::actor_cast<LinkActor>(self_->current_sender());
+  tell(self_, link_, ValueTaken{});
 }
 
 /// An engine asks every now and then; one that has nothing to say for long is not there any more.
 void NodeSession::look_after() {
-  if (!link_ || self_->clock().now() - heard_ > limits::session_patience)
+  if (!introduced_ || self_->clock().now() - heard_ > limits::session_patience)
     return self_->quit(caf::exit_reason::remote_link_unreachable);
   tell_after(self_, limits::session_patience / 4, self_, Wake{});
 }
 
 void NodeSession::read_clock() {
-  if (!link_)
-    return;
-  hear();
   spans_->begin();
   tell(self_, link_, ClockRead{spans_->by_its_clock(heard_)});
   send_spans();
@@ -113,7 +123,7 @@ void NodeSession::refuse(const Error& why, bool takes_files) {
 // ---- what it is for ----
 
 void NodeSession::want(Wanted what) {
-  meet();
+  introduced_ = true;
   check_peer(!wanted_, "it opens twice");
   wanted_ = std::move(what);
   open();
@@ -132,11 +142,15 @@ void NodeSession::open() {
   load(weights);
 }
 
-/// On a thread of its own; the session asks again what there is when that has ended.
+/// On a thread of its own; the session asks again what there is when that has ended. It may end
+/// before, and is one of few until then.
 void NodeSession::load(const NodeParts::Wanted& weights) {
-  const auto load = [node = node_, weights](caf::event_based_actor* loader,
-                                            const caf::actor& session) {
-    const auto loaded = node->load_kept(weights);
+  auto load_place = node_->take_load_place(weights);
+  if (!load_place)
+    return refuse(load_place.error());
+  const auto load = [node = node_, place = place_, load_place = *load_place,
+                     weights](caf::event_based_actor* loader, const caf::actor& session) mutable {
+    const auto loaded = node->load_kept(weights, std::move(load_place));
     loader->send(session, ModelReady{loaded ? Error() : loaded.error()});
     loader->quit();
   };
@@ -172,7 +186,7 @@ void NodeSession::serve(const OpenStage& wanted, const NodeParts::OfferRef& offe
 // ---- files ----
 
 void NodeSession::receive(const SendModel& what) {
-  meet();
+  introduced_ = true;
   check_peer(!receiver_, "it sends two models");
   if (!node_->cache)
     return refuse({ErrorCode::unsupported, "the node takes no models that others send",
@@ -183,7 +197,6 @@ void NodeSession::receive(const SendModel& what) {
 
 void NodeSession::take(const ModelPart& part) {
   check_peer(receiver_ != nullptr, "it sends files that nobody has asked for");
-  hear();
   tell(self_, receiver_, part);
 }
 

@@ -31,7 +31,6 @@ private:
   using Wanted = std::variant<messages::OpenDraft, messages::OpenStage>;
 
   void hear();
-  void meet();
   void want(Wanted what);
   void open();
   void load(const NodeParts::Wanted& weights);
@@ -47,7 +46,8 @@ private:
   Handle::pointer self_;
   std::shared_ptr<NodeParts> node_;
   std::shared_ptr<const void> place_;
-  messages::LinkActor link_;             ///< Null until the engine has said what it wants.
+  messages::LinkActor link_;             ///< Null until the engine has said something,
+  bool introduced_ = false;              ///< and what it wants.
   std::optional<Wanted> wanted_;         ///< None: it has not asked yet.
   std::unique_ptr<DraftService> drafts_; ///< Null: it has none,
   std::unique_ptr<StageService> stage_;  ///< and so here.
