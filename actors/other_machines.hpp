@@ -39,9 +39,10 @@ public:
 class StageProxy {
 public:
   virtual ~StageProxy() = default;
-  /// Spawns the actor that stands for it here. stage: its number among the target's.
+  /// Spawns the actor that stands for it here. stage: its number among the target's. named_by: the
+  /// version of the handles that name it first.
   virtual messages::TargetActor spawn(caf::local_actor& host, const TargetModelParts& parts,
-                                      std::size_t stage) const = 0;
+                                      std::size_t stage, std::uint64_t named_by) const = 0;
   /// Why it was lost last, for messages; empty: nobody has said so since this was asked.
   virtual std::string take_loss() const = 0;
 };

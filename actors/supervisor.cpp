@@ -44,9 +44,10 @@ DraftActor start_draft(Host& host, const DraftModelParts& parts,
 }
 
 template <class Host>
-TargetActor start_stage(Host& host, const TargetModelParts& parts, std::size_t stage) {
+TargetActor start_stage(Host& host, const TargetModelParts& parts, std::size_t stage,
+                        std::uint64_t named_by) {
   if (const auto& remote = parts.stage(stage).remote)
-    return remote->spawn(host, parts, stage);
+    return remote->spawn(host, parts, stage, named_by);
   return spawn<TargetModel>(host, parts, stage);
 }
 
@@ -177,7 +178,8 @@ void Supervisor::act(StartChild& start) {
     break;
   case Role::target: {
     const std::size_t stage = stage_of(child);
-    handles_.stages[stage] = watch(child, start_stage(*self_, parts_.target, stage));
+    handles_.stages[stage] =
+        watch(child, start_stage(*self_, parts_.target, stage, handles_.version + 1));
     break;
   }
   case Role::sampler:

@@ -25,8 +25,8 @@ public:
   explicit RemoteStageProxy(std::shared_ptr<const RemoteStageParts> parts)
       : parts_(std::move(parts)) {}
   TargetActor spawn(caf::local_actor& host, const actors::TargetModelParts& parts,
-                    std::size_t stage) const override {
-    return messages::spawn<RemoteStage>(host, parts_, parts, stage);
+                    std::size_t stage, std::uint64_t named_by) const override {
+    return messages::spawn<RemoteStage>(host, parts_, parts, stage, named_by);
   }
   std::string take_loss() const override { return parts_->memory->take_loss(); }
 
@@ -42,8 +42,9 @@ make_proxy(std::shared_ptr<const RemoteStageParts> parts) {
 }
 
 RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStageParts> remote,
-                         const actors::TargetModelParts& parts, std::size_t stage)
-    : self_(self), parts_(std::move(remote)), telemetry_(parts.telemetry),
+                         const actors::TargetModelParts& parts, std::size_t stage,
+                         std::uint64_t named_by)
+    : self_(self), parts_(std::move(remote)), telemetry_(parts.telemetry), named_by_(named_by),
       node_(self, parts_->heartbeat, telemetry_->trace) {
   const actors::TargetStage& own = parts.stage(stage);
   stage_ = {stage, own.model, own.pool, {}, {}};
@@ -66,8 +67,6 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         if (handles.version <= handles_.version)
           return;
         handles_ = handles;
-        if (began_ == 0)
-          began_ = handles.version;
         for (auto& pass : std::exchange(early_, {}))
           enqueue(std::move(pass));
       },
@@ -197,7 +196,7 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   batches_.note(batch.id);
   auto crossing = std::make_shared<CrossingPass>(
       stage_, pass, telemetry_, Error{ErrorCode::unavailable, of_loss(place().name), ""});
-  if (batch.handles < began_) // its rows go on from what the stage before this one kept
+  if (batch.handles < named_by_) // its rows go on from what the stage before this one kept
     pass->handovers[stage_.number - 1].expect([crossing = std::move(crossing)] {});
   else
     pass->handovers[stage_.number - 1].expect(

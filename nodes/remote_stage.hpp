@@ -62,9 +62,10 @@ public:
   using Handle = messages::RemoteStageActor;
   static constexpr const char* name = "remote stage";
 
+  /// named_by: the version of the first handles that name this stage.
   /// Throws std::runtime_error where there is no memory.
   RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStageParts> remote,
-              const actors::TargetModelParts& parts, std::size_t stage);
+              const actors::TargetModelParts& parts, std::size_t stage, std::uint64_t named_by);
   Handle::behavior_type make_behavior();
 
 private:
@@ -103,7 +104,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   execution::Stage stage_;
   messages::ActorHandles handles_;
-  std::uint64_t began_ = 0; ///< The first handles that it was told, which name it.
+  std::uint64_t named_by_; ///< Whoever goes by older handles means the stage before this one.
   scheduling::BatchOrder batches_;
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< Wait for handles.
 

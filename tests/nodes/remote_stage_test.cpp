@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint64_t began = 5; ///< The handles by which the stage was announced.
+constexpr std::uint64_t named_by = 5; ///< The handles that name the stage first.
 
 /// The second stage of two, whose node does not answer yet.
 struct StageWorld : ModelWorld {
@@ -28,9 +28,9 @@ struct StageWorld : ModelWorld {
     remote->heartbeat = 1s;
     remote->patience = 60s;
     telemetry->time = clock;
-    stage = simulation.spawn<RemoteStage>(std::move(remote), parts, std::size_t(1));
+    stage = simulation.spawn<RemoteStage>(std::move(remote), parts, std::size_t(1), named_by);
     ActorHandles handles;
-    handles.version = began;
+    handles.version = named_by + 1; // those before come late
     handles.stages.resize(3); // a stage here follows, whom nobody tells
     simulation.tell(stage, handles);
   }
@@ -58,11 +58,11 @@ struct StageWorld : ModelWorld {
 
 TEST_CASE("a pass for the stage before this one fails, and one for this one waits for its node") {
   StageWorld world;
-  const auto early = world.arrived(1, began - 1);
+  const auto early = world.arrived(1, named_by - 1);
   REQUIRE(early->retirement.error); // what it goes on from was lost
   CHECK(early->retirement.error->message.find("was lost") != std::string::npos);
   CHECK_FALSE(early->retirement.completed);
-  const auto pass = world.arrived(2, began);
+  const auto pass = world.arrived(2, named_by);
   CHECK(pass->retirement.completed);
   CHECK_FALSE(pass->retirement.error);
 }
