@@ -97,12 +97,18 @@ Result<void> Bpe::read_unknown(Part& part, const Vocabulary& vocabulary) {
 
 Result<void> Bpe::read_merges(Part& part, const Vocabulary& vocabulary) {
   const json::value* list = part.fields().find("merges");
-  if (!list || !list->is_array())
+  const json::value* tokens = part.fields().find("vocab");
+  const bool scored = !byte_level && !list && tokens && tokens->is_array();
+  if (!scored && (!list || !list->is_array()))
     return part.wrong("has no merges");
-  std::uint32_t rank = 0;
-  std::string both;
   if (!byte_level)
     joints.emplace();
+  if (scored) {
+    read_scores(tokens->get_array(), vocabulary);
+    return {};
+  }
+  std::uint32_t rank = 0;
+  std::string both;
   for (const json::value& value : list->get_array()) {
     const auto halves = pair_of(value);
     if (!halves)
@@ -116,16 +122,43 @@ Result<void> Bpe::read_merges(Part& part, const Vocabulary& vocabulary) {
       return part.wrong(
           fmt::format("has a merge {} ({} and {}) of tokens that are not in its vocab", rank,
                       shown(halves->first), shown(halves->second)));
-    merges[pair(*left, *right)] = {rank, *whole};
+    add_merge(halves->first, halves->second, *left, *right, {rank, *whole});
     ++rank;
-    read_joint(halves->first, halves->second);
-    const auto is_symbol = [&](TokenId id) {
-      return id == unknown || std::count(fallback_tokens.begin(), fallback_tokens.end(), id) > 0;
-    };
-    if (is_symbol(*left) || is_symbol(*right))
-      joints.reset(); // what it stands for is not how it is spelled
   }
   return {};
+}
+
+void Bpe::add_merge(std::string_view left, std::string_view right, TokenId left_id,
+                    TokenId right_id, Merge merge) {
+  merges[pair(left_id, right_id)] = merge;
+  read_joint(left, right);
+  const auto is_symbol = [&](TokenId id) {
+    return id == unknown || std::count(fallback_tokens.begin(), fallback_tokens.end(), id) > 0;
+  };
+  if (joints && (is_symbol(left_id) || is_symbol(right_id)))
+    joints.reset(); // what it stands for is not how it is spelled
+}
+
+/// Tokens of one score are of one rank: of their pairs the leftmost merges first.
+void Bpe::read_scores(const json::array& scores, const Vocabulary& vocabulary) {
+  std::vector<std::pair<double, TokenId>> order;
+  for (std::size_t id = 0; id < scores.size(); ++id)
+    if (const json::value& score = scores[id].get_array()[1]; score.is_number())
+      order.emplace_back(-score.to_number<double>(), TokenId(id));
+  std::ranges::sort(order);
+  std::uint32_t rank = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    rank += i > 0 && order[i].first != order[i - 1].first;
+    const std::string_view whole = vocabulary.tokens()[std::size_t(order[i].second)].piece;
+    for (std::size_t at = 0; at < whole.size(); at += first_character(whole.substr(at)).size) {
+      if (at == 0)
+        continue; // A merge has two parts.
+      const auto left = vocabulary.find(whole.substr(0, at));
+      const auto right = vocabulary.find(whole.substr(at));
+      if (left && right)
+        add_merge(whole.substr(0, at), whole.substr(at), *left, *right, {rank, order[i].second});
+    }
+  }
 }
 
 void Bpe::read_joint(std::string_view left, std::string_view right) {

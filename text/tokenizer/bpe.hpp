@@ -8,6 +8,7 @@
 #include "text/tokenizer/vocabulary.hpp"
 
 #include <array>
+#include <boost/json/array.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
@@ -39,7 +40,9 @@ public:
   };
 
   Bpe();
-  /// "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's alphabet.
+  /// "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's alphabet. One
+  /// that has scores in place of merges is SentencePiece's: any two tokens that make a third merge,
+  /// and the highest score goes first.
   static Result<Bpe> read(Part& part, const Vocabulary& vocabulary, bool byte_level);
 
   /// Appends the word's tokens: the pair of lowest rank merges first, the leftmost of equals;
@@ -70,6 +73,9 @@ private:
   Result<void> read_alphabet(Part& part, const Vocabulary& vocabulary);
   Result<void> read_unknown(Part& part, const Vocabulary& vocabulary);
   Result<void> read_merges(Part& part, const Vocabulary& vocabulary);
+  void read_scores(const boost::json::array& scores, const Vocabulary& vocabulary);
+  void add_merge(std::string_view left, std::string_view right, TokenId left_id, TokenId right_id,
+                 Merge merge);
   void read_joint(std::string_view left, std::string_view right);
   void lay_out(std::string_view word, Scratch& scratch) const;
   std::size_t link_run(Scratch& scratch, std::size_t begin) const;

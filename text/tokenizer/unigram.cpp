@@ -20,10 +20,13 @@ Result<Unigram> Unigram::read(Part& part, const Vocabulary& vocabulary) {
   double least = std::numeric_limits<double>::infinity();
   std::vector<std::pair<std::string, TokenId>> entries;
   for (const boost::json::value& entry : list->get_array()) {
-    const auto id = TokenId(entries.size());
-    const double score = entry.get_array()[1].to_number<double>();
+    const auto id = TokenId(out.scores_.size());
+    const boost::json::value& stored = entry.get_array()[1];
+    const double score =
+        out.scores_.emplace_back(stored.is_null() ? 0 : stored.to_number<double>());
+    if (stored.is_null())
+      continue;
     least = std::min(least, score);
-    out.scores_.push_back(score);
     entries.emplace_back(vocabulary.tokens()[std::size_t(id)].piece, id);
   }
   out.trie_ = Trie(std::move(entries));

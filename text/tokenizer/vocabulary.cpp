@@ -76,7 +76,8 @@ Result<Vocabulary> Vocabulary::read(const std::string& path, const json::value* 
                 damaged_tokenizer_hint);
   for (std::size_t id = 0; by_id && id < by_id->size(); ++id) {
     const json::array* entry = (*by_id)[id].if_array();
-    if (!entry || entry->size() != 2 || !(*entry)[0].is_string() || !(*entry)[1].is_number())
+    if (!entry || entry->size() != 2 || !(*entry)[0].is_string() ||
+        (!(*entry)[1].is_number() && !(*entry)[1].is_null()))
       return fail(ErrorCode::corrupt,
                   fmt::format("{}: token {} is not a piece and a score", path, id),
                   damaged_tokenizer_hint);

@@ -31,7 +31,8 @@ public:
     bool special = false;
   };
 
-  /// The model's "vocab": {piece: id} or, of Unigram, [[piece, score] by id]. path: for messages.
+  /// The model's "vocab": {piece: id} or [[piece, score] by id], where null in a score's place says
+  /// that no text becomes this token. path: for messages.
   static Result<Vocabulary> read(const std::string& path, const boost::json::value* vocab);
 
   /// Adds a token, or marks one that is there. False: another token has this id or this piece.

@@ -1,0 +1,308 @@
+#include "text/tokenizer/gguf.hpp"
+
+#include "text/json.hpp"
+#include "text/limits.hpp"
+#include "text/tokenizer/part.hpp"
+#include "text/tokenizer/pipeline.hpp"
+#include "text/utf8.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <fmt/format.h>
+#include <initializer_list>
+#include <vector>
+
+namespace paceline::text {
+namespace json = boost::json;
+namespace {
+
+// What the tokenizer.json of these models splits a text by.
+constexpr const char* gpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* digit = R"(\p{N})";
+constexpr const char* three_digits = "[0-9][0-9][0-9]";
+constexpr const char* llama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* qwen2 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* qwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* gpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* tekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* seed_coder = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                                   R"( ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* bailing = R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}|)"
+                                R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr const char* deepseek3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
+    R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// Letters that have a case, as far as its makers knew them.
+constexpr const char* deepseek_letters =
+    "\\s?(?:(?![\u0560-\u0588\u10c6-\u10ff\u1c80-\u1c88\u2d00-\u2d2f\ua790-\ua7ff"
+    "\uab30-\uab6f\U00010570-\U000105bf\U00016e40-\U00016e7f\U0001d400-\U0001d7ff"
+    "\U0001df00-\U0001dfff])[\\p{Lu}\\p{Ll}\\p{Lt}])+";
+constexpr const char* deepseek_marks =
+    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
+constexpr const char* deepseek_characters = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
+
+/// How a kind of byte-level BPE cuts a text: by one expression after the other, each piece again.
+struct Cut {
+  std::initializer_list<const char*> names; ///< Under which files know it.
+  std::initializer_list<const char*> expressions;
+  bool whole_words = false; ///< A piece that is a token is that one, whatever the merges say.
+  bool adds_begin = false;  ///< Where the file does not say.
+};
+
+const Cut cuts[] = {
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat",
+      "a.x-4.0", "mellum"},
+     {gpt2}},
+    {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+     {digit, gpt2}},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+     {llama3},
+     true,
+     true},
+    {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {llama3}},
+    {{"glm4"}, {llama3}, true},
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "kormo", "hunyuan", "solar-open",
+      "grok-2"},
+     {qwen2}},
+    {{"qwen35"}, {qwen35}},
+    {{"gpt-4o", "llama4", "kanana2"}, {gpt4o}},
+    {{"tekken"}, {tekken}, true, true},
+    {{"seed-coder"}, {seed_coder}},
+    {{"bailingmoe", "bailingmoe2", "llada-moe"}, {bailing}},
+    {{"deepseek-llm"},
+     {"[\r\n]", deepseek_letters, deepseek_marks, R"(\s+$)", deepseek_characters, R"(\p{N}+)"}},
+    {{"deepseek-coder"}, {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", deepseek_characters, digit}},
+    {{"deepseek-v3", "hunyuan-dense"},
+     {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", deepseek3}},
+    {{"falcon"}, {R"([\p{P}$+<=>^~|`]+)", gpt2, three_digits}},
+    {{"default", ""}, {R"([\p{P}$+<=>^~|]+)", gpt2, R"(\p{N}+)", three_digits}},
+};
+
+const Cut* find_cut(std::string_view name) {
+  for (const Cut& cut : cuts)
+    if (std::ranges::find(cut.names, name) != cut.names.end())
+      return &cut;
+  return nullptr;
+}
+
+json::object split_by(const json::value& pattern) {
+  return {{"type", "Split"}, {"pattern", pattern}, {"behavior", "Isolated"}};
+}
+
+json::object sequence(std::string_view list, json::array steps) {
+  return {{"type", "Sequence"}, {list, std::move(steps)}};
+}
+
+json::object replace(std::string_view from, std::string_view to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+constexpr std::string_view blank = "\u2581"; ///< SentencePiece's.
+
+/// Puts a vocabulary into the words of tokenizer.json.
+class Translation {
+public:
+  Translation(const std::string& path, const GgufVocabulary& from) : path_(path), from_(from) {}
+
+  Result<json::object> run() {
+    if (auto checked = check_lists(); !checked)
+      return tl::unexpected(checked.error());
+    auto done = from_.model == "gpt2"     ? translate_bytes()
+                : from_.model == "llama"  ? translate_pieces()
+                : from_.model == "gemma4" ? translate_characters()
+                                          : refuse_model();
+    if (!done)
+      return tl::unexpected(done.error());
+    if (auto around = translate_around(); !around)
+      return tl::unexpected(around.error());
+    root_["added_tokens"] = added_tokens();
+    model_["type"] = "BPE";
+    model_["vocab"] = vocabulary();
+    root_["model"] = std::move(model_);
+    return std::move(root_);
+  }
+
+private:
+  tl::unexpected<Error> wrong(const std::string& what) const {
+    return fail(ErrorCode::corrupt, fmt::format("{}: {}", path_, what), damaged_tokenizer_hint);
+  }
+
+  Result<void> refuse_model() const {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: tokenizer.ggml.model {} is not known", path_, shown(from_.model)),
+                "use a model whose tokenizer is one of gpt2, llama, gemma4");
+  }
+
+  Result<void> check_lists() const {
+    const std::size_t count = from_.tokens.size();
+    if (count == 0 || count > std::size_t(limits::vocabulary_max))
+      return wrong(fmt::format("tokenizer.ggml.tokens has {} tokens, where 1 to {} belong", count,
+                               limits::vocabulary_max));
+    const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
+    if (!fits(from_.scores.size()))
+      return wrong(fmt::format("tokenizer.ggml.scores has {} scores for {} tokens",
+                               from_.scores.size(), count));
+    if (!fits(from_.types.size()))
+      return wrong(fmt::format("tokenizer.ggml.token_type has {} types for {} tokens",
+                               from_.types.size(), count));
+    for (std::size_t id = 0; id < count; ++id)
+      if (sanitize_utf8(from_.tokens[id]) != from_.tokens[id])
+        return wrong(fmt::format("token {} is no UTF-8", id));
+    return {};
+  }
+
+  /// GPT-2's way.
+  Result<void> translate_bytes() {
+    const Cut* cut = find_cut(from_.pre);
+    if (!cut)
+      return fail(
+          ErrorCode::unsupported,
+          fmt::format("{}: tokenizer.ggml.pre {} is not known", path_, shown(from_.pre)),
+          "use a model whose texts are cut in another way; guessing would make other tokens");
+    adds_begin_ = cut->adds_begin;
+    json::array steps;
+    for (const char* expression : cut->expressions)
+      steps.push_back(split_by({{"Regex", expression}}));
+    steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+    root_["pre_tokenizer"] = sequence("pretokenizers", std::move(steps));
+    root_["decoder"] = {{"type", "ByteLevel"}};
+    model_["ignore_merges"] = cut->whole_words;
+    return translate_merges();
+  }
+
+  /// SentencePiece's BPE: what two pieces make is a merge, and the score its rank.
+  Result<void> translate_pieces() {
+    adds_begin_ = true;
+    translate_blanks(from_.add_space_prefix.value_or(true));
+    return {};
+  }
+
+  /// The same with merges in place of scores (Gemma 4); newlines stand by themselves.
+  Result<void> translate_characters() {
+    adds_begin_ = true;
+    translate_blanks(from_.add_space_prefix.value_or(false));
+    root_["pre_tokenizer"] = split_by({{"Regex", "\n+"}});
+    return translate_merges();
+  }
+
+  void translate_blanks(bool prefixed) {
+    json::array normalizers{replace(" ", blank)};
+    json::array decoders{replace(blank, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+    if (prefixed) {
+      normalizers.insert(normalizers.begin(),
+                         json::object{{"type", "Prepend"}, {"prepend", blank}});
+      decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    }
+    root_["normalizer"] = sequence("normalizers", std::move(normalizers));
+    root_["decoder"] = sequence("decoders", std::move(decoders));
+    model_["byte_fallback"] = true;
+    model_["fuse_unk"] = true;
+    for (std::size_t id = from_.tokens.size(); id-- > 0;)
+      if (from_.type(id) == GgufVocabulary::unknown)
+        model_["unk_token"] = from_.tokens[id]; // the first of them
+  }
+
+  Result<void> translate_merges() {
+    if (from_.merges.empty())
+      return wrong("tokenizer.ggml.merges is missing");
+    json::array merges;
+    merges.reserve(from_.merges.size());
+    for (const std::string_view merge : from_.merges)
+      merges.emplace_back(merge);
+    model_["merges"] = std::move(merges);
+    return {};
+  }
+
+  /// What is put around a text.
+  Result<void> translate_around() {
+    json::array single;
+    json::object tokens;
+    const auto put = [&](const char* name, bool wanted, std::optional<std::int64_t> id) {
+      if (!wanted)
+        return true;
+      if (!id || *id < 0 || std::size_t(*id) >= from_.tokens.size())
+        return false;
+      single.push_back(json::object{{"SpecialToken", {{"id", name}}}});
+      tokens[name] = {{"ids", json::array{*id}}};
+      return true;
+    };
+    if (!put("bos", from_.add_begin.value_or(adds_begin_), from_.begin))
+      return wrong("tokenizer.ggml.bos_token_id is no token's, and is put before every text");
+    single.push_back(json::object{{"Sequence", {{"id", "A"}}}});
+    if (!put("eos", from_.add_end.value_or(false), from_.end))
+      return wrong("tokenizer.ggml.eos_token_id is no token's, and is put behind every text");
+    root_["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", std::move(single)},
+                               {"special_tokens", std::move(tokens)}};
+    return {};
+  }
+
+  static bool strips(std::string_view token) {
+    return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
+  }
+
+  /// Tokens that are found in a text as they stand.
+  json::array added_tokens() const {
+    json::array out;
+    for (std::size_t id = 0; id < from_.tokens.size(); ++id) {
+      const auto type = from_.type(id);
+      const bool special = type == GgufVocabulary::control || type == GgufVocabulary::unknown;
+      if ((special || type == GgufVocabulary::user_defined) && !from_.tokens[id].empty())
+        out.push_back({{"id", std::int64_t(id)},
+                       {"content", from_.tokens[id]},
+                       {"special", special},
+                       {"rstrip", from_.strips_right && strips(from_.tokens[id])},
+                       {"normalized", false}});
+    }
+    return out;
+  }
+
+  /// [[piece, score] by id]; null in a score's place: no text becomes this token.
+  json::array vocabulary() const {
+    json::array out;
+    out.reserve(from_.tokens.size());
+    for (std::size_t id = 0; id < from_.tokens.size(); ++id) {
+      const auto type = from_.type(id);
+      const bool found = type == GgufVocabulary::normal || type == GgufVocabulary::user_defined;
+      const double score = id < from_.scores.size() ? double(from_.scores[id]) : 0;
+      const std::string_view piece = from_.tokens[id];
+      out.push_back(
+          {piece.empty() ? json::string(fmt::format("[EMPTY_{}]", id)) : json::string(piece),
+           found ? json::value(score) : json::value()});
+    }
+    return out;
+  }
+
+  const std::string& path_;
+  const GgufVocabulary& from_;
+  bool adds_begin_ = false;
+  json::object root_;
+  json::object model_;
+};
+
+} // namespace
+
+Result<std::shared_ptr<const Tokenizer>> make_tokenizer(const std::string& path,
+                                                        const GgufVocabulary& vocabulary) {
+  return Translation(path, vocabulary).run().and_then([&](const json::object& root) {
+    return Pipeline::read(path, root);
+  });
+}
+
+} // namespace paceline::text
