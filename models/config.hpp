@@ -6,6 +6,7 @@
 #include "paceline/error.hpp"
 #include "paceline/request.hpp"
 #include "sampling/warp.hpp"
+#include "text/json.hpp"
 
 #include <boost/json/fwd.hpp>
 #include <optional>
@@ -74,8 +75,10 @@ struct ModelConfig {
 };
 
 /// From config.json, as the Hugging Face hub has it. Refuses by name what changes results and is
-/// not known here. where: the file, for messages.
-Result<ModelConfig> read_config(const std::string& where, const boost::json::object& object);
+/// not known here. where: the file, for messages. spelled: what that calls the members, where it is
+/// of another format and was put into these words.
+Result<ModelConfig> read_config(const std::string& where, const boost::json::object& object,
+                                const text::Spellings& spelled = {});
 
 /// What sampling starts from, and what ends a text.
 struct GenerationDefaults {

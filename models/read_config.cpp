@@ -55,7 +55,7 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
   for (const char* key : changing_options)
     if (const json::value* value = fields.unread(key); value && !says_no(*value))
       fields.wrong(ErrorCode::unsupported,
-                   fmt::format("{} is not known for {}", key, c.architecture),
+                   fmt::format("{} is not known for {}", fields.spelled(key), c.architecture),
                    "use a checkpoint without it; results would be wrong");
 }
 
@@ -100,8 +100,9 @@ void check_shape(text::JsonFields& fields, const Family& family, const ModelConf
 
 } // namespace
 
-Result<ModelConfig> read_config(const std::string& where, const json::object& object) {
-  text::JsonFields fields(where, object);
+Result<ModelConfig> read_config(const std::string& where, const json::object& object,
+                                const text::Spellings& spelled) {
+  text::JsonFields fields(where, object, spelled);
   const Family* family = find_family(fields);
   if (!family)
     return tl::unexpected(*fields.error());

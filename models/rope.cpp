@@ -99,13 +99,15 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
   const double factor = type == "linear" ? rope.factor() : 1;
   if (type == "dynamic" || type == "longrope" || type == "su")
     rope.fields.wrong(ErrorCode::unsupported,
-                      "rope_type " + type +
-                          " turns by the current length, which would undo what "
-                          "the cache holds",
+                      fmt::format("{} {} turns by the current length, which would undo what the "
+                                  "cache holds",
+                                  rope.fields.spelled("rope_type"), type),
                       "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   else if (type != "default" && type != "linear")
-    rope.fields.wrong(ErrorCode::unsupported, "rope_type " + text::shown(type) + " is not known",
-                      "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
+    rope.fields.wrong(
+        ErrorCode::unsupported,
+        fmt::format("{} {} is not known", rope.fields.spelled("rope_type"), text::shown(type)),
+        "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
@@ -121,20 +123,25 @@ double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
 /// A rotation from the object that describes it.
 RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
                        ModelConfig& config, double theta, const RopeRules& rules) {
-  text::JsonFields inner(fields.where() + ": " + key, object);
+  const bool flat = !fields.spellings().empty(); // Its file has no objects.
+  text::JsonFields inner(flat ? fields.where() : fields.where() + ": " + key, object,
+                         fields.spellings());
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
   const double rotated =
       inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
   const std::string type = inner.string("rope_type", inner.string("type", "default"));
   if (rotated != 1 && !rules.partial)
     inner.wrong(ErrorCode::unsupported,
-                "partial_rotary_factor is not known for " + config.architecture, "");
+                fmt::format("{} is not known for {}", inner.spelled("partial_rotary_factor"),
+                            config.architecture),
+                "use a checkpoint that rotates whole heads");
   const int dims = int(config.head_dim * rotated) / 2 * 2;
   RopeConfig out = rotation({inner, theta, dims, trained_positions(fields, inner, config, rules)},
                             type, config.context);
   if (type != "default" && !rules.scaled)
     inner.wrong(ErrorCode::unsupported,
-                "rope_type " + type + " is not known for " + config.architecture,
+                fmt::format("{} {} is not known for {}", inner.spelled("rope_type"),
+                            text::shown(type), config.architecture),
                 "use a checkpoint whose rope_type is default");
   if (inner.error())
     fields.fail(*inner.error());

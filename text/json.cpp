@@ -67,10 +67,10 @@ std::int64_t JsonFields::integer(std::string_view key, std::int64_t low, std::in
   const auto number =
       value && value->is_number() ? value->to_number<std::int64_t>(inexact) : std::int64_t(0);
   if (!value)
-    wrong(ErrorCode::corrupt, fmt::format("{} is missing", key), damaged_hint);
+    wrong(ErrorCode::corrupt, fmt::format("{} is missing", spelled(key)), damaged_hint);
   else if (!value->is_number() || inexact || number < low || number > high)
-    wrong(ErrorCode::corrupt, fmt::format("{} is not an integer from {} to {}", key, low, high),
-          damaged_hint);
+    wrong(ErrorCode::corrupt,
+          fmt::format("{} is not an integer from {} to {}", spelled(key), low, high), damaged_hint);
   else
     return number;
   return low;
@@ -82,28 +82,29 @@ double JsonFields::number(std::string_view key, double low, double high,
   if (!value && fallback)
     return *fallback;
   if (!value)
-    wrong(ErrorCode::corrupt, fmt::format("{} is missing", key), damaged_hint);
+    wrong(ErrorCode::corrupt, fmt::format("{} is missing", spelled(key)), damaged_hint);
   else if (json::error_code failed; value->is_number()) {
     const double number = value->to_number<double>(failed);
     if (!failed && number >= low && number <= high)
       return number;
   }
-  wrong(ErrorCode::corrupt, fmt::format("{} is not a number from {} to {}", key, low, high),
-        damaged_hint);
+  wrong(ErrorCode::corrupt,
+        fmt::format("{} is not a number from {} to {}", spelled(key), low, high), damaged_hint);
   return low;
 }
 
 bool JsonFields::boolean(std::string_view key, bool fallback) {
   const json::value* value = find(key);
   if (value && !value->is_bool())
-    wrong(ErrorCode::corrupt, fmt::format("{} is neither true nor false", key), damaged_hint);
+    wrong(ErrorCode::corrupt, fmt::format("{} is neither true nor false", spelled(key)),
+          damaged_hint);
   return value && value->is_bool() ? value->get_bool() : fallback;
 }
 
 std::string JsonFields::string(std::string_view key, std::string_view fallback) {
   const json::value* value = find(key);
   if (value && !value->is_string())
-    wrong(ErrorCode::corrupt, fmt::format("{} is not a string", key), damaged_hint);
+    wrong(ErrorCode::corrupt, fmt::format("{} is not a string", spelled(key)), damaged_hint);
   return value && value->is_string() ? std::string(value->get_string()) : std::string(fallback);
 }
 

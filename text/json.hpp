@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,13 +26,17 @@ inline std::string shown_path(std::string_view path) {
 /// path (shown_path).
 Result<boost::json::object> parse_json_object(const std::string& where, std::string_view json);
 
+/// What a file calls what JSON calls otherwise.
+using Spellings = std::map<std::string, std::string, std::less<>>;
+
 /// Reads typed fields of one object; remembers the first that is not what it should be. Every
 /// getter gives some value in range, so that all can be read before `error` is asked.
 class JsonFields {
 public:
-  /// where: for messages, such as "config.json". `object` must outlive this.
-  JsonFields(std::string where, const boost::json::object& object)
-      : where_(std::move(where)), object_(&object) {}
+  /// where: for messages, such as "config.json". spellings: of keys in messages, where the file has
+  /// others. `object` must outlive this.
+  JsonFields(std::string where, const boost::json::object& object, Spellings spellings = {})
+      : where_(std::move(where)), object_(&object), spellings_(std::move(spellings)) {}
 
   /// Null when absent or JSON's null.
   const boost::json::value* find(std::string_view key);
@@ -53,11 +58,18 @@ public:
       error_ = error;
   }
   const std::string& where() const { return where_; }
+  /// What the file calls a key.
+  std::string_view spelled(std::string_view key) const {
+    const auto at = spellings_.find(key);
+    return at == spellings_.end() ? key : std::string_view(at->second);
+  }
+  const Spellings& spellings() const { return spellings_; }
   const std::optional<Error>& error() const { return error_; }
 
 private:
   std::string where_;
   const boost::json::object* object_;
+  Spellings spellings_;
   std::set<std::string, std::less<>> asked_;
   std::optional<Error> error_;
 };
