@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* models_group = "Models and devices";
 constexpr const char* speculation_group = "Speculation";
-constexpr const char* sampling_group = "Sampling (defaults: the model's generation_config.json)";
+constexpr const char* sampling_group = "Sampling (defaults: the model's own)";
 constexpr const char* output_group = "Output";
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
@@ -65,7 +65,8 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "-d,--draft-model",
          [&engine](const std::vector<std::string>& given) { set_drafts(engine, given); },
-         "What drafts: a model (a folder or hub id), self:FORMAT (the target itself, quantized to "
+         "What drafts: a model (a .gguf file, a folder or a hub id), self:FORMAT (the target "
+         "itself, quantized to "
          "mxfp4, mxfp6 ...), eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the "
          "text), none, or auto: demo for the target demo, else suffix; suffix and a model: both")
       ->allow_extra_args(false)
@@ -229,8 +230,9 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
-  app.add_option("-m,--model", engine.target,
-                 "Target model: a folder, a hub id in the local Hugging Face cache, or demo")
+  app.add_option(
+         "-m,--model", engine.target,
+         "Target model: a .gguf file, a folder, a hub id in the local Hugging Face cache, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
   app.add_option("--chat-template", engine.chat_template,

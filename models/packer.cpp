@@ -21,20 +21,32 @@ public:
     if (in.dtype == dtype_)
       return in;
     const auto n = std::size_t(in.rows) * std::size_t(in.cols);
+    if (in.dtype == gpu::DType::f32)
+      return narrowed(in, static_cast<const float*>(in.data));
     wide_.push_back(widen(in.dtype, in.data, n));
     if (dtype_ == gpu::DType::f32)
       return {dtype_, wide_.back().data(), in.rows, in.cols};
-    std::vector<base::bf16>& narrow = narrow_.emplace_back(n);
-    for (std::size_t i = 0; i < n; ++i)
-      narrow[i] = base::to_bf16(wide_.back()[i]);
+    const gpu::HostMatrix out = narrowed(in, wide_.back().data());
     wide_.pop_back();
-    return {dtype_, narrow.data(), in.rows, in.cols};
+    return out;
   }
 
 private:
+  gpu::HostMatrix narrowed(const gpu::HostMatrix& in, const float* wide) {
+    const auto cols = std::size_t(in.cols);
+    const std::size_t n = std::size_t(in.rows) * cols;
+    base::bf16* const out =
+        narrow_.emplace_back(std::make_unique_for_overwrite<base::bf16[]>(n)).get();
+    gpu::for_shares(in.rows, n * sizeof *out, [&](int begin, int end) {
+      for (std::size_t i = std::size_t(begin) * cols; i < std::size_t(end) * cols; ++i)
+        out[i] = base::to_bf16(wide[i]);
+    });
+    return {dtype_, out, in.rows, in.cols};
+  }
+
   gpu::DType dtype_;
   std::vector<std::vector<float>> wide_;
-  std::vector<std::vector<base::bf16>> narrow_;
+  std::vector<std::unique_ptr<base::bf16[]>> narrow_;
 };
 
 /// Parts of stored matrices; owns the columns that had to be taken out of them.

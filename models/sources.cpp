@@ -2,6 +2,7 @@
 
 #include "gpu/mx.hpp"
 #include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/gguf_source.hpp"
 #include "models/checkpoint/paths.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
@@ -23,7 +24,12 @@ Result<std::string> resolve_model_path(const std::string& name, const std::strin
 Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string& location) {
   if (is_scripted(location))
     return make_scripted_source(location);
-  return std::make_shared<const FolderSource>(location);
+  return find_gguf(location).map(
+      [&](const std::optional<std::string>& gguf) -> std::shared_ptr<const CheckpointSource> {
+        if (gguf)
+          return std::make_shared<const GgufSource>(*gguf);
+        return std::make_shared<const FolderSource>(location);
+      });
 }
 
 Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,

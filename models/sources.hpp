@@ -10,7 +10,8 @@
 
 namespace paceline::models {
 
-/// "scripted:..." is its own place; any other name leads to a folder (checkpoint/paths.hpp).
+/// "scripted:..." is its own place; any other name leads to a folder or a file
+/// (checkpoint/paths.hpp).
 Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
 
 /// What is at a location that resolve_model_path gave.

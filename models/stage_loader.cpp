@@ -90,7 +90,24 @@ private:
       options_.log.write(LogLevel::warning,
                          fmt::format("{}: {} quantizes what its layers read, too: not so here",
                                      text::shown_path(location_), config_.quantization.method));
+    tell_decoded();
     return {};
+  }
+
+  void tell_decoded() const {
+    std::uint64_t stored = 0;
+    std::uint64_t elements = 0;
+    for (const TensorSource::Stored& tensor : tensors_->tensors())
+      if (tensor.decoded) {
+        stored += tensor.bytes;
+        elements += tensor.elements;
+      }
+    if (stored > 0)
+      options_.log.write(
+          LogLevel::info,
+          fmt::format("{}: {:.0f} MB of blocks are decoded to {}, and take {:.0f} MB",
+                      text::shown_path(location_), double(stored) / 1e6, gpu::to_string(dtype_),
+                      double(elements * gpu::size_of(dtype_)) / 1e6));
   }
 
   Result<void> divide() {

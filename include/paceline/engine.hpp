@@ -44,7 +44,7 @@ enum class Batching {
 
 /// How much it matters to whoever runs an engine.
 enum class LogLevel {
-  info,    ///< What was wrong is right again.
+  info,    ///< Good to know, such as that what was wrong is right again.
   warning, ///< Requests are answered, but not as they were meant to be.
   error,   ///< A part of the engine failed.
 };

@@ -63,7 +63,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return cannot("check the model's folder and its permissions");
   if (!S_ISREG(status.st_mode))
     return fail(ErrorCode::invalid_argument, shown_path(path) + " is not a file",
-                "give the folder of a checkpoint");
+                "give a .gguf file, or the folder of a checkpoint");
   const auto size = std::size_t(status.st_size);
   if (size == 0)
     return MappedFile(path, {});

@@ -132,6 +132,7 @@ std::vector<TensorSource::Stored> FolderTensors::tensors() const {
                 stored.bytes / gpu::size_of(*dtype), false};
     else if (!stored.format.empty())
       stored.elements = quantized_.elements(entry);
+    stored.name = entry.name;
     out.push_back(std::move(stored));
   }
   return out;

@@ -2,6 +2,8 @@
 
 #include "models/checkpoint/digest.hpp"
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/gguf_files.hpp"
+#include "models/checkpoint/gguf_source.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/synthetic/scripted.hpp"
 
@@ -16,7 +18,7 @@ namespace {
 
 constexpr std::array texts{"config.json", "tokenizer.json"};
 constexpr std::string_view index_name = "model.safetensors.index.json";
-constexpr std::string_view weights_ending = ".safetensors";
+constexpr std::array<std::string_view, 2> weights_endings{".safetensors", ".gguf"};
 /// Of a sample of a file: pieces at most, bytes of each, and from one to the next at least.
 constexpr std::size_t pieces_max = 4096;
 constexpr std::size_t piece_bytes = 64;
@@ -29,12 +31,50 @@ void add_text(Digest& digest, std::string_view text) {
   digest.add(text);
 }
 
-/// What a file of weights says of its tensors; `file` was checked when its folder was opened.
-std::string_view header_of(std::string_view file) {
+/// The files of a checkpoint.
+struct CheckpointFiles {
+  std::vector<std::string> texts;   ///< Configuration and tokenizer, where they are files.
+  std::vector<std::string> weights; ///< In order.
+  bool gguf = false;
+};
+
+Result<CheckpointFiles> files_at(const std::string& location) {
+  const auto gguf = find_gguf(location);
+  if (!gguf)
+    return tl::unexpected(gguf.error());
+  if (*gguf)
+    return GgufFiles::open(**gguf).map([](const auto& files) {
+      return CheckpointFiles{{}, files->paths(), true};
+    });
+  return TensorFiles::open(location).map([&](const TensorFiles& files) {
+    CheckpointFiles out{{}, files.files()};
+    for (const char* name : texts)
+      out.texts.push_back(location + "/" + name);
+    return out;
+  });
+}
+
+/// What a file of weights says of itself; it was checked when its checkpoint was opened.
+std::string_view header_of(const MappedFile& file, bool gguf) {
+  const std::string_view text = file.text();
+  if (gguf)
+    return text.substr(0, gguf_header_bytes(file.bytes()));
   std::uint64_t size = 0;
   for (std::size_t i = 8; i-- > 0;)
-    size = size << 8 | static_cast<unsigned char>(file[i]);
-  return file.substr(0, 8 + size);
+    size = size << 8 | static_cast<unsigned char>(text[i]);
+  return text.substr(0, 8 + size);
+}
+
+/// use(file), for each of them; the first error ends it.
+template <class F>
+Result<void> for_each_file(const std::vector<std::string>& paths, const F& use) {
+  for (const std::string& path : paths) {
+    const auto file = MappedFile::open(path);
+    if (!file)
+      return tl::unexpected(file.error());
+    use(*file);
+  }
+  return {};
 }
 
 } // namespace
@@ -45,69 +85,58 @@ Result<std::string> checkpoint_identity(const std::string& location) {
     add_text(digest, location);
     return digest.hex();
   }
-  for (const char* name : texts) {
-    const auto file = MappedFile::open(location + "/" + name);
-    if (!file)
-      return tl::unexpected(file.error());
-    add_text(digest, file->text());
-  }
-  const auto weights = TensorFiles::open(location);
-  if (!weights)
-    return tl::unexpected(weights.error());
-  for (const std::string& path : weights->files()) {
-    const auto file = MappedFile::open(path);
-    if (!file)
-      return tl::unexpected(file.error());
-    add_text(digest, std::filesystem::path(path).filename().string());
-    add_text(digest, std::to_string(file->text().size()));
-    add_text(digest, header_of(file->text()));
-  }
-  return digest.hex();
+  return files_at(location).and_then([&](const CheckpointFiles& files) {
+    return for_each_file(files.texts,
+                         [&](const MappedFile& file) { add_text(digest, file.text()); })
+        .and_then([&] {
+          return for_each_file(files.weights, [&](const MappedFile& file) {
+            add_text(digest, std::filesystem::path(file.path()).filename().string());
+            add_text(digest, std::to_string(file.text().size()));
+            add_text(digest, header_of(file, files.gguf));
+          });
+        })
+        .map([&] { return digest.hex(); });
+  });
 }
 
 Result<std::string> sample_weights(const std::string& location) {
   if (is_scripted(location))
     return std::string();
-  const auto weights = TensorFiles::open(location);
-  if (!weights)
-    return tl::unexpected(weights.error());
   Digest digest;
-  for (const std::string& path : weights->files()) {
-    const auto file = MappedFile::open(path);
-    if (!file)
-      return tl::unexpected(file.error());
-    const std::string_view text = file->text();
-    const std::size_t stride = std::max(stride_min, text.size() / pieces_max);
-    for (std::size_t at = 0; at < text.size(); at += stride)
-      digest.add(text.substr(at, piece_bytes));
-  }
-  return digest.hex();
+  return files_at(location).and_then([&](const CheckpointFiles& files) {
+    return for_each_file(files.weights,
+                         [&](const MappedFile& file) {
+                           const std::string_view text = file.text();
+                           const std::size_t stride =
+                               std::max(stride_min, text.size() / pieces_max);
+                           for (std::size_t at = 0; at < text.size(); at += stride)
+                             digest.add(text.substr(at, piece_bytes));
+                         })
+        .map([&] { return digest.hex(); });
+  });
 }
 
 Result<std::vector<std::string>> checkpoint_files(const std::string& location) {
-  std::vector<std::string> files;
   if (is_scripted(location))
-    return files;
-  const auto weights = TensorFiles::open(location);
-  if (!weights)
-    return tl::unexpected(weights.error());
-  for (const char* name : texts)
-    files.push_back(location + "/" + name);
-  const std::string index = location + "/" + std::string(index_name);
-  std::error_code ignored;
-  if (!std::filesystem::exists(location + "/model.safetensors", ignored) &&
-      std::filesystem::exists(index, ignored))
-    files.push_back(index);
-  const auto all = weights->files();
-  files.insert(files.end(), all.begin(), all.end());
-  return files;
+    return std::vector<std::string>();
+  return files_at(location).map([&](CheckpointFiles&& files) {
+    std::vector<std::string> out = std::move(files.texts);
+    const std::string index = location + "/" + std::string(index_name);
+    std::error_code ignored;
+    if (!files.gguf && !std::filesystem::exists(location + "/model.safetensors", ignored) &&
+        std::filesystem::exists(index, ignored))
+      out.push_back(index);
+    out.insert(out.end(), files.weights.begin(), files.weights.end());
+    return out;
+  });
 }
 
 bool is_checkpoint_file(std::string_view name) {
   if (std::ranges::find(texts, name) != texts.end() || name == index_name)
     return true;
-  return name.ends_with(weights_ending) && name.size() <= 128 && !name.starts_with('.') &&
-         std::ranges::all_of(name, [](char c) {
+  const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
+  return std::ranges::any_of(weights_endings, ends) && name.size() <= 128 &&
+         !name.starts_with('.') && std::ranges::all_of(name, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                   c == '.' || c == '-' || c == '_';
          });

@@ -1,5 +1,6 @@
 #include "models/checkpoint/lacking.hpp"
 
+#include "models/checkpoint/gguf_files.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>
@@ -20,8 +21,8 @@ struct Foreign {
   const char* hint;
 };
 
-constexpr const char* original_hint =
-    "load the checkpoint it was made from: config.json, tokenizer.json and model.safetensors";
+constexpr const char* gguf_hint =
+    "give the .gguf file itself as the model, or load the checkpoint that it was made from";
 constexpr const char* merge_hint =
     "merge it into its base model (peft: merge_and_unload), and load what that saves";
 constexpr const char* convert_hint =
@@ -33,11 +34,11 @@ constexpr const char* format_hint = "load the model's version for transformers";
 constexpr Foreign foreigners[] = {
     {"config.json", "adapter_config.json", "which an adapter has, not a whole model", merge_hint},
     {"config.json", "params.json", "which has its makers' own format", format_hint},
-    {"config.json", ".gguf", "which is GGUF, a format that is not read", original_hint},
+    {"config.json", ".gguf", "which is GGUF and not read together with other files", gguf_hint},
     {"tokenizer.json", "tokenizer.model", "which is SentencePiece's and not read", tokenizer_hint},
     {"tokenizer.json", "tekken.json", "which is Mistral's own and not read", tokenizer_hint},
     {"tokenizer.json", "vocab.json", "which is the older format and not read", tokenizer_hint},
-    {"tokenizer.json", ".gguf", "which is GGUF, a format that is not read", original_hint},
+    {"tokenizer.json", ".gguf", "which is GGUF and not read together with other files", gguf_hint},
     {"model.safetensors", "adapter_model.safetensors", "which is an adapter, not a whole model",
      merge_hint},
     {"model.safetensors", "consolidated.safetensors", "which has its makers' own names of tensors",
@@ -46,7 +47,8 @@ constexpr Foreign foreigners[] = {
     {"model.safetensors", ".bin.index.json", "whose weights are pickled and not read",
      convert_hint},
     {"model.safetensors", ".pth", "whose weights are pickled and not read", format_hint},
-    {"model.safetensors", ".gguf", "which is GGUF, a format that is not read", original_hint},
+    {"model.safetensors", ".gguf", "which is GGUF and not read together with other files",
+     gguf_hint},
 };
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -104,6 +106,12 @@ Result<void> check_downloaded(const std::string& folder, const std::string& file
 }
 
 Result<void> check_not_foreign(const std::string& folder, const std::string& file) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored) && is_gguf(folder))
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} is a GGUF file, where a folder with {} is wanted",
+                            text::shown_path(folder), file),
+                "load the checkpoint that it was made from");
   const std::vector<std::string> names = names_in(folder);
   if (std::find(names.begin(), names.end(), file) != names.end())
     return {};

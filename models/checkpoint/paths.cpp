@@ -1,6 +1,7 @@
 #include "models/checkpoint/paths.hpp"
 
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/gguf_files.hpp"
 #include "models/checkpoint/installed.hpp"
 #include "text/json.hpp"
 
@@ -100,17 +101,15 @@ Result<std::string> find_checkpoint(const std::string& name, const std::string& 
   if (is_folder(name))
     return name;
   std::error_code ignored;
-  if (fs::exists(name, ignored) && name.ends_with(".gguf"))
-    return fail(ErrorCode::unsupported,
-                text::shown_path(name) + " is a GGUF file, which is not read",
-                "give the folder of the checkpoint that it was made from");
+  if (fs::exists(name, ignored) && is_gguf(name))
+    return name;
   if (fs::exists(name, ignored))
-    return fail(ErrorCode::invalid_argument,
-                text::shown_path(name) + " is a file, not a model folder",
-                "give the folder that holds config.json and model.safetensors");
+    return fail(ErrorCode::invalid_argument, text::shown_path(name) + " is no model's file",
+                "give a .gguf file, or the folder that holds config.json and model.safetensors");
   if (!is_hub_id(name))
-    return fail(ErrorCode::not_found, "no model folder " + text::shown_path(name),
-                "give the folder of a checkpoint, a hub id such as org/name, or demo");
+    return fail(
+        ErrorCode::not_found, "no model " + text::shown_path(name),
+        "give a .gguf file, the folder of a checkpoint, a hub id such as org/name, or demo");
   if (const auto snapshot = snapshot_of(name))
     return snapshot->string();
   return fail(ErrorCode::not_found,

@@ -8,7 +8,8 @@
 
 namespace paceline::models {
 
-/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder gives itself;
+/// "demo" gives the built-in pair's folder for `role` ("target" or "draft"); a folder or a .gguf
+/// file gives itself;
 /// "org/name" is looked up in the local Hugging Face cache.
 Result<std::string> find_checkpoint(const std::string& name, const std::string& role);
 

@@ -32,6 +32,8 @@ public:
   /// The template in another file, for this model's special tokens.
   virtual Result<text::ChatTemplate> chat_template_from(const std::string& file) const;
   virtual Result<GenerationDefaults> generation_defaults() const = 0;
+  /// What else its file says of itself, for people; empty: nothing.
+  virtual Result<std::string> description() const { return std::string(); }
 
   /// The model, packed for `device`: a transformer of this configuration and these tensors, unless
   /// the source knows better.

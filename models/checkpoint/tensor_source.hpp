@@ -86,7 +86,9 @@ public:
     std::string format;     ///< "bf16", "mxfp6"; empty: a scale of another tensor, or a table.
     std::uint64_t bytes;    ///< As stored.
     std::uint64_t elements; ///< A scale has none.
-    bool quantized = false;
+    bool quantized = false; ///< In blocks that it keeps when it is packed.
+    bool decoded = false;   ///< In blocks that no kernel multiplies by: loaded as plain numbers.
+    std::string name = {};  ///< As the source calls it.
   };
   virtual std::vector<Stored> tensors() const = 0; ///< All there are.
 };

@@ -334,7 +334,7 @@ TEST_CASE("a model is a folder, the built-in pair, or a snapshot in the hub's lo
 
 TEST_CASE("a model that is not there is an error that says how to get it") {
   const test::TemporaryFolder cache;
-  cache.write("file.gguf", "x");
+  cache.write("file.bin", "x");
   cache.write("models--org--half/refs/main", "gone");
   cache.write("models--org--astray/refs/main", "../../..");
   cache.write("models--org--astray/snapshots/abc/config.json", "{}");
@@ -349,7 +349,7 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
     CHECK(hint(id) == std::string("download it: hf download ") + id);
   for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
     CHECK(hint(path).find("download") == std::string::npos);
-  CHECK(hint(cache.path() + "/file.gguf").find("folder") != std::string::npos);
+  CHECK(hint(cache.path() + "/file.bin").find("folder") != std::string::npos);
 }
 
 TEST_CASE("any value of config.json replaced by a hostile one is read or refused, never more") {

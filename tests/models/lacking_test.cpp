@@ -116,10 +116,3 @@ TEST_CASE("a pointer of git-lfs is not taken for the file") {
     CHECK(error.hint.find("git lfs pull") != std::string::npos);
   }
 }
-
-TEST_CASE("a GGUF file in a folder's place is called one") {
-  const test::TemporaryFolder folder;
-  const auto refused = resolve_model_path(folder.write("m.gguf", "GGUF"), "target");
-  REQUIRE(!refused);
-  CHECK(refused.error().message.find("m.gguf is a GGUF file") != std::string::npos);
-}

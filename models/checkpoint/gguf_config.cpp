@@ -1,0 +1,285 @@
+#include "models/checkpoint/gguf_config.hpp"
+
+#include "models/limits.hpp"
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace paceline::models {
+namespace json = boost::json;
+namespace {
+
+constexpr GgufArchitecture known_architectures[] = {
+    {"gemma2", "Gemma2ForCausalLM"},         {"gemma3", "Gemma3ForCausalLM"},
+    {"llama", "LlamaForCausalLM", true},     {"mistral3", "MistralForCausalLM", true},
+    {"olmo2", "Olmo2ForCausalLM"},           {"phi3", "Phi3ForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},           {"qwen3", "Qwen3ForCausalLM"},
+    {"smollm3", "SmolLM3ForCausalLM", true},
+};
+
+/// What config.json calls a key that stands below the architecture's name.
+struct Renamed {
+  const char* config;
+  const char* key;
+};
+constexpr Renamed renamed[] = {
+    {"hidden_size", "embedding_length"},
+    {"num_hidden_layers", "block_count"},
+    {"num_attention_heads", "attention.head_count"},
+    {"num_key_value_heads", "attention.head_count_kv"},
+    {"head_dim", "attention.key_length"},
+    {"intermediate_size", "feed_forward_length"},
+    {"max_position_embeddings", "context_length"},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"rope_theta", "rope.freq_base"},
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {"num_local_experts", "expert_count"},
+    {"clip_qkv", "attention.clamp_kqv"},
+    {"alibi", "attention.max_alibi_bias"},
+    {"attn_temperature_tuning", "attention.temperature_scale"},
+    {"attention_multiplier", "attention.scale"},
+    {"logits_scaling", "logit_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"embedding_multiplier", "embedding_scale"},
+};
+constexpr Renamed of_rope[] = {
+    {"original_max_position_embeddings", "rope.scaling.original_context_length"},
+    {"beta_fast", "rope.scaling.yarn_beta_fast"},
+    {"beta_slow", "rope.scaling.yarn_beta_slow"},
+    {"attention_factor", "rope.scaling.yarn_attn_factor"},
+    {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+};
+
+/// A list of one number for every layer is that number, where they are all alike.
+json::value to_json(const GgufValue& value) {
+  if (const auto integer = value.integer())
+    return *integer;
+  if (const auto number = value.number())
+    return *number;
+  if (const auto flag = value.boolean())
+    return *flag;
+  if (const auto text = value.string())
+    return json::string(*text);
+  const auto list = value.integers();
+  const bool alike = list && !list->empty() &&
+                     std::ranges::all_of(*list, [&](auto each) { return each == list->front(); });
+  return alike ? json::value(list->front()) : json::array();
+}
+
+/// The metadata in the words of config.json, which is then read like one.
+class Translation {
+public:
+  Translation(const GgufFiles& files, const GgufArchitecture& architecture)
+      : files_(files), architecture_(architecture) {}
+
+  Result<ModelConfig> read() {
+    for (const Renamed& entry : renamed)
+      put(config_, entry);
+    const bool windowed = translate_windows();
+    // Files of this architecture are of Llama and of Mistral, of which the latter have windows.
+    const bool mistral = windowed && std::string_view(architecture_.name) == "llama";
+    config_["architectures"] = json::array{mistral ? "MistralForCausalLM" : architecture_.family};
+    translate_shape();
+    translate_rope();
+    config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
+    if (!config_.contains("rms_norm_eps"))
+      wrong(key("attention.layer_norm_rms_epsilon") + " is missing");
+    if (error_)
+      return tl::unexpected(*error_);
+    return read_config(text::shown_path(files_.path()), config_, spelled_)
+        .and_then([&](ModelConfig&& config) { return finish(std::move(config)); });
+  }
+
+private:
+  std::string key(std::string_view below) const {
+    return fmt::format("{}.{}", architecture_.name, below);
+  }
+  const GgufValue* find(std::string_view below) const { return files_.find(key(below)); }
+  double number(std::string_view below, double absent) {
+    const auto out = files_.number(key(below));
+    if (!out && !error_)
+      error_ = out.error();
+    return out ? out->value_or(absent) : absent;
+  }
+  /// Of what was put already; 0: it is no integer, as read_config will say.
+  std::int64_t stated(const char* config) const {
+    const json::value* value = config_.if_contains(config);
+    return value && value->is_int64() ? value->get_int64() : 0;
+  }
+  void wrong(const std::string& what, ErrorCode code = ErrorCode::corrupt,
+             std::string_view hint = "") {
+    if (!error_)
+      error_ = files_.wrong(what, {}, code, hint).value();
+  }
+
+  void put(json::object& into, const Renamed& entry) {
+    spelled_[entry.config] = key(entry.key);
+    if (const GgufValue* value = find(entry.key))
+      into[entry.config] = to_json(*value);
+  }
+
+  /// Whether there are layers with a window. A window of 0 is none.
+  bool translate_windows() {
+    put(config_, {"sliding_window", "attention.sliding_window"});
+    const json::value* window = config_.if_contains("sliding_window");
+    const bool is_set = window && *window != 0;
+    if (!is_set && !(absent_means_default() && !window))
+      config_["sliding_window"] = nullptr;
+    const GgufValue* pattern = find("attention.sliding_window_pattern");
+    if (!pattern)
+      return is_set;
+    spelled_["layer_types"] = key("attention.sliding_window_pattern");
+    const auto layers = number("block_count", 0);
+    json::array types;
+    const auto add = [&](bool slides) {
+      types.push_back(slides ? "sliding_attention" : "full_attention");
+    };
+    if (const auto list = pattern->integers())
+      for (const std::int64_t slides : *list)
+        add(slides != 0);
+    else if (const auto every = pattern->integer(); every && *every > 0)
+      for (int i = 1; i <= layers && i <= limits::layers_max; ++i)
+        add(i % *every != 0);
+    else
+      return wrong(spelled_["layer_types"] + " is neither a number nor a list"), is_set;
+    config_["layer_types"] = std::move(types);
+    return is_set;
+  }
+
+  /// Gemma 2 has its window where a file does not speak of one.
+  bool absent_means_default() const { return std::string_view(architecture_.name) == "gemma2"; }
+
+  void translate_shape() {
+    const std::int64_t heads = stated("num_attention_heads");
+    const std::int64_t hidden = stated("hidden_size");
+    if (!config_.contains("head_dim") && heads > 0 && hidden % heads == 0)
+      config_["head_dim"] = hidden / heads;
+    const double head = number("attention.key_length", heads > 0 ? double(hidden / heads) : 0);
+    if (number("attention.value_length", head) != head)
+      wrong(key("attention.value_length") + " is another than that of keys, which is not known",
+            ErrorCode::unsupported, "use a model whose keys and values have one length");
+    const GgufTensor* table = files_.tensor("token_embd.weight");
+    const GgufValue* tokens = files_.find("tokenizer.ggml.tokens");
+    spelled_["vocab_size"] = key("vocab_size");
+    config_["vocab_size"] = table    ? json::value(table->shape.front())
+                            : tokens ? json::value(std::int64_t(tokens->count()))
+                                     : json::value();
+    if (std::string_view(architecture_.name).starts_with("gemma"))
+      translate_gemma(heads, hidden, head);
+  }
+
+  /// What files leave to the reader: the largest models scale attention by another length.
+  void translate_gemma(std::int64_t heads, std::int64_t hidden, double head) {
+    const bool third = std::string_view(architecture_.name) == "gemma3";
+    const double layers = number("block_count", 0);
+    const bool largest = layers == (third ? 62 : 46);
+    config_["query_pre_attn_scalar"] = largest && heads > 0 ? double(hidden / heads) : head;
+    if (third)
+      put(config_, {"rope_local_base_freq", "rope.freq_base_swa"});
+  }
+
+  void translate_rope() {
+    config_.emplace("rope_theta", 10'000); // What files mean that do not say.
+    const double head = config_.contains("head_dim") && config_["head_dim"].is_number()
+                            ? config_["head_dim"].to_number<double>()
+                            : 0;
+    const double rotated = number("rope.dimension_count", head);
+    spelled_["partial_rotary_factor"] = key("rope.dimension_count");
+    if (head > 0 && rotated != head) // Half a dimension more: the product is rounded down.
+      config_["partial_rotary_factor"] = rotated < head ? (rotated + 0.5) / head : 2;
+    const double factor = number("rope.scaling.factor", number("rope.scale_linear", 0));
+    spelled_["rope_type"] = key("rope.scaling.type");
+    spelled_["factor"] = key("rope.scaling.factor");
+    const auto named = files_.string(key("rope.scaling.type"));
+    if (!named)
+      return wrong(named.error().message);
+    const bool factors = files_.tensor("rope_factors_long.weight") != nullptr;
+    const std::string type = named->value_or(factors                      ? "longrope"
+                                             : factor != 0 && factor != 1 ? "linear"
+                                                                          : "none");
+    if (type == "none")
+      return;
+    json::object rope{{"rope_type", type}, {"factor", factor == 0 ? 1 : factor}};
+    for (const Renamed& entry : of_rope)
+      put(rope, entry);
+    if (rope.contains("mscale_all_dim"))
+      rope["mscale"] = 1;
+    for (const char* one : {"rope.scaling.yarn_ext_factor", "rope.scaling.attn_factor"})
+      if (number(one, 1) != 1)
+        wrong(key(one) + " other than 1 is not known", ErrorCode::unsupported,
+              "use a model without it");
+    config_["rope_scaling"] = std::move(rope);
+  }
+
+  /// What the tensors say.
+  Result<ModelConfig> finish(ModelConfig&& config) const {
+    config.norms_plus_one = false; // Whoever wrote the file has added it.
+    const auto has_bias = [&](std::initializer_list<const char*> layers) {
+      return std::ranges::any_of(layers, [&](const char* layer) {
+        return files_.tensor(fmt::format("blk.0.{}.bias", layer)) != nullptr;
+      });
+    };
+    config.qkv_bias = has_bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});
+    config.attention_out_bias = has_bias({"attn_output"});
+    config.ffn_bias = has_bias({"ffn_gate", "ffn_up", "ffn_down"});
+    if (const GgufTensor* divisors = files_.tensor("rope_freqs.weight"))
+      return slow_down(config.ropes.front(), *divisors).map([&] { return std::move(config); });
+    return config;
+  }
+
+  /// Llama 3.1's scaling: what each pair's frequency is divided by.
+  Result<void> slow_down(RopeConfig& rope, const GgufTensor& divisors) const {
+    if (divisors.type != GgufType(gpu::DType::f32) ||
+        divisors.bytes.size() != rope.frequencies.size() * sizeof(float))
+      return files_.wrong(fmt::format("is not {} numbers of f32", rope.frequencies.size()),
+                          divisors.name);
+    for (std::size_t i = 0; i < rope.frequencies.size(); ++i) {
+      float by = 0;
+      std::memcpy(&by, divisors.bytes.data() + i * sizeof by, sizeof by);
+      if (!std::isfinite(by) || by <= 0)
+        return files_.wrong("holds a number that is not above 0", divisors.name);
+      rope.frequencies[i] /= by;
+    }
+    return {};
+  }
+
+  const GgufFiles& files_;
+  const GgufArchitecture& architecture_;
+  json::object config_;
+  text::Spellings spelled_;
+  std::optional<Error> error_;
+};
+
+} // namespace
+
+Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files) {
+  const auto name = files.string("general.architecture");
+  if (!name)
+    return tl::unexpected(name.error());
+  if (!*name)
+    return files.wrong("general.architecture is missing");
+  std::vector<const char*> known;
+  for (const GgufArchitecture& each : known_architectures) {
+    if (**name == each.name)
+      return &each;
+    known.push_back(each.name);
+  }
+  return files.wrong(fmt::format("architecture {} is not known", text::shown(**name)), {},
+                     ErrorCode::unsupported,
+                     fmt::format("use a model of one of {}", fmt::join(known, ", ")));
+}
+
+Result<ModelConfig> read_gguf_config(const GgufFiles& files) {
+  return gguf_architecture(files).and_then([&](const GgufArchitecture* architecture) {
+    return Translation(files, *architecture).read();
+  });
+}
+
+} // namespace paceline::models

@@ -1,0 +1,71 @@
+// A model's GGUF files: one, or the parts of one that was split.
+#pragma once
+
+#include "models/checkpoint/files.hpp"
+#include "models/checkpoint/gguf.hpp"
+#include "paceline/error.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::models {
+
+/// Mapped, and checked when they are opened. Immutable. Threads: all members from any.
+class GgufFiles {
+public:
+  /// path: of the file, or of the first of its parts; the others lie beside it.
+  static Result<std::shared_ptr<const GgufFiles>> open(const std::string& path);
+
+  const std::string& path() const { return files_.front().path(); }
+  std::vector<std::string> paths() const; ///< Of all parts, in order.
+
+  /// Of the first part, which has all that a model is described with. Null: there is no such key.
+  const GgufValue* find(std::string_view key) const;
+  /// The value of a key, none where it is absent; an error where it is of another type.
+  Result<std::optional<std::int64_t>> integer(std::string_view key) const;
+  Result<std::optional<double>> number(std::string_view key) const;
+  Result<std::optional<bool>> boolean(std::string_view key) const;
+  Result<std::optional<std::string>> string(std::string_view key) const;
+  const Gguf::Metadata& metadata() const { return metadata_; }
+
+  struct Tensor {
+    GgufTensor stored;
+    std::size_t file = 0; ///< Index of `paths`.
+  };
+  using Tensors = std::map<std::string, Tensor, std::less<>>;
+  const Tensors& tensors() const { return tensors_; }
+  const GgufTensor* tensor(std::string_view name) const;
+
+  /// An error that names the file: a tensor's, or the first.
+  tl::unexpected<Error> wrong(std::string_view what, std::string_view tensor = {},
+                              ErrorCode code = ErrorCode::corrupt,
+                              std::string_view hint = "") const;
+
+private:
+  Result<void> add(const std::string& path, std::size_t number, std::size_t of);
+  template <class T, class F>
+  Result<std::optional<T>> value(std::string_view key, const char* kind, const F& get) const;
+
+  std::vector<MappedFile> files_;
+  Gguf::Metadata metadata_;
+  Tensors tensors_;
+};
+
+/// Whether a path's name, or the first bytes of the file there, say that it is one: some programs
+/// keep files under digests.
+bool is_gguf(const std::string& path);
+
+/// "name-00002-of-00003.gguf" is part 2 of 3; none: a name of another kind.
+struct GgufPart {
+  std::string stem; ///< "name"
+  int number = 0;   ///< From 1 on.
+  int of = 0;
+};
+std::optional<GgufPart> gguf_part(std::string_view path);
+
+} // namespace paceline::models

@@ -1,0 +1,321 @@
+#include "models/checkpoint/gguf_tensors.hpp"
+
+#include "gpu/shares.hpp"
+#include "models/checkpoint/gguf_config.hpp"
+#include "models/checkpoint/widen.hpp"
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace paceline::models {
+namespace {
+
+constexpr std::string_view weight_ending = ".weight";
+constexpr const char* torn_hint =
+    "metadata and tensors do not belong together; download the file again";
+
+const char* name_in_file(TensorRole role) {
+  switch (role) {
+  case TensorRole::embedding: return "token_embd";
+  case TensorRole::head: return "output";
+  case TensorRole::final_norm: return "output_norm";
+  case TensorRole::attention_norm: return "attn_norm";
+  case TensorRole::query: return "attn_q";
+  case TensorRole::key: return "attn_k";
+  case TensorRole::value: return "attn_v";
+  case TensorRole::query_key_value: return "attn_qkv";
+  case TensorRole::query_norm: return "attn_q_norm";
+  case TensorRole::key_norm: return "attn_k_norm";
+  case TensorRole::attention_out: return "attn_output";
+  case TensorRole::attention_post_norm: return "post_attention_norm";
+  case TensorRole::ffn_norm: return "ffn_norm";
+  case TensorRole::gate: return "ffn_gate";
+  case TensorRole::up:
+  case TensorRole::gate_up: return "ffn_up"; // Fused it has this name.
+  case TensorRole::down: return "ffn_down";
+  case TensorRole::ffn_post_norm: return "post_ffw_norm";
+  case TensorRole::fusion:
+  case TensorRole::fusion_norm: break;
+  }
+  return "";
+}
+
+std::string prefix_of(int block) {
+  return fmt::format("blk.{}.", block);
+}
+
+ModelPart part_of_tensor(std::string_view name) {
+  const auto has = [name](std::string_view word) { return name.find(word) != name.npos; };
+  if (has("token_embd"))
+    return ModelPart::embedding;
+  if (has("norm"))
+    return ModelPart::norms;
+  if (name.starts_with("output."))
+    return ModelPart::head;
+  if (has(".attn_"))
+    return ModelPart::attention;
+  return has(".ffn_") ? ModelPart::feed_forward : ModelPart::other;
+}
+
+const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
+  return std::get_if<gpu::GgufFormat>(&tensor.type);
+}
+
+bool is_matrix(const GgufTensor& tensor) {
+  return tensor.shape.size() == 2;
+}
+
+std::size_t row_bytes(const GgufTensor& tensor) {
+  return tensor.bytes.size() / std::size_t(tensor.shape.front());
+}
+
+int row_in_file(int row, const PairedRows& paired) {
+  if (row >= paired.rows)
+    return row;
+  const int in_head = row % paired.head;
+  const int half = paired.head / 2;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+/// fill(row, its bytes in the file), for every row; on all cores where there is enough to do.
+template <class F>
+void for_rows(const GgufTensor& tensor, const PairedRows& paired, const F& fill) {
+  const int rows = int(tensor.shape.front());
+  const std::size_t stride = row_bytes(tensor);
+  gpu::for_shares(rows, tensor.bytes.size(), [&](int begin, int end) {
+    for (int row = begin; row < end; ++row)
+      fill(row, tensor.bytes.data() + std::size_t(row_in_file(row, paired)) * stride);
+  });
+}
+
+/// All of them as f32.
+void decode(gpu::GgufFormat format, const std::byte* blocks, std::size_t elements, float* values) {
+  const auto each = std::size_t(gpu::block_elements(format));
+  for (std::size_t at = 0; at < elements; at += each, blocks += gpu::block_bytes(format))
+    gpu::decode_block(format, blocks, values + at);
+}
+
+} // namespace
+
+GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config)
+    : files_(std::move(files)), family_(block_tensors(config.architecture)) {
+  const auto architecture = gguf_architecture(*files_);
+  if (architecture && (*architecture)->neighbours) {
+    queries_ = {config.heads * config.head_dim, config.head_dim};
+    keys_ = {config.kv_heads * config.head_dim, config.head_dim};
+  }
+  taken_.insert("rope_freqs.weight"); // The configuration has them.
+}
+
+bool GgufTensors::has(TensorRole role) const {
+  const auto is_there = [&](TensorRole own) { return files_->tensor(name({own})) != nullptr; };
+  const bool fused_queries = family_.fused || is_there(TensorRole::query_key_value);
+  switch (role) {
+  case TensorRole::attention_norm: return *family_.attention_norm != '\0';
+  case TensorRole::attention_post_norm: return *family_.attention_post_norm != '\0';
+  case TensorRole::ffn_norm: return *family_.ffn_norm != '\0';
+  case TensorRole::ffn_post_norm: return *family_.ffn_post_norm != '\0';
+  case TensorRole::query:
+  case TensorRole::key:
+  case TensorRole::value: return !fused_queries;
+  case TensorRole::query_key_value: return fused_queries;
+  case TensorRole::gate:
+  case TensorRole::up: return !family_.fused;
+  case TensorRole::gate_up: return family_.fused;
+  case TensorRole::embedding:
+  case TensorRole::head: return is_there(role);
+  default: return true;
+  }
+}
+
+gpu::DType GgufTensors::dtype() const {
+  std::optional<gpu::DType> first;
+  bool differ = false;
+  for (const auto& [name, tensor] : files_->tensors()) {
+    if (!is_matrix(tensor.stored))
+      continue;
+    const auto* plain = std::get_if<gpu::DType>(&tensor.stored.type);
+    if (!plain)
+      return gpu::DType::bf16;
+    differ |= first.value_or(*plain) != *plain;
+    first = *plain;
+  }
+  return differ ? gpu::DType::f32 : first.value_or(gpu::DType::f32);
+}
+
+std::string GgufTensors::layer_of(TensorKey key) const {
+  const bool whole = key.role == TensorRole::embedding || key.role == TensorRole::head ||
+                     key.role == TensorRole::final_norm;
+  return (whole ? "" : prefix_of(key.block)) + name_in_file(key.role);
+}
+
+std::string GgufTensors::name(TensorKey key) const {
+  return layer_of(key).append(weight_ending);
+}
+
+Result<const GgufTensor*> GgufTensors::take(const std::string& name,
+                                            const std::vector<std::int64_t>& shape) {
+  const GgufTensor* tensor = files_->tensor(name);
+  if (!tensor)
+    return files_->wrong(fmt::format("tensor {} is missing", text::shown(name)), {},
+                         ErrorCode::corrupt, torn_hint);
+  if (tensor->shape != shape)
+    return files_->wrong(fmt::format("is [{}], where its metadata wants [{}]",
+                                     fmt::join(tensor->shape, ", "), fmt::join(shape, ", ")),
+                         name, ErrorCode::corrupt, torn_hint);
+  if (taken_.insert(name).second)
+    parameters_ += tensor->elements();
+  return tensor;
+}
+
+/// Of a fused matrix the values are the last rows.
+PairedRows GgufTensors::paired(TensorRole role) const {
+  switch (role) {
+  case TensorRole::query: return queries_;
+  case TensorRole::key: return keys_;
+  case TensorRole::query_key_value: return {queries_.rows + keys_.rows, queries_.head};
+  default: return {};
+  }
+}
+
+Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
+  const auto tensor = take(name(key), {rows, cols});
+  if (!tensor)
+    return tl::unexpected(tensor.error());
+  if (!format_in(**tensor))
+    return as_stored(**tensor, paired(key.role));
+  return decoded(**tensor, paired(key.role));
+}
+
+std::byte* GgufTensors::keep(std::size_t bytes) {
+  return kept_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
+}
+
+gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRows& paired) {
+  const auto dtype = std::get<gpu::DType>(tensor.type);
+  gpu::HostMatrix out{dtype, tensor.bytes.data(), int(tensor.shape[0]), int(tensor.shape[1])};
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % gpu::size_of(dtype) == 0;
+  if (aligned && paired.rows == 0) {
+    out.release = release_pages;
+    return out;
+  }
+  std::byte* const copy = keep(tensor.bytes.size());
+  const std::size_t stride = row_bytes(tensor);
+  for_rows(tensor, paired, [&](int row, const std::byte* from) {
+    std::memcpy(copy + std::size_t(row) * stride, from, stride);
+  });
+  out.data = copy;
+  return out;
+}
+
+/// Numbers of NVFP4 are multiplied with one of their own tensor besides.
+Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const PairedRows& paired) {
+  const auto cols = std::size_t(tensor.shape[1]);
+  const std::string scale_name =
+      tensor.name.substr(0, tensor.name.size() - weight_ending.size()) + ".scale";
+  float scale = 1;
+  if (files_->tensor(scale_name)) {
+    const auto one = vector(scale_name, 1);
+    if (!one)
+      return tl::unexpected(one.error());
+    scale = one->front();
+  }
+  const gpu::GgufFormat format = *format_in(tensor);
+  auto* const values =
+      reinterpret_cast<float*>(keep(std::size_t(tensor.shape[0]) * cols * sizeof(float)));
+  for_rows(tensor, paired, [&](int row, const std::byte* from) {
+    float* const out = values + std::size_t(row) * cols;
+    decode(format, from, cols, out);
+    for (std::size_t i = 0; scale != 1 && i < cols; ++i)
+      out[i] *= scale;
+  });
+  return gpu::HostMatrix{gpu::DType::f32, values, int(tensor.shape[0]), int(tensor.shape[1])};
+}
+
+Result<std::vector<float>> GgufTensors::vector(const std::string& name, int size) {
+  return take(name, {size}).map([&](const GgufTensor* tensor) {
+    std::vector<float> out(tensor->elements());
+    if (const auto* format = format_in(*tensor)) {
+      decode(*format, tensor->bytes.data(), out.size(), out.data());
+      return out;
+    }
+    const auto dtype = std::get<gpu::DType>(tensor->type);
+    std::vector<float> aligned((tensor->bytes.size() + sizeof(float) - 1) / sizeof(float));
+    std::memcpy(aligned.data(), tensor->bytes.data(), tensor->bytes.size());
+    return widen(dtype, aligned.data(), out.size());
+  });
+}
+
+Result<std::vector<float>> GgufTensors::norm(TensorKey key, int size) {
+  return vector(name(key), size);
+}
+
+Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
+  return vector(layer_of(key) + ".bias", size).map([&](const std::vector<float>& stored) {
+    std::vector<float> out(stored.size());
+    for (int i = 0; i < size; ++i)
+      out[std::size_t(i)] = stored[std::size_t(row_in_file(i, paired(key.role)))];
+    return out;
+  });
+}
+
+bool GgufTensors::same(TensorKey a, TensorKey b) const {
+  const GgufTensor* first = files_->tensor(name(a));
+  const GgufTensor* second = files_->tensor(name(b));
+  return first && second && first->type == second->type && first->shape == second->shape &&
+         std::memcmp(first->bytes.data(), second->bytes.data(), first->bytes.size()) == 0;
+}
+
+void GgufTensors::read_ahead_tables() const {
+  for (const TensorRole role : {TensorRole::embedding, TensorRole::head})
+    if (const GgufTensor* tensor = files_->tensor(name({role})))
+      read_ahead(tensor->bytes);
+}
+
+void GgufTensors::read_ahead_block(int block) const {
+  const std::string prefix = prefix_of(block);
+  const GgufFiles::Tensors& all = files_->tensors();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at)
+    read_ahead(at->second.stored.bytes);
+}
+
+void GgufTensors::release(TensorKey key) {
+  if (const GgufTensor* tensor = files_->tensor(name(key)))
+    release_pages(tensor->bytes);
+  kept_.clear();
+}
+
+void GgufTensors::ignore_block(int block) {
+  const std::string prefix = prefix_of(block);
+  const GgufFiles::Tensors& all = files_->tensors();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at)
+    taken_.insert(at->first);
+}
+
+/// What scales activations, which are not quantized here, changes nothing.
+Result<void> GgufTensors::check_all_taken() const {
+  for (const auto& [name, tensor] : files_->tensors())
+    if (!taken_.contains(name) && !name.ends_with(".input_scale"))
+      return files_->wrong("is not expected", name, ErrorCode::unsupported,
+                           "the architecture in general.architecture does not have it here; "
+                           "results would be wrong");
+  return {};
+}
+
+std::vector<TensorSource::Stored> GgufTensors::tensors() const {
+  std::vector<Stored> out;
+  for (const auto& [name, tensor] : files_->tensors()) {
+    const GgufTensor& stored = tensor.stored;
+    const bool blocks = format_in(stored) != nullptr;
+    const bool table = name.ends_with("scale") || name == "rope_freqs.weight";
+    out.push_back({part_of_tensor(name), table ? "" : to_string(stored.type), stored.bytes.size(),
+                   table ? 0 : stored.elements(), false, blocks, name});
+  }
+  return out;
+}
+
+} // namespace paceline::models

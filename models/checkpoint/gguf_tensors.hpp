@@ -1,0 +1,66 @@
+// The tensors of GGUF files by role.
+#pragma once
+
+#include "models/checkpoint/gguf_files.hpp"
+#include "models/checkpoint/tensor_source.hpp"
+#include "models/config.hpp"
+#include "models/families.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace paceline::models {
+
+/// A matrix's first rows, of which those that are rotated together are neighbours in the file; here
+/// they are half a head apart.
+struct PairedRows {
+  int rows = 0; ///< 0: there are none.
+  int head = 0; ///< Rows of a head.
+};
+
+/// Plain numbers are handed out as they lie in the file, and blocks decoded: exactly, to f32, which
+/// the loader rounds to the type in which the model is computed.
+class GgufTensors final : public TensorSource {
+public:
+  /// config: read_gguf_config(files)
+  GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config);
+
+  bool has(TensorRole role) const override;
+  /// bf16, where some matrix is of blocks.
+  gpu::DType dtype() const override;
+  Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
+  Result<std::vector<float>> bias(TensorKey key, int size) override;
+  Result<std::vector<float>> norm(TensorKey key, int size) override;
+  bool same(TensorKey a, TensorKey b) const override;
+  void read_ahead_tables() const override;
+  void read_ahead_block(int block) const override;
+  void release(TensorKey key) override;
+  void ignore(TensorKey key) override { taken_.insert(name(key)); }
+  void ignore_block(int block) override;
+  std::string name(TensorKey key) const override;
+  Result<void> check_all_taken() const override;
+  std::uint64_t parameters() const override { return parameters_; }
+  std::vector<Stored> tensors() const override;
+
+private:
+  std::string layer_of(TensorKey key) const;
+  Result<const GgufTensor*> take(const std::string& name, const std::vector<std::int64_t>& shape);
+  Result<std::vector<float>> vector(const std::string& name, int size);
+  gpu::HostMatrix as_stored(const GgufTensor& tensor, const PairedRows& paired);
+  Result<gpu::HostMatrix> decoded(const GgufTensor& tensor, const PairedRows& paired);
+  PairedRows paired(TensorRole role) const;
+  std::byte* keep(std::size_t bytes);
+
+  std::shared_ptr<const GgufFiles> files_;
+  BlockTensors family_;
+  PairedRows queries_;
+  PairedRows keys_;
+  std::set<std::string, std::less<>> taken_;
+  std::uint64_t parameters_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices handed out that are copies.
+};
+
+} // namespace paceline::models

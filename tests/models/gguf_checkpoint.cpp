@@ -1,0 +1,161 @@
+#include "tests/models/gguf_checkpoint.hpp"
+
+#include "models/checkpoint/widen.hpp"
+#include "tests/models/weights_file.hpp"
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <numbers>
+
+namespace paceline::models::test {
+namespace json = boost::json;
+namespace {
+
+/// Of config.json, and what stands below an architecture's name.
+struct Key {
+  const char* config;
+  const char* key;
+  bool is_integer = true;
+};
+constexpr Key keys[] = {
+    {"hidden_size", "embedding_length"},
+    {"num_hidden_layers", "block_count"},
+    {"num_attention_heads", "attention.head_count"},
+    {"num_key_value_heads", "attention.head_count_kv"},
+    {"head_dim", "attention.key_length"},
+    {"head_dim", "attention.value_length"},
+    {"intermediate_size", "feed_forward_length"},
+    {"max_position_embeddings", "context_length"},
+    {"sliding_window", "attention.sliding_window"},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon", false},
+    {"rope_theta", "rope.freq_base", false},
+    {"rope_local_base_freq", "rope.freq_base_swa", false},
+    {"attn_logit_softcapping", "attn_logit_softcapping", false},
+    {"final_logit_softcapping", "final_logit_softcapping", false},
+};
+
+void put_rope(GgufWriter& out, const std::string& prefix, const json::object& config) {
+  const json::value* value = config.if_contains("rope_scaling");
+  const json::object* rope = value ? value->if_object() : nullptr;
+  const std::string type =
+      !rope ? ""
+            : std::string(
+                  (rope->contains("type") ? rope->at("type") : rope->at("rope_type")).as_string());
+  if (type == "linear" || type == "yarn") {
+    out.put(prefix + "rope.scaling.type", type)
+        .put(prefix + "rope.scaling.factor", rope->at("factor").to_number<float>());
+    if (type == "yarn")
+      out.put(prefix + "rope.scaling.original_context_length",
+              rope->at("original_max_position_embeddings").to_number<std::uint32_t>());
+  }
+}
+
+std::string read(const std::string& path) {
+  return testing::read_file(path);
+}
+
+/// "model.layers.3.self_attn.q_proj.weight" is "blk.3.attn_q.weight".
+std::string name_in_gguf(std::string name, bool post_norms) {
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    if (const auto at = name.find(from); at != name.npos)
+      name.replace(at, from.size(), to);
+  };
+  const std::pair<const char*, const char*> parts[] = {
+      {"model.layers.", "blk."},
+      {"model.embed_tokens", "token_embd"},
+      {"model.norm", "output_norm"},
+      {"lm_head", "output"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_up_proj", "ffn_up"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"input_layernorm", "attn_norm"},
+      {"post_attention_layernorm", post_norms ? "post_attention_norm" : "ffn_norm"},
+      {"pre_feedforward_layernorm", "ffn_norm"},
+      {"post_feedforward_layernorm", "post_ffw_norm"},
+  };
+  for (const auto& [from, to] : parts)
+    replace(from, to);
+  return name;
+}
+
+/// Each head's two halves, row by row in turn: [heads, 2, half, width] becomes [heads, half, 2,
+/// width].
+std::string interleaved(std::string_view rows, std::size_t heads, std::size_t width) {
+  std::string out;
+  const std::size_t head = rows.size() / heads;
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t i = 0; i < head / width / 2; ++i)
+      for (const std::size_t half : {std::size_t(0), head / 2})
+        out += rows.substr(h * head + half + i * width, width);
+  return out;
+}
+
+} // namespace
+
+GgufWriter gguf_metadata(const std::string& architecture, const json::object& config) {
+  GgufWriter out;
+  const std::string prefix = architecture + ".";
+  out.put("general.architecture", architecture);
+  for (const Key& key : keys)
+    if (const json::value* value = config.if_contains(key.config); value && !value->is_null()) {
+      if (key.is_integer)
+        out.put(prefix + key.key, value->to_number<std::uint32_t>());
+      else
+        out.put(prefix + key.key, value->to_number<float>());
+    }
+  put_rope(out, prefix, config);
+  if (const json::value* share = config.if_contains("partial_rotary_factor"))
+    out.put(
+        prefix + "rope.dimension_count",
+        std::uint32_t(share->to_number<double>() * config.at("hidden_size").to_number<double>() /
+                      config.at("num_attention_heads").to_number<double>()));
+  if (const json::value* pattern = config.if_contains("sliding_window_pattern"))
+    out.put(prefix + "attention.sliding_window_pattern", pattern->to_number<std::uint32_t>());
+  return out;
+}
+
+GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
+  const json::object config = json::parse(read(folder + "/config.json")).as_object();
+  GgufWriter out = gguf_metadata(architecture, config);
+  const WeightsFile weights(folder);
+  const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2";
+  const bool permuted =
+      architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
+  for (const std::string& name : weights.names()) {
+    std::vector<std::uint64_t> shape;
+    for (const auto size : weights.shape(name))
+      shape.push_back(std::uint64_t(size));
+    const auto dtype = std::string(weights.header.at(name).at("dtype").as_string());
+    const auto stored = dtype == "F32"   ? gpu::DType::f32
+                        : dtype == "F16" ? gpu::DType::f16
+                                         : gpu::DType::bf16;
+    std::string bytes(weights.tensor(name));
+    std::uint32_t type = stored == gpu::DType::f32 ? 0 : stored == gpu::DType::f16 ? 1 : 30;
+    if (shape.size() == 1) {
+      std::vector<float> values = widen(stored, bytes.data(), shape[0]);
+      if (architecture.starts_with("gemma") && name.find("norm") != name.npos)
+        for (float& value : values)
+          value += 1;
+      bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+      type = 0;
+    }
+    const std::size_t width = bytes.size() / shape[0];
+    const auto heads = [&](const char* key) { return config.at(key).to_number<std::size_t>(); };
+    if (permuted && name.find("q_proj") != name.npos)
+      bytes = interleaved(bytes, heads("num_attention_heads"), width);
+    if (permuted && name.find("k_proj") != name.npos)
+      bytes = interleaved(bytes, heads("num_key_value_heads"), width);
+    out.tensor(name_in_gguf(name, post_norms), type, shape, bytes);
+  }
+  return out;
+}
+
+} // namespace paceline::models::test

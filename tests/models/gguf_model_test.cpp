@@ -1,0 +1,285 @@
+// A model in a GGUF file computes what the same weights in a folder compute, for every architecture
+// and every type of tensor.
+#include "base/bf16.hpp"
+#include "gpu/gguf_blocks.hpp"
+#include "models/sources.hpp"
+#include "tests/models/gguf_checkpoint.hpp"
+#include "tests/models/reference_checkpoint.hpp"
+#include "tests/models/weights_file.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <numbers>
+
+using namespace paceline;
+using namespace paceline::models;
+namespace json = boost::json;
+
+namespace {
+
+using test::Rows;
+
+constexpr gpu::DType plain_types[] = {gpu::DType::f32, gpu::DType::f16, gpu::DType::bf16};
+
+/// A reference case whose options GGUF files can have.
+struct Case {
+  const char* name;
+  const char* architecture;
+  json::object change = {};
+};
+
+std::vector<Case> cases() {
+  const json::object whole{{"query_pre_attn_scalar", 16}}; // The head's length is what files mean.
+  return {
+      {"Llama 2, TinyLlama", "llama"},
+      {"Llama with biases, one head of keys for each query", "llama"},
+      {"linear positions", "llama"},
+      {"YaRN", "llama"},
+      {"SmolLM 2", "llama"},
+      {"Mistral with a window", "llama"},
+      {"Mistral without one", "mistral3"},
+      {"Qwen 2", "qwen2"},
+      {"Qwen 3", "qwen3"},
+      {"Gemma 2", "gemma2", whole},
+      {"Gemma 3", "gemma3", whole},
+      {"Gemma 3 with a soft cap of logits", "gemma3", whole},
+      {"Phi 3", "phi3"},
+      {"Phi 3 that rotates a part of each head", "phi3"},
+      {"SmolLM 3", "smollm3", {{"no_rope_layer_interval", 4}}},
+      {"OLMo 2", "olmo2"},
+  };
+}
+
+void write_case(const test::TemporaryFolder& folder, const Case& own, gpu::DType dtype) {
+  json::object entry = test::reference_case(own.name);
+  entry["shards"] = 1;
+  for (const auto& [key, value] : own.change)
+    entry["config"].as_object()[key] = value;
+  test::write_checkpoint(folder, entry, dtype);
+}
+
+std::shared_ptr<const Model> opened(const std::string& location, const LoadOptions& options = {}) {
+  auto model = load_model(location, test::device(), options);
+  REQUIRE_MESSAGE(model, model.error().text());
+  return *model;
+}
+
+Rows logits(const std::shared_ptr<const Model>& model) {
+  return test::logits_of(model, test::some_tokens(40, 160));
+}
+
+/// A half that is neither large nor special.
+std::uint16_t small_half(std::uint64_t& state) {
+  state = state * 6364136223846793005 + 1442695040888963407;
+  return std::uint16_t(0x2000 + (state >> 54));
+}
+
+/// A llama of such matrices, as a GGUF, and of the numbers that they mean, as a folder.
+struct Twins {
+  test::TemporaryFolder folder;
+  testing::GgufWriter file;
+  std::string gguf;
+
+  explicit Twins(gpu::GgufFormat format) {
+    const json::object config{{"architectures", {"LlamaForCausalLM"}},
+                              {"hidden_size", 256},
+                              {"intermediate_size", 256},
+                              {"num_hidden_layers", 2},
+                              {"num_attention_heads", 4},
+                              {"num_key_value_heads", 2},
+                              {"max_position_embeddings", 64},
+                              {"rms_norm_eps", 1e-5},
+                              {"vocab_size", 160},
+                              {"tie_word_embeddings", true}};
+    file = test::gguf_metadata("llama", config);
+    folder.write("model.safetensors", test::file_of("{}", ""));
+    test::WeightsFile plain(folder.path());
+    add(plain, format, "token_embd", "model.embed_tokens", 160, 0);
+    add_norm(plain, "output_norm", "model.norm");
+    for (int i = 0; i < 2; ++i) {
+      const std::string block = "blk." + std::to_string(i) + ".";
+      const std::string layer = "model.layers." + std::to_string(i) + ".";
+      add(plain, format, block + "attn_q", layer + "self_attn.q_proj", 256, 4);
+      add(plain, format, block + "attn_k", layer + "self_attn.k_proj", 128, 2);
+      add(plain, format, block + "attn_v", layer + "self_attn.v_proj", 128, 0);
+      add(plain, format, block + "attn_output", layer + "self_attn.o_proj", 256, 0);
+      add(plain, format, block + "ffn_gate", layer + "mlp.gate_proj", 256, 0);
+      add(plain, format, block + "ffn_up", layer + "mlp.up_proj", 256, 0);
+      add(plain, format, block + "ffn_down", layer + "mlp.down_proj", 256, 0);
+      add_norm(plain, block + "attn_norm", layer + "input_layernorm");
+      add_norm(plain, block + "ffn_norm", layer + "post_attention_layernorm");
+    }
+    gguf = folder.write("gguf/model.gguf", file.bytes());
+    folder.write("config.json", json::serialize(config));
+    folder.write("model.safetensors", plain.bytes());
+  }
+
+private:
+  void add_norm(test::WeightsFile& plain, const std::string& in_gguf, const std::string& name) {
+    std::vector<float> values(256);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = 0.5f + float(i % 7) / 8;
+    file.tensor(in_gguf + ".weight", {256}, values);
+    plain.put(name + ".weight", "F32", {256},
+              {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+  /// heads: of rows that lie in pairs in the file; 0: they lie as they are.
+  void add(test::WeightsFile& plain, gpu::GgufFormat format, const std::string& in_gguf,
+           const std::string& name, int rows, int heads) {
+    const auto elements = std::size_t(gpu::block_elements(format));
+    const std::size_t bytes = gpu::block_bytes(format);
+    const std::size_t blocks = 256 / elements;
+    std::string stored;
+    std::vector<float> values(std::size_t(rows) * 256);
+    for (std::size_t i = 0; i < std::size_t(rows) * blocks; ++i) {
+      const std::string block = some_block(format, bytes);
+      const auto row = int(i / blocks);
+      gpu::decode_block(format, reinterpret_cast<const std::byte*>(block.data()),
+                        values.data() + std::size_t(place(row, rows, heads)) * 256 +
+                            i % blocks * elements);
+      stored += block;
+    }
+    file.tensor(in_gguf + ".weight", std::uint32_t(format), {std::uint64_t(rows), 256}, stored);
+    plain.put(name + ".weight", "F32", {rows, 256},
+              {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+  /// Row 2i + h of a head is row i of its half h.
+  static int place(int row, int rows, int heads) {
+    if (heads == 0)
+      return row;
+    const int head = rows / heads;
+    return row / head * head + row % head % 2 * (head / 2) + row % head / 2;
+  }
+
+  std::string some_block(gpu::GgufFormat format, std::size_t bytes) {
+    std::string out;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      state_ = state_ * 6364136223846793005 + 1442695040888963407;
+      out += char(state_ >> 56);
+    }
+    using enum gpu::GgufFormat;
+    const auto put_half = [&](std::size_t at) {
+      const std::uint16_t half = small_half(state_);
+      out.replace(at, 2, reinterpret_cast<const char*>(&half), 2);
+    };
+    switch (format) {
+    case mxfp4: out[0] = char(120 + out[0] % 4); break;
+    case nvfp4:
+      for (std::size_t i = 0; i < 4; ++i)
+        out[i] = char(out[i] & 0x1F);
+      break;
+    case q2_k: put_half(80), put_half(82); break;
+    case q3_k: put_half(108); break;
+    case q6_k: put_half(208); break;
+    case q4_1:
+    case q5_1:
+    case q4_k:
+    case q5_k: put_half(2); [[fallthrough]];
+    default: put_half(0);
+    }
+    return out;
+  }
+
+  std::uint64_t state_ = 1;
+};
+
+} // namespace
+
+TEST_CASE("every architecture in a GGUF computes what its folder computes, bit for bit") {
+  for (const Case& own : cases())
+    for (const gpu::DType dtype : plain_types) {
+      CAPTURE(own.name);
+      CAPTURE(gpu::to_string(dtype));
+      const test::TemporaryFolder folder;
+      write_case(folder, own, dtype);
+      const std::string file =
+          folder.write("m.gguf", test::to_gguf(folder.path(), own.architecture).bytes());
+      const auto one = opened(folder.path());
+      const auto other = opened(file);
+      CHECK(other->info().dtype == gpu::to_string(dtype));
+      CHECK(other->info().parameters == one->info().parameters);
+      CHECK(test::same_bits(logits(other), logits(one)));
+    }
+}
+
+TEST_CASE("queries, keys and values in one tensor are what they are in three, bit for bit") {
+  for (const Case& own : {Case{"Llama with biases, one head of keys for each query", "llama"},
+                          Case{"SmolLM 2", "llama"}, Case{"Qwen 2", "qwen2"}}) {
+    CAPTURE(own.name);
+    const test::TemporaryFolder folder;
+    write_case(folder, own, gpu::DType::bf16);
+    testing::GgufWriter file = test::to_gguf(folder.path(), own.architecture);
+    const std::string apart = folder.write("apart.gguf", file.bytes());
+    for (const std::string& name : file.names())
+      if (const auto at = name.find("attn_q."); at != name.npos) {
+        const std::string block = name.substr(0, at);
+        const std::string kind = name.substr(at + 7);
+        file.join(block + "attn_qkv." + kind,
+                  {name, block + "attn_k." + kind, block + "attn_v." + kind});
+      }
+    CHECK(test::same_bits(logits(opened(folder.write("fused.gguf", file.bytes()))),
+                          logits(opened(apart))));
+  }
+}
+
+TEST_CASE("every type of blocks computes what its numbers compute, bit for bit") {
+  for (const gpu::GgufFormat format : gpu::gguf_formats) {
+    CAPTURE(gpu::to_string(format));
+    const Twins twins(format);
+    for (const auto dtype : {NumberFormat::f32, NumberFormat::bf16}) {
+      LoadOptions options;
+      options.dtype = dtype;
+      const Rows expected = logits(opened(twins.folder.path(), options));
+      CHECK(std::isfinite(expected.back().back()));
+      CHECK(test::same_bits(logits(opened(twins.gguf, options)), expected));
+    }
+    CHECK(opened(twins.gguf)->info().dtype == "bf16");
+  }
+}
+
+TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {
+  const Case own{"Llama 3", "llama"};
+  const test::TemporaryFolder folder;
+  write_case(folder, own, gpu::DType::f32);
+  testing::GgufWriter file = test::to_gguf(folder.path(), "llama");
+  std::vector<float>
+      divisors; // Of 12 numbers that a head has: factor 8, low 1, high 4, 32 positions.
+  for (int i = 0; i < 6; ++i) {
+    const double waves = 32 * std::pow(500'000, -2.0 * i / 12) / (2 * std::numbers::pi);
+    const double share = std::clamp((waves - 1) / 3, 0.0, 1.0);
+    divisors.push_back(float(1 / (share + (1 - share) / 8)));
+  }
+  const auto plain = opened(folder.write("without.gguf", file.bytes()));
+  file.tensor("rope_freqs.weight", {6}, divisors);
+  const Rows expected = logits(opened(folder.path()));
+  const Rows scaled = logits(opened(folder.write("with.gguf", file.bytes())));
+  double error = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < expected.back().size(); ++i) {
+    error += std::pow(scaled.back()[i] - expected.back()[i], 2);
+    size += std::pow(expected.back()[i], 2);
+  }
+  CHECK(std::sqrt(error / size) < 1e-4);
+  CHECK_FALSE(test::same_bits(logits(plain), scaled));
+}
+
+TEST_CASE("a matrix of NVFP4 is multiplied by the number that its tensor has besides") {
+  Twins twins(gpu::GgufFormat::nvfp4);
+  const auto down = [&] {
+    const auto source = checkpoint_at(twins.gguf).value();
+    const auto tensors = source->tensors(source->config().value()).value();
+    const auto matrix = tensors->matrix({TensorRole::down, 1}, 256, 256).value();
+    const auto* values = static_cast<const float*>(matrix.data);
+    return std::vector<float>(values, values + 256 * 256);
+  };
+  std::vector<float> expected = down();
+  for (float& value : expected)
+    value *= 0.375f;
+  twins.file.tensor("blk.1.ffn_down.scale", {1}, {0.375f});
+  twins.folder.write("gguf/model.gguf", twins.file.bytes());
+  CHECK(down() == expected);
+}
