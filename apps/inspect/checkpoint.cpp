@@ -31,18 +31,58 @@ std::uint64_t quantized_bytes(WeightFormat format, std::uint64_t elements) {
 void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
   using enum models::ModelPart;
   std::set<std::string> dtypes;
+  const std::uint64_t number = gpu::size_of(source.dtype());
+  checkpoint.decoded_to = source.dtype();
   for (const auto& tensor : source.tensors()) {
     checkpoint.bytes[name_of(tensor.part)] += tensor.bytes;
     checkpoint.parameters += tensor.elements;
-    if (!tensor.format.empty())
+    if (!tensor.format.empty()) {
       dtypes.emplace(tensor.format);
-    if (tensor.part != attention && tensor.part != feed_forward)
-      checkpoint.kept_bytes += tensor.bytes;
-    else if (checkpoint.format && !tensor.quantized)
-      checkpoint.saved_bytes += tensor.bytes - quantized_bytes(*checkpoint.format, tensor.elements);
+      checkpoint.formats[name_of(tensor.part)].emplace(tensor.format);
+    }
+    const std::uint64_t loaded = tensor.decoded ? tensor.elements * number : tensor.bytes;
+    checkpoint.decoded_bytes += tensor.decoded ? loaded : 0;
+    const bool in_block = tensor.part == attention || tensor.part == feed_forward;
+    checkpoint.kept_bytes += in_block ? 0 : loaded;
+    checkpoint.loaded_bytes += in_block && checkpoint.format && !tensor.quantized
+                                   ? quantized_bytes(*checkpoint.format, tensor.elements)
+                                   : loaded;
   }
   checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
   checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+}
+
+/// What a model of this configuration is made of, and the source does not have. A layer may be
+/// stored as several tensors, whose names all begin with its own.
+std::vector<std::string> missing_in(const models::ModelConfig& config,
+                                    const models::TensorSource& source) {
+  using enum models::TensorRole;
+  std::set<std::string> stored;
+  for (const auto& tensor : source.tensors())
+    stored.insert(tensor.name);
+  std::vector<std::string> out;
+  const auto want = [&](models::TensorKey key) {
+    const std::string name = source.name(key);
+    const std::string layer = name.substr(0, name.rfind('.') + 1);
+    const auto at = stored.lower_bound(layer);
+    if (at == stored.end() || !at->starts_with(layer))
+      out.push_back(name);
+  };
+  if (!source.has(embedding) && !(config.tied_embedding && source.has(head)))
+    out.push_back(source.name({embedding}));
+  if (!source.has(head) && !config.tied_embedding)
+    out.push_back(source.name({head}));
+  want({final_norm});
+  for (int block = 0; block < config.layers; ++block) {
+    for (const auto role : {attention_norm, query, key, value, query_key_value, attention_out,
+                            attention_post_norm, ffn_norm, gate, up, gate_up, down, ffn_post_norm})
+      if (source.has(role))
+        want({role, block});
+    if (config.qk_norm != models::QkNorm::none)
+      for (const auto role : {query_norm, key_norm})
+        want({role, block});
+  }
+  return out;
 }
 
 /// Moves a result's value to `out`, or hands its error on.
@@ -70,11 +110,13 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
   const auto read = assign(c.config, from.config())
                         .and_then([&] { return assign(c.defaults, from.generation_defaults()); })
                         .and_then([&] { return assign(c.tokenizer, from.tokenizer()); })
+                        .and_then([&] { return assign(c.description, from.description()); })
                         .and_then([&] { return assign(tensors, from.tensors(c.config)); });
   if (!read)
     return tl::unexpected(read.error());
   c.chat = from.chat_template(c.tokenizer->decode(c.tokenizer->encode("", true)));
   add_tensors(c, *tensors);
+  c.missing = missing_in(c.config, *tensors);
   return c;
 }
 
@@ -132,7 +174,7 @@ Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {
   auto map = text::map_vocabularies(*target.tokenizer, *draft.tokenizer);
   const auto slots = std::uint64_t(map && *map ? speculation::limits::draft_slots_per_token : 1);
   return {std::move(map),
-          target.loaded_bytes() + draft.loaded_bytes() - draft.shared_bytes +
+          target.loaded_bytes + draft.loaded_bytes - draft.shared_bytes +
               context * (target.kv_bytes_per_token() + slots * draft.kv_bytes_per_token()),
           draft.config.context < target.config.context ? draft.config.context : 0};
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,16 @@ struct Checkpoint {
   Result<text::ChatTemplate> chat = text::ChatTemplate::plain(""); ///< Or why it has none to use.
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
-  std::map<std::string, std::uint64_t> bytes; ///< Of weights, by part.
+  std::string description;                              ///< What else the file says of itself.
+  std::map<std::string, std::uint64_t> bytes;           ///< Of weights, by part,
+  std::map<std::string, std::set<std::string>> formats; ///< and how they are stored.
+  std::vector<std::string> missing; ///< Tensors that a model of this configuration needs.
+  std::uint64_t decoded_bytes = 0;  ///< Of stored blocks, once they are `decoded_to`; 0: none are.
+  gpu::DType decoded_to = gpu::DType::bf16;
   gpu::DType cache_dtype = gpu::DType::bf16;
   std::optional<WeightFormat> format = {}; ///< That its blocks would be quantized to,
-  std::uint64_t saved_bytes = 0;           ///< and what that saves.
-  std::uint64_t kept_bytes = 0;            ///< Of what no format quantizes.
+  std::uint64_t loaded_bytes = 0;          ///< and all weights then, in memory.
+  std::uint64_t kept_bytes = 0;            ///< Of them what no format quantizes.
   std::uint64_t shared_bytes = 0;          ///< That are the target's, too: a draft out of it.
   /// Of a head on the target: its layout, and the layers whose inputs it reads.
   std::string head_layout = {};
@@ -48,8 +54,6 @@ struct Checkpoint {
     return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t(0),
                            [](std::uint64_t sum, const auto& part) { return sum + part.second; });
   }
-  /// As its format has them.
-  std::uint64_t loaded_bytes() const { return weight_bytes() - saved_bytes; }
 };
 
 /// name: a folder, a hub id or `demo`. role: `target` or `draft`, for errors. format: what its

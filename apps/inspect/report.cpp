@@ -6,6 +6,7 @@
 #include <boost/json/value_from.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <span>
 
 namespace paceline::apps {
 namespace {
@@ -94,10 +95,18 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"not_obeyed", boost::json::value_from(c.defaults.not_obeyed)},
 
       {"chat_template", chat_kind(c)}};
+  if (!c.description.empty())
+    object["description"] = c.description;
+  if (!c.missing.empty())
+    object["missing"] = boost::json::value_from(c.missing);
+  if (c.decoded_bytes > 0) {
+    object["formats"] = boost::json::value_from(c.formats);
+    object["loaded_bytes"] = c.loaded_bytes;
+  }
   if (!c.chat)
     object["chat_template_error"] = c.chat.error().message;
   if (c.format)
-    object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes()}};
+    object["quantized"] = {{"weights", to_string(*c.format)}, {"weight_bytes", c.loaded_bytes}};
   if (c.shared_bytes > 0)
     object["shared_bytes"] = c.shared_bytes;
   if (!c.head_layout.empty())
@@ -123,6 +132,23 @@ boost::json::object pair_json(const Pair& pair) {
 
 namespace {
 
+/// How a part is stored, where a checkpoint has several formats.
+std::string formats_text(const Checkpoint& c, const std::string& part) {
+  const auto at = c.formats.find(part);
+  return c.dtypes.size() < 2 || at == c.formats.end()
+             ? ""
+             : fmt::format("  {}", fmt::join(at->second, ", "));
+}
+
+std::string missing_text(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 4;
+  if (names.empty())
+    return "";
+  const std::span first(names.data(), std::min(names.size(), shown));
+  return fmt::format("  missing          {}{}\n", fmt::join(first, ", "),
+                     names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
+}
+
 /// A line of its own, where there is something to tell.
 std::string not_obeyed_text(const models::GenerationDefaults& defaults) {
   return defaults.not_obeyed.empty()
@@ -136,10 +162,13 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   const models::ModelConfig& m = c.config;
   std::string parts;
   for (const auto& [part, bytes] : c.bytes)
-    parts += fmt::format("    {:<14} {:>12}\n", part, human_bytes(bytes));
+    parts += fmt::format("    {:<14} {:>12}{}\n", part, human_bytes(bytes), formats_text(c, part));
+  if (c.decoded_bytes > 0)
+    parts += fmt::format("    {:<14} {:>12}  blocks are decoded to {} when they are loaded\n",
+                         "in memory", human_bytes(c.loaded_bytes), gpu::to_string(c.decoded_to));
   if (c.format)
     parts += fmt::format("    {:<14} {:>12}\n", fmt::format("as {}", to_string(*c.format)),
-                         human_bytes(c.loaded_bytes()));
+                         human_bytes(c.loaded_bytes));
   const std::string head =
       c.head_layout.empty()
           ? ""
@@ -147,20 +176,23 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
                 "  head             {} layout; reads what goes into layers {} of the target, "
                 "and says {} of its ids\n",
                 c.head_layout, fmt::join(c.target_layers, ", "), m.logits());
+  const std::string about =
+      c.description.empty() ? "" : fmt::format("  file             {}\n", c.description);
   if (c.shared_bytes > 0)
     parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
-  return fmt::format("{}: {}\n  folder           {}\n  architecture     {}\n{}"
+  return fmt::format("{}: {}\n  folder           {}\n{}  architecture     {}\n{}"
                      "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
                      "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
-                     "  sampling         {}\n{}"
+                     "  sampling         {}\n{}{}"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-                     role, c.name, c.folder, m.architecture, head, double(c.parameters) / 1e6,
-                     fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     m.ffn, context_text(m), vocabulary_text(c), special_text(c), chat_text(c),
-                     fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
-                     not_obeyed_text(c.defaults), human_bytes(c.weight_bytes()), parts,
+                     role, c.name, c.folder, about, m.architecture, head,
+                     double(c.parameters) / 1e6, fmt::join(c.dtypes, ", "), m.layers, m.hidden,
+                     m.heads, m.kv_heads, m.head_dim, m.ffn, context_text(m), vocabulary_text(c),
+                     special_text(c), chat_text(c), fmt::join(c.defaults.end_of_text, ", "),
+                     sampling_text(c.defaults.warping), not_obeyed_text(c.defaults),
+                     missing_text(c.missing), human_bytes(c.weight_bytes()), parts,
                      human_bytes(c.kv_bytes_per_token()),
                      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
 }
