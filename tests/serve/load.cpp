@@ -5,6 +5,9 @@
 //                                        tokens per second over HTTP and TCP against the
 //                                        library's own, and what server and asking cost; with a
 //                                        device (sim:2ms) of a scripted model at that pace
+//   serve_load requests [ROUNDS]         1,000 short requests, 8 at a time, and one long stream, of
+//                                        a scripted model that costs next to nothing: latency and
+//                                        processor time by the library and over TCP
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
 #include "paceline/client.hpp"
 #include "tests/serve/live_server.hpp"
@@ -309,6 +312,94 @@ int overhead(int rounds, const std::string& device) {
   return EXIT_SUCCESS;
 }
 
+double process_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
+}
+
+/// So many requests of so many tokens, so many at a time.
+struct Burst {
+  const char* name;
+  int requests;
+  int tokens;
+  int at_once;
+};
+
+asio::awaitable<void> ask_in_turn(Client& client, const Burst& burst, std::vector<double>& took) {
+  for (int i = 0; i < burst.requests / burst.at_once; ++i) {
+    const auto begin = Clock::now();
+    co_await ask(client, request_of(std::uint64_t(i), burst.tokens));
+    took.push_back(seconds_since(begin));
+  }
+}
+
+void ask_in_turn(Engine& engine, const Burst& burst, std::vector<double>& took) {
+  for (int i = 0; i < burst.requests / burst.at_once; ++i) {
+    const auto begin = Clock::now();
+    auto stream = engine.submit(request_of(std::uint64_t(i), burst.tokens)).value();
+    while (stream.next()) {
+    }
+    took.push_back(seconds_since(begin));
+  }
+}
+
+std::vector<double> by_library(Engine& engine, const Burst& burst) {
+  std::vector<std::vector<double>> took(std::size_t(burst.at_once));
+  std::vector<std::thread> asking;
+  for (auto& own : took)
+    asking.emplace_back([&] { ask_in_turn(engine, burst, own); });
+  std::vector<double> all;
+  for (std::size_t i = 0; i < took.size(); ++i) {
+    asking[i].join();
+    all.insert(all.end(), took[i].begin(), took[i].end());
+  }
+  return all;
+}
+
+std::vector<double> by_client(asio::io_context& io, Client& client, const Burst& burst) {
+  std::vector<double> took;
+  for (int i = 0; i < burst.at_once; ++i)
+    asio::co_spawn(io, ask_in_turn(client, burst, took), [](const std::exception_ptr& failed) {
+      if (failed)
+        std::rethrow_exception(failed);
+    });
+  io.restart();
+  io.run();
+  return took;
+}
+
+/// What a request costs beside the engine's own work.
+int requests(int rounds) {
+  LiveServer server(scripted());
+  asio::io_context io(1);
+  const auto client = client_of(io, server);
+  for (const Burst& burst : {Burst{"short", 1000, 16, 8}, {"long", 1, 20'000, 1}}) {
+    by_client(io, *client, burst); // connects, and grows what grows
+    std::vector<double> seconds;
+    std::vector<double> own_seconds;
+    std::vector<double> latencies;
+    std::vector<double> own_latencies;
+    for (int i = 0; i < rounds; ++i) {
+      const double begin = process_seconds();
+      const auto own = by_library(server.engine(), burst);
+      const double middle = process_seconds();
+      const auto took = by_client(io, *client, burst);
+      own_seconds.push_back(middle - begin);
+      seconds.push_back(process_seconds() - middle);
+      latencies.insert(latencies.end(), took.begin(), took.end());
+      own_latencies.insert(own_latencies.end(), own.begin(), own.end());
+    }
+    fmt::print("{}: {} of {} tokens, over TCP p50 {:.3f} ms, p99 {:.3f} ms, {:.1f} ms of processor "
+               "time (by the library {:.3f}, {:.3f}, {:.1f})\n",
+               burst.name, burst.requests, burst.tokens, 1e3 * quantile(latencies, 0.5),
+               1e3 * quantile(latencies, 0.99), 1e3 * quantile(seconds, 0.5),
+               1e3 * quantile(own_latencies, 0.5), 1e3 * quantile(own_latencies, 0.99),
+               1e3 * quantile(own_seconds, 0.5));
+  }
+  return EXIT_SUCCESS;
+}
+
 } // namespace
 
 int main(int count, char** arguments) {
@@ -326,9 +417,11 @@ int main(int count, char** arguments) {
   };
   if (what == "overhead")
     return overhead(number(2, 21), count > 3 ? arguments[3] : "");
+  if (what == "requests")
+    return requests(number(2, 9));
   if (what != "soak") {
-    fmt::print(stderr,
-               "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS [DEVICE]]\n");
+    fmt::print(stderr, "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS [DEVICE]] | "
+                       "requests [ROUNDS]\n");
     return 2;
   }
   EngineOptions options = demo_pair();
