@@ -32,7 +32,7 @@ inline constexpr std::size_t json_block_bytes = std::size_t(4) << 10;
 /// Answers of one HTTP request, prompts times n; more are answered 400.
 inline constexpr int choices_max = 128;
 /// Largest logit_bias, either way; larger ones are refused, by either door (-infinity, which bans a
-/// token, can be said over TCP only).
+/// token, can be said by gRPC only).
 inline constexpr float logit_bias_max = 100;
 /// Messages of a conversation; more are answered 400.
 inline constexpr int messages_max = 4096;
@@ -80,9 +80,11 @@ inline constexpr std::chrono::milliseconds write_beat_max = 16ms;
 inline constexpr int busy_answers = 8;
 /// Server-sent events written at once.
 inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
-/// Answers to a client over TCP that are no events (pongs, refusals): while it has not taken so
-/// much, nothing more is read of it.
-inline constexpr std::size_t control_bytes = std::size_t(64) << 10;
+/// Calls of one gRPC connection at a time besides as many as answers may be under way: who asks for
+/// more waits on its own side.
+inline constexpr int other_calls = 64;
+/// Metadata of a gRPC call; one with more is refused, and its connection may be closed.
+inline constexpr int metadata_bytes = 8 << 10;
 /// What the system keeps of an answer that a client does not take; the rest stays in the engine.
 inline constexpr std::size_t send_bytes = std::size_t(128) << 10;
 /// Bodies and texts longer than this are parsed, rendered and encoded aside, on a thread of their

@@ -160,7 +160,7 @@ Result<int> Life::run(Interrupt& interrupt) {
   auto& log = server_.service().log();
   log.info("listening",
            {{"address", server_.address()},
-            {"tcp", server_.tcp_address()},
+            {"grpc", server_.grpc_address()},
             {"model", plan_ ? options_.placement : options_.settings.model_names.front()},
             {"keys", server_.service().keys().required()}});
   if (!server_.service().keys().required() && !serve::is_loopback(options_.settings.host))
@@ -253,8 +253,8 @@ void Life::tell_ready(const serve::LogFields& more) {
   server_.service().log().info("ready", fields);
   serve::notify_manager("READY=1");
   std::string addresses = server_.address() + "\n"; // for scripts; whether somebody reads it or not
-  if (!server_.tcp_address().empty())
-    addresses += server_.tcp_address() + "\n";
+  if (!server_.grpc_address().empty())
+    addresses += server_.grpc_address() + "\n";
   Output().write(addresses);
 }
 
@@ -279,7 +279,6 @@ Result<void> check_placement(const Options& options) {
                        : !options.engine.reserve_device.empty()     ? "--reserve-device"
                        : !options.engine.trace_file.empty()         ? "--trace"
                        : !options.settings.model_names.empty()      ? "--served-model-name"
-                       : options.settings.tcp_port                  ? "--tcp-port"
                                                                     : nullptr;
   if (!beside)
     return {};
@@ -327,8 +326,8 @@ void add_address_options(CLI::App& app, Settings& settings) {
       ->capture_default_str()
       ->check(whole_number(0, 65535))
       ->type_name("N");
-  app.add_option("--tcp-port", settings.tcp_port,
-                 "Serve C++ systems too, by protobuf frames (docs/serving.md); default: not")
+  app.add_option("--grpc-port", settings.grpc_port,
+                 "Serve gRPC too (docs/serving.md); 0: any port that is free; default: not")
       ->check(whole_number(0, 65535))
       ->type_name("N");
   app.add_option("--served-model-name", settings.model_names,

@@ -1,21 +1,21 @@
-// Frames to bytes and back; the only code that sees protobuf.
+// Requests and events as messages of paceline.proto, and back.
 #pragma once
 
-#include "net/frames.hpp"
-#include "paceline/error.hpp"
-
-#include <string>
-#include <string_view>
+#include "net/paceline.pb.h"
+#include "paceline/event.hpp"
+#include "paceline/request.hpp"
 
 namespace paceline::net {
 
-/// Appends a whole frame, its length included.
-void append(std::string& stream, const ToServer& message);
-void append(std::string& stream, const ToClient& message);
+/// Everything that a request says. Error: a text that the message cannot hold, by its field's name.
+Result<void> write(v1::GenerateRequest& to, const Request& from);
+void write(v1::GenerateEvent& to, const Event& from);
+void write(v1::Error& to, const Error& from);
 
-/// What a frame holds. Errors: not of the schema, of no kind this version knows, or of values that
-/// no enumeration has. Whether a request makes sense is the engine's to say.
-Result<ToServer> read_to_server(std::string_view frame);
-Result<ToClient> read_to_client(std::string_view frame);
+/// What a message says. Errors: values that no enumeration has, more than one prompt, an event of
+/// no kind that this version knows. Whether a request makes sense is the engine's to say.
+Result<Request> read(const v1::GenerateRequest& from);
+Result<Event> read(const v1::GenerateEvent& from);
+Result<Error> read(const v1::Error& from);
 
 } // namespace paceline::net

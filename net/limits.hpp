@@ -1,19 +1,16 @@
-// Bounds of the protocol over TCP, for servers and clients alike.
+// Bounds of the client of a server; the server's are in apps/limits.hpp.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <chrono>
 
 namespace paceline::net::limits {
 
-/// Versions of the protocol that this build speaks; a client of others is refused.
-inline constexpr std::uint32_t version_min = 1;
-inline constexpr std::uint32_t version_max = 1;
-/// A client's first frame, which comes before its key is known; a larger one ends the connection.
-inline constexpr std::size_t hello_bytes = std::size_t(8) << 10;
-/// A frame that a server takes, if --max-body is more.
-inline constexpr std::size_t frame_bytes_max = std::size_t(1) << 30;
-/// A frame that a client takes; a larger one ends the connection. A server's bound is --max-body.
-inline constexpr std::size_t client_frame_bytes = std::size_t(256) << 20;
+/// A message that a client takes; a larger one ends its call. A server's bound is --max-body.
+inline constexpr int client_message_bytes = 256 << 20;
+/// A request's deadline, in a message; a later one counts as this.
+inline constexpr std::chrono::milliseconds deadline_max = std::chrono::hours(24 * 366);
+/// How often a client may ping a server by which it hears nothing; more often, and the server ends
+/// the connection.
+inline constexpr std::chrono::milliseconds ping_pause{1'000};
 
 } // namespace paceline::net::limits

@@ -1,7 +1,7 @@
 // Asks a server as one asks an engine: two requests at once over one connection, streamed as they
 // come, and asked for again if the connection breaks.
 //
-//   paceline serve --tcp-port 8001 &  paceline_example_remote 8001
+//   paceline serve --grpc-port 8001 &  paceline_example_remote 8001
 #include "paceline/client.hpp"
 
 #include <boost/asio/awaitable.hpp>

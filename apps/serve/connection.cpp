@@ -14,7 +14,6 @@
 #include <ctime>
 #include <exception>
 #include <fmt/format.h>
-#include <random>
 #include <sstream>
 
 namespace paceline::apps::serve {
@@ -27,21 +26,6 @@ namespace {
 
 constexpr std::size_t linger_read_bytes = 4096;
 constexpr std::size_t body_read_bytes = std::size_t(64) << 10;
-
-std::string new_id() {
-  thread_local std::mt19937_64 random(std::random_device{}());
-  return fmt::format("{:016x}", random());
-}
-
-/// A client's own id, if it may stand in a log and a header.
-std::string request_id(std::string_view given) {
-  const auto fits = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
-  };
-  const bool usable = !given.empty() && given.size() <= limits::request_id_bytes &&
-                      std::all_of(given.begin(), given.end(), fits);
-  return usable ? std::string(given) : new_id();
-}
 
 std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
@@ -170,7 +154,7 @@ asio::awaitable<void> Connection::turn_away() {
   if (!welcome)
     co_return;
   keep_alive_ = false;
-  request_.id = new_id();
+  request_.id = request_id({});
   const ApiError full{.status = 503,
                       .message = "too many connections: try again later",
                       .code = "too_many_connections",
@@ -189,7 +173,7 @@ asio::awaitable<bool> Connection::await_request() {
 
 asio::awaitable<void> Connection::serve_request() {
   request_.arrived = Clock::now();
-  request_.id = new_id();
+  request_.id = request_id({});
   request_.method.clear();
   request_.path.clear();
   remarks_.clear();

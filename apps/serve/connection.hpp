@@ -1,7 +1,6 @@
 // A client's connection: reads requests one after another and has them answered.
 #pragma once
 
-#include "apps/serve/any_connection.hpp"
 #include "apps/serve/exchange.hpp"
 #include "apps/serve/http_reader.hpp"
 #include "apps/serve/router.hpp"
@@ -17,15 +16,18 @@
 namespace paceline::apps::serve {
 
 /// Threads: the server's only.
-class Connection final : public AnyConnection, public Exchange {
+class Connection final : public Exchange {
 public:
   /// service, tls (null: plain TCP): must outlive this.
   Connection(Transport::Socket socket, boost::asio::ssl::context* tls, Service& service);
   ~Connection() override;
 
-  boost::asio::awaitable<void> run() override;
-  boost::asio::awaitable<void> turn_away() override;
-  void close() override;
+  /// Until the client leaves, or something is wrong.
+  boost::asio::awaitable<void> run();
+  /// One connection too many: says so, and ends.
+  boost::asio::awaitable<void> turn_away();
+  /// Ends `run` soon, whatever it waits for.
+  void close();
 
   boost::asio::awaitable<void> send(HttpResponse response) override;
   using Exchange::send;

@@ -175,8 +175,7 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> ready(Service& service, Exchange& exchange) {
-  const bool is_ready = service.state() == Service::State::ready && service.fleet().well();
-  return send_json(exchange, {{"status", state_name(service)}}, is_ready ? 200 : 503);
+  return send_json(exchange, {{"status", state_name(service)}}, service.ready() ? 200 : 503);
 }
 
 asio::awaitable<void> metrics(Service& service, Exchange& exchange) {

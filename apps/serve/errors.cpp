@@ -76,6 +76,20 @@ ApiError api_error(const Error& error) {
   return told;
 }
 
+Error error_of(const ApiError& error) {
+  const auto code = [&] {
+    switch (error.status) {
+    case 404: return ErrorCode::not_found;
+    case 429: return ErrorCode::overloaded;
+    case 503: return ErrorCode::unavailable;
+    case 504: return ErrorCode::deadline;
+    default: return error.status < 500 ? ErrorCode::invalid_argument : ErrorCode::internal;
+    }
+  };
+  return {error.code == no_request_memory().code ? ErrorCode::overloaded : code(), error.message,
+          ""};
+}
+
 std::string error_json(const ApiError& error) {
   const boost::json::object object{{"error",
                                     {{"message", error.message},

@@ -37,6 +37,9 @@ ApiError shutting_down();
 /// the operator.
 ApiError api_error(const Error& error);
 
+/// An error of HTTP's, as the engine would have it; its message has the hint.
+Error error_of(const ApiError& error);
+
 /// {"error": {"message", "type", "param", "code"}}
 std::string error_json(const ApiError& error);
 

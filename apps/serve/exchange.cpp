@@ -1,6 +1,30 @@
 #include "apps/serve/exchange.hpp"
 
+#include "apps/limits.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <random>
+
 namespace paceline::apps::serve {
+namespace {
+
+std::string new_id() {
+  thread_local std::mt19937_64 random(std::random_device{}());
+  return fmt::format("{:016x}", random());
+}
+
+} // namespace
+
+std::string request_id(std::string_view given) {
+  const auto fits = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  const bool usable = !given.empty() && given.size() <= limits::request_id_bytes &&
+                      std::all_of(given.begin(), given.end(), fits);
+  return usable ? std::string(given) : new_id();
+}
 
 boost::asio::awaitable<void> Exchange::send(const ApiError& error) {
   HttpResponse response{.status = error.status, .body = error_json(error)};

@@ -10,12 +10,16 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace paceline::apps::serve {
 
 using Clock = std::chrono::steady_clock;
+
+/// A client's own name of a request, if that may stand in a log and a header; else one of ours.
+std::string request_id(std::string_view given);
 
 struct HttpRequest {
   std::string id; ///< The client's X-Request-Id, or one of ours.

@@ -375,12 +375,6 @@ asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api
   co_return std::move(asked);
 }
 
-/// When the time that the server gives an answer is over.
-Clock::time_point latest(const Service& service, Clock::time_point arrived) {
-  const auto limit = service.settings().request_timeout;
-  return limit.count() > 0 ? arrived + limit : Clock::time_point::max();
-}
-
 /// Who answers, perhaps after a while, for which the request counts as one of those under way.
 asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchange,
                                              const Asked& asked) {
@@ -392,7 +386,7 @@ asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchang
   const Service::Admission waiting(service, give_up, asked.choices());
   exchange.on_gone(give_up);
   const auto arrived = exchange.request().arrived;
-  auto found = co_await service.fleet().turn(asked.model, arrived, latest(service, arrived),
+  auto found = co_await service.fleet().turn(asked.model, arrived, service.latest(arrived),
                                              [&] { return given_up; });
   exchange.on_gone(nullptr);
   co_return found;

@@ -313,12 +313,12 @@ std::string ServerMetrics::text(const std::vector<Of>& engines, const Open& open
                 {parts_->answered.begin(), parts_->answered.end()});
   page.gauge("paceline_http_connections", "Connections open.", open.connections);
   page.gauge("paceline_http_requests_running", "HTTP requests being answered.", open.requests);
-  page.counters("paceline_tcp_requests_total",
-                "Requests over TCP, accepted or refused, by outcome.", "outcome",
+  page.counters("paceline_grpc_requests_total",
+                "Requests by gRPC, accepted or refused, by outcome.", "outcome",
                 {parts_->submitted.begin(), parts_->submitted.end()});
-  page.gauge("paceline_tcp_connections", "Connections open.", open.tcp_connections);
-  page.gauge("paceline_tcp_requests_running", "Requests over TCP being answered.",
-             open.tcp_requests);
+  page.gauge("paceline_grpc_connections", "Connections open.", open.grpc_connections);
+  page.gauge("paceline_grpc_requests_running", "Requests by gRPC being answered.",
+             open.grpc_requests);
   page.gauge("paceline_request_memory_bytes", "Held of what clients sent: bodies and prompts.",
              double(open.request_memory));
   return page.text() + process_text();

@@ -40,14 +40,14 @@ public:
 
   /// An HTTP request was answered with this status.
   void answered(unsigned status);
-  /// A request over TCP was "accepted", or it or its connection was refused with an error's code.
+  /// A request by gRPC was "accepted", or refused with an error's code.
   void submitted(const std::string& outcome);
 
   struct Open {
     int connections = 0; ///< HTTP's.
     int requests = 0;    ///< Being answered.
-    int tcp_connections = 0;
-    int tcp_requests = 0;
+    int grpc_connections = 0;
+    int grpc_requests = 0;
     std::size_t request_memory = 0; ///< Bytes.
   };
   /// An engine, and what it says of itself now.

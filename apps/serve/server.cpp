@@ -1,9 +1,9 @@
 #include "apps/serve/server.hpp"
 
 #include "apps/serve/connection.hpp"
+#include "apps/serve/grpc_port.hpp"
 #include "apps/serve/tls.hpp"
 #include "apps/serve/transport.hpp"
-#include "apps/serve/wire_connection.hpp"
 #include "base/localhost.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -29,7 +29,7 @@ std::string name_of(const tcp::endpoint& endpoint) {
 
 tl::unexpected<Error> cannot_bind(const tcp::endpoint& endpoint, Protocol protocol,
                                   error_code why) {
-  const std::string option = protocol == Protocol::http ? "--port" : "--tcp-port";
+  const std::string option = protocol == Protocol::http ? "--port" : "--grpc-port";
   std::string hint = "choose another --host or " + option;
   if (why == asio::error::address_in_use)
     hint = "another program uses it: stop that, or choose another " + option;
@@ -58,12 +58,27 @@ Result<void> Server::bind(const Settings& settings) {
   }
   if (auto bound = listen(settings, Protocol::http, settings.port); !bound)
     return bound;
-  if (settings.tcp_port)
-    if (auto bound = listen(settings, Protocol::tcp, *settings.tcp_port); !bound)
+  if (settings.grpc_port)
+    if (auto bound = listen(settings, Protocol::grpc, *settings.grpc_port); !bound)
       return bound;
   service_ =
       std::make_unique<Service>(io_.get_executor(), settings, std::move(*keys), std::move(*admin));
+  if (settings.grpc_port)
+    open_grpc();
   return {};
+}
+
+void Server::open_grpc() {
+  grpc_ = std::make_shared<GrpcPort>(*service_);
+  service_->on_change([this] { grpc_->tell_health(); });
+}
+
+/// With another certificate, for connections that come from now on; the others keep what they began
+/// with, and those that nobody asks by are told to come again.
+void Server::renew_grpc() {
+  const auto old = std::exchange(grpc_, nullptr);
+  open_grpc();
+  old->shut_down(std::chrono::hours(24 * 366));
 }
 
 Result<void> Server::listen(const Settings& settings, Protocol protocol, std::uint16_t port) {
@@ -118,14 +133,14 @@ std::string Server::address() const {
   return (tls_ ? "https://" : "http://") + name_of(first(Protocol::http)->local_endpoint());
 }
 
-std::uint16_t Server::tcp_port() const {
-  const Acceptor* acceptor = first(Protocol::tcp);
+std::uint16_t Server::grpc_port() const {
+  const Acceptor* acceptor = first(Protocol::grpc);
   return acceptor ? acceptor->local_endpoint().port() : 0;
 }
 
-std::string Server::tcp_address() const {
-  const Acceptor* acceptor = first(Protocol::tcp);
-  return acceptor ? (tls_ ? "tls://" : "tcp://") + name_of(acceptor->local_endpoint()) : "";
+std::string Server::grpc_address() const {
+  const Acceptor* acceptor = first(Protocol::grpc);
+  return acceptor ? (tls_ ? "grpcs://" : "grpc://") + name_of(acceptor->local_endpoint()) : "";
 }
 
 void Server::open(Engine& engine) {
@@ -153,7 +168,7 @@ asio::awaitable<void> Server::accept(Listener& listener) {
   while (listener.acceptor.is_open()) {
     auto [failed, socket] = co_await listener.acceptor.async_accept(as_result);
     if (!failed) {
-      asio::co_spawn(io_, run(std::move(socket), listener.protocol), asio::detached);
+      take(std::move(socket), listener.protocol);
     } else if (failed != asio::error::operation_aborted &&
                failed != asio::error::connection_aborted) { // too many files: wait for some
       note_failure(listener, failed);
@@ -190,24 +205,32 @@ bool Server::reload() {
   else
     failed(admin.error());
   if (tls_) {
-    if (auto tls = open_tls(settings.tls_certificate, settings.tls_key))
-      tls_ = std::move(*tls); // connections keep what they began with
-    else
+    auto tls = open_tls(settings.tls_certificate, settings.tls_key);
+    if (!tls) {
       failed(tls.error());
+    } else {
+      tls_ = std::move(*tls); // connections keep what they began with
+      if (grpc_ && !stopped_)
+        renew_grpc();
+    }
   }
   return all;
 }
 
-asio::awaitable<void> Server::run(tcp::socket socket, Protocol protocol) {
+/// One too many is told so over HTTP, and closed where it speaks gRPC.
+void Server::take(tcp::socket socket, Protocol protocol) {
   const int most = service_->settings().max_connections;
-  if (service_->connections >= 2 * most)
-    co_return; // not even told
   const bool full = service_->connections >= most;
-  std::shared_ptr<AnyConnection> connection;
+  if (service_->connections >= 2 * most)
+    return; // not even told
   if (protocol == Protocol::http)
-    connection = std::make_shared<Connection>(std::move(socket), tls_.get(), *service_);
-  else
-    connection = std::make_shared<WireConnection>(std::move(socket), tls_.get(), *service_);
+    asio::co_spawn(io_, run(std::move(socket), full), asio::detached);
+  else if (!full)
+    grpc_->take(std::move(socket));
+}
+
+asio::awaitable<void> Server::run(tcp::socket socket, bool full) {
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls_.get(), *service_);
   connections_.insert(connection.get());
   try {
     if (full)
@@ -229,8 +252,6 @@ void Server::drain(std::function<void()> closed) {
     if (!cancelled)
       give_up();
   });
-  for (AnyConnection* connection : connections_)
-    connection->drain();
   service_->drain([this] { stop(); });
 }
 
@@ -254,8 +275,10 @@ void Server::stop() {
     error_code ignored;
     listener.acceptor.close(ignored);
   }
-  for (AnyConnection* connection : connections_)
+  for (Connection* connection : connections_)
     connection->close();
+  if (grpc_)
+    grpc_->shut_down(limits::farewell_time);
   if (closed_)
     std::exchange(closed_, nullptr)();
 }

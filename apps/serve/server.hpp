@@ -16,7 +16,8 @@
 
 namespace paceline::apps::serve {
 
-class AnyConnection;
+class Connection;
+class GrpcPort;
 
 /// Threads: its io_context's, which must be one; `open` and `drain` may be posted to it.
 class Server {
@@ -32,10 +33,9 @@ public:
   std::uint16_t port() const;
   /// "http://127.0.0.1:8000"
   std::string address() const;
-  /// Of the protocol over TCP; 0 and "" where it is not served. "tcp://127.0.0.1:8001", or
-  /// "tls://".
-  std::uint16_t tcp_port() const;
-  std::string tcp_address() const;
+  /// Of gRPC; 0 and "" where it is not served. "grpc://127.0.0.1:8001", or "grpcs://".
+  std::uint16_t grpc_port() const;
+  std::string grpc_address() const;
   /// Accepts connections; requests that need the engine are told 503 until `open`.
   void start();
   /// engine: must outlive the io_context's run.
@@ -69,7 +69,10 @@ private:
   Result<void> listen(const boost::asio::ip::tcp::endpoint& endpoint, Protocol protocol);
   boost::asio::awaitable<void> accept(Listener& listener);
   void note_failure(Listener& listener, boost::system::error_code why);
-  boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket, Protocol protocol);
+  void take(boost::asio::ip::tcp::socket socket, Protocol protocol);
+  boost::asio::awaitable<void> run(boost::asio::ip::tcp::socket socket, bool full);
+  void open_grpc();
+  void renew_grpc();
   const Acceptor* first(Protocol protocol) const;
   void give_up();
 
@@ -78,7 +81,8 @@ private:
   std::unique_ptr<Service> service_;
   std::unique_ptr<boost::asio::ssl::context> tls_;
   std::vector<Listener> listeners_;
-  std::set<AnyConnection*> connections_;
+  std::set<Connection*> connections_;
+  std::shared_ptr<GrpcPort> grpc_; ///< For connections that come from now on; null: not served.
   std::function<void()> closed_;
   bool draining_ = false;
   bool stopped_ = false;

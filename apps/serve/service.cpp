@@ -22,10 +22,12 @@ Service::Service(asio::any_io_executor executor, const Settings& settings, Keys 
 void Service::open() {
   if (state_ == State::loading)
     state_ = State::ready;
+  changed_();
 }
 
 void Service::drain(std::function<void()> idle) {
   state_ = State::draining;
+  changed_();
   idle_ = std::move(idle);
   if (answering_ == 0 && idle_)
     std::exchange(idle_, nullptr)();
@@ -39,11 +41,12 @@ void Service::cancel_all() {
 Service::Answering::Answering(Service& service, Protocol protocol)
     : service_(&service), protocol_(protocol) {
   ++service.answering_;
-  service.over_tcp_ += protocol == Protocol::tcp;
+  service.over_grpc_ += protocol == Protocol::grpc;
 }
 
 Service::Answering::~Answering() {
-  service_->over_tcp_ -= protocol_ == Protocol::tcp;
+  service_->over_grpc_ -= protocol_ == Protocol::grpc;
+  service_->changed_(); // an engine may have failed, or be well again
   if (--service_->answering_ == 0 && service_->idle_)
     std::exchange(service_->idle_, nullptr)();
 }
@@ -71,6 +74,12 @@ std::optional<ApiError> Service::check_room(int count) const {
 }
 
 std::chrono::steady_clock::time_point
+Service::latest(std::chrono::steady_clock::time_point arrived) const {
+  const auto limit = settings_.request_timeout;
+  return limit.count() > 0 ? arrived + limit : std::chrono::steady_clock::time_point::max();
+}
+
+std::chrono::steady_clock::time_point
 Service::next_write(std::chrono::steady_clock::time_point last) const {
   const std::chrono::nanoseconds beat =
       std::clamp(limits::write_beat * open_ / limits::busy_answers, limits::write_beat,
@@ -94,10 +103,10 @@ std::string Service::metrics_text() const {
     engines.push_back({&replica->metrics(), replica->engine().metrics()});
   const auto placed = fleet_.manages() ? std::optional(fleet_.counts()) : std::nullopt;
   return metrics_.text(engines,
-                       {.connections = connections - tcp_connections,
-                        .requests = answering_ - over_tcp_,
-                        .tcp_connections = tcp_connections,
-                        .tcp_requests = over_tcp_,
+                       {.connections = connections - grpc_connections,
+                        .requests = answering_ - over_grpc_,
+                        .grpc_connections = grpc_connections,
+                        .grpc_requests = over_grpc_,
                         .request_memory = memory_.used()},
                        placed ? &*placed : nullptr);
 }

@@ -22,7 +22,7 @@
 namespace paceline::apps::serve {
 
 /// Which door a request came through.
-enum class Protocol { http, tcp };
+enum class Protocol { http, grpc };
 
 /// Threads: the server's only, but for `aside`.
 class Service {
@@ -54,6 +54,10 @@ public:
   /// Requests are taken from now on. Before, the fleet has no engine.
   void open();
   State state() const { return state_; }
+  /// Requests are taken, and an engine works.
+  bool ready() const { return state_ == State::ready && fleet_.well(); }
+  /// action: called whenever that may have changed.
+  void on_change(std::function<void()> action) { changed_ = std::move(action); }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
 
@@ -77,6 +81,9 @@ public:
     std::function<void()> cancel_;
     int count_;
   };
+  /// When the time that the server gives an answer is over.
+  std::chrono::steady_clock::time_point latest(std::chrono::steady_clock::time_point arrived) const;
+
   /// Why that many more are not possible now.
   std::optional<ApiError> check_room(int count) const;
 
@@ -102,8 +109,8 @@ public:
     Protocol protocol_;
   };
 
-  int connections = 0;     ///< Open ones,
-  int tcp_connections = 0; ///< and those of them that are not HTTP's.
+  int connections = 0;      ///< Open ones,
+  int grpc_connections = 0; ///< and those of them that speak gRPC.
   std::string metrics_text() const;
 
 private:
@@ -118,9 +125,10 @@ private:
   State state_ = State::loading;
   int open_ = 0;      ///< Answers.
   int answering_ = 0; ///< Requests,
-  int over_tcp_ = 0;  ///< and those of them that are not HTTP's.
+  int over_grpc_ = 0; ///< and those of them that came by gRPC.
   std::set<Admission*> running_;
   std::function<void()> idle_;
+  std::function<void()> changed_ = [] {};
   boost::asio::thread_pool aside_{1};      ///< For what is short,
   boost::asio::thread_pool aside_long_{1}; ///< and for what is long.
   RequestMemory memory_;

@@ -14,11 +14,11 @@
 namespace paceline::apps::serve {
 
 struct Settings {
-  std::string host = "127.0.0.1";        ///< An address or a name; all its addresses are bound.
-  std::uint16_t port = 8000;             ///< 0: any that is free.
-  std::optional<std::uint16_t> tcp_port; ///< Of the protocol over TCP; 0: any; none: not served.
-  std::vector<std::string> model_names;  ///< Under which clients ask for the model; of several
-                                         ///< placed models: none.
+  std::string host = "127.0.0.1";         ///< An address or a name; all its addresses are bound.
+  std::uint16_t port = 8000;              ///< 0: any that is free.
+  std::optional<std::uint16_t> grpc_port; ///< 0: any; none: gRPC is not served.
+  std::vector<std::string> model_names;   ///< Under which clients ask for the model; of several
+                                          ///< placed models: none.
 
   std::vector<std::string> allowed_origins; ///< Of web pages that may ask; "*": any.
   std::string api_key_file;        ///< One key a line; empty: those of the environment, if any.

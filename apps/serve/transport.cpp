@@ -42,10 +42,6 @@ asio::awaitable<bool> Transport::handshake() {
 asio::awaitable<void> Transport::finish_writing() {
   if (tls_)
     co_await tls_->async_shutdown(as_result);
-  shut_writing();
-}
-
-void Transport::shut_writing() {
   boost::system::error_code gone;
   socket().shutdown(Socket::shutdown_send, gone);
 }
@@ -60,9 +56,8 @@ void Transport::close() {
   socket().close(ignored);
 }
 
-void Transport::set_options(std::chrono::milliseconds timeout) {
+void set_options(asio::ip::tcp::socket& s, std::chrono::milliseconds timeout) {
   boost::system::error_code ignored; // they help, but nothing depends on them
-  Socket& s = socket();
   s.set_option(asio::ip::tcp::no_delay(true), ignored);
   s.set_option(asio::socket_base::send_buffer_size(int(limits::send_bytes)), ignored);
   s.set_option(asio::socket_base::keep_alive(true), ignored);

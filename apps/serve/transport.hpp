@@ -19,6 +19,10 @@ namespace paceline::apps::serve {
 /// For co_await: an operation ends with its error code first, and throws nothing.
 inline constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 
+/// Small writes go out at once, and a peer that is dead is noticed. timeout: for data that nobody
+/// acknowledges.
+void set_options(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
+
 /// An AsyncReadStream and AsyncWriteStream, as Asio and Beast want them.
 class Transport {
 public:
@@ -32,14 +36,10 @@ public:
   boost::asio::awaitable<bool> handshake();
   /// Says that nothing more will be written.
   boost::asio::awaitable<void> finish_writing();
-  /// The same of TCP alone, at once; for who reads on.
-  void shut_writing();
   /// Operations under way complete with operation_aborted.
   void cancel();
   void close();
-  /// Small writes go out at once, and a peer that is dead is noticed. timeout: for data that nobody
-  /// acknowledges.
-  void set_options(std::chrono::milliseconds timeout);
+  void set_options(std::chrono::milliseconds timeout) { serve::set_options(socket(), timeout); }
   std::string peer() const;
 
   executor_type get_executor() { return socket().get_executor(); }

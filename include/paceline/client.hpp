@@ -1,4 +1,4 @@
-// An engine somewhere else: `paceline serve --tcp-port`, asked as if it were here.
+// An engine somewhere else: `paceline serve --grpc-port`, asked as if it were here.
 //
 //   paceline::Client client(io.get_executor(), {.host = "gpu-1", .port = 8001});
 //   auto stream = co_await client.async_submit(request, use_awaitable);
@@ -8,9 +8,9 @@
 // errors, the same completion tokens, executors and cancellation: code that embeds an engine
 // becomes code that asks a server by changing the object it asks.
 //
-// One connection carries any number of requests. The client reads it on a thread of its own, which
-// runs none of your code: what nobody has read yet is joined, as in an engine's streams. A
-// connection that is lost is made again, after growing pauses.
+// One connection carries any number of requests. gRPC reads it on threads of its own, which run
+// none of your code: what nobody has read yet is joined, as in an engine's streams. A connection
+// that is lost is made again, after growing pauses.
 //
 // A request runs at most once. If the connection is lost while it runs, it ends as `unavailable`,
 // and may have run to its end. Only with SubmitOptions::retries is it asked for again: then it must
@@ -31,11 +31,12 @@ struct ClientOptions {
   std::string host = "127.0.0.1"; ///< A name or an address.
   std::uint16_t port = 8001;
   std::string api_key{}; ///< Empty: none.
+  std::string model{};   ///< Of several that the server has; empty: the only one.
 
   bool tls = false;
   std::string tls_authorities{}; ///< PEM file of whom to trust; empty: whom the system trusts.
 
-  /// For one attempt to connect, TLS and greeting included.
+  /// For one attempt to connect, and for what is asked of the server then.
   std::chrono::milliseconds connect_timeout{5'000};
   /// Between attempts: at first, and at most; doubled each time, with some chance in it.
   std::chrono::milliseconds reconnect_pause{50};
@@ -64,9 +65,8 @@ struct ServerHealth {
 };
 
 /// Threads: one at a time, as AsyncEngine. Executors' contexts must outlive the client. In a forked
-/// child operations are refused, and the end of the object does nothing. The protocol has no
-/// Sampling::allowed_token_ids, Request::min_tokens, Request::cache_salt and
-/// Request::skip_special_tokens: a request with one of them is refused.
+/// child operations are refused, and the end of the object does nothing. A request that was
+/// cancelled ends with no more of its counts than Usage::completion_tokens.
 class Client {
 public:
   using executor_type = boost::asio::any_io_executor;
@@ -135,7 +135,7 @@ public:
 private:
   using SharedNetwork = std::shared_ptr<Network>;
   template <class T>
-  using Done = std::function<void(Result<T>)>; // called once, on the client's thread
+  using Done = std::function<void(Result<T>)>; // called once, on whichever thread
 
   // In the library. Numbers are of this client's operations; to cancel one that has ended does
   // nothing.
@@ -186,7 +186,6 @@ private:
 
   executor_type executor_;
   SharedNetwork network_;
-  std::jthread thread_; ///< The network's.
 };
 
 } // namespace paceline

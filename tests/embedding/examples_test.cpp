@@ -78,8 +78,8 @@ TEST_CASE("the server of coroutines answers clients, and ends on SIGTERM") {
 
 TEST_CASE("the client asks a server, two requests at once, and a server that is not there") {
   Process server(
-      {PACELINE_PROGRAM, "serve", "--port", "0", "--tcp-port", "0", "--log-level", "off"});
-  const std::string begin = "tcp://127.0.0.1:";
+      {PACELINE_PROGRAM, "serve", "--port", "0", "--grpc-port", "0", "--log-level", "off"});
+  const std::string begin = "grpc://127.0.0.1:";
   while (!has(server.output(), begin) || server.output().back() != '\n') {
     const std::size_t had = server.output().size();
     server.read_output(had + 1);
@@ -93,5 +93,5 @@ TEST_CASE("the client asks a server, two requests at once, and a server that is 
   server.send(SIGTERM);
   CHECK(server.wait().status == 0);
   const auto alone = run_process({PACELINE_EXAMPLE_REMOTE, port});
-  CHECK(has(alone.errors, "check that `paceline serve --tcp-port` runs there"));
+  CHECK(has(alone.errors, "check that `paceline serve --grpc-port` runs there"));
 }

@@ -1,303 +1,322 @@
-// The protocol over TCP: what is written is read again, and what is not of it is refused.
+// Every field of requests and events crosses, found in the structures and in the messages'
+// descriptors, so that a new one cannot be forgotten on either side.
 #include "net/codec.hpp"
-#include "net/framing.hpp"
-#include "net/limits.hpp"
+#include "net/status.hpp"
 
+#include <boost/pfr.hpp>
+#include <chrono>
 #include <doctest/doctest.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <string>
+#include <type_traits>
 
 using namespace paceline;
-using namespace std::chrono_literals;
 
 namespace {
 
-/// Frames in a stream, read in pieces of so many bytes.
-std::vector<std::string> frames_of(const std::string& stream, std::size_t piece) {
-  net::FrameReader reader(1 << 20);
-  std::vector<std::string> frames;
-  for (std::size_t at = 0; at < stream.size(); at += piece) {
-    reader.feed(std::string_view(stream).substr(at, piece));
-    for (;;) {
-      const auto frame = reader.next();
-      REQUIRE(frame.has_value());
-      if (!*frame)
-        break;
-      frames.emplace_back(**frame);
+template <class T>
+concept Structure = std::is_aggregate_v<T> && std::is_class_v<T>;
+
+// --- another value than the one that is there
+
+template <class T>
+requires std::is_arithmetic_v<T>
+void change(T& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    value = !value;
+  else
+    value += T(3);
+}
+template <class T>
+requires std::is_enum_v<T>
+void change(T& value) {
+  value = value == T(1) ? T(2) : T(1);
+}
+void change(LogprobsMode& value) {
+  value = value == LogprobsMode::raw ? LogprobsMode::processed : LogprobsMode::raw;
+}
+void change(std::string& text) {
+  text += "caf\xc3\xa9";
+}
+void change(std::chrono::milliseconds& time) {
+  time += std::chrono::milliseconds(7);
+}
+template <class A, class B>
+void change(std::pair<A, B>& pair);
+template <class T>
+void change(std::optional<T>& value);
+template <class T>
+void change(std::vector<T>& values);
+template <Structure T>
+void change(T& value);
+
+template <class A, class B>
+void change(std::pair<A, B>& pair) {
+  change(pair.first);
+  change(pair.second);
+}
+template <class T>
+void change(std::optional<T>& value) {
+  change(value.emplace());
+}
+template <class T>
+void change(std::vector<T>& values) {
+  for (int i = 0; i < 2; ++i)
+    change(values.emplace_back());
+}
+template <Structure T>
+void change(T& value) {
+  boost::pfr::for_each_field(value, [](auto& field) { change(field); });
+}
+
+// --- equality, for structures that have none
+
+template <class T>
+bool same(const T& a, const T& b) {
+  return a == b;
+}
+template <class T>
+bool same(const std::optional<T>& a, const std::optional<T>& b);
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b);
+template <Structure T>
+bool same(const T& a, const T& b) {
+  bool all = true;
+  boost::pfr::for_each_field(a, [&](const auto& field, auto index) {
+    all = all && same(field, boost::pfr::get<index>(b));
+  });
+  return all;
+}
+template <class T>
+bool same(const std::optional<T>& a, const std::optional<T>& b) {
+  return a.has_value() == b.has_value() && (!a || same(*a, *b));
+}
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const T& x, const T& y) { return same(x, y); });
+}
+
+// --- there and back
+
+Request crossed(const Request& request) {
+  v1::GenerateRequest message;
+  REQUIRE(net::write(message, request));
+  v1::GenerateRequest arrived;
+  REQUIRE(arrived.ParseFromString(message.SerializeAsString()));
+  return net::read(arrived).value();
+}
+template <class T>
+T crossed_event(const T& event) {
+  v1::GenerateEvent message;
+  net::write(message, Event(event));
+  v1::GenerateEvent arrived;
+  REQUIRE(arrived.ParseFromString(message.SerializeAsString()));
+  return std::get<T>(net::read(arrived).value());
+}
+Delta crossed(const Delta& event) {
+  return crossed_event(event);
+}
+PromptLogprobs crossed(const PromptLogprobs& event) {
+  return crossed_event(event);
+}
+Finished crossed(const Finished& event) {
+  return crossed_event(event);
+}
+
+/// Each field alone, and each of structures within, is another one and arrives so.
+template <Structure T, class Whole, class Find>
+void check_fields(const Whole& standard, Find find) {
+  const T& part = find(const_cast<Whole&>(standard));
+  boost::pfr::for_each_field(part, [&](const auto&, auto index) {
+    CAPTURE(std::size_t(index));
+    Whole changed = standard;
+    auto& field = boost::pfr::get<index>(find(changed));
+    change(field);
+    CHECK_FALSE(same(changed, standard));
+    CHECK(same(crossed(changed), changed));
+    if constexpr (Structure<std::decay_t<decltype(field)>>)
+      check_fields<std::decay_t<decltype(field)>>(
+          standard, [&](Whole & whole) -> auto& { return boost::pfr::get<index>(find(whole)); });
+  });
+}
+template <Structure T>
+void check_all_fields() {
+  check_fields<T>(T(), [](T& whole) -> T& { return whole; });
+}
+
+/// As a stranger's client may fill it: every field of a descriptor, with what is not its default.
+void fill(google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field) {
+  using Field = google::protobuf::FieldDescriptor;
+  const auto& reflection = *message.GetReflection();
+  const auto put = [&](auto set, auto add, auto value) {
+    if (field.is_repeated())
+      (reflection.*add)(&message, &field, value);
+    else
+      (reflection.*set)(&message, &field, value);
+  };
+  using R = google::protobuf::Reflection;
+  switch (field.cpp_type()) {
+  case Field::CPPTYPE_INT32: return put(&R::SetInt32, &R::AddInt32, 5);
+  case Field::CPPTYPE_INT64: return put(&R::SetInt64, &R::AddInt64, 5);
+  case Field::CPPTYPE_UINT64: return put(&R::SetUInt64, &R::AddUInt64, 5);
+  case Field::CPPTYPE_FLOAT: return put(&R::SetFloat, &R::AddFloat, 0.5f);
+  case Field::CPPTYPE_DOUBLE: return put(&R::SetDouble, &R::AddDouble, 0.5);
+  case Field::CPPTYPE_BOOL:
+    return put(&R::SetBool, &R::AddBool,
+               !field.name().ends_with("add_special_tokens") &&
+                   field.name() != "skip_special_tokens");
+  case Field::CPPTYPE_ENUM: return put(&R::SetEnumValue, &R::AddEnumValue, 1);
+  case Field::CPPTYPE_STRING: // as bytes are sent what is no text
+    return put(&R::SetString, &R::AddString,
+               std::string(field.type() == Field::TYPE_BYTES ? "\xff" : "x"));
+  case Field::CPPTYPE_MESSAGE: {
+    auto& inner = field.is_repeated() ? *reflection.AddMessage(&message, &field)
+                                      : *reflection.MutableMessage(&message, &field);
+    for (int i = 0; i < inner.GetDescriptor()->field_count(); ++i)
+      fill(inner, *inner.GetDescriptor()->field(i));
+    return;
+  }
+  default: FAIL(field.full_name() << " is of a type that this test does not know");
+  }
+}
+
+template <class Message>
+void check_descriptor(const std::string& without = {}) {
+  const auto& descriptor = *Message::descriptor();
+  for (int i = 0; i < descriptor.field_count(); ++i) {
+    CAPTURE(descriptor.field(i)->full_name());
+    if (descriptor.field(i)->name() == without)
+      continue;
+    Message message;
+    fill(message, *descriptor.field(i));
+    const auto read = net::read(message);
+    REQUIRE(read);
+    Message standard;
+    Message again;
+    if constexpr (std::is_same_v<Message, v1::GenerateRequest>) {
+      REQUIRE(net::write(standard, net::read(Message()).value()));
+      REQUIRE(net::write(again, *read));
+    } else {
+      net::write(again, *read);
     }
-  }
-  CHECK(!reader.amid());
-  return frames;
-}
-
-template <class T, class Message>
-T again(const Message& message, Result<Message> (*read)(std::string_view)) {
-  std::string stream;
-  net::append(stream, message);
-  const auto frames = frames_of(stream, 3);
-  REQUIRE(frames.size() == 1);
-  auto back = read(frames.front());
-  REQUIRE(back.has_value());
-  REQUIRE(std::holds_alternative<T>(*back));
-  return std::get<T>(std::move(*back));
-}
-
-template <class T>
-T to_server(const T& message) {
-  return again<T, net::ToServer>(message, net::read_to_server);
-}
-template <class T>
-T to_client(const T& message) {
-  return again<T, net::ToClient>(message, net::read_to_client);
-}
-template <class T>
-T event_again(const T& event) {
-  const auto back = to_client(net::Happened{7, event});
-  CHECK(back.number == 7);
-  REQUIRE(std::holds_alternative<T>(back.event));
-  return std::get<T>(back.event);
-}
-
-/// Every field set to something of its own.
-Request full_request() {
-  Request request;
-  request.prompt = "say \xff\xfe";
-  request.prompt_tokens = {5, 0, 2'000'000'000};
-  request.max_tokens = 0;
-  request.stop = {"a", "\xf0\x28"};
-  request.ignore_eos = true;
-  request.stop_token_ids = {5, 6};
-  request.sampling.temperature = 0.5f;
-  request.sampling.top_k = 3;
-  request.sampling.top_p = 0.25f;
-  request.sampling.min_p = 0.125f;
-  request.sampling.repetition_penalty = 1.5f;
-  request.sampling.presence_penalty = -1.5f;
-  request.sampling.frequency_penalty = 1.75f;
-  request.sampling.logit_bias = {{3, -100.0f}, {4, 2.5f}};
-  request.sampling.seed = ~0ULL;
-  request.sampling.choice = 9;
-  request.speculation = SpeculationMode::off;
-  request.window = 4;
-  request.drafter = "suffix";
-  request.add_special_tokens = false;
-  request.parse_special_tokens = true;
-  request.verify = VerifyRule::match;
-  request.logprobs = true;
-  request.top_logprobs = 5;
-  request.prompt_logprobs = true;
-  request.logprobs_mode = LogprobsMode::processed;
-  request.deadline = 1234ms;
-  return request;
-}
-
-void check_same(const Sampling& a, const Sampling& b) {
-  CHECK(a.temperature == b.temperature);
-  CHECK(a.top_k == b.top_k);
-  CHECK(a.top_p == b.top_p);
-  CHECK(a.min_p == b.min_p);
-  CHECK(a.repetition_penalty == b.repetition_penalty);
-  CHECK(a.presence_penalty == b.presence_penalty);
-  CHECK(a.frequency_penalty == b.frequency_penalty);
-  CHECK((a.logit_bias == b.logit_bias));
-  CHECK(a.seed == b.seed);
-  CHECK(a.choice == b.choice);
-}
-
-void check_same(const Request& a, const Request& b) {
-  CHECK(a.prompt == b.prompt);
-  CHECK(a.prompt_tokens == b.prompt_tokens);
-  CHECK(a.max_tokens == b.max_tokens);
-  CHECK(a.stop == b.stop);
-  CHECK(a.ignore_eos == b.ignore_eos);
-  CHECK(a.stop_token_ids == b.stop_token_ids);
-  check_same(a.sampling, b.sampling);
-  CHECK((a.speculation == b.speculation));
-  CHECK(a.window == b.window);
-  CHECK(a.drafter == b.drafter);
-  CHECK(a.add_special_tokens == b.add_special_tokens);
-  CHECK(a.parse_special_tokens == b.parse_special_tokens);
-  CHECK((a.verify == b.verify));
-  CHECK(a.logprobs == b.logprobs);
-  CHECK(a.top_logprobs == b.top_logprobs);
-  CHECK(a.prompt_logprobs == b.prompt_logprobs);
-  CHECK((a.logprobs_mode == b.logprobs_mode));
-  CHECK((a.deadline == b.deadline));
-}
-
-void check_same(const std::vector<TokenLogprob>& a, const std::vector<TokenLogprob>& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    CHECK(a[i].token == b[i].token);
-    CHECK(a[i].logprob == b[i].logprob);
-    CHECK((a[i].top == b[i].top));
+    CHECK(again.SerializeAsString() != standard.SerializeAsString());
+    google::protobuf::util::MessageDifferencer differ;
+    differ.set_scope(google::protobuf::util::MessageDifferencer::PARTIAL);
+    CHECK(differ.Compare(message, again)); // which says defaults besides
   }
 }
 
-const std::vector<TokenLogprob> scores{
-    {1, -0.5f, {{1, -0.5f}, {2, -1.0f}}}, {3, -2.0f, {}}, {4, -3.0f, {{9, -0.25f}}}};
+std::size_t fields_of(const google::protobuf::Descriptor& message) {
+  return std::size_t(message.field_count());
+}
 
 } // namespace
 
-TEST_CASE("requests come back as they were, with everything and with nothing set") {
-  for (const Request& request : {full_request(), Request()}) {
-    const auto back = to_server(net::Submit{3, request});
-    CHECK(back.number == 3);
-    check_same(back.request, request);
+TEST_CASE("every field of a request crosses") {
+  check_all_fields<Request>();
+}
+
+TEST_CASE("every field of an event crosses") {
+  check_all_fields<Delta>();
+  check_all_fields<PromptLogprobs>();
+  check_all_fields<Finished>();
+}
+
+TEST_CASE("every field that a message has is read, and written again") {
+  check_descriptor<v1::GenerateRequest>("model"); // whose request it is, not what it says
+  check_descriptor<v1::GenerateEvent>();
+  check_descriptor<v1::Error>();
+}
+
+TEST_CASE("structures and messages have as many fields as each other") {
+  constexpr std::size_t only_in_message = 2; // model, prompt_bytes
+  CHECK(fields_of(*v1::GenerateRequest::descriptor()) ==
+        boost::pfr::tuple_size_v<Request> + only_in_message);
+  CHECK(fields_of(*v1::Sampling::descriptor()) == boost::pfr::tuple_size_v<Sampling>);
+  CHECK(fields_of(*v1::Delta::descriptor()) == boost::pfr::tuple_size_v<Delta>);
+  CHECK(fields_of(*v1::Finished::descriptor()) == boost::pfr::tuple_size_v<Finished>);
+  CHECK(fields_of(*v1::Speculation::descriptor()) == boost::pfr::tuple_size_v<SpeculationStats>);
+  CHECK(fields_of(*v1::Usage::descriptor()) == boost::pfr::tuple_size_v<Usage>);
+  CHECK(fields_of(*v1::Timing::descriptor()) == boost::pfr::tuple_size_v<Timing>);
+}
+
+TEST_CASE("all values of enumerations cross") {
+  Request request;
+  for (const auto mode : {SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
+                          SpeculationMode::automatic}) {
+    request.speculation = mode;
+    CHECK(crossed(request).speculation == mode);
   }
-}
-
-TEST_CASE("events come back as they were") {
-  const Delta delta =
-      event_again(Delta{{1, 3, 4},
-                        {TokenSource::target, TokenSource::draft, TokenSource::lookahead},
-                        "text \xff",
-                        scores});
-  CHECK(delta.tokens == std::vector<TokenId>{1, 3, 4});
-  CHECK((delta.sources ==
-         std::vector{TokenSource::target, TokenSource::draft, TokenSource::lookahead}));
-  CHECK(delta.text == "text \xff");
-  check_same(delta.logprobs, scores);
-  const auto prompt = event_again(PromptLogprobs{{7, 8, 9}, scores});
-  CHECK(prompt.tokens == std::vector<TokenId>{7, 8, 9});
-  check_same(prompt.logprobs, scores);
-}
-
-TEST_CASE("ends come back as they were") {
+  for (const auto rule :
+       {VerifyRule::rejection, VerifyRule::coupled, VerifyRule::match, VerifyRule::automatic}) {
+    request.verify = rule;
+    CHECK(crossed(request).verify == rule);
+  }
   Finished end;
-  end.reason = FinishReason::error;
-  end.error = Error{ErrorCode::out_of_memory, "no room", "make some"};
-  end.stop_match = "\n\n";
-  end.stop_token = 0;
-  end.seed = ~0ULL - 1;
-  end.usage = {1, 2, 3};
-  end.speculation = {SpeculationMode::sync,
-                     VerifyRule::coupled,
-                     4,
-                     5,
-                     6,
-                     7,
-                     8,
-                     9,
-                     10,
-                     11,
-                     12,
-                     0.5,
-                     13,
-                     true,
-                     false,
-                     0,
-                     {{"suffix", 14, 15}, {"model", 16, 17}}};
-  end.timing = {0.25, 0.5, 0.75, 1.5};
-  end.reproducible = false;
-  const Finished back = event_again(end);
-  CHECK((back.reason == end.reason));
-  REQUIRE(back.error.has_value());
-  CHECK((back.error->code == end.error->code));
-  CHECK(back.error->text() == end.error->text());
-  CHECK(back.stop_match == end.stop_match);
-  CHECK(back.stop_token == end.stop_token);
-  CHECK(back.seed == end.seed);
-  CHECK(back.usage.prompt_tokens == 1);
-  CHECK(back.usage.completion_tokens == 2);
-  CHECK(back.usage.cached_tokens == 3);
-  const SpeculationStats& stats = back.speculation;
-  CHECK((stats.mode == SpeculationMode::sync));
-  CHECK((stats.verify == VerifyRule::coupled));
-  CHECK(std::vector<std::uint64_t>{std::uint64_t(stats.window), stats.drafted, stats.forked,
-                                   stats.judged, stats.accepted, stats.rounds, stats.lookahead_hits,
-                                   stats.fork_hits, stats.lookahead_rounds,
-                                   std::uint64_t(stats.draft_context_exceeded)} ==
-        std::vector<std::uint64_t>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13});
-  CHECK(stats.overlap_ratio == 0.5);
-  CHECK(stats.draft_left_out);
-  REQUIRE(stats.drafters.size() == 2);
-  CHECK(stats.drafters[0].name == "suffix");
-  CHECK(stats.drafters[1].judged == 16);
-  CHECK(stats.drafters[1].accepted == 17);
-  CHECK(back.timing.queue_seconds == 0.25);
-  CHECK(back.timing.time_to_first_token_seconds == 0.5);
-  CHECK(back.timing.decode_seconds == 0.75);
-  CHECK(back.timing.total_seconds == 1.5);
-  CHECK(!back.reproducible);
-}
-
-TEST_CASE("every code, reason, mode and rule has a number of its own") {
-  for (int i = 0; i <= int(ErrorCode::internal); ++i)
-    CHECK(int(to_client(net::Failure{1, {ErrorCode(i), "", ""}}).error.code) == i);
-  for (int i = 0; i <= int(FinishReason::error); ++i) {
-    Finished end;
-    end.reason = FinishReason(i);
-    CHECK(int(event_again(end).reason) == i);
+  for (const auto reason : {FinishReason::stop, FinishReason::length, FinishReason::cancelled,
+                            FinishReason::deadline, FinishReason::error}) {
+    end.reason = reason;
+    CHECK(crossed(end).reason == reason);
   }
-  for (int i = 0; i <= int(SpeculationMode::automatic); ++i) {
-    net::Submit submit{1, {}};
-    submit.request.speculation = SpeculationMode(i);
-    submit.request.verify = VerifyRule(i); // as many
-    const auto back = to_server(submit).request;
-    CHECK(int(*back.speculation) == i);
-    CHECK(int(back.verify) == i);
+  Delta delta;
+  delta.sources = {TokenSource::lookahead, TokenSource::draft, TokenSource::target};
+  CHECK(crossed(delta).sources == delta.sources);
+}
+
+TEST_CASE("what is not set in a message has the defaults of the structure") {
+  CHECK(same(net::read(v1::GenerateRequest()).value(), Request()));
+}
+
+TEST_CASE("a prompt that is not UTF-8 crosses as it is, and other texts are refused by name") {
+  Request request;
+  for (const std::string prompt : {"na\xc3\xafve \xff", "\xc3", "\xed\xa0\x80", "\xc0\xaf"}) {
+    request.prompt = prompt;
+    CHECK(crossed(request).prompt == prompt);
   }
-}
-
-TEST_CASE("the rest comes back too") {
-  const auto hello = to_server(net::Hello{1, 3, "key", "me"});
-  CHECK(hello.version_min == 1);
-  CHECK(hello.version_max == 3);
-  CHECK(hello.api_key == "key");
-  CHECK(hello.client == "me");
-  CHECK(to_server(net::Cancel{~0ULL}).number == ~0ULL);
-  CHECK(to_server(net::Ping{8}).number == 8);
-  const auto welcome = to_client(net::Welcome{1, "server", "model", 75s, 1 << 24, true});
-  CHECK(welcome.version == 1);
-  CHECK(welcome.server == "server");
-  CHECK(welcome.model == "model");
-  CHECK((welcome.idle == 75s));
-  CHECK(welcome.frame_bytes_max == 1 << 24);
-  CHECK(welcome.ready);
-  CHECK(to_client(net::Accepted{4}).number == 4);
-  const auto pong = to_client(net::Pong{5, false, true});
-  CHECK(pong.number == 5);
-  CHECK(!pong.ready);
-  CHECK(pong.healthy);
-  to_client(net::Draining{});
-}
-
-TEST_CASE("a stream is taken apart wherever it is cut") {
-  std::string stream;
-  std::vector<std::string> expected;
-  for (const std::size_t size : {0, 1, 127, 128, 300, 20'000}) {
-    expected.emplace_back(size, char('a' + size % 26));
-    net::append_frame(stream, expected.back());
-  }
-  for (const std::size_t piece : {1, 2, 7, 129, 4096, 1 << 20})
-    CHECK((frames_of(stream, piece) == expected));
-}
-
-TEST_CASE("a frame beyond the limit is refused when its length is known") {
-  for (const std::string& begin : {std::string("\xe9\x07"), std::string("\xff\xff\xff\xff\xff\xff"),
-                                   std::string("\x80\x80\x80\x80\x80\x00", 6)}) {
-    net::FrameReader reader(1000);
-    reader.feed(begin);
-    const auto frame = reader.next();
-    REQUIRE(!frame);
-    CHECK((frame.error().code == ErrorCode::invalid_argument));
-  }
-  net::FrameReader reader(1000);
-  reader.feed("\xe8\x07"); // 1000
-  CHECK(reader.next().has_value());
-  CHECK(reader.amid());
-}
-
-TEST_CASE("what is not of the protocol is refused by name") {
-  const auto refused = [](const std::string& frame) {
-    const auto server = net::read_to_server(frame);
-    const auto client = net::read_to_client(frame);
-    return !server && !client && server.error().text().find("paceline.proto") != std::string::npos;
+  const auto refused = [](auto set) {
+    Request wrong;
+    set(wrong) = "\xff";
+    v1::GenerateRequest message;
+    return net::write(message, wrong).error().message;
   };
-  CHECK(refused(""));                                              // no kind
-  CHECK(refused("GET / HTTP/1.1"));                                // no protobuf
-  CHECK(refused(std::string("\x92\x03\x00", 3)));                  // a kind of another version
-  CHECK(refused("\x12\x05\x08"));                                  // cut
-  CHECK(!net::read_to_server(std::string("\x12\x02\x50\x07", 4))); // a rule that is none
-  CHECK(!net::read_to_server(std::string("\x12\x04\x3a\x02\x40\x01", 6))); // a bias without value
-  CHECK(!net::read_to_client(std::string("\x22\x03\x1a\x01\x03", 5)));     // a source
+  using Text = std::string&;
+  CHECK(refused([](Request& r) -> Text { return r.stop.emplace_back(); }) ==
+        "Request::stop is not UTF-8");
+  CHECK(refused([](Request& r) -> Text { return r.drafter.emplace(); }) ==
+        "Request::drafter is not UTF-8");
+  CHECK(refused([](Request& r) -> Text { return r.draft_scope; }) ==
+        "Request::draft_scope is not UTF-8");
+  CHECK(refused([](Request& r) -> Text { return r.cache_salt; }) ==
+        "Request::cache_salt is not UTF-8");
+  CHECK(refused([](Request& r) -> Text { return r.client; }) == "Request::client is not UTF-8");
+}
+
+TEST_CASE("values that no enumeration has, two prompts and events of no kind are errors") {
+  v1::GenerateRequest request;
+  request.set_verify(v1::VerifyRule(99));
+  CHECK(net::read(request).error().message == "there is no rule of verification 99");
+  request.Clear();
+  request.set_prompt("a");
+  request.set_prompt_bytes("b");
+  CHECK(net::read(request).error().code == ErrorCode::invalid_argument);
+  CHECK(net::read(v1::GenerateEvent()).error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("an error is the same behind a status, and its text is there for all") {
+  for (int code = 0; code <= int(ErrorCode::internal); ++code) {
+    const Error error{ErrorCode(code), "something \xe2\x80\x93 broke", "mend it"};
+    const grpc::Status status = net::status_of(error);
+    CHECK(!status.ok());
+    CHECK(status.error_message() == error.text());
+    const auto told = net::told_by(status);
+    REQUIRE(told);
+    CHECK(told->code == error.code);
+    CHECK(told->message == error.message);
+    CHECK(told->hint == error.hint);
+  }
+  CHECK(!net::told_by(grpc::Status::OK));
+  CHECK(!net::told_by({grpc::UNAVAILABLE, "Socket closed"}));
+  CHECK(!net::told_by({grpc::UNAVAILABLE, "", "not a message"}));
 }

@@ -24,10 +24,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* slow = "sim:1ms";
+constexpr const char* slow_device = "sim:1ms";
 
 std::vector<Request> various() {
-  std::vector<Request> requests(8);
+  std::vector<Request> requests(10);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].prompt = "def fibonacci(n):\n";
     requests[i].max_tokens = 24;
@@ -50,6 +50,11 @@ std::vector<Request> various() {
   requests[7].prompt_tokens = {10, 11, 12};
   requests[7].ignore_eos = true;
   requests[7].max_tokens = 200;
+  requests[8].sampling.allowed_token_ids = {10, 11, 12, 13};
+  requests[8].min_tokens = 20;
+  requests[9].skip_special_tokens = false;
+  requests[9].cache_salt = "mine";
+  requests[9].priority = 1;
   return requests;
 }
 
@@ -94,9 +99,9 @@ TEST_CASE("many requests over one connection are each what the embedded engine g
     CAPTURE(i);
     check_same(answers[i], ask(remote.server.engine(), requests[i]));
   }
-  CHECK(remote.server.metric(R"(paceline_tcp_requests_total{engine="0",model_name="demo",)"
+  CHECK(remote.server.metric(R"(paceline_grpc_requests_total{engine="0",model_name="demo",)"
                              R"(outcome="accepted"})") == double(requests.size()));
-  CHECK(remote.server.metric("paceline_tcp_connections") == 1);
+  CHECK(remote.server.metric("paceline_grpc_connections") == 1);
   CHECK(remote.server.metric("vllm:time_to_first_token_seconds_count") == double(requests.size()));
 }
 
@@ -142,7 +147,7 @@ TEST_CASE("what the server refuses is a value with the engine's code and hint") 
   Settings settings;
   settings.max_open = 2;
   settings.max_prompt_tokens = 4;
-  Remote remote(scripted(slow), settings);
+  Remote remote(scripted(slow_device), settings);
   Request bad = prompt(3);
   bad.sampling.top_p = 7.0f;
   Request longer = prompt(3);
@@ -165,7 +170,7 @@ TEST_CASE("what the server refuses is a value with the engine's code and hint") 
 }
 
 TEST_CASE("a cancelled stream ends as cancelled, and a deadline as deadline") {
-  Remote remote(scripted(slow));
+  Remote remote(scripted(slow_device));
   const auto cancelled = [](Client& client) -> asio::awaitable<Answer> {
     auto stream = co_await client.async_submit(prompt(60'000), use_awaitable);
     Answer answer;
@@ -182,13 +187,13 @@ TEST_CASE("a cancelled stream ends as cancelled, and a deadline as deadline") {
   CHECK((answer.end().reason == FinishReason::deadline));
   Settings settings;
   settings.request_timeout = 20ms;
-  Remote strict(scripted(slow), settings);
+  Remote strict(scripted(slow_device), settings);
   const Answer cut = run(strict.io, ask_remote(strict.client, prompt(60'000)));
   CHECK((cut.end().reason == FinishReason::deadline));
 }
 
 TEST_CASE("cancelling a wait loses nothing, and cancelling a stream ends the remote request") {
-  Remote remote(scripted(slow));
+  Remote remote(scripted(slow_device));
   asio::cancellation_signal signal;
   std::optional<FinishReason> reason;
   std::size_t tokens = 0;
@@ -253,7 +258,7 @@ TEST_CASE("handlers run on their own executors, and never on the client's thread
   const auto strand = asio::make_strand(pool);
   auto handled = std::make_shared<std::promise<int>>();
   {
-    Client client(pool.get_executor(), Remote::at({}, remote.server.tcp_port()));
+    Client client(pool.get_executor(), Remote::at({}, remote.server.grpc_port()));
     client.async_submit(prompt(50), [&, handled](Result<AsyncStream> submitted) {
       CHECK(std::this_thread::get_id() == pool_thread);
       auto stream = std::make_shared<AsyncStream>(std::move(submitted.value()));
@@ -275,7 +280,7 @@ TEST_CASE("in a forked child a client is refused everything, and ends") {
   LiveServer server(scripted());
   asio::io_context io{1};
   std::optional<Client> client(std::in_place, io.get_executor(),
-                               Remote::at(ClientOptions(), server.tcp_port()));
+                               Remote::at(ClientOptions(), server.grpc_port()));
   const auto connected = client->async_connect(asio::use_future);
   io.run();
   const int wrong = in_child([&] {
@@ -290,29 +295,30 @@ TEST_CASE("in a forked child a client is refused everything, and ends") {
     client->async_complete(prompt(3), expect_refused);
     unexpected += io.run() < 4;
     client.reset();
+    Client of_the_child(io.get_executor(), Remote::at(ClientOptions(), server.grpc_port()));
+    of_the_child.async_connect(expect_refused);
+    io.restart();
+    unexpected += io.run() < 1;
     return unexpected;
   });
   CHECK(wrong == 0);
   CHECK(ask_remotely(io, *client, {prompt(3)})[0].tokens.size() == 3); // the parent's works
 }
 
-TEST_CASE("what the protocol cannot say is refused, and not left out") {
+TEST_CASE("what a message cannot hold is refused by its field's name, and not left out") {
   Remote remote(scripted());
-  std::vector<Request> requests(4, prompt(3));
-  requests[0].sampling.allowed_token_ids = {1};
-  requests[1].min_tokens = 1;
-  requests[2].skip_special_tokens = false;
-  requests[3].cache_salt = "mine";
-  for (const Answer& answer : ask_remotely(remote.io, remote.client, requests)) {
-    REQUIRE(answer.end().error);
-    CHECK(answer.end().error->code == ErrorCode::unsupported);
-  }
+  Request request = prompt(3);
+  request.stop = {"\xff"};
+  const auto answers = ask_remotely(remote.io, remote.client, {request});
+  REQUIRE(answers[0].end().error);
+  CHECK(answers[0].end().error->code == ErrorCode::invalid_argument);
+  CHECK(answers[0].end().error->message == "Request::stop is not UTF-8");
 }
 
 TEST_CASE("a client that goes cancels what runs, and what waits completes") {
-  Remote remote(scripted(slow));
+  Remote remote(scripted(slow_device));
   auto client =
-      std::make_unique<Client>(remote.io.get_executor(), Remote::at({}, remote.server.tcp_port()));
+      std::make_unique<Client>(remote.io.get_executor(), Remote::at({}, remote.server.grpc_port()));
   std::optional<FinishReason> reason;
   const auto work = [&]() -> asio::awaitable<void> {
     auto stream = co_await client->async_submit(prompt(60'000), use_awaitable);

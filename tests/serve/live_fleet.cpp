@@ -52,6 +52,7 @@ LiveFleet::LiveFleet(const FleetPlan& plan, const Settings& settings, std::strin
   if (!bound)
     FAIL(bound.error().text());
   port_ = server_.port();
+  grpc_port_ = server_.grpc_port();
   std::promise<std::size_t> opened;
   server_.open(
       plan,

@@ -28,6 +28,7 @@ public:
   LiveFleet& operator=(const LiveFleet&) = delete;
 
   std::uint16_t port() const { return port_; }
+  std::uint16_t grpc_port() const { return grpc_port_; } ///< If the settings have one.
   HttpReply ask(const std::string& method, const std::string& target, const std::string& body = {},
                 const HttpClient::Headers& headers = {}) const;
   /// POST with the admin's key, which is "admin".
@@ -62,6 +63,7 @@ private:
   apps::serve::Server server_;
   std::string device_;
   std::uint16_t port_ = 0;
+  std::uint16_t grpc_port_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::string> broken_;

@@ -30,7 +30,7 @@ LiveServer::LiveServer(EngineOptions engine, const apps::serve::Settings& settin
     : server_(io_), engine_(open_engine(std::move(engine))) {
   apps::serve::Settings chosen = settings;
   chosen.port = 0;
-  chosen.tcp_port = chosen.tcp_port.value_or(0);
+  chosen.grpc_port = chosen.grpc_port.value_or(0);
   if (chosen.model_names.empty())
     chosen.model_names = {"demo"};
   if (chosen.log_level == "info")
@@ -38,7 +38,7 @@ LiveServer::LiveServer(EngineOptions engine, const apps::serve::Settings& settin
   if (const auto bound = server_.bind(chosen); !bound)
     FAIL(bound.error().text());
   port_ = server_.port();
-  tcp_port_ = server_.tcp_port();
+  grpc_port_ = server_.grpc_port();
   server_.open(engine_);
   server_.start();
   thread_ = std::thread([this] { io_.run(); });
@@ -100,7 +100,7 @@ void LiveServer::await_idle() {
     const Metrics now = engine_.metrics();
     return now.running + now.waiting > 0 || now.kv_pages_used > 0 ||
            metric("paceline_http_requests_running") > 1 || // the one that asks
-           metric("paceline_tcp_requests_running{") > 0;
+           metric("paceline_grpc_requests_running{") > 0;
   };
   while (busy())
     std::this_thread::yield();

@@ -28,8 +28,8 @@ public:
   LiveServer& operator=(const LiveServer&) = delete;
 
   std::uint16_t port() const { return port_; }
-  /// Of the protocol over TCP.
-  std::uint16_t tcp_port() const { return tcp_port_; }
+  /// Of gRPC.
+  std::uint16_t grpc_port() const { return grpc_port_; }
   Engine& engine() { return engine_; }
   HttpReply ask(const std::string& method, const std::string& target, const std::string& body = {},
                 const HttpClient::Headers& headers = {}) const;
@@ -54,7 +54,7 @@ private:
   apps::serve::Server server_;
   Engine engine_;
   std::uint16_t port_ = 0;
-  std::uint16_t tcp_port_ = 0;
+  std::uint16_t grpc_port_ = 0;
   std::thread thread_;
 };
 

@@ -1,13 +1,13 @@
 // Load for a server of the demo pair, in one process with its clients.
 //
-//   serve_load soak SECONDS [HTTP [TCP]] so many streams all the time: none lost, none wrong
+//   serve_load soak SECONDS [HTTP [GRPC]] so many streams all the time: none lost, none wrong
 //   serve_load overhead [ROUNDS [DEVICE]]
-//                                        tokens per second over HTTP and TCP against the
+//                                        tokens per second over HTTP and gRPC against the
 //                                        library's own, and what server and asking cost; with a
 //                                        device (sim:2ms) of a scripted model at that pace
 //   serve_load requests [ROUNDS]         1,000 short requests, 8 at a time, and one long stream, of
 //                                        a scripted model that costs next to nothing: latency and
-//                                        processor time by the library and over TCP
+//                                        processor time by the library and by gRPC
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
 #include "paceline/client.hpp"
 #include "tests/serve/live_server.hpp"
@@ -93,7 +93,7 @@ std::string text_of(const std::string& bytes) {
   return text;
 }
 
-/// An answer over TCP.
+/// An answer by gRPC.
 struct Told {
   std::string text;
   double first_seconds = 0;
@@ -118,7 +118,7 @@ asio::awaitable<Told> ask(Client& client, Request request) {
 
 std::unique_ptr<Client> client_of(asio::io_context& io, const LiveServer& server) {
   ClientOptions options;
-  options.port = server.tcp_port();
+  options.port = server.grpc_port();
   return std::make_unique<Client>(io.get_executor(), options);
 }
 
@@ -142,15 +142,15 @@ public:
       expected_[seed] = server.engine().complete(request_of(seed, tokens)).value().text;
   }
 
-  int run(int http, int tcp) {
+  int run(int http, int grpc) {
     const auto count = [this](const std::exception_ptr& failed) { lost_ += failed ? 1 : 0; };
     for (int i = 0; i < http; ++i)
       asio::co_spawn(io_, http_stream(std::uint64_t(i)), count);
     constexpr int streams_per_client = 10;
-    for (int i = 0; i < tcp; ++i) {
+    for (int i = 0; i < grpc; ++i) {
       if (i % streams_per_client == 0)
         clients_.push_back(client_of(io_, server_));
-      asio::co_spawn(io_, tcp_stream(*clients_.back(), std::uint64_t(i)), count);
+      asio::co_spawn(io_, grpc_stream(*clients_.back(), std::uint64_t(i)), count);
     }
     io_.run();
     clients_.clear();
@@ -159,14 +159,14 @@ public:
     fmt::print(
         "streams {} + {}, answers {} + {}, lost {}, wrong {}, resident {:.1f} MB, at a third "
         "of the time {:.1f} MB\n",
-        http, tcp, http_firsts_.size(), tcp_firsts_.size(), lost_, wrong_, double(after) * 1e-6,
+        http, grpc, http_firsts_.size(), grpc_firsts_.size(), lost_, wrong_, double(after) * 1e-6,
         double(settled_) * 1e-6);
-    for (const auto& [name, firsts] : {std::pair("HTTP", http_firsts_), {"TCP", tcp_firsts_}})
+    for (const auto& [name, firsts] : {std::pair("HTTP", http_firsts_), {"gRPC", grpc_firsts_}})
       fmt::print("first token over {}: p50 {:.1f} ms, p99 {:.1f} ms\n", name,
                  1e3 * quantile(firsts, 0.5), 1e3 * quantile(firsts, 0.99));
     constexpr std::size_t slack = std::size_t(32) << 20;
     const bool flat = after < settled_ + settled_ / 10 + slack;
-    const bool all = (http == 0 || !http_firsts_.empty()) && (tcp == 0 || !tcp_firsts_.empty());
+    const bool all = (http == 0 || !http_firsts_.empty()) && (grpc == 0 || !grpc_firsts_.empty());
     return lost_ == 0 && wrong_ == 0 && all && flat ? EXIT_SUCCESS : EXIT_FAILURE;
   }
 
@@ -186,11 +186,11 @@ private:
     }
   }
 
-  asio::awaitable<void> tcp_stream(Client& client, std::uint64_t index) {
+  asio::awaitable<void> grpc_stream(Client& client, std::uint64_t index) {
     for (std::uint64_t i = index; seconds_since(begin_) < seconds_; ++i) {
       const std::uint64_t seed = 1 + i % seeds;
       const Told told = co_await ask(client, request_of(seed, tokens));
-      tcp_firsts_.push_back(told.first_seconds);
+      grpc_firsts_.push_back(told.first_seconds);
       check(seed, told.text);
     }
   }
@@ -208,7 +208,7 @@ private:
   std::map<std::uint64_t, std::string> expected_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<double> http_firsts_;
-  std::vector<double> tcp_firsts_;
+  std::vector<double> grpc_firsts_;
   std::size_t settled_ = 0;
   int lost_ = 0;
   int wrong_ = 0;
@@ -247,8 +247,9 @@ double this_thread_seconds() {
   return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
-/// And over TCP, all on one connection.
-double tcp_rate(asio::io_context& io, Client& client, int streams, int tokens, std::uint64_t seed) {
+/// And by gRPC, all on one connection.
+double grpc_rate(asio::io_context& io, Client& client, int streams, int tokens,
+                 std::uint64_t seed) {
   const auto begin = Clock::now();
   for (int i = 0; i < streams; ++i)
     asio::co_spawn(io, ask(client, request_of(seed + std::uint64_t(i), tokens)),
@@ -275,7 +276,7 @@ int overhead(int rounds, const std::string& device) {
       sockets.back().connect({asio::ip::address_v4::loopback(), server.port()});
     }
     const auto client = client_of(io, server);
-    constexpr int ways = 3; // library, HTTP, TCP
+    constexpr int ways = 3; // library, HTTP, gRPC
     std::array<std::vector<double>, ways> rates;
     std::array<double, ways> server_seconds{}; // of processor time; the clients' are this thread's
     std::array<double, ways> client_seconds{};
@@ -288,7 +289,7 @@ int overhead(int rounds, const std::string& device) {
         rates[std::size_t(way)].push_back(
             way == 0   ? library_rate(server.engine(), streams, tokens, seed)
             : way == 1 ? http_rate(io, sockets, tokens, seed)
-                       : tcp_rate(io, *client, streams, tokens, seed));
+                       : grpc_rate(io, *client, streams, tokens, seed));
         server_seconds[std::size_t(way)] += server.thread_seconds() - server_before;
         client_seconds[std::size_t(way)] += this_thread_seconds() - client_before;
       }
@@ -299,7 +300,7 @@ int overhead(int rounds, const std::string& device) {
         ratios.push_back(rates[std::size_t(way)][i] / rates[0][i]);
       fmt::print("streams {}: over {} {:.0f} tokens/s, {:.3f} of the library's (quartiles {:.3f} "
                  "and {:.3f}, {} rounds)\n",
-                 streams, way == 1 ? "HTTP" : "TCP", quantile(rates[std::size_t(way)], 0.5),
+                 streams, way == 1 ? "HTTP" : "gRPC", quantile(rates[std::size_t(way)], 0.5),
                  quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), rounds);
       const double millions = double(rounds) * streams * tokens * 1e-6;
       fmt::print(
@@ -390,7 +391,7 @@ int requests(int rounds) {
       latencies.insert(latencies.end(), took.begin(), took.end());
       own_latencies.insert(own_latencies.end(), own.begin(), own.end());
     }
-    fmt::print("{}: {} of {} tokens, over TCP p50 {:.3f} ms, p99 {:.3f} ms, {:.1f} ms of processor "
+    fmt::print("{}: {} of {} tokens, by gRPC p50 {:.3f} ms, p99 {:.3f} ms, {:.1f} ms of processor "
                "time (by the library {:.3f}, {:.3f}, {:.1f})\n",
                burst.name, burst.requests, burst.tokens, 1e3 * quantile(latencies, 0.5),
                1e3 * quantile(latencies, 0.99), 1e3 * quantile(seconds, 0.5),
@@ -420,8 +421,9 @@ int main(int count, char** arguments) {
   if (what == "requests")
     return requests(number(2, 9));
   if (what != "soak") {
-    fmt::print(stderr, "usage: serve_load soak SECONDS [HTTP [TCP]] | overhead [ROUNDS [DEVICE]] | "
-                       "requests [ROUNDS]\n");
+    fmt::print(stderr,
+               "usage: serve_load soak SECONDS [HTTP [GRPC]] | overhead [ROUNDS [DEVICE]] | "
+               "requests [ROUNDS]\n");
     return 2;
   }
   EngineOptions options = demo_pair();

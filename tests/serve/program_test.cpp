@@ -1,7 +1,7 @@
 // paceline serve as operators run it.
 #include "apps/limits.hpp"
 #include "tests/serve/http_client.hpp"
-#include "tests/serve/wire_client.hpp"
+#include "tests/serve/remote.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -227,7 +227,6 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
   const std::string sound = placement_of({"a", "b"});
   check_file(placement_on_two("cpu:0", "sim:2ms", "scripted:", 2), "plan with --max-tensor 1");
   check_file(sound, "--model is for one model", {"--model", "other"});
-  check_file(sound, "--tcp-port is for one model", {"--tcp-port", "0"});
   check_file(placement_of({"ab"}), "needs 536870912 bytes", {"--device-memory", "300M"});
   check_file("version = 1", "has no [devices]");
   std::string small_one = sound;
@@ -239,34 +238,27 @@ TEST_CASE("a placement that cannot be served is refused in a line") {
 
 TEST_CASE("both doors are opened by options or a file, and SIGTERM lets both finish") {
   const TemporaryFolder folder;
-  const std::string config = folder.write("serve.toml", "tcp-port = 0\n");
+  const std::string config = folder.write("serve.toml", "grpc-port = 0\n");
   Served served({"--config", config, "--device", "sim:1ms"});
-  const std::string begin = "tcp://127.0.0.1:";
+  const std::string begin = "grpc://127.0.0.1:";
   while (served.process().output().find(begin) == std::string::npos ||
          !served.process().output().ends_with('\n'))
     served.process().read_output(served.process().output().size() + 1);
   const std::string& output = served.process().output();
   const auto port = std::uint16_t(std::stoi(output.substr(output.find(begin) + begin.size())));
-  WireClient tcp(port);
-  CHECK(tcp.greet().ready);
-  paceline::Request request;
-  request.prompt_tokens = {1};
-  request.max_tokens = 200;
-  tcp.send(paceline::net::Submit{1, request});
+  asio::io_context io(1);
+  paceline::Client client(io.get_executor(), Remote::at({}, port));
+  auto submitted = client.async_submit(prompt(200), asio::use_future);
+  io.run();
+  auto stream = submitted.get();
+  REQUIRE(stream);
   HttpClient http(served.port());
   http.send("POST", "/v1/completions", R"({"prompt": [1], "max_tokens": 200, "stream": true})");
   CHECK(http.read_head().status == 200);
-  while (!std::holds_alternative<paceline::net::Happened>(tcp.read().value())) {
-  }
   served.process().send(SIGTERM);
   CHECK(http.read_events().back().at("choices").at(0).at("finish_reason") == "length");
-  std::optional<paceline::Finished> end;
-  while (const auto message = tcp.read())
-    if (const auto* news = std::get_if<paceline::net::Happened>(&*message))
-      if (const auto* last = std::get_if<paceline::Finished>(&news->event))
-        end = *last;
-  REQUIRE(end.has_value());
-  CHECK((end->reason == paceline::FinishReason::length));
+  const auto ended = run(io, read_stream(std::move(*stream))).end();
+  CHECK((ended.reason == paceline::FinishReason::length));
   CHECK(served.process().wait().status == 0);
 }
 
@@ -299,8 +291,8 @@ TEST_CASE("what keeps a server from starting is one line that says how to mend i
   check_refused({"--host", "192.0.2.1"}, "--host");
   check_refused({"--host", "no such host"}, "--host");
   check_refused({"--port", "65536"}, "65535");
-  check_refused({"--port", "0", "--tcp-port", std::to_string(taken.local_endpoint().port())},
-                "--tcp-port");
+  check_refused({"--port", "0", "--grpc-port", std::to_string(taken.local_endpoint().port())},
+                "--grpc-port");
   check_refused({"--api-key-file", "/no/such/file"}, "/no/such/file");
   check_refused({"--tls-cert", "/no/such/file", "--tls-key", "x"}, "/no/such/file");
   check_refused({"--tls-cert", "x"}, "--tls-key");

@@ -76,7 +76,7 @@ struct Remote {
   explicit Remote(EngineOptions engine = demo_pair(), const apps::serve::Settings& settings = {},
                   ClientOptions options = {})
       : server(std::move(engine), settings),
-        client(io.get_executor(), at(std::move(options), server.tcp_port())) {}
+        client(io.get_executor(), at(std::move(options), server.grpc_port())) {}
 
   static ClientOptions at(ClientOptions options, std::uint16_t port) {
     options.port = port;

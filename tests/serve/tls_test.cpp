@@ -160,7 +160,7 @@ TEST_CASE("a certificate that was renewed is read again, and a broken one change
   CHECK(over_tls(server.port(), renewed, body).starts_with("HTTP/1.1 200"));
 }
 
-TEST_CASE("a client over TCP has TLS, trusts whom it is told to, and looks at the name") {
+TEST_CASE("a client by gRPC has TLS, trusts whom it is told to, and looks at the name") {
   const Identity identity;
   const Identity other;
   apps::serve::Settings settings;
@@ -171,7 +171,7 @@ TEST_CASE("a client over TCP has TLS, trusts whom it is told to, and looks at th
   const auto answer_of = [&](const std::string& host, const std::string& authorities, bool tls) {
     ClientOptions options;
     options.host = host;
-    options.port = server.tcp_port();
+    options.port = server.grpc_port();
     options.tls = tls;
     if (!tls) // the server waits for more of what looks like a greeting
       options.connect_timeout = std::chrono::milliseconds(20);
@@ -189,6 +189,39 @@ TEST_CASE("a client over TCP has TLS, trusts whom it is told to, and looks at th
     CHECK(!refused.end().error->hint.empty());
   }
   CHECK(answer_of("localhost", "", false).end().error.has_value()); // waits for no TLS in vain
+}
+
+TEST_CASE("a renewed certificate is the gRPC port's, too, and calls under way go on") {
+  Identity old;
+  const Identity renewed;
+  apps::serve::Settings settings;
+  settings.tls_certificate = old.certificate_file();
+  settings.tls_key = old.key_file();
+  LiveServer server(scripted("sim:1ms"), settings);
+  asio::io_context io(1);
+  const auto client_that_trusts = [&](const std::string& authority) {
+    ClientOptions options = Remote::at({}, server.grpc_port());
+    options.host = "localhost";
+    options.tls = true;
+    options.tls_authorities = authority;
+    return Client(io.get_executor(), options);
+  };
+  Client before = client_that_trusts(old.certificate_file());
+  auto submitted = before.async_submit(prompt(300), asio::use_future);
+  io.run();
+  auto running = submitted.get();
+  REQUIRE(running);
+  const std::string trusted_once = old.certificate_file() + ".kept";
+  std::filesystem::copy_file(old.certificate_file(), trusted_once);
+  for (const auto& [from, to] : {std::pair(renewed.certificate_file(), old.certificate_file()),
+                                 std::pair(renewed.key_file(), old.key_file())})
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  server.reload();
+  Client after = client_that_trusts(renewed.certificate_file());
+  CHECK(!run(io, ask_remote(after, prompt(3))).end().error);
+  Client late = client_that_trusts(trusted_once);
+  CHECK(run(io, ask_remote(late, prompt(3))).end().error);
+  CHECK(run(io, read_stream(std::move(*running))).tokens.size() == 300);
 }
 
 TEST_CASE("a certificate or key that cannot be used is named") {
