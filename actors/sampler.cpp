@@ -34,8 +34,11 @@ void Sampler::verify(const Logits& logits) {
   auto step = std::make_shared<execution::VerifyStep>(
       logits.pass, parts_.vocabulary, check, parts_.telemetry,
       [me, inbox = inbox_](execution::Judged judged) {
-        if (inbox && !judged.frontiers.sequences.empty())
+        const bool drafts = !judged.frontiers.sequences.empty();
+        if (drafts && inbox)
           inbox->post(judged.frontiers);
+        else if (drafts)
+          tell(me, std::move(judged.frontiers));
         tell(me, std::move(judged.verdicts));
       });
   if (!logits.pass->handovers.empty())
@@ -49,11 +52,12 @@ void Sampler::update(const ActorHandles& handles) {
     return;
   const bool same_drafts = handles.drafts == handles_.drafts;
   handles_ = handles;
+  if (!same_drafts)
+    inbox_ = nullptr; // what is early is the new one's already
   for (const Logits& logits : std::exchange(early_, {}))
     verify(logits);
   if (same_drafts)
     return;
-  inbox_ = nullptr;
   for (const DraftActor& draft : handles.drafts)
     if (draft)
       ask(self_, draft, borrow_timeout, Borrow{})
@@ -69,6 +73,10 @@ SamplerActor::behavior_type Sampler::make_behavior() {
       [this](const Verdicts& verdicts) {
         const base::Handling span(*parts_.telemetry, name, "verdicts");
         tell(self_, handles_.scheduler, verdicts);
+      },
+      [this](const speculation::Frontiers& news) {
+        if (!handles_.drafts.empty() && handles_.drafts.front())
+          tell(self_, handles_.drafts.front(), news);
       },
       [this](const ActorHandles& handles) { update(handles); },
       [](const Ping&) { return Pong{}; },

@@ -155,7 +155,9 @@ using SamplerActor = Interface<
     /// A pass is on the lane: judge behind it.
     caf::result<void>(Logits),
     /// A verification has retired: the scheduler is told.
-    caf::result<void>(scheduling::Verdicts), caf::result<void>(ActorHandles),
+    caf::result<void>(scheduling::Verdicts),
+    /// The draft has not lent its inbox yet: it is told.
+    caf::result<void>(speculation::Frontiers), caf::result<void>(ActorHandles),
     caf::result<Pong>(Ping)>;
 
 /// Manages pages of all pools, and what prefixes are worth keeping.

@@ -41,9 +41,9 @@ private:
 /// The node has read so many committed tokens: it does not stand still (scheduling::DraftWatch),
 /// even where each new chain is looked at before it has a token.
 void note_reading(const speculation::Frontier& at, int tokens) {
-  std::atomic<int>& cached = at.residency->cached;
-  if (cached.load(std::memory_order_relaxed) < tokens)
-    cached.store(tokens, std::memory_order_release);
+  std::atomic<int>& read = at.residency->read;
+  if (read.load(std::memory_order_relaxed) < tokens)
+    read.store(tokens, std::memory_order_relaxed);
 }
 
 } // namespace

@@ -439,7 +439,7 @@ void Drafting::watch(Turn& turn) {
   bool owes = false;
   bool has_written = false;
   for (auto& [id, s] : sequences_) {
-    const int read = s.residency ? s.residency->cached.load(std::memory_order_relaxed) : 0;
+    const int read = s.residency ? s.residency->read.load(std::memory_order_relaxed) : 0;
     const int seen = read + (s.chain ? s.chain->drawn() - s.chain->start() : 0);
     has_written |= seen > s.drafted_seen; // a chain anew, or a residency, is no sign of life
     s.drafted_seen = seen;

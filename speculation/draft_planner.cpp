@@ -251,9 +251,10 @@ void DraftPlanner::fed(DraftRows& rows) {
   for (int slot = rows.slot; const int count : rows.counts)
     s.ends.push_back(slot += count);
   s.settled = std::min(int(s.fed.size()), s.at.features.count + 1);
+  const int read = std::min(int(s.fed.size()), s.at.length());
+  s.at.residency->read.store(read, std::memory_order_relaxed);
   if (rows.counts.empty() && !s.at.features.pages) // else they are of use to this sequence only
-    s.at.residency->cached.store(std::min(int(s.fed.size()), s.at.length()),
-                                 std::memory_order_release);
+    s.at.residency->cached.store(read, std::memory_order_release);
 }
 
 } // namespace paceline::speculation

@@ -19,6 +19,9 @@ struct CacheResidency {
   int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
   /// Writer: the draft's lane. Readers: the scheduler, for what may be shared.
   std::atomic<int> cached{0};
+  /// Committed tokens that the draft has read, whether its pages are of use to others or not: a
+  /// sign of life. Writer: the draft's lane, or who stands for it. Reader: the scheduler.
+  std::atomic<int> read{0};
   /// Writer: the scheduler, before it sends Forget, and when it dies. Reader: the draft's lane,
   /// which drops a frontier of this residency that arrives behind that.
   std::atomic<bool> over{false};

@@ -97,6 +97,17 @@ TEST_CASE("the draft's inbox is borrowed once for each draft") {
   successor.take<Borrow>();
 }
 
+TEST_CASE("the draft is told through the sampler while it has not lent its inbox") {
+  World world;
+  Frontiers news;
+  news.sequences.resize(3);
+  world.simulation.tell(world.sampler, news); // of nobody yet
+  world.wire(world.draft.actor);
+  world.draft.take<Borrow>();
+  world.simulation.tell(world.sampler, news);
+  CHECK(world.draft.take<Frontiers>().sequences.size() == 3);
+}
+
 TEST_CASE("an armed pass is enqueued behind the verification before it") {
   World world;
   world.wire({});

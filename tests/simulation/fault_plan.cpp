@@ -84,6 +84,13 @@ bool FaultPlan::any() const {
          });
 }
 
+bool FaultPlan::spares_all() const {
+  return std::ranges::all_of(fields, [this](const FaultField& field) {
+    return field.probability == &FaultPlan::late || field.probability == &FaultPlan::repeated ||
+           this->*field.probability == 0;
+  });
+}
+
 bool FaultPlan::delays() const {
   return slow + stalled + stuck + held_up + leap + refused_memory > 0;
 }

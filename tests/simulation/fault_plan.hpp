@@ -60,6 +60,8 @@ struct FaultPlan {
   int faults_max = 0; ///< In all; afterwards nothing goes wrong.
 
   bool any() const;
+  /// Nothing but messages that come late, or again: nobody dies of that.
+  bool spares_all() const;
   /// Some kind of it takes time by itself.
   bool delays() const;
   std::string text() const;

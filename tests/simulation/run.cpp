@@ -152,6 +152,9 @@ void SimulatedRun::check_course(bool answered) {
   for (const auto& [how, count] : report_.ends)
     if (faults.count() == 0 && how == to_string(ErrorCode::unavailable))
       fail(fmt::format("{} requests failed, though nothing went wrong", count));
+  if (const auto restarts = engine_.telemetry()->restarts.load();
+      restarts > 0 && (faults.count() == 0 || faults.plan().spares_all()))
+    fail(fmt::format("actors ended {} times, though nothing stood still", restarts));
   base::Duration most = time_max_without_delays;
   if (machines_.has_stages())
     most += faults.count() * outage_max;

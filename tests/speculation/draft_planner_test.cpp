@@ -166,6 +166,7 @@ TEST_CASE("a draft of another vocabulary reads its own tokens, in slots of their
   CHECK(pass.parts[0].draws == 3);
   PlannerWorld::compute(pass, 2);
   CHECK(at.residency->cached == 0); // its pages are of no use to anybody else
+  CHECK(at.residency->read > 0);
   pass = world.planner.plan();
   REQUIRE(pass.parts.size() == 1);
   CHECK(pass.parts[0].tokens == Tokens{2});
