@@ -55,13 +55,16 @@ void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) cons
   std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
-/// Rows that streams would have which are held up by their draft, and go on behind this step.
-int BatchBuilder::rows_held_up() const {
+/// Of a step of the streams that have none in this one and go on behind it: their drafts hold them
+/// up, or they are in other stages, each of which has its share of them.
+int BatchBuilder::rows_of_others() const {
+  if (config_.batching != Batching::hybrid)
+    return 0; // prompts are to go first
   int rows = 0;
   for (const auto& [id, s] : sequences_)
-    if (s.running() && s.decoding() && s.held_up())
+    if (s.running() && s.decoding())
       rows += 1 + s.bound();
-  return config_.batching == Batching::hybrid ? rows : 0; // else prompts are to go first
+  return (rows + config_.stages - 1) / config_.stages;
 }
 
 /// Of a step for all of these.
@@ -78,7 +81,7 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   }
   if (std::ranges::all_of(order, &Sequence::decoding))
     return 0; // nobody reads a prompt
-  const int streams = decoding > 0 ? decoding : rows_held_up();
+  const int streams = decoding > 0 ? decoding : rows_of_others();
   if (streams == 0)
     return config_.prefill_chunk;
   const int rows =

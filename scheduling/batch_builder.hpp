@@ -41,7 +41,7 @@ private:
   bool waits_for_others(const Sequence& s, base::TimePoint now) const;
   std::vector<Sequence*> order(base::TimePoint now) const;
   void leave_share(std::vector<Sequence*>& order, int decoding) const;
-  int rows_held_up() const;
+  int rows_of_others() const;
   int prompt_rows(std::span<Sequence* const> order) const;
   int rows_beside(std::span<Sequence* const> order, int decoding, double context) const;
   RequestWork open_work() const;
