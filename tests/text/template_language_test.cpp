@@ -36,6 +36,16 @@ TEST_CASE("what is none, empty or not there gives nothing to map and its like") 
   renders(R"({{ 0 | select | list }}{{ '' | map('nosuch') | list }})", R"([][])");
 }
 
+TEST_CASE("whole numbers beyond those of a double are divided as they are") {
+  renders("{{ 5 / 9007199254740993 }} {{ 7 / 2 }} {{ -6 / 3 }}", "5.551115123125782e-16 3.5 -2.0");
+}
+
+TEST_CASE("a dict of what is not there, and ends of lines by a text, are mistakes") {
+  CHECK_FALSE(rendered("{{ dict([][3], x=1) }}"));
+  CHECK_FALSE(rendered("{{ 'a'.splitlines('x') }}"));
+  renders(R"({{ 'a\nb'.splitlines(1) | length }}{{ 'a'.splitlines(false) }})", "2['a']");
+}
+
 TEST_CASE("what map and its like make gives its items once, when they are asked for") {
   renders(R"({% set odd = [1, 2, 3] | select('odd') %}{{ odd | list }}{{ odd | list }})",
           R"([1, 3][])");

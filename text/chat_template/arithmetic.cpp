@@ -81,6 +81,8 @@ Value whole_arithmetic(const std::string& symbol, std::int64_t a, std::int64_t b
     overflow();
   if (symbol == "+" || symbol == "-" || symbol == "*")
     return Value(out);
+  if (symbol == "/" && b != 0) // of what no double holds, too
+    return Value(double(static_cast<long double>(a) / static_cast<long double>(b)));
   if (symbol == "/" || (symbol == "**" && b < 0))
     return real_arithmetic(symbol, double(a), double(b));
   if (symbol == "**")

@@ -36,6 +36,8 @@ Value range(Interpreter& at, Arguments& arguments) {
 Entries entries_of(Interpreter& at, Arguments& arguments) {
   Entries out;
   if (const auto from = arguments.has_rest() ? arguments.take("") : std::nullopt) {
+    if (from->undefined())
+      mistake("what a dict is made of is not there");
     if (const Namespace* space = from->space())
       unsupported(
           fmt::format("a dict of a {} of {} members", type_name(*from), space->members.size()));

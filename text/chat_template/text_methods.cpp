@@ -44,7 +44,10 @@ Value split_text(Interpreter&, const Value& self, Arguments& arguments) {
 }
 
 Value lines(Interpreter&, const Value& self, Arguments& arguments) {
-  const bool with_ends = arguments.boolean("keepends", false);
+  const auto keeps = arguments.take("keepends");
+  if (keeps && !keeps->boolean() && !keeps->integer())
+    mistake(fmt::format("splitlines takes a boolean, not a {}", type_name(*keeps)));
+  const bool with_ends = keeps && truth(*keeps);
   std::vector<std::string_view> parts = split_lines(text_of(self));
   for (std::size_t i = 0; with_ends && i < parts.size(); ++i) {
     const char* end =
