@@ -3,8 +3,8 @@
 #include "actors/limits.hpp"
 #include "actors/option_check.hpp"
 #include "actors/other_machines.hpp"
-#include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
+#include "actors/request_sink.hpp"
 #include "actors/tokenizer.hpp"
 #include "messages/prepared.hpp"
 #include "text/chat_tokens.hpp"
@@ -138,7 +138,7 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   spec->id = id;
   checked->spec = std::move(spec);
   auto stream = make_stream(id);
-  checked->sink = std::make_shared<Outlet>(
+  checked->sink = std::make_shared<RequestSink>(
       judging_repeats(stream, *checked->spec, request, context), std::move(*place));
   messages::tell(core_->facade(), std::move(*checked));
   return Stream(std::move(stream));

@@ -134,8 +134,8 @@ void RemoteStage::not_there(const std::string& why) {
 void RemoteStage::lost(const std::string& why) {
   const std::string what = fmt::format("{}: {}", of_loss(place().name), one_line(why));
   parts_->memory->note_loss(what);
-  for (Way& way : std::exchange(ways_, {}))
-    way.pass->fail({ErrorCode::unavailable, what, ""});
+  for (QueuedPass& queued : std::exchange(queue_, {}))
+    queued.pass->fail({ErrorCode::unavailable, what, ""});
   not_there(why);
   self_->quit(caf::exit_reason::remote_link_unreachable);
 }
@@ -172,9 +172,9 @@ bool RemoteStage::out_of_patience() const {
 void RemoteStage::fail_all() {
   const std::string why =
       why_not_.empty() ? place().name + ": it has not said that it has the stage" : why_not_;
-  for (Way& way : std::exchange(ways_, {}))
-    way.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why,
-                    "start paceline node there again, with the same model"});
+  for (QueuedPass& queued : std::exchange(queue_, {}))
+    queued.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why,
+                       "start paceline node there again, with the same model"});
 }
 
 std::string RemoteStage::row() const {
@@ -209,7 +209,7 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
 }
 
 void RemoteStage::arrived(PassRef pass) {
-  ways_.push_back({std::move(pass), {}, {}, {}});
+  queue_.push_back({std::move(pass), {}, {}, {}});
   if (!open_ && out_of_patience())
     return fail_all();
   send();
@@ -222,40 +222,40 @@ bool RemoteStage::may_send() const {
 
 /// As much as may be under way; as late as can be, for what a verdict ends meanwhile is not sent.
 void RemoteStage::send() {
-  while (sending_ < ways_.size() && may_send()) {
-    Way& way = ways_[sending_];
-    if (!way.begun)
-      begin(way);
-    if (!way.pieces.all_sent()) {
-      StageRows rows = way.pieces.send();
+  while (sending_ < queue_.size() && may_send()) {
+    QueuedPass& queued = queue_[sending_];
+    if (!queued.begun)
+      begin(queued);
+    if (!queued.pieces.all_sent()) {
+      StageRows rows = queued.pieces.send();
       rows.piece = pieces_++;
       under_way_.push_back(rows.values.size());
       node_.say(std::move(rows));
     }
-    if (way.pieces.all_sent())
+    if (queued.pieces.all_sent())
       ++sending_;
   }
-  while (sending_ > 0 && ways_.front().pieces.all_back())
+  while (sending_ > 0 && queue_.front().pieces.all_back())
     end_first();
 }
 
 /// Without pieces where there is nothing to send: it then waits for those before it alone.
-void RemoteStage::begin(Way& way) {
-  way.begun = now();
+void RemoteStage::begin(QueuedPass& queued) {
+  queued.begun = now();
   try {
-    if (!way.pass->prepare(*way.begun))
+    if (!queued.pass->prepare(*queued.begun))
       return;
   } catch (const std::bad_alloc&) {
-    way.wrong = {ErrorCode::out_of_memory, "no memory for what stages of the target hand on",
-                 "lower EngineOptions::prefill_chunk"};
+    queued.wrong = {ErrorCode::out_of_memory, "no memory for what stages of the target hand on",
+                    "lower EngineOptions::prefill_chunk"};
     return;
   } catch (const std::runtime_error& e) {
-    way.wrong = {ErrorCode::internal, std::string("a step failed: ") + e.what(), {}};
+    queued.wrong = {ErrorCode::internal, std::string("a step failed: ") + e.what(), {}};
     return;
   }
   const auto& planned = dynamic_cast<const models::PlannedRows&>(*stage_.workspace);
-  way.pieces = StagePieces(planned, way.pass->copies(), piece_rows_, stage_.model->leaves_wanted(),
-                           place().hello.rows);
+  queued.pieces = StagePieces(planned, queued.pass->copies(), piece_rows_,
+                              stage_.model->leaves_wanted(), place().hello.rows);
 }
 
 void RemoteStage::take(const StageDone& done) {
@@ -263,20 +263,20 @@ void RemoteStage::take(const StageDone& done) {
   check_peer(open_ && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
              "a stage answers what nobody has sent");
   under_way_.pop_front();
-  ways_.front().pieces.take(done);
+  queue_.front().pieces.take(done);
   send();
 }
 
 void RemoteStage::end_first() {
-  const Way way = std::move(ways_.front());
-  ways_.pop_front();
+  const QueuedPass queued = std::move(queue_.front());
+  queue_.pop_front();
   --sending_;
-  if (way.wrong)
-    return way.pass->fail(*way.wrong);
+  if (queued.wrong)
+    return queued.pass->fail(*queued.wrong);
   const base::TimePoint at = now();
-  if (telemetry_->trace && way.pieces.any())
-    telemetry_->trace->span(row(), "forward", *way.begun, at);
-  way.pass->complete(at);
+  if (telemetry_->trace && queued.pieces.any())
+    telemetry_->trace->span(row(), "forward", *queued.begun, at);
+  queued.pass->complete(at);
 }
 
 } // namespace paceline::nodes

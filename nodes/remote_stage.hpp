@@ -71,7 +71,7 @@ public:
 private:
   using PassRef = std::shared_ptr<execution::CrossingPass>;
   /// A pass that has got here.
-  struct Way {
+  struct QueuedPass {
     PassRef pass;
     StagePieces pieces;
     std::optional<base::TimePoint> begun; ///< When it was cut into pieces.
@@ -84,7 +84,7 @@ private:
   base::Duration time_of_rows() const;
   bool may_send() const;
   void send();
-  void begin(Way& way);
+  void begin(QueuedPass& queued);
   void take(const messages::StageDone& done);
   void end_first();
   void opened(const messages::StageOpened& stage);
@@ -113,7 +113,7 @@ private:
   std::optional<base::TimePoint> retry_at_;
   std::string why_not_;
   int piece_rows_ = 0;
-  std::deque<Way> ways_;              ///< Those that are sent, or partly, first.
+  std::deque<QueuedPass> queue_;      ///< Those that are sent, or partly, first.
   std::size_t sending_ = 0;           ///< The first of which not all is sent.
   std::uint64_t pieces_ = 0;          ///< That were sent;
   std::deque<std::size_t> under_way_; ///< of those that are not back, the bytes of their rows.

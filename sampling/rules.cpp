@@ -1,6 +1,6 @@
 #include "sampling/rules.hpp"
 
-#include "sampling/race.hpp"
+#include "sampling/gumbel_max.hpp"
 #include "sampling/row_kernels.hpp"
 #include "sampling/rules_core.hpp"
 
@@ -53,7 +53,7 @@ TokenId draw(std::span<const float> probabilities, const DrawKey& key) {
 }
 
 TokenId draw_coupled(std::span<const float> probabilities, const DrawKey& key) {
-  return row::race(probabilities, key);
+  return row::draw_gumbel_max(probabilities, key);
 }
 
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,
@@ -73,7 +73,7 @@ TokenId propose(Rule rule, std::span<const TokenWeight> q, const Noise& noise,
   }
   const DrawKey key = noise.key(position, Purpose::coupled);
   const auto score = [&](const TokenWeight& of) {
-    return of.weight > 0 ? race_score(key, std::uint32_t(of.token), of.weight)
+    return of.weight > 0 ? gumbel_score(key, std::uint32_t(of.token), of.weight)
                          : std::numeric_limits<double>::infinity();
   };
   return std::ranges::min_element(q, {}, score)->token;

@@ -22,7 +22,7 @@ PACELINE_HOST_DEVICE inline float residual(float p, float q) {
 
 /// A token's score in a Gumbel-max draw, written as a race of exponentials: with g = -log E,
 /// argmax of log p + g is argmin of E / p. p must be positive.
-PACELINE_HOST_DEVICE inline double race_score(const DrawKey& key, std::uint32_t token, float p) {
+PACELINE_HOST_DEVICE inline double gumbel_score(const DrawKey& key, std::uint32_t token, float p) {
   return exponential(key, token) / double(p);
 }
 

@@ -311,8 +311,8 @@ __device__ inline std::int32_t draw(const float* p, int size, const sampling::Dr
 }
 
 /// sampling::draw_coupled by a block: each thread holds a race of its own first.
-__device__ inline std::int32_t race(const float* p, int size, const sampling::DrawKey& key,
-                                    RowShared& shared) {
+__device__ inline std::int32_t draw_gumbel_max(const float* p, int size,
+                                               const sampling::DrawKey& key, RowShared& shared) {
   Scored leader{0, -1}; // Scores are negative: the lowest time comes first.
   for (int group = int(threadIdx.x); group * 4 < size; group += int(blockDim.x)) {
     const sampling::PhiloxBlock noise = sampling::noise(key, std::uint32_t(group));
@@ -321,7 +321,7 @@ __device__ inline std::int32_t race(const float* p, int size, const sampling::Dr
       const double least = double(noise.word[token % 4]) * 0x1p-32;
       if (!(p[token] > 0) || (leader.id >= 0 && least > -leader.score * double(p[token])))
         continue;
-      const Scored mine{-sampling::race_score(key, std::uint32_t(token), p[token]), token};
+      const Scored mine{-sampling::gumbel_score(key, std::uint32_t(token), p[token]), token};
       leader = First()(leader, mine);
     }
   }

@@ -223,7 +223,8 @@ __global__ void __launch_bounds__(threads_max)
   const float* q = task.row.probabilities;
   std::int32_t token = warped.likeliest;
   if (token < 0 && task.rule == Rule::coupled)
-    token = race(q, row.size(), key_of(task.noise, task.position, Purpose::coupled), shared);
+    token =
+        draw_gumbel_max(q, row.size(), key_of(task.noise, task.position, Purpose::coupled), shared);
   else if (token < 0)
     token = draw(q, row.size(), key_of(task.noise, task.position, Purpose::draft, task.attempt),
                  shared);
@@ -295,8 +296,8 @@ __device__ std::int32_t follow(const VerifyRow& task, const Warped& warped, RowS
     return warped.likeliest;
   const float* p = task.row.probabilities;
   if (task.rule == Rule::coupled)
-    return race(p, task.row.vocabulary, key_of(task.noise, task.position, Purpose::coupled),
-                shared);
+    return draw_gumbel_max(p, task.row.vocabulary,
+                           key_of(task.noise, task.position, Purpose::coupled), shared);
   return draw(p, task.row.vocabulary, key_of(task.noise, task.position, Purpose::target), shared);
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "actors/opening.hpp"
-#include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
+#include "actors/request_sink.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/simulation.hpp"
@@ -58,7 +58,7 @@ public:
     spec->id = ++requests_;
     checked->spec = std::move(spec);
     auto recorder = std::make_shared<Recorder>();
-    checked->sink = std::make_shared<actors::Outlet>(recorder);
+    checked->sink = std::make_shared<actors::RequestSink>(recorder);
     if (!facade_)
       facade_ = handles().facade;
     messages::tell(facade_, std::move(*checked));

@@ -1,7 +1,7 @@
 #include "tests/fault/live_engine.hpp"
 
-#include "actors/outlet.hpp"
 #include "actors/request_check.hpp"
+#include "actors/request_sink.hpp"
 
 #include <array>
 #include <stdexcept>
@@ -117,7 +117,7 @@ void LiveEngine::submit(const Request& request, std::shared_ptr<LiveAnswer> answ
   auto spec = std::make_shared<speculation::SequenceSpec>(*checked->spec);
   spec->id = ++requests_;
   checked->spec = std::move(spec);
-  checked->sink = std::make_shared<actors::Outlet>(std::move(answer));
+  checked->sink = std::make_shared<actors::RequestSink>(std::move(answer));
   messages::tell(known_.facade, std::move(*checked));
 }
 

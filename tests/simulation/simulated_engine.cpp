@@ -1,6 +1,6 @@
 #include "tests/simulation/simulated_engine.hpp"
 
-#include "actors/outlet.hpp"
+#include "actors/request_sink.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
 #include "nodes/limits.hpp"
@@ -260,7 +260,7 @@ void SimulatedEngine::submit(const Job& job, std::shared_ptr<base::EventSink> si
   request.stop = job.stop;
   if (job.deadline.count() > 0)
     request.deadline = job.deadline;
-  request.sink = std::make_shared<actors::Outlet>(std::move(sink), std::move(*place));
+  request.sink = std::make_shared<actors::RequestSink>(std::move(sink), std::move(*place));
   messages::tell(facade_, std::move(request));
   if (!job.cancelled_at)
     return;

@@ -1,4 +1,4 @@
-#include "sampling/race.hpp"
+#include "sampling/gumbel_max.hpp"
 #include "sampling/rules_core.hpp"
 #include "tests/sampling/every_target.hpp"
 
@@ -11,13 +11,14 @@
 using namespace paceline::sampling;
 using paceline::testing::on_every_target;
 
-TEST_CASE("race finds the token with the lowest score, though it scores only a few") {
+TEST_CASE(
+    "the Gumbel-max draw finds the token with the lowest score, though it scores only a few") {
   const auto slow = [](std::span<const float> p, const DrawKey& key) {
     std::int32_t winner = -1;
     for (std::size_t i = 0; i < p.size(); ++i)
       if (p[i] > 0 &&
-          (winner < 0 || race_score(key, std::uint32_t(i), p[i]) <
-                             race_score(key, std::uint32_t(winner), p[std::size_t(winner)])))
+          (winner < 0 || gumbel_score(key, std::uint32_t(i), p[i]) <
+                             gumbel_score(key, std::uint32_t(winner), p[std::size_t(winner)])))
         winner = std::int32_t(i);
     return winner;
   };
@@ -36,7 +37,7 @@ TEST_CASE("race finds the token with the lowest score, though it scores only a f
         if (kind == 3 && position % 2 == 0)
           p[random() % n] = 1e-42f;
         const DrawKey key{position, 1, position, 0, Purpose::coupled};
-        CHECK(row::race(p, key) == slow(p, key));
+        CHECK(row::draw_gumbel_max(p, key) == slow(p, key));
       }
     }
   });

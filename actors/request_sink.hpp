@@ -13,15 +13,15 @@ namespace paceline::actors {
 /// What the facade is given: dropped before the request's end, with whoever held it last (a
 /// message that nobody took, say), it delivers one. Who hears of the end finds the place free.
 /// Threads: one at a time.
-class Outlet final : public base::EventSink {
+class RequestSink final : public base::EventSink {
 public:
-  explicit Outlet(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
+  explicit RequestSink(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
       : sink_(std::move(sink)), place_(std::move(place)) {
     last_words_.reason = FinishReason::error;
     last_words_.error = Error{ErrorCode::unavailable, "the engine has ended",
                               "a part of it kept failing; open another one"};
   }
-  ~Outlet() override {
+  ~RequestSink() override {
     if (ended_)
       return;
     try {
@@ -29,8 +29,8 @@ public:
     } catch (const std::bad_alloc&) { // a stream that nobody has yet: `submit` is what failed
     }
   }
-  Outlet(const Outlet&) = delete;
-  Outlet& operator=(const Outlet&) = delete;
+  RequestSink(const RequestSink&) = delete;
+  RequestSink& operator=(const RequestSink&) = delete;
 
   void deliver(Event event) override {
     if (std::holds_alternative<Finished>(event)) {

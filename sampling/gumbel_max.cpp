@@ -1,9 +1,9 @@
-#include "sampling/race.hpp"
+#include "sampling/gumbel_max.hpp"
 
 // SVE's vectors have no size that a struct could hold; its machines have NEON, too.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "sampling/race.cpp"
+#define HWY_TARGET_INCLUDE "sampling/gumbel_max.cpp"
 #include "hwy/foreach_target.h" // compiles this file once per instruction set
 
 #include "hwy/highway.h"
@@ -32,7 +32,7 @@ struct Leader {
   void enter(std::size_t challenger) {
     if (!(p[challenger] > 0))
       return;
-    const double s = race_score(key, std::uint32_t(challenger), p[challenger]);
+    const double s = gumbel_score(key, std::uint32_t(challenger), p[challenger]);
     if (token < 0 || s < score) {
       token = std::int32_t(challenger);
       score = s;
@@ -173,7 +173,7 @@ namespace paceline::sampling::row {
 
 HWY_EXPORT(Race);
 
-std::int32_t race(std::span<const float> p, const DrawKey& key) {
+std::int32_t draw_gumbel_max(std::span<const float> p, const DrawKey& key) {
   return HWY_DYNAMIC_DISPATCH(Race)(p, key);
 }
 

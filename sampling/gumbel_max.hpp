@@ -10,6 +10,6 @@ namespace paceline::sampling::row {
 
 /// argmin of exponential(key, token) / p over tokens with p > 0, the lowest token among equals; -1
 /// when there is none. Rows of up to 2^31 - 1 tokens.
-std::int32_t race(std::span<const float> p, const DrawKey& key);
+std::int32_t draw_gumbel_max(std::span<const float> p, const DrawKey& key);
 
 } // namespace paceline::sampling::row
