@@ -31,7 +31,7 @@ struct StageWorld : ModelWorld {
     stage = simulation.spawn<RemoteStage>(std::move(remote), parts, std::size_t(1), named_by);
     ActorHandles handles;
     handles.version = named_by + 1; // those before come late
-    handles.stages.resize(3); // a stage here follows, whom nobody tells
+    handles.stages.resize(3);       // a stage here follows, whom nobody tells
     simulation.tell(stage, handles);
   }
   ~StageWorld() {
