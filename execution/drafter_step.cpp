@@ -66,6 +66,8 @@ void DrafterStep::complete(base::TimePoint now) {
     task.chain().spent((now - begin_) / std::int64_t(tasks_.size()), pace_);
     task.complete();
   }
+  for (const auto& [id, text] : sequences_.texts)
+    text.at.residency->read.store(text.at.length(), std::memory_order_relaxed);
   base::add(parts_.telemetry->drafted, proposed);
   parts_.telemetry->overlap.drafted(begin_, now);
   tasks_.clear();
