@@ -75,13 +75,12 @@ base::Duration Machines::gone_for(const Stage& stage) const {
 /// the only one.
 void Machines::answered(Stage& stage, std::size_t place) {
   const base::Duration gone = gone_for(stage);
-  const bool too_late = gone > workload_.faults.stage_patience;
   if (stage.was_there && gone > 0s)
-    reached(too_late ? "stage back behind the patience" : "stage back within the patience");
+    reached(gone > workload_.faults.stage_patience ? "stage back behind the patience"
+                                                   : "stage back within the patience");
   if (place > 0)
     reached("reserve took the stage");
   stage.was_there = true;
-  stage.out_of_patience |= too_late;
   if (stages_.size() > 1 || ground_.faults->plan().delays() ||
       gone < workload_.faults.stage_patience + to_fail)
     return;
@@ -91,7 +90,14 @@ void Machines::answered(Stage& stage, std::size_t place) {
                                            open, base::seconds(gone)));
 }
 
+/// A node that answers may be heard of much later, where what it says is held up.
+void Machines::note_long_absences() {
+  for (auto& [number, stage] : stages_)
+    stage.out_of_patience |= gone_for(stage) > workload_.faults.stage_patience;
+}
+
 void Machines::sees(const actors::Arrival& arrival) {
+  note_long_absences();
   if (std::string_view(arrival.name) == nodes::RemoteStage::name) {
     Seen& seen = seen_[arrival.receiver->id()];
     seen.passes += as<messages::StageArrived>(arrival) != nullptr;
@@ -116,7 +122,7 @@ void Machines::sees(speculation::SequenceId request, const Finished& end) {
     return; // a node that is there, and takes long to load, is not gone
   reached("request given up behind the patience");
   for (const auto& [number, stage] : stages_)
-    if (stage.out_of_patience || gone_for(stage) > workload_.faults.stage_patience)
+    if (stage.out_of_patience)
       return;
   report_.failures.push_back(
       fmt::format("request {} was given up ({}), though no stage was gone for so long", request,

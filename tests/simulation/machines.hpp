@@ -47,7 +47,7 @@ private:
     std::vector<std::shared_ptr<SimulatedNode>> places; ///< Its own, then its reserve.
     std::shared_ptr<nodes::RemoteStageParts> parts;
     bool was_there = false;
-    bool out_of_patience = false; ///< Once at least.
+    bool out_of_patience = false; ///< The engine was, once at least.
   };
   /// What an actor that stands for a stage was seen to get.
   struct Seen {
@@ -58,6 +58,7 @@ private:
   bool is_gone(const Stage& stage) const { return stage.parts->memory->lost_at != 0; }
   base::Duration gone_for(const Stage& stage) const;
   void answered(Stage& stage, std::size_t place);
+  void note_long_absences();
   void reached(const char* what) { ++report_.probes[what]; }
 
   Ground& ground_;
