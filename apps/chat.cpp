@@ -150,7 +150,7 @@ void take_words(std::vector<std::string> words, bool model_named, ChatOptions& o
 /// Before what decides by the model.
 void add_words(CLI::App& app, ChatOptions& options) {
   app.add_option_function<std::vector<std::string>>(
-         "model",
+         "words", // newer CLI11 takes no "model" beside --model
          [&app, &options](const std::vector<std::string>& words) {
            take_words(words, app.count("--model") > 0, options);
          },

@@ -119,9 +119,9 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
                                       word, alone.size()),
                       .param = "bad_words",
                       .code = "unsupported_parameter"};
-    for (const auto& tokens : {alone, inside})
-      if (tokens.size() == 1)
-        asked_.request.sampling.logit_bias.emplace_back(tokens.front(), never);
+    for (const auto* tokens : {&alone, &inside})
+      if (tokens->size() == 1)
+        asked_.request.sampling.logit_bias.emplace_back(tokens->front(), never);
   }
   return std::nullopt;
 }
