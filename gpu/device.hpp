@@ -66,6 +66,9 @@ public:
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
   /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
+  /// Whether it packs blocks of GGUF files as they are (HostMatrix::blocks), and matrices of unlike
+  /// ones together.
+  virtual bool packs_gguf_blocks() const { return true; }
   /// Readies Operations::linear_fast of lanes that are opened from now on, for products of up to
   /// `rows` rows with these weights and others of their shapes. Tests that every product's rows
   /// have the same bits whatever else it has. Errors: the device has no such products, or something

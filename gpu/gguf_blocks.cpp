@@ -5,8 +5,8 @@
 
 #include <bit>
 #include <cassert>
-#include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace paceline::gpu {
 namespace {
@@ -23,8 +23,6 @@ static_assert(sizeof(Nvfp4) == 36);
 /// E2M1; a zero has no sign here.
 constexpr float e2m1_values[16] = {0, 0.5f,  1,  1.5f,  2,  3,  4,  6,
                                    0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-constexpr int iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                1,    13,   25,  38,  53,  69,  89,  113};
 
 float number(half bits) {
   return base::to_float(std::bit_cast<base::f16>(bits));
@@ -38,36 +36,72 @@ int high(std::uint8_t byte) {
 }
 
 /// The code of element i of a run of 32 in 16 bytes.
-int nibble(const std::uint8_t* codes, int i) {
-  return i < 16 ? low(codes[i]) : high(codes[i - 16]);
+std::uint8_t nibble(const std::uint8_t* codes, int i) {
+  return std::uint8_t(i < 16 ? low(codes[i]) : high(codes[i - 16]));
 }
 int bit(const std::uint8_t* bits, int i) {
   return bits[i / 8] >> (i % 8) & 1;
 }
 
-void decode(const Q4_0& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float(nibble(b.codes, i) - 8);
+/// What is subtracted is added with the other sign.
+half negative(half x) {
+  return x ^ 0x8000;
 }
 
-void decode(const Q4_1& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float(nibble(b.codes, i)) + number(b.least);
+/// code(i) for all of them.
+template <class F>
+void set_codes(ScaledBlock& to, int count, const F& code) {
+  for (int i = 0; i < count; ++i)
+    to.codes[std::size_t(i)] = std::uint8_t(code(i));
+}
+template <class F>
+void set_scales(ScaledBlock& to, int parts, const F& scale) {
+  for (int i = 0; i < parts; ++i)
+    to.scales[std::size_t(i)] = std::int8_t(scale(i));
+}
+template <class F>
+void set_leasts(ScaledBlock& to, int parts, const F& least) {
+  for (int i = 0; i < parts; ++i)
+    to.leasts[std::size_t(i)] = std::int8_t(least(i));
 }
 
-void decode(const Q5_0& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float((nibble(b.codes, i) | bit(b.high, i) << 4) - 16);
+/// Of blocks that are one part.
+ScaledBlock of_one_part(half scale, half least = 0) {
+  ScaledBlock out;
+  out.scale = scale;
+  out.least = least;
+  out.scales[0] = out.leasts[0] = 1;
+  return out;
 }
 
-void decode(const Q5_1& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float(nibble(b.codes, i) | bit(b.high, i) << 4) + number(b.least);
+ScaledBlock load(const Q4_0& b) {
+  ScaledBlock out = of_one_part(b.scale);
+  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
+  return out;
 }
 
-void decode(const Q8_0& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float(b.codes[i]);
+ScaledBlock load(const Q4_1& b) {
+  ScaledBlock out = of_one_part(b.scale, b.least);
+  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
+  return out;
+}
+
+ScaledBlock load(const Q5_0& b) {
+  ScaledBlock out = of_one_part(b.scale);
+  set_codes(out, small, [&](int i) { return nibble(b.codes, i) | bit(b.high, i) << 4; });
+  return out;
+}
+
+ScaledBlock load(const Q5_1& b) {
+  ScaledBlock out = of_one_part(b.scale, b.least);
+  set_codes(out, small, [&](int i) { return nibble(b.codes, i) | bit(b.high, i) << 4; });
+  return out;
+}
+
+ScaledBlock load(const Q8_0& b) {
+  ScaledBlock out = of_one_part(b.scale);
+  set_codes(out, small, [&](int i) { return b.codes[i]; });
+  return out;
 }
 
 /// Two bits of element i, of 128 elements in each 32 bytes.
@@ -75,37 +109,39 @@ int two_bits(const std::uint8_t* codes, int i) {
   return codes[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
 
-void decode(const Q2_K& b, float* values) {
-  for (int i = 0; i < large; ++i) {
-    const float scale = number(b.scale) * float(low(b.scales[i / 16]));
-    const float least = number(b.least) * float(high(b.scales[i / 16]));
-    values[i] = scale * float(two_bits(b.codes, i)) - least;
-  }
+ScaledBlock load(const Q2_K& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  out.least = negative(b.least);
+  set_scales(out, large / 16, [&](int i) { return low(b.scales[i]); });
+  set_leasts(out, large / 16, [&](int i) { return high(b.scales[i]); });
+  set_codes(out, large, [&](int i) { return two_bits(b.codes, i); });
+  return out;
 }
 
-void decode(const Q3_K& b, float* values) {
-  for (int i = 0; i < large; ++i) {
-    const int part = i / 16;
-    const int low_bits = part < 8 ? low(b.scales[part]) : high(b.scales[part - 8]);
-    const int high_bits = b.scales[8 + part % 4] >> (2 * (part / 4)) & 3;
-    const float scale = number(b.scale) * float((low_bits | high_bits << 4) - 32);
-    const int third = b.high[i % 32] >> (i / 32) & 1;
-    values[i] = scale * float((two_bits(b.codes, i) | third << 2) - 4);
-  }
+ScaledBlock load(const Q3_K& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  set_scales(out, large / 16, [&](int i) {
+    const int low_bits = i < 8 ? low(b.scales[i]) : high(b.scales[i - 8]);
+    const int high_bits = b.scales[8 + i % 4] >> (2 * (i / 4)) & 3;
+    return (low_bits | high_bits << 4) - 32;
+  });
+  set_codes(out, large,
+            [&](int i) { return two_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 2; });
+  return out;
 }
 
 /// Eight scales and eight least values, of six bits each: of the first four they are the low bits
 /// of a byte, of the others four bits stand in the last bytes and two above the first four's.
-struct KScales {
-  const std::uint8_t* bytes;
-
-  int scale(int i) const {
+void set_six_bits(ScaledBlock& to, const std::uint8_t* bytes) {
+  set_scales(to, large / 32, [&](int i) {
     return i < 4 ? bytes[i] & 0x3F : low(bytes[4 + i]) | (bytes[i - 4] >> 6) << 4;
-  }
-  int least(int i) const {
+  });
+  set_leasts(to, large / 32, [&](int i) {
     return i < 4 ? bytes[4 + i] & 0x3F : high(bytes[4 + i]) | (bytes[i] >> 6) << 4;
-  }
-};
+  });
+}
 
 /// Four bits of element i, of 64 elements in each 32 bytes.
 int four_bits(const std::uint8_t* codes, int i) {
@@ -113,49 +149,79 @@ int four_bits(const std::uint8_t* codes, int i) {
   return i % 64 < 32 ? low(byte) : high(byte);
 }
 
-void decode(const Q4_K& b, float* values) {
-  const KScales scales{b.scales};
-  for (int i = 0; i < large; ++i) {
-    const float scale = number(b.scale) * float(scales.scale(i / 32));
-    const float least = number(b.least) * float(scales.least(i / 32));
-    values[i] = scale * float(four_bits(b.codes, i)) - least;
-  }
+ScaledBlock load(const Q4_K& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  out.least = negative(b.least);
+  set_six_bits(out, b.scales);
+  set_codes(out, large, [&](int i) { return four_bits(b.codes, i); });
+  return out;
 }
 
-void decode(const Q5_K& b, float* values) {
-  const KScales scales{b.scales};
-  for (int i = 0; i < large; ++i) {
-    const float scale = number(b.scale) * float(scales.scale(i / 32));
-    const float least = number(b.least) * float(scales.least(i / 32));
-    const int fifth = b.high[i % 32] >> (i / 32) & 1;
-    values[i] = scale * float(four_bits(b.codes, i) | fifth << 4) - least;
-  }
+ScaledBlock load(const Q5_K& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  out.least = negative(b.least);
+  set_six_bits(out, b.scales);
+  set_codes(out, large,
+            [&](int i) { return four_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 4; });
+  return out;
 }
 
-void decode(const Q6_K& b, float* values) {
-  for (int i = 0; i < large; ++i) {
+ScaledBlock load(const Q6_K& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  set_scales(out, large / 16, [&](int i) { return b.scales[i]; });
+  set_codes(out, large, [&](int i) {
     const std::uint8_t byte = b.low[i / 128 * 64 + i % 64];
-    const int low_bits = i % 128 < 64 ? low(byte) : high(byte);
-    const int high_bits = two_bits(b.high, i);
-    const float scale = number(b.scale) * float(b.scales[i / 16]);
-    values[i] = scale * float((low_bits | high_bits << 4) - 32);
-  }
+    return (i % 128 < 64 ? low(byte) : high(byte)) | two_bits(b.high, i) << 4;
+  });
+  return out;
 }
 
-void decode(const Iq4Nl& b, float* values) {
-  for (int i = 0; i < small; ++i)
-    values[i] = number(b.scale) * float(iq4_values[nibble(b.codes, i)]);
+ScaledBlock load(const Iq4Nl& b) {
+  ScaledBlock out = of_one_part(b.scale);
+  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
+  return out;
 }
 
-void decode(const Iq4Xs& b, float* values) {
-  for (int i = 0; i < large; ++i) {
-    const int part = i / 32;
-    const int low_bits = part % 2 == 0 ? low(b.low[part / 2]) : high(b.low[part / 2]);
-    const int high_bits = b.high[part / 4] >> (2 * (part % 4)) & 3;
-    const float scale = number(b.scale) * float((low_bits | high_bits << 4) - 32);
-    values[i] = scale * float(iq4_values[nibble(b.codes + 16 * part, i % 32)]);
-  }
+ScaledBlock load(const Iq4Xs& b) {
+  ScaledBlock out;
+  out.scale = b.scale;
+  set_scales(out, large / 32, [&](int i) {
+    const int low_bits = i % 2 == 0 ? low(b.low[i / 2]) : high(b.low[i / 2]);
+    const int high_bits = b.high[i / 4] >> (2 * (i % 4)) & 3;
+    return (low_bits | high_bits << 4) - 32;
+  });
+  set_codes(out, large, [&](int i) { return nibble(b.codes + i / 32 * 16, i % 32); });
+  return out;
 }
+
+/// Of codes that count steps from -offset on.
+constexpr std::array<std::int8_t, 64> steps(int offset) {
+  std::array<std::int8_t, 64> out{};
+  for (int i = 0; i < 64; ++i)
+    out[std::size_t(i)] = std::int8_t(i - offset);
+  return out;
+}
+constexpr std::array<std::int8_t, 64> iq4_numbers{-127, -104, -83, -65, -49, -35, -22, -10,
+                                                  1,    13,   25,  38,  53,  69,  89,  113};
+
+/// In the order of WeightFormat, from q4_0 on.
+constexpr ScaledCodes scaled_formats[] = {
+    {GgufFormat::q4_0, 4, 32, small, false, steps(8)},
+    {GgufFormat::q4_1, 4, 32, small, true, steps(0)},
+    {GgufFormat::q5_0, 5, 32, small, false, steps(16)},
+    {GgufFormat::q5_1, 5, 32, small, true, steps(0)},
+    {GgufFormat::q8_0, 8, 32, small, false, {}},
+    {GgufFormat::q2_k, 4, 16, large, true, steps(0)},
+    {GgufFormat::q3_k, 4, 16, large, false, steps(4)},
+    {GgufFormat::q4_k, 4, 32, large, true, steps(0)},
+    {GgufFormat::q5_k, 5, 32, large, true, steps(0)},
+    {GgufFormat::q6_k, 6, 16, large, false, steps(32)},
+    {GgufFormat::iq4_nl, 4, 32, small, false, iq4_numbers},
+    {GgufFormat::iq4_xs, 4, 32, large, false, iq4_numbers},
+};
 
 void decode(const Mxfp4& b, float* values) {
   const float scale = decode_scale(b.scale);
@@ -220,37 +286,37 @@ std::size_t block_bytes(GgufFormat format) noexcept {
   return with_block(format, [](const auto& block) { return sizeof block; });
 }
 
-const char* to_string(GgufFormat format) noexcept {
-  switch (format) {
-  case GgufFormat::q4_0: return "q4_0";
-  case GgufFormat::q4_1: return "q4_1";
-  case GgufFormat::q5_0: return "q5_0";
-  case GgufFormat::q5_1: return "q5_1";
-  case GgufFormat::q8_0: return "q8_0";
-  case GgufFormat::q2_k: return "q2_k";
-  case GgufFormat::q3_k: return "q3_k";
-  case GgufFormat::q4_k: return "q4_k";
-  case GgufFormat::q5_k: return "q5_k";
-  case GgufFormat::q6_k: return "q6_k";
-  case GgufFormat::iq4_nl: return "iq4_nl";
-  case GgufFormat::iq4_xs: return "iq4_xs";
-  case GgufFormat::mxfp4: return "mxfp4";
-  case GgufFormat::nvfp4: break;
-  }
-  return "nvfp4";
+const ScaledCodes& scaled_codes(WeightFormat format) noexcept {
+  assert(has_scaled_codes(format));
+  return scaled_formats[int(format) - int(WeightFormat::q4_0)];
 }
 
-std::optional<GgufFormat> gguf_format(std::uint32_t type) noexcept {
-  for (const GgufFormat format : gguf_formats)
-    if (std::uint32_t(format) == type)
-      return format;
-  return {};
+ScaledBlock load_block(const ScaledCodes& how, const std::byte* block) {
+  return with_block(how.format, [&](auto own) -> ScaledBlock {
+    std::memcpy(&own, block, sizeof own);
+    if constexpr (requires { load(own); })
+      return load(own);
+    return {};
+  });
+}
+
+void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* values) {
+  for (int i = 0; i < how.block; ++i) {
+    const auto part = std::size_t(i / how.part);
+    const float scale = number(block.scale) * float(block.scales[part]);
+    const float least = number(block.least) * float(block.leasts[part]);
+    const float scaled = scale * float(how.number(block.codes[std::size_t(i)]));
+    values[i] = how.least ? scaled + least : scaled;
+  }
 }
 
 void decode_block(GgufFormat format, const std::byte* block, float* values) {
   with_block(format, [&](auto own) {
     std::memcpy(&own, block, sizeof own);
-    decode(own, values);
+    if constexpr (requires { load(own); })
+      decode_block(scaled_codes(*weight_format(format)), load(own), values);
+    else
+      decode(own, values);
   });
 }
 

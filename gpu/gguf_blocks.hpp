@@ -1,149 +1,53 @@
-// The blocks in which GGUF files store weights: what their bytes mean. All of it on the host and
-// by itself; kernels that multiply by such blocks as they lie have their own ways to the same
-// numbers. The layouts are those of ggml (https://github.com/ggml-org/ggml).
+// What the bytes of GGUF's blocks mean. All of it on the host and by itself; kernels that multiply
+// by such blocks have their own ways to the same numbers.
 #pragma once
+
+#include "gpu/gguf_format.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 
 namespace paceline::gpu {
-
-/// Every type of block that is read. The values are those that files have.
-enum class GgufFormat : std::uint32_t {
-  q4_0 = 2,
-  q4_1 = 3,
-  q5_0 = 6,
-  q5_1 = 7,
-  q8_0 = 8,
-  q2_k = 10,
-  q3_k = 11,
-  q4_k = 12,
-  q5_k = 13,
-  q6_k = 14,
-  iq4_nl = 20,
-  iq4_xs = 23,
-  mxfp4 = 39,
-  nvfp4 = 40,
-};
-
-inline constexpr std::array gguf_formats{
-    GgufFormat::q4_0,   GgufFormat::q4_1,   GgufFormat::q5_0,  GgufFormat::q5_1, GgufFormat::q8_0,
-    GgufFormat::q2_k,   GgufFormat::q3_k,   GgufFormat::q4_k,  GgufFormat::q5_k, GgufFormat::q6_k,
-    GgufFormat::iq4_nl, GgufFormat::iq4_xs, GgufFormat::mxfp4, GgufFormat::nvfp4};
-
-/// Numbers are little-endian; `half` is an IEEE half's bits. An element i < 16 of a run of 32 whose
-/// codes are 16 bytes is in the low bits of byte i, and element 16 + i in the high ones.
-namespace gguf {
-
-inline constexpr int small = 32;  ///< Elements of a small block,
-inline constexpr int large = 256; ///< and of a large one.
-using half = std::uint16_t;
-
-/// (code - 8) * scale
-struct Q4_0 {
-  half scale;
-  std::uint8_t codes[small / 2];
-};
-/// code * scale + least
-struct Q4_1 {
-  half scale;
-  half least;
-  std::uint8_t codes[small / 2];
-};
-/// (code - 16) * scale; the fifth bits are bits of `high`.
-struct Q5_0 {
-  half scale;
-  std::uint8_t high[small / 8];
-  std::uint8_t codes[small / 2];
-};
-/// code * scale + least
-struct Q5_1 {
-  half scale;
-  half least;
-  std::uint8_t high[small / 8];
-  std::uint8_t codes[small / 2];
-};
-/// code * scale
-struct Q8_0 {
-  half scale;
-  std::int8_t codes[small];
-};
-/// code * scale - least, each of 16 elements: four bits of `scales` times `scale`, four bits times
-/// `least`. 32 bytes of codes are four runs of 32 elements, from the lowest bits on.
-struct Q2_K {
-  std::uint8_t scales[large / 16];
-  std::uint8_t codes[large / 4];
-  half scale;
-  half least;
-};
-/// (code - 4) * scale, each of 16 elements; the third bits are in `high`, a bit of all 32 bytes
-/// being a run of 32 elements. Six bits of a scale, less 32: four in the first eight bytes, two in
-/// the last four.
-struct Q3_K {
-  std::uint8_t high[large / 8];
-  std::uint8_t codes[large / 4];
-  std::uint8_t scales[12];
-  half scale;
-};
-/// code * scale - least, each of 32 elements, in six bits each (`KScales`).
-struct Q4_K {
-  half scale;
-  half least;
-  std::uint8_t scales[12];
-  std::uint8_t codes[large / 2];
-};
-/// The same; the fifth bits are in `high`, as in Q3_K.
-struct Q5_K {
-  half scale;
-  half least;
-  std::uint8_t scales[12];
-  std::uint8_t high[large / 8];
-  std::uint8_t codes[large / 2];
-};
-/// (code - 32) * scale, each of 16 elements. Halves of 128: 64 bytes of low bits, 32 of high ones.
-struct Q6_K {
-  std::uint8_t low[large / 2];
-  std::uint8_t high[large / 4];
-  std::int8_t scales[large / 16];
-  half scale;
-};
-/// iq4_values[code] * scale
-struct Iq4Nl {
-  half scale;
-  std::uint8_t codes[small / 2];
-};
-/// The same, each of 32 elements with six bits of a scale, less 32.
-struct Iq4Xs {
-  half scale;
-  std::uint8_t high[2];
-  std::uint8_t low[large / 64];
-  std::uint8_t codes[large / 2];
-};
-/// E2M1 times a power of two (E8M0), as in gpu/mx.hpp; only the order of the codes is another one.
-struct Mxfp4 {
-  std::uint8_t scale;
-  std::uint8_t codes[small / 2];
-};
-/// E2M1, each of 16 elements times a scale in E4M3 without a sign.
-struct Nvfp4 {
-  std::uint8_t scales[4];
-  std::uint8_t codes[32];
-};
-
-} // namespace gguf
 
 /// Elements of one block, and its bytes.
 int block_elements(GgufFormat format) noexcept;
 std::size_t block_bytes(GgufFormat format) noexcept;
-const char* to_string(GgufFormat format) noexcept; ///< "q4_k"
-/// Of a file's number for it; none: it is no type of block that is read.
-std::optional<GgufFormat> gguf_format(std::uint32_t type) noexcept;
 
 /// Exactly what the bytes mean, rounded to f32 once. block: [block_bytes], of any alignment;
 /// values: [block_elements].
 void decode_block(GgufFormat format, const std::byte* block, float* values);
+
+/// What all formats but MXFP4 and NVFP4 have in common: an element is a small integer, by its code,
+/// times its part's scale, plus its part's least value, where there is one. Either is a half of the
+/// block, times an integer of the part where blocks have several parts.
+struct ScaledCodes {
+  GgufFormat format;
+  int bits;                            ///< Of a code in packed weights: 4, 5, 6 or 8.
+  int part;                            ///< Elements that share a scale: 16 or 32.
+  int block;                           ///< Elements that share the halves: 32 or 256.
+  bool least;                          ///< Whether there are least values.
+  std::array<std::int8_t, 64> numbers; ///< By codes; those of 8 bits are their own.
+
+  constexpr int number(std::uint8_t code) const {
+    return bits == 8 ? std::int8_t(code) : numbers[code];
+  }
+  constexpr int parts() const { return block / part; }
+};
+
+/// format: one that has_scaled_codes.
+const ScaledCodes& scaled_codes(WeightFormat format) noexcept;
+
+/// A block of such a format, taken apart.
+struct ScaledBlock {
+  gguf::half scale = 0;
+  gguf::half least = 0;                               ///< To be added.
+  std::array<std::int8_t, gguf::large / 16> scales{}; ///< Of parts; 1 where there is one.
+  std::array<std::int8_t, gguf::large / 16> leasts{};
+  std::array<std::uint8_t, gguf::large> codes{};
+};
+ScaledBlock load_block(const ScaledCodes& how, const std::byte* block);
+/// values: [block]
+void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* values);
 
 } // namespace paceline::gpu

@@ -1,6 +1,7 @@
 #include "gpu/mx.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/gguf_format.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -69,9 +70,7 @@ void encode_elements(WeightFormat format, const float* values, int exponent, std
   case WeightFormat::mxfp6_e3m2: return encode_float<e3m2>(values, unit, codes, errors);
   case WeightFormat::mxfp4: return encode_float<e2m1>(values, unit, codes, errors);
   case WeightFormat::mxint8: return encode_integer(values, unit, codes, errors);
-  case WeightFormat::f32:
-  case WeightFormat::f16:
-  case WeightFormat::bf16: break;
+  default: break;
   }
   assert(false && "no microscaling format");
 }
@@ -183,6 +182,18 @@ void load_codes(int bits, const std::uint8_t* bytes, std::uint8_t* codes) {
 }
 
 MxBlock block_of(const HostMatrix& matrix, int row, int first) {
+  if (matrix.blocks) {
+    const auto index =
+        std::size_t(row) * std::size_t(blocks_of(matrix.cols)) + std::size_t(first / mx_block);
+    const gguf::Mxfp4& stored = static_cast<const gguf::Mxfp4*>(matrix.data)[index];
+    MxBlock block;
+    block.scale = stored.scale;
+    for (std::size_t i = 0; i < mx_block / 2; ++i) {
+      block.codes[i] = stored.codes[i] & 0xF;
+      block.codes[i + mx_block / 2] = stored.codes[i] >> 4;
+    }
+    return block;
+  }
   if (matrix.block_scales) {
     const int bits = element_bits(matrix.format());
     const std::size_t index =

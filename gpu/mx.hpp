@@ -47,7 +47,7 @@ inline constexpr std::array mx_formats{WeightFormat::mxfp8, WeightFormat::mxfp8_
                                        WeightFormat::mxfp6, WeightFormat::mxfp6_e3m2,
                                        WeightFormat::mxfp4, WeightFormat::mxint8};
 constexpr bool is_mx(WeightFormat format) {
-  return format >= WeightFormat::mxfp8;
+  return format >= WeightFormat::mxfp8 && format <= WeightFormat::mxint8;
 }
 /// format: a microscaling one.
 constexpr const MxElement& element_of(WeightFormat format) {
@@ -62,7 +62,7 @@ constexpr const MxElement& element_of(WeightFormat format) {
   assert(format == WeightFormat::mxint8 && "no microscaling format");
   return int8;
 }
-/// Bits of one element, without what its block shares.
+/// Bits of one element, without what its block shares. Not of GGUF's formats.
 constexpr int element_bits(WeightFormat format) {
   if (is_mx(format))
     return element_of(format).bits();

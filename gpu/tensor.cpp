@@ -24,6 +24,8 @@ WeightFormat format_of(DType t) noexcept {
 }
 
 WeightFormat HostMatrix::format() const {
+  if (blocks)
+    return *weight_format(*blocks);
   return quantization ? quantization->format : format_of(dtype);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/host_device.hpp"
+#include "gpu/gguf_format.hpp"
 #include "paceline/error.hpp"
 #include "paceline/weight_format.hpp"
 
@@ -56,11 +57,13 @@ struct HostMatrix {
   /// [rows, blocks_of(cols)], of a matrix that is stored in `quantization`'s format: `data` is then
   /// [rows, blocks_of(cols), code_bytes] (store_codes). Null: data are numbers of `dtype`.
   const std::uint8_t* block_scales = nullptr;
+  /// Data are such blocks instead, one behind the other, of a format that is multiplied with.
+  std::optional<GgufFormat> blocks = {};
   /// Whoever packs the matrix may tell it which bytes of `data` are read and not needed again, from
   /// any thread; null: nobody wants to know.
   void (*release)(std::span<const std::byte> read) = nullptr;
 
-  WeightFormat format() const;
+  WeightFormat format() const; ///< In which it is packed.
 };
 
 /// Matrices one below the other, as one weight is packed from them.

@@ -103,10 +103,11 @@ private:
     return {key, config_.vocabulary, false, {shard_.part(config_.vocabulary)}};
   }
 
-  /// Keys and values are of bf16 where the embedding is.
+  /// Keys and values are of bf16 where the embedding is, or a GGUF's blocks.
   static gpu::DType cached_with(const std::shared_ptr<const gpu::Weight>& embedding) {
-    return embedding && embedding->format() == WeightFormat::bf16 ? gpu::DType::bf16
-                                                                  : gpu::DType::f32;
+    const bool narrow = embedding && (embedding->format() == WeightFormat::bf16 ||
+                                      gpu::has_scaled_codes(embedding->format()));
+    return narrow ? gpu::DType::bf16 : gpu::DType::f32;
   }
   /// Where another stage packs it.
   gpu::DType cached_with(const LayerPart& embedding) {

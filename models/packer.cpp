@@ -1,6 +1,7 @@
 #include "models/packer.hpp"
 
 #include "base/bf16.hpp"
+#include "gpu/gguf_blocks.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/shares.hpp"
 #include "models/checkpoint/widen.hpp"
@@ -49,6 +50,27 @@ private:
   std::vector<std::unique_ptr<base::bf16[]>> narrow_;
 };
 
+/// Blocks of GGUF files as f32.
+class Decoder {
+public:
+  gpu::HostMatrix operator()(const gpu::HostMatrix& in) {
+    const auto elements = std::size_t(gpu::block_elements(*in.blocks));
+    const std::size_t bytes = gpu::block_bytes(*in.blocks);
+    const std::size_t in_row = std::size_t(in.cols) / elements;
+    const std::size_t n = std::size_t(in.rows) * std::size_t(in.cols);
+    float* const out = decoded_.emplace_back(std::make_unique_for_overwrite<float[]>(n)).get();
+    gpu::for_shares(in.rows, n * sizeof *out, [&](int begin, int end) {
+      for (std::size_t i = std::size_t(begin) * in_row; i < std::size_t(end) * in_row; ++i)
+        gpu::decode_block(*in.blocks, static_cast<const std::byte*>(in.data) + i * bytes,
+                          out + i * elements);
+    });
+    return {gpu::DType::f32, out, in.rows, in.cols};
+  }
+
+private:
+  std::vector<std::unique_ptr<float[]>> decoded_;
+};
+
 /// Parts of stored matrices; owns the columns that had to be taken out of them.
 class Cutter {
 public:
@@ -67,6 +89,8 @@ private:
 
   /// Of a row's first `cols` numbers.
   static std::size_t bytes_in(const gpu::HostMatrix& m, int cols) {
+    if (m.blocks)
+      return std::size_t(cols / gpu::block_elements(*m.blocks)) * gpu::block_bytes(*m.blocks);
     if (!m.block_scales)
       return std::size_t(cols) * size_of(m.dtype);
     return std::size_t(gpu::blocks_of(cols)) *
@@ -111,7 +135,7 @@ Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix store
                             to_string(stored.format()), to_string(wanted->format)),
                 "leave EngineOptions::weights, EngineOptions::draft_weights and "
                 "EngineOptions::head_weights out, or load the original");
-  if (stored.block_scales)
+  if (stored.block_scales || stored.blocks)
     return stored;
   if (!wanted)
     return convert(stored);
@@ -121,17 +145,30 @@ Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix store
 
 } // namespace
 
+/// Blocks stay what they are where the device takes them, nobody wants other ones, the model is not
+/// computed in f32, and a shard's columns are whole ones.
+bool Packer::keeps(const gpu::HostMatrix& stored,
+                   const std::optional<gpu::Quantization>& quantization,
+                   const std::optional<Range>& own) const {
+  return stored.blocks && !quantization && dtype_ == gpu::DType::bf16 &&
+         device_.packs_gguf_blocks() &&
+         (!own || own->count % gpu::block_elements(*stored.blocks) == 0);
+}
+
 std::shared_ptr<const gpu::Weight>
 Packer::pack(const std::vector<LayerPart>& layers, int cols,
              const std::optional<gpu::Quantization>& quantization,
              const std::optional<Range>& own) {
   Converter convert(dtype_);
+  Decoder decode;
   Cutter cut;
   std::vector<gpu::HostMatrix> parts;
   std::vector<std::vector<float>> biases;
   biases.reserve(layers.size());
   for (const LayerPart& part : layers) {
-    const auto stored = keep(tensors_.matrix(part.key, part.rows, cols));
+    auto stored = keep(tensors_.matrix(part.key, part.rows, cols));
+    if (stored && stored->blocks && !keeps(*stored, quantization, own))
+      stored = decode(*stored);
     const std::vector<float>* bias = nullptr;
     if (stored && part.bias)
       if (const auto values = keep(tensors_.bias(part.key, part.rows)))
@@ -155,7 +192,8 @@ Packer::pack(const std::vector<LayerPart>& layers, int cols,
 
 bool Packer::alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, TensorKey key,
                    const gpu::HostMatrix& matrix) {
-  if (parts.empty() || parts.front().format() == matrix.format())
+  if (parts.empty() || parts.front().format() == matrix.format() || parts.front().blocks ||
+      matrix.blocks)
     return true;
   fail_with({ErrorCode::unsupported,
              fmt::format("{} is {}, and {}, which is read together with it, {}",

@@ -55,6 +55,8 @@ public:
   std::size_t bytes() const { return bytes_; } ///< Of all that it packed.
 
 private:
+  bool keeps(const gpu::HostMatrix& stored, const std::optional<gpu::Quantization>& quantization,
+             const std::optional<Range>& own) const;
   bool alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, TensorKey key,
              const gpu::HostMatrix& matrix);
 

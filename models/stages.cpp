@@ -31,7 +31,7 @@ double block_bits(const TensorSource& tensors, gpu::DType dtype, const LoadOptio
   for (const TensorSource::Stored& stored : tensors.tensors()) {
     if (stored.part != ModelPart::attention && stored.part != ModelPart::feed_forward)
       continue;
-    quantized |= stored.quantized;
+    quantized |= stored.quantized || stored.blocks;
     bits += 8.0 * double(stored.bytes);
     elements += double(stored.elements);
   }

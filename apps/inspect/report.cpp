@@ -99,7 +99,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
     object["description"] = c.description;
   if (!c.missing.empty())
     object["missing"] = boost::json::value_from(c.missing);
-  if (c.decoded_bytes > 0) {
+  if (c.decoded_bytes > 0 || c.dtypes.size() > 1) {
     object["formats"] = boost::json::value_from(c.formats);
     object["loaded_bytes"] = c.loaded_bytes;
   }

@@ -4,6 +4,7 @@
 // token costs.
 #include "gpu/cpu/amx.hpp"
 
+#include "gpu/cpu/amx_codes.hpp"
 #include "gpu/cpu/amx_tiles.hpp"
 #include "gpu/cpu/product_kernels.hpp"
 
@@ -381,14 +382,26 @@ public:
     return 4.0 * rounds * row_block * tile_outputs * tile_inputs;
   }
 
-  std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    return takes(w) ? Chunks(rows, w).bytes() : portable_.staged_bytes(rows, w);
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    if (kv.dtype != DType::bf16)
+      return portable_.attend(out, q, positions, options, kv, scratch);
+    attend_on_tiles(out, q, positions, options, kv, scratch);
   }
 
-  void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
-             int last) const override {
-    if (!takes(w))
-      return portable_.stage(staged, in, w, first, last);
+protected:
+  bool takes(const PackedWeight& w) const override {
+    return by_codes(w) || ProductKernels::takes(w);
+  }
+
+  std::size_t own_staged_bytes(int rows, const PackedWeight& w) const override {
+    return by_codes(w) ? amx_codes_staged_bytes(rows, w) : Chunks(rows, w).bytes();
+  }
+
+  void own_stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+                 int last) const override {
+    if (by_codes(w))
+      return amx_stage_codes(staged, in, w, first, last);
     const Chunks chunks(in.rows, w);
     for (int chunk = 0; chunk < chunks.count(); ++chunk) {
       const int begin = chunks.begin(chunk) * tile_inputs;
@@ -403,10 +416,12 @@ public:
     }
   }
 
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& scratch) const override {
-    if (!takes(w))
-      return portable_.linear(out, staged, w, first, last, add, scratch);
+  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+                  bool add, Scratch& scratch) const override {
+    if (by_codes(w)) {
+      amx_linear_codes(out, staged, w, first, last, add, scratch);
+      return _tile_release();
+    }
     const Product product{out, staged, w, add, std::min(out.rows, row_block), tiles_of(w)};
     const std::size_t sums = out.rows <= row_block ? 0 : Run::sums_bytes(out.rows, w);
     written(staged);
@@ -415,13 +430,6 @@ public:
     else
       all_rows_decoded(product, first, last, sums, scratch);
     _tile_release();
-  }
-
-  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
-              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
-    if (kv.dtype != DType::bf16)
-      return portable_.attend(out, q, positions, options, kv, scratch);
-    attend_on_tiles(out, q, positions, options, kv, scratch);
   }
 };
 

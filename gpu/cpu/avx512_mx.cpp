@@ -5,15 +5,12 @@
 // and rows are moderate (highway_mx.cpp says why). So a product has the bits of the bf16 weight's.
 #include "gpu/cpu/avx512_mx.hpp"
 
-#include "gpu/cpu/avx512_tiles.hpp"
+#include "gpu/cpu/avx512_words.hpp"
 
 #if defined(__x86_64__)
 
 #include "base/bf16.hpp"
 #include "gpu/mx.hpp"
-
-#include <type_traits>
-#include <utility>
 
 // GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -53,45 +50,10 @@ struct ByteTables {
 } // namespace
 } // namespace paceline::gpu::cpu
 
-#ifdef __clang__
-PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,avx512vbmi")
-#else
-PACELINE_TARGET_BEGIN("avx512f,avx512bw,avx512bf16,avx512vbmi,prefer-vector-width=512")
-#endif
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#define INLINED __attribute__((always_inline))
+PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
 namespace {
-
-/// f(0), f(1) ... with numbers that are known to the compiler.
-template <int N, class F>
-ALWAYS_INLINE void repeat(const F& f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) INLINED {
-    (f(std::integral_constant<int, i>()), ...);
-  }
-  (std::make_integer_sequence<int, N>());
-}
-
-template <int count>
-ALWAYS_INLINE __m512i shifted_right(__m512i of_16_bits) {
-  if constexpr (count < 0)
-    return _mm512_slli_epi16(of_16_bits, -count);
-  else if constexpr (count == 0)
-    return of_16_bits;
-  else
-    return _mm512_srli_epi16(of_16_bits, count);
-}
-
-/// Words of 16 outputs, their bytes in another order.
-ALWAYS_INLINE __m512i in_order(const std::byte* words, __m128i order) {
-  return _mm512_shuffle_epi8(_mm512_load_si512(words), _mm512_broadcast_i32x4(order));
-}
-/// Both halves of a word then begin with codes of one pair.
-ALWAYS_INLINE __m512i split_in_pairs(const std::byte* words) {
-  return in_order(words, _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
-}
 
 /// How a run of words (see pack_words), after which the order of codes repeats itself, becomes
 /// pairs of numbers.
@@ -328,12 +290,6 @@ bool all_moderate(const std::byte* staged, std::size_t bytes) {
 PACELINE_TARGET_END
 
 namespace paceline::gpu::cpu {
-
-static bool has_tables_of_bytes() {
-  static const bool usable =
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
-  return usable;
-}
 
 DecodeBlocks* avx512_decode_blocks() {
   return has_tables_of_bytes() ? decode_blocks : nullptr;

@@ -37,6 +37,16 @@ inline void prefetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
+/// 16 pairs of inputs of one row, rounded to bf16; zeros past `inputs`.
+inline __m512i pairs_of_row(const float* in, int inputs) {
+  const auto mask = [&](int first) {
+    return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
+  };
+  const __m512 low = _mm512_maskz_loadu_ps(mask(0), in);
+  const __m512 high = _mm512_maskz_loadu_ps(mask(16), in + 16);
+  return __m512i(_mm512_cvtne2ps_pbh(high, low));
+}
+
 /// Copies or adds the sums of one row and tile, as far as there are outputs.
 inline void finish(Tensor out, const PackedWeight& w, bool add, __m512 sum, int row, int tile) {
   const int first = tile * tile_outputs;

@@ -1,6 +1,7 @@
 // Products of bf16 weights, and of whatever else decodes to them, by vdpbf16ps.
 #include "gpu/cpu/avx512bf16.hpp"
 
+#include "gpu/cpu/avx512_rows.hpp"
 #include "gpu/cpu/avx512_tiles.hpp"
 #include "gpu/cpu/product_kernels.hpp"
 
@@ -125,54 +126,6 @@ void all_rows(const Product& p, int first, int last) {
     many_rows(p, first, last);
 }
 
-/// 16 pairs of inputs of one row, rounded to bf16; zeros past `inputs`.
-inline __m512i pairs_of_row(const float* in, int inputs) {
-  const auto mask = [&](int first) {
-    return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
-  };
-  const __m512 low = _mm512_maskz_loadu_ps(mask(0), in);
-  const __m512 high = _mm512_maskz_loadu_ps(mask(16), in + 16);
-  return __m512i(_mm512_cvtne2ps_pbh(high, low));
-}
-
-/// v[i][j] becomes v[j][i].
-inline void transpose(__m512i (&v)[16]) {
-  __m512i t[16];
-  UNROLL for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  UNROLL for (int i = 0; i < 16; i += 4) UNROLL for (int j = 0; j < 2; ++j) {
-    v[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
-    v[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
-  }
-  UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 2; ++j) {
-    t[i + 8 * j] = _mm512_shuffle_i32x4(v[8 * j + i], v[8 * j + i + 4], 0x88);
-    t[i + 8 * j + 4] = _mm512_shuffle_i32x4(v[8 * j + i], v[8 * j + i + 4], 0xDD);
-  }
-  UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 2; ++j) {
-    v[i + 4 * j] = _mm512_shuffle_i32x4(t[i + 4 * j], t[i + 4 * j + 8], 0x88);
-    v[i + 4 * j + 8] = _mm512_shuffle_i32x4(t[i + 4 * j], t[i + 4 * j + 8], 0xDD);
-  }
-}
-
-void stage_block(std::byte* to, Tensor in, int first, int rows, int padded) {
-  const auto wanted = __mmask16((1u << rows) - 1u);
-  for (int i = 0; i < padded; i += 32) {
-    if (rows == 1) {
-      _mm512_storeu_si512(to, pairs_of_row(in.row(first) + i, in.cols - i));
-      to += line;
-      continue;
-    }
-    __m512i v[16];
-    UNROLL for (int r = 0; r < 16; ++r) v[r] =
-        r < rows ? pairs_of_row(in.row(first + r) + i, in.cols - i) : _mm512_setzero_si512();
-    transpose(v);
-    UNROLL for (int pair = 0; pair < 16; ++pair, to += std::size_t(rows) * pair_bytes)
-        _mm512_mask_storeu_epi32(to, wanted, v[pair]);
-  }
-}
-
 /// A few tiles at a time become bf16, which stay in the second-level cache.
 void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
   constexpr int together = 4;
@@ -214,25 +167,18 @@ public:
     return double(rounds) * sums * 32;
   }
 
-  std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    if (!takes(w))
-      return portable_.staged_bytes(rows, w);
+protected:
+  std::size_t own_staged_bytes(int rows, const PackedWeight& w) const override {
     return std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes;
   }
 
-  void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
-             int last) const override {
-    if (!takes(w))
-      return portable_.stage(staged, in, w, first, last);
-    for (int r = first; r < last; r += row_block)
-      stage_block(staged + staged_bytes(r, w), in, r, std::min(row_block, in.rows - r),
-                  w.padded_inputs());
+  void own_stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+                 int last) const override {
+    avx512_stage_pairs(staged, in, w.padded_inputs(), first, last);
   }
 
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& scratch) const override {
-    if (!takes(w))
-      return portable_.linear(out, staged, w, first, last, add, scratch);
+  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+                  bool add, Scratch& scratch) const override {
     if (w.format() == WeightFormat::bf16)
       return all_rows({out, staged, w, add, tiles_of(w)}, first, last);
     const Product p{out, staged, w, add, {}};

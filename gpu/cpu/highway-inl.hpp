@@ -33,6 +33,12 @@ void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first
                bool add, Scratch& scratch);
 /// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.
 bool moderate(const float* row, int inputs);
+/// The same of a weight of scaled codes. staged: all rows, then, where there are least values, the
+/// sums of each row's parts.
+void linear_codes(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
+                  bool add, Scratch& scratch);
+/// sums: [parts_of_row], of `part` inputs each.
+void sum_parts(const float* row, int part, int parts_of_row, float* sums);
 DecodeBlocks decode_blocks; // See highway.hpp.
 EncodeBlocks encode_blocks; // See encode_blocks.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,

@@ -74,7 +74,8 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    return std::size_t(rows) * std::size_t(w.padded_inputs()) * sizeof(float);
+    const int sums = has_scaled_codes(w.format()) && w.codes().least ? w.parts() : 0;
+    return std::size_t(rows) * std::size_t(w.padded_inputs() + sums) * sizeof(float);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
@@ -87,6 +88,10 @@ public:
         const V16 x = load_n(in.row(r) + i, std::clamp(in.cols - i, 0, 16));
         store_n(round ? round_bf16(x) : x, to + i, padded - i);
       }
+      if (has_scaled_codes(w.format()) && w.codes().least)
+        sum_parts(to, w.codes().part, w.parts(),
+                  reinterpret_cast<float*>(staged) + in.rows * std::ptrdiff_t(padded) +
+                      r * std::ptrdiff_t(w.parts()));
     }
   }
 

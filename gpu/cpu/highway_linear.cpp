@@ -183,6 +183,8 @@ void linear(Tensor out, const float* staged, const PackedWeight& w, int first, i
   case WeightFormat::bf16: return product<ReadBf16>(p, first, last);
   default: break;
   }
+  if (has_scaled_codes(w.format()))
+    return linear_codes(out, staged, w, first, last, add, scratch);
   if (out.rows <= mx_rows_max && all_moderate(p))
     return product_few(p, w, first, last, scratch);
   product_decoded(p, w, first, last, scratch);

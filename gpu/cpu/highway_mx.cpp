@@ -12,7 +12,7 @@
 #include <hwy/foreach_target.h> // IWYU pragma: keep
 
 #include "gpu/cpu/denormals.hpp"
-#include "gpu/cpu/highway-inl.hpp"
+#include "gpu/cpu/highway_words-inl.hpp"
 #include "gpu/mx.hpp"
 
 #include <hwy/cache_control.h>
@@ -22,39 +22,6 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 namespace {
-
-using Words = hn::RebindToUnsigned<D>;
-using Bytes = hn::Repartition<std::uint8_t, D>;
-
-/// A word of each output.
-struct W16 {
-  hn::Vec<Words> part[parts];
-};
-
-template <class F>
-HWY_INLINE W16 each_word(const F& f) {
-  W16 result;
-  repeat<parts>([&](auto i) INLINED { result.part[i] = f(i); });
-  return result;
-}
-HWY_INLINE W16 load_words(const std::uint32_t* from) {
-  return each_word([&](int i) INLINED { return hn::LoadU(Words(), from + i * lanes); });
-}
-/// The bits of `mask` of each byte, once those are shifted down by `at`.
-template <int at>
-HWY_INLINE hn::Vec<Words> bits_of_bytes(hn::Vec<Words> word, std::uint8_t mask) {
-  if constexpr (at > 0)
-    word = hn::ShiftRight<at>(word);
-  return hn::And(word, hn::BitCast(Words(), hn::Set(Bytes(), mask)));
-}
-
-struct Table {
-  alignas(16) std::uint8_t bytes[16];
-};
-HWY_INLINE hn::Vec<Words> look_up(const Table& table, hn::Vec<Words> index) {
-  const auto all = hn::LoadDup128(Bytes(), table.bytes);
-  return hn::BitCast(Words(), hn::TableLookupBytes(all, hn::BitCast(Bytes(), index)));
-}
 
 /// E2M1 in halves.
 constexpr Table of_e2m1{{0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244}};
@@ -131,26 +98,6 @@ constexpr float unit = by_integers<E>
                            ? 0x1p-24f / float(1 << (E.mantissa_bits + E.bias - 1 + E.integer()))
                        : &E == &e4m3 ? 0x1p120f
                                      : 0x1p112f;
-
-/// Takes byte `j` of each word alone, into its highest.
-template <int j>
-constexpr Table only_byte() {
-  Table t{};
-  for (int i = 0; i < 16; ++i)
-    t.bytes[i] = std::uint8_t(i % 4 == 3 ? i / 4 * 4 + j : 0x80); // A high bit makes it zero.
-  return t;
-}
-template <int j>
-constexpr Table place_of_byte = only_byte<j>();
-template <int j>
-HWY_INLINE hn::Vec<Words> highest_byte(hn::Vec<Words> word) {
-  if constexpr (j == 0)
-    return hn::ShiftLeft<24>(word);
-  if constexpr (j == 3)
-    return hn::And(word, hn::Set(Words(), 0xFF000000u));
-  const auto place = hn::LoadDup128(Bytes(), place_of_byte<j>.bytes);
-  return hn::BitCast(Words(), hn::TableLookupBytesOr0(hn::BitCast(Bytes(), word), place));
-}
 
 /// Byte `j` of each word as floats in units of `unit`.
 template <const MxElement& E, int j>

@@ -21,7 +21,7 @@ int shortest_run(const PackedWeight& w, int rows) {
   if (rows > row_block)
     return panels_of_many_rows;
   const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
-  return is_mx(w.format()) ? (tiles + 1) / 2 * 2 : tiles;
+  return w.format() > WeightFormat::bf16 ? (tiles + 1) / 2 * 2 : tiles;
 }
 // Elementwise work on one row is divided in runs of this many elements.
 constexpr int element_run = 512;
@@ -134,6 +134,14 @@ void CpuOperations::linear_add(Tensor out, Tensor in, const Weight& w) {
 }
 
 void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool add) {
+  if (const auto* stacked = dynamic_cast<const StackedWeight*>(&weight)) {
+    int first = 0;
+    for (const auto& part : stacked->parts()) {
+      product(out.columns(first, part->outputs()), in, *part, add);
+      first += part->outputs();
+    }
+    return;
+  }
   const PackedWeight& w = packed(weight);
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);

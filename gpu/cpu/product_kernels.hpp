@@ -1,16 +1,38 @@
-// A family that brings its own products of bf16 weights, and of those that decode to bf16: all else
-// is the portable family's, unless it says otherwise.
+// A family that brings its own products of bf16 weights, and of those that decode to bf16. Those of
+// scaled codes are AVX-512's, and all else is the portable family's, unless it says otherwise.
 #pragma once
 
+#include "gpu/cpu/avx512_codes.hpp"
 #include "gpu/cpu/avx512_mx.hpp"
 #include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/kernels.hpp"
 
 namespace paceline::gpu::cpu {
 
-/// Products of other weights come here too: an implementation passes them on to `portable_`.
 class ProductKernels : public Kernels {
 public:
+  std::size_t staged_bytes(int rows, const PackedWeight& w) const final {
+    if (takes(w))
+      return own_staged_bytes(rows, w);
+    return by_codes(w) ? avx512_codes_staged_bytes(rows, w) : portable_.staged_bytes(rows, w);
+  }
+  void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last) const final {
+    if (takes(w))
+      own_stage(staged, in, w, first, last);
+    else if (by_codes(w))
+      avx512_stage_codes(staged, in, w, first, last);
+    else
+      portable_.stage(staged, in, w, first, last);
+  }
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+              bool add, Scratch& scratch) const final {
+    if (takes(w))
+      own_linear(out, staged, w, first, last, add, scratch);
+    else if (by_codes(w))
+      avx512_linear_codes(out, staged, w, first, last, add, scratch);
+    else
+      portable_.linear(out, staged, w, first, last, add, scratch);
+  }
   void rms_norm(float* out, const float* in, const float* weight, int cols,
                 float epsilon) const override {
     portable_.rms_norm(out, in, weight, cols, epsilon);
@@ -30,9 +52,18 @@ public:
 
 protected:
   /// Whether products with `w` are the family's own.
-  bool takes(const PackedWeight& w) const {
+  virtual bool takes(const PackedWeight& w) const {
     return w.format() == WeightFormat::bf16 || (is_mx(w.format()) && highway_decode_blocks());
   }
+  static bool by_codes(const PackedWeight& w) {
+    return has_scaled_codes(w.format()) && avx512_has_codes();
+  }
+  /// As Kernels has them, of such weights.
+  virtual std::size_t own_staged_bytes(int rows, const PackedWeight& w) const = 0;
+  virtual void own_stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
+                         int last) const = 0;
+  virtual void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                          int last, bool add, Scratch& scratch) const = 0;
 
   const Kernels& portable_ = highway_kernels();
 };

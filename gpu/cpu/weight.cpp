@@ -82,6 +82,9 @@ void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) 
 }
 
 std::size_t stored_row_bytes(const HostMatrix& matrix) {
+  if (matrix.blocks)
+    return std::size_t(matrix.cols / block_elements(*matrix.blocks)) *
+           gpu::block_bytes(*matrix.blocks);
   if (!matrix.block_scales)
     return std::size_t(matrix.cols) * size_of(matrix.dtype);
   return std::size_t(blocks_of(matrix.cols) * code_bytes(element_bits(matrix.format())));
@@ -103,6 +106,7 @@ std::uint32_t four_bytes(const std::uint8_t* from) {
 }
 constexpr std::uint32_t low_bits = 0x0F0F0F0Fu;
 constexpr std::uint32_t pair_bits = 0x03030303u;
+constexpr std::uint32_t single_bits = 0x01010101u;
 
 constexpr int one_scale = 127; ///< The code of 2^0.
 
@@ -125,6 +129,13 @@ bool has_negatives(WeightFormat format, const MxBlock& block) {
   const MxElement& element = element_of(format);
   return !element.integer() ||
          std::find(block.codes.begin(), block.codes.end(), element.sign_bit()) == block.codes.end();
+}
+
+/// What all outputs of a tile have for a block beside the codes.
+std::size_t record_bytes_of(const ScaledCodes& how) {
+  const std::size_t numbers = how.least ? 2 : 1;
+  const std::size_t of_parts = how.parts() > 1 ? std::size_t(how.parts()) : 0;
+  return tile_outputs * numbers * (sizeof(gguf::half) + of_parts);
 }
 
 /// Exponent, sign and the mantissa's highest bit; beside them its other two, of negative numbers
@@ -152,13 +163,36 @@ constexpr SixBits six_bits_by(int (*split)(int)) {
 
 PackedWeight::PackedWeight(WeightFormat format, int outputs, int inputs)
     : format_(format), outputs_(outputs), inputs_(inputs),
-      padded_inputs_(round_up(inputs, rounds_rows() ? tile_inputs : 2)) {}
-
-std::size_t PackedWeight::scale_bytes() const {
-  return is_mx(format_) ? std::size_t(round_up(blocks() * tile_outputs, 64)) : 0;
+      padded_inputs_(round_up(inputs, rounds_rows() ? tile_inputs : 2)),
+      codes_(has_scaled_codes(format) ? &scaled_codes(format) : nullptr),
+      record_bytes_(codes_          ? record_bytes_of(*codes_)
+                    : is_mx(format) ? tile_outputs
+                                    : 0) {
+  const int records = codes_ ? padded_inputs_ / codes_->block : blocks();
+  scale_bytes_ = std::size_t(round_up(records * int(record_bytes_), 64));
 }
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
+  const auto unlike = [](const HostMatrix& a, const HostMatrix& b) {
+    return a.format() != b.format() && std::min(a.format(), b.format()) >= WeightFormat::bf16 &&
+           a.cols == b.cols;
+  };
+  std::vector<std::shared_ptr<const Weight>> stacked;
+  while (!parts.empty()) {
+    const auto end = std::ranges::adjacent_find(parts, unlike);
+    const auto alike = std::size_t(end - parts.begin()) + (end == parts.end() ? 0 : 1);
+    auto weight = pack_alike(parts.first(alike));
+    if (!weight || (stacked.empty() && alike == parts.size()))
+      return weight;
+    stacked.push_back(std::move(*weight));
+    parts = parts.subspan(alike);
+  }
+  if (stacked.empty())
+    return pack_alike(parts);
+  return std::make_shared<StackedWeight>(std::move(stacked));
+}
+
+Result<std::shared_ptr<const Weight>> PackedWeight::pack_alike(std::span<const HostMatrix> parts) {
   const auto stack = stack_of(parts);
   if (!stack)
     return tl::unexpected(stack.error());
@@ -188,7 +222,10 @@ void PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile,
     const int end = std::min(last_tile * tile_outputs - before, part.rows);
     if (begin < end) {
       const HostMatrix rows = rows_of(part, begin, end);
-      part.quantization ? quantize(rows, before + begin) : fill(rows, before + begin);
+      if (has_scaled_codes(format_))
+        fill_codes(rows, before + begin);
+      else
+        is_mx(format_) ? quantize(rows, before + begin) : fill(rows, before + begin);
       if (part.release)
         part.release({static_cast<const std::byte*>(rows.data),
                       std::size_t(rows.rows) * stored_row_bytes(rows)});
@@ -215,7 +252,7 @@ void PackedWeight::fill(const HostMatrix& part, int first_output) {
 }
 
 void PackedWeight::quantize(const HostMatrix& part, int first_output) {
-  const bool encodes = !part.block_scales && highway_encode_blocks();
+  const bool encodes = !part.block_scales && !part.blocks && highway_encode_blocks();
   std::vector<std::byte> room;
   for (int r = 0; r < part.rows;) {
     const int output = first_output + r;
@@ -256,7 +293,79 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
   }
 }
 
+void PackedWeight::fill_codes(const HostMatrix& part, int first_output) {
+  const ScaledCodes& how = codes();
+  const auto* from = static_cast<const std::byte*>(part.data);
+  for (int r = 0; r < part.rows; ++r)
+    for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format))
+      fill_block(load_block(how, from), first_output + r, i);
+}
+
+void PackedWeight::fill_block(const ScaledBlock& block, int output, int index) {
+  const ScaledCodes& how = codes();
+  const int lane = output % tile_outputs;
+  std::byte* const tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
+  auto* halves = reinterpret_cast<gguf::half*>(tile + std::size_t(index) * record_bytes()) + lane;
+  *halves = block.scale;
+  if (how.least)
+    halves[tile_outputs] = block.least;
+  auto* bytes =
+      reinterpret_cast<std::int8_t*>(halves - lane + tile_outputs * (1 + how.least)) + lane;
+  for (std::size_t part = 0; how.parts() > 1 && part < std::size_t(how.parts()); ++part) {
+    *bytes = block.scales[part];
+    bytes += tile_outputs;
+    if (how.least) {
+      *bytes = block.leasts[part];
+      bytes += tile_outputs;
+    }
+  }
+  std::uint32_t* to =
+      words_of(output / tile_outputs) + lane + index * (how.block / 32 * how.bits * tile_outputs);
+  for (int first = 0; first < how.block; first += 32) {
+    std::uint32_t words[8];
+    pack_words(how.bits, block.codes.data() + first, words);
+    for (int word = 0; word < how.bits; ++word, to += tile_outputs)
+      *to = words[word];
+  }
+}
+
+ScaledBlock PackedWeight::read_block(int output, int index) const {
+  const ScaledCodes& how = codes();
+  const int lane = output % tile_outputs;
+  const std::byte* const at = tile(output / tile_outputs);
+  const auto* halves =
+      reinterpret_cast<const gguf::half*>(at + std::size_t(index) * record_bytes()) + lane;
+  ScaledBlock block;
+  block.scale = *halves;
+  block.least = how.least ? halves[tile_outputs] : gguf::half(0);
+  block.scales[0] = block.leasts[0] = 1;
+  const auto* bytes =
+      reinterpret_cast<const std::int8_t*>(halves - lane + tile_outputs * (1 + how.least)) + lane;
+  for (std::size_t part = 0; how.parts() > 1 && part < std::size_t(how.parts()); ++part) {
+    block.scales[part] = *bytes;
+    bytes += tile_outputs;
+    if (how.least) {
+      block.leasts[part] = *bytes;
+      bytes += tile_outputs;
+    }
+  }
+  const auto* from = reinterpret_cast<const std::uint32_t*>(at + scale_bytes()) + lane +
+                     index * (how.block / 32 * how.bits * tile_outputs);
+  for (int first = 0; first < how.block; first += 32) {
+    std::uint32_t words[8];
+    for (int word = 0; word < how.bits; ++word, from += tile_outputs)
+      words[word] = *from;
+    unpack_words(how.bits, words, block.codes.data() + first);
+  }
+  return block;
+}
+
 void PackedWeight::read_output(int output, float* values) const {
+  if (has_scaled_codes(format_)) {
+    for (int i = 0; i < inputs_ / codes().block; ++i)
+      decode_block(codes(), read_block(output, i), values + i * codes().block);
+    return;
+  }
   if (is_mx(format_))
     return read_blocks(output, values);
   const std::byte* from = tile(output / tile_outputs);
@@ -295,45 +404,76 @@ const SixBits& six_bits(WeightFormat format) {
   return format == WeightFormat::mxfp6 ? e2m3_bits : e3m2_bits;
 }
 
-void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words) {
-  const int bits = element_bits(format);
+void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
   if (bits == 8) {
     std::memcpy(words, codes, mx_block);
-  } else if (bits == 4) {
-    for (int i = 0; i < mx_block; i += 8)
-      *words++ = four_bytes(codes + i) | four_bytes(codes + i + 4) << 4;
-  } else {
-    std::uint8_t split[mx_block];
-    for (int i = 0; i < mx_block; ++i)
-      split[i] = six_bits(format).of_code[codes[i]];
-    for (int i = 0; i < mx_block; i += 16, words += 3) {
-      words[2] = 0;
-      for (int four = 0; four < 4; ++four) {
-        const std::uint32_t all = four_bytes(split + i + 4 * four);
-        words[four / 2] = four % 2 == 0 ? all & low_bits : words[four / 2] | (all & low_bits) << 4;
-        words[2] |= (all >> 4 & pair_bits) << 2 * four;
-      }
+    return;
+  }
+  const int run = bits == 4   ? 8
+                  : bits == 6 ? 16
+                              : 32; // Codes after which the order repeats itself.
+  const int above = bits - 4;       // Bits that stand in a run's last word.
+  const std::uint32_t above_bits = above == 1 ? single_bits : pair_bits;
+  for (int first = 0; first < mx_block; first += run) {
+    std::uint32_t last = 0;
+    for (int four = 0; four < run / 4; ++four) {
+      const std::uint32_t all = four_bytes(codes + first + 4 * four);
+      words[four / 2] = four % 2 == 0 ? all & low_bits : words[four / 2] | (all & low_bits) << 4;
+      last |= (all >> 4 & above_bits) << above * four;
     }
+    words += run / 8;
+    if (above > 0)
+      *words++ = last;
   }
 }
 
-void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes) {
-  const int bits = element_bits(format);
-  for (int i = 0; i < mx_block; i += 4) {
-    const int four = i / 4 % 4;
-    const std::uint32_t* group = words + i / 16 * 3; // Of 6 bits.
-    std::uint32_t all = 0;
-    if (bits == 8)
-      all = words[i / 4];
-    else if (bits == 4)
-      all = words[i / 8] >> four % 2 * 4 & low_bits;
-    else
-      all = (group[four / 2] >> four % 2 * 4 & low_bits) | (group[2] >> 2 * four & pair_bits) << 4;
-    std::memcpy(codes + i, &all, sizeof(all));
+void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes) {
+  if (bits == 8) {
+    std::memcpy(codes, words, mx_block);
+    return;
   }
-  if (bits == 6)
+  const int run = bits == 4 ? 8 : bits == 6 ? 16 : 32;
+  const int above = bits - 4;
+  const std::uint32_t above_bits = above == 1 ? single_bits : pair_bits;
+  for (int first = 0; first < mx_block; first += run) {
+    for (int four = 0; four < run / 4; ++four) {
+      std::uint32_t all = words[four / 2] >> four % 2 * 4 & low_bits;
+      if (above > 0)
+        all |= (words[run / 8] >> above * four & above_bits) << 4;
+      std::memcpy(codes + first + 4 * four, &all, sizeof(all));
+    }
+    words += run / 8 + (above > 0);
+  }
+}
+
+void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words) {
+  if (element_bits(format) != 6)
+    return pack_words(element_bits(format), codes, words);
+  std::uint8_t split[mx_block];
+  std::transform(codes, codes + mx_block, split,
+                 [&](std::uint8_t code) { return six_bits(format).of_code[code]; });
+  pack_words(6, split, words);
+}
+
+void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes) {
+  unpack_words(element_bits(format), words, codes);
+  if (element_bits(format) == 6)
     std::transform(codes, codes + mx_block, codes,
                    [&](std::uint8_t split) { return six_bits(format).to_code[split]; });
+}
+
+int StackedWeight::outputs() const {
+  int all = 0;
+  for (const auto& part : parts_)
+    all += part->outputs();
+  return all;
+}
+
+std::size_t StackedWeight::bytes() const {
+  std::size_t all = 0;
+  for (const auto& part : parts_)
+    all += part->bytes();
+  return all;
 }
 
 } // namespace paceline::gpu::cpu

@@ -1,6 +1,7 @@
 // Weight matrices as all CPU kernels read them.
 #pragma once
 
+#include "gpu/gguf_blocks.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/tensor.hpp"
 #include "paceline/error.hpp"
@@ -26,8 +27,13 @@ static_assert(tile_inputs == mx_block);
 /// Microscaling: the scales of every block of 32 inputs, [block][output], filled up to 64 bytes;
 /// then for each block 32-bit words as pack_words has them, [word][output]. Values are those of
 /// bf16: a product is, bit for bit, that of the bf16 weight which has the same numbers.
+/// Scaled codes (gguf_blocks.hpp): a record for each block, filled up to 64 bytes together:
+/// [output] of the block's scales and, where there are any, of its least values, as halves, then,
+/// of blocks of several parts, the same of each part, as bytes; then the codes in words as those of
+/// microscaling.
 class PackedWeight final : public Weight {
 public:
+  /// Where parts are of unlike formats that all round rows, a StackedWeight.
   static Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts);
 
   int outputs() const override { return outputs_; }
@@ -41,9 +47,17 @@ public:
   bool rounds_rows() const { return format_ >= WeightFormat::bf16; }
   std::size_t tile_bytes() const { return scale_bytes() + element_bytes(); }
   const std::byte* tile(int index) const { return data_ + std::size_t(index) * tile_bytes(); }
-  /// Microscaling: what the elements of a tile follow, and the bytes of one block of them.
-  std::size_t scale_bytes() const;
-  std::size_t block_bytes() const { return std::size_t(element_bits(format_)) * 64; }
+  /// Bits of an element, or of its code.
+  int bits() const { return has_scaled_codes(format_) ? codes().bits : element_bits(format_); }
+  /// Microscaling and scaled codes: what the elements of a tile follow, and the bytes of 32 of them
+  /// in all outputs.
+  std::size_t scale_bytes() const { return scale_bytes_; }
+  std::size_t block_bytes() const { return std::size_t(bits()) * 64; }
+  /// What scaled codes mean, and the bytes of a record, of scales.
+  const ScaledCodes& codes() const { return *codes_; }
+  std::size_t record_bytes() const { return record_bytes_; }
+  /// Parts of a row, each with a scale.
+  int parts() const { return padded_inputs_ / codes().part; }
   int blocks() const { return padded_inputs_ / mx_block; }
   /// Microscaling: whether a tile's scales are from 2^least_moderate_scale to
   /// 2^most_moderate_scale, but for those of blocks that are zero, and every element has a
@@ -61,7 +75,11 @@ public:
 private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
   void fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile);
+  static Result<std::shared_ptr<const Weight>> pack_alike(std::span<const HostMatrix> parts);
   void fill(const HostMatrix& part, int first_output);
+  void fill_codes(const HostMatrix& part, int first_output);
+  void fill_block(const ScaledBlock& block, int output, int index);
+  ScaledBlock read_block(int output, int index) const;
   void quantize(const HostMatrix& part, int first_output);
   void quantize_tile(const HostMatrix& part, int first_row, int tile, std::vector<std::byte>& room);
   void quantize_lane(const HostMatrix& part, int row, int output);
@@ -74,17 +92,37 @@ private:
   }
   void read_blocks(int output, float* values) const;
   std::size_t element_bytes() const {
-    return std::size_t(padded_inputs_) * tile_outputs * std::size_t(element_bits(format_)) / 8;
+    return std::size_t(padded_inputs_) * tile_outputs * std::size_t(bits()) / 8;
   }
 
   WeightFormat format_;
   int outputs_;
   int inputs_;
   int padded_inputs_;
+  const ScaledCodes* codes_; ///< Null: it has none.
+  std::size_t record_bytes_;
+  std::size_t scale_bytes_;
   std::vector<float> bias_;
   std::shared_ptr<Buffer> memory_;
   std::byte* data_ = nullptr;
   std::vector<std::uint8_t> moderate_; // [tiles]
+};
+
+/// Weights of unlike formats one below the other: of a product, each has its own outputs.
+class StackedWeight final : public Weight {
+public:
+  explicit StackedWeight(std::vector<std::shared_ptr<const Weight>> parts)
+      : parts_(std::move(parts)) {}
+
+  int outputs() const override;
+  int inputs() const override { return parts_.front()->inputs(); }
+  WeightFormat format() const override { return parts_.front()->format(); }
+  std::size_t bytes() const override;
+
+  const std::vector<std::shared_ptr<const Weight>>& parts() const { return parts_; }
+
+private:
+  std::vector<std::shared_ptr<const Weight>> parts_; ///< PackedWeight
 };
 
 /// Exponents of scales within which kernels may keep sums in the blocks' own units
@@ -92,10 +130,14 @@ private:
 inline constexpr int least_moderate_scale = -31;
 inline constexpr int most_moderate_scale = 8;
 
-/// The codes of an output's block in words of 32 bits, one for each of a code's bits; byte j of a
-/// word is of inputs 4 i + j. 8 bits: four inputs a word. 4 bits: eight, of which the first four in
-/// the bytes' lower halves. 6 bits: sixteen in three words: the lower four bits that SixBits has of
-/// them in two words as those of 4 bits, the other two in the third, from the bytes' lowest on.
+/// An output's 32 codes in words of 32 bits, one for each of a code's bits; byte j of a word is of
+/// inputs 4 i + j. 8 bits: four inputs a word. 4 bits: eight, of which the first four in the bytes'
+/// lower halves. 6 bits: sixteen in three words: the lower four bits of them in two words as those
+/// of 4 bits, the other two in the third, from the bytes' lowest on. 5 bits: all 32 in five words
+/// in the same way.
+void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words);
+void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes);
+/// The same of microscaling's, those of 6 bits in the order of SixBits.
 void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words);
 void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes);
 

@@ -39,6 +39,7 @@ public:
         return nullptr;
     return context_->allocate_reached_by(std::move(peers), bytes);
   }
+  bool packs_gguf_blocks() const override { return false; }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return DeviceWeight::pack(*context_, parts);
   }

@@ -5,8 +5,9 @@
 
 namespace paceline {
 
-/// Plain numbers, and the microscaling formats of OCP MX 1.0: blocks of 32 inputs of an output
-/// share a power of two, and each element has as many bits as the name says (docs/weights.md).
+/// Plain numbers; the microscaling formats of OCP MX 1.0: blocks of 32 inputs of an output share a
+/// power of two, and each element has as many bits as the name says; and blocks that GGUF files
+/// have, which are multiplied with as they are, and never made of numbers here (docs/weights.md).
 enum class WeightFormat : std::uint8_t {
   f32,
   f16,
@@ -17,6 +18,18 @@ enum class WeightFormat : std::uint8_t {
   mxfp6_e3m2, ///< E3M2
   mxfp4,      ///< E2M1
   mxint8,     ///< Two's complement in units of 2^-6.
+  q4_0,       ///< Codes of 4 bits, 32 of which share a scale.
+  q4_1,       ///< The same, and a least value besides.
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k, ///< Blocks of 256, in which 16 share a scale and a least value of 4 bits,
+  q3_k, ///< or 16 a scale of 6 bits,
+  q4_k, ///< or 32 a scale and a least value of 6 bits,
+  q5_k,
+  q6_k,   ///< or 16 a scale of 8 bits.
+  iq4_nl, ///< 16 values, which are no steps; else as q4_0.
+  iq4_xs, ///< The same in blocks of 256, in which 32 share a scale of 6 bits.
 };
 
 /// "f32", "mxfp6-e3m2"

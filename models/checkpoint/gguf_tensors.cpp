@@ -186,7 +186,8 @@ Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   const auto tensor = take(name(key), {rows, cols});
   if (!tensor)
     return tl::unexpected(tensor.error());
-  if (!format_in(**tensor))
+  const gpu::GgufFormat* format = format_in(**tensor);
+  if (!format || gpu::weight_format(*format))
     return as_stored(**tensor, paired(key.role));
   return decoded(**tensor, paired(key.role));
 }
@@ -196,9 +197,13 @@ std::byte* GgufTensors::keep(std::size_t bytes) {
 }
 
 gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRows& paired) {
-  const auto dtype = std::get<gpu::DType>(tensor.type);
-  gpu::HostMatrix out{dtype, tensor.bytes.data(), int(tensor.shape[0]), int(tensor.shape[1])};
-  const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % gpu::size_of(dtype) == 0;
+  const auto* dtype = std::get_if<gpu::DType>(&tensor.type);
+  gpu::HostMatrix out{dtype ? *dtype : gpu::DType::f32, tensor.bytes.data(), int(tensor.shape[0]),
+                      int(tensor.shape[1])};
+  if (!dtype)
+    out.blocks = *format_in(tensor);
+  const bool aligned =
+      !dtype || reinterpret_cast<std::uintptr_t>(out.data) % gpu::size_of(*dtype) == 0;
   if (aligned && paired.rows == 0) {
     out.release = release_pages;
     return out;
@@ -310,10 +315,11 @@ std::vector<TensorSource::Stored> GgufTensors::tensors() const {
   std::vector<Stored> out;
   for (const auto& [name, tensor] : files_->tensors()) {
     const GgufTensor& stored = tensor.stored;
-    const bool blocks = format_in(stored) != nullptr;
+    const gpu::GgufFormat* format = format_in(stored);
+    const bool kept = format && gpu::weight_format(*format);
     const bool table = name.ends_with("scale") || name == "rope_freqs.weight";
     out.push_back({part_of_tensor(name), table ? "" : to_string(stored.type), stored.bytes.size(),
-                   table ? 0 : stored.elements(), false, blocks, name});
+                   table ? 0 : stored.elements(), false, kept, format && !kept, name});
   }
   return out;
 }

@@ -21,8 +21,8 @@ struct PairedRows {
   int head = 0; ///< Rows of a head.
 };
 
-/// Plain numbers are handed out as they lie in the file, and blocks decoded: exactly, to f32, which
-/// the loader rounds to the type in which the model is computed.
+/// Matrices are handed out as they lie in the file. Blocks that no kernel multiplies with are
+/// decoded: exactly, to f32, which the loader rounds to the type in which the model is computed.
 class GgufTensors final : public TensorSource {
 public:
   /// config: read_gguf_config(files)

@@ -87,8 +87,10 @@ public:
     std::uint64_t bytes;    ///< As stored.
     std::uint64_t elements; ///< A scale has none.
     bool quantized = false; ///< In blocks that it keeps when it is packed.
-    bool decoded = false;   ///< In blocks that no kernel multiplies by: loaded as plain numbers.
-    std::string name = {};  ///< As the source calls it.
+    /// In blocks of a GGUF, which it keeps where the device takes them and no others are wanted,
+    bool blocks = false;
+    bool decoded = false;  ///< or that no kernel multiplies by: loaded as plain numbers.
+    std::string name = {}; ///< As the source calls it.
   };
   virtual std::vector<Stored> tensors() const = 0; ///< All there are.
 };

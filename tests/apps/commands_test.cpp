@@ -400,16 +400,18 @@ TEST_CASE("inspect shows how a GGUF is stored, what it takes in memory and what 
       .put("tokenizer.ggml.token_type", std::vector<std::int32_t>{2, 3, 3, 1})
       .tensor("token_embd.weight", 8, {4, 32}, std::string(4 * 34, 0))
       .tensor("blk.0.ffn_down.weight", 2, {32, 32}, std::string(32 * 18, 0))
+      .tensor("blk.0.attn_output.weight", 40, {32, 64}, std::string(32 * 36, 0))
       .tensor("output_norm.weight", {32}, std::vector<float>(32, 1));
   const std::string path = folder.write("tiny.gguf", file.bytes());
   const auto object = paceline_json({"inspect", "-m", path}).at("target").as_object();
   CHECK(object.at("description") == "GGUF of Tiny, architecture qwen2, tokenizer llama");
   CHECK(object.at("formats").at("feed-forward").at(0) == "q4_0");
   CHECK(object.at("formats").at("embedding").at(0) == "q8_0");
-  CHECK(object.at("loaded_bytes") == 2 * (4 * 32 + 32 * 32) + 4 * 32);
+  CHECK(object.at("loaded_bytes") == 4 * 34 + 32 * 18 + 2 * 32 * 64 + 4 * 32);
   CHECK(object.at("missing").at(0) == "blk.0.attn_norm.weight");
   const std::string shown = run_paceline({"inspect", "-m", path}).output;
-  for (const char* part : {"q4_0", "in memory", "decoded to bf16", "missing", "and 4 more"})
+  for (const char* part :
+       {"q4_0", "in memory", "nvfp4", "decoded to bf16", "missing", "and 3 more"})
     CHECK_MESSAGE(shown.find(part) != std::string::npos, shown);
   const auto tokens = paceline_json({"tokenize", "-m", path, "a"}).at("tokens").as_array();
   CHECK(tokens.size() == 3); // <s>, the blank before it, which no token is, and "a".

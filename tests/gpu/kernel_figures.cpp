@@ -119,6 +119,16 @@ void products(const std::vector<const Kernels*>& families, double seconds, int r
         families, times, double(rows) * inputs * tiles_at_a_time * tile_outputs);
 }
 
+/// Their numbers may be any: no time depends on them.
+std::shared_ptr<const Weight> any_blocks(GgufFormat format, int outputs, int inputs) {
+  const int blocks = outputs * (inputs / block_elements(format));
+  std::vector<std::byte> bytes(std::size_t(blocks) * gpu::block_bytes(format));
+  std::generate(bytes.begin(), bytes.end(), [] { return std::byte(random_bits()); });
+  HostMatrix host{DType::f32, bytes.data(), outputs, inputs};
+  host.blocks = format;
+  return PackedWeight::pack({&host, 1}).value();
+}
+
 /// Weights of all formats, as large as the bf16 one that does not fit the caches.
 void formats(const Kernels& k, double seconds, int rows, int inputs) {
   const int outputs = int(weight_bytes / sizeof(base::bf16)) / inputs;
@@ -131,6 +141,9 @@ void formats(const Kernels& k, double seconds, int rows, int inputs) {
     host.quantization = Quantization{WeightFormat(format), ScaleChoice::search};
     packed.push_back(PackedWeight::pack({&host, 1}).value());
   }
+  for (const GgufFormat format : gguf_formats)
+    if (const auto kept = weight_format(format); kept && !is_mx(*kept))
+      packed.push_back(any_blocks(format, outputs, inputs));
   std::vector<const Weight*> weights;
   for (const auto& weight : packed)
     weights.push_back(weight.get());

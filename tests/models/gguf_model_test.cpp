@@ -70,10 +70,23 @@ Rows logits(const std::shared_ptr<const Model>& model) {
   return test::logits_of(model, test::some_tokens(40, 160));
 }
 
-/// A half that is neither large nor special.
-std::uint16_t small_half(std::uint64_t& state) {
+/// Of all logits, to their size.
+double relative_error(const Rows& rows, const Rows& expected) {
+  double error = 0;
+  double size = 0;
+  for (std::size_t r = 0; r < expected.size(); ++r)
+    for (std::size_t i = 0; i < expected[r].size(); ++i) {
+      error += std::pow(double(rows[r][i]) - double(expected[r][i]), 2);
+      size += std::pow(double(expected[r][i]), 2);
+    }
+  return std::sqrt(error / size);
+}
+
+/// A half that is neither special nor so large that a model of such weights would be chaotic: for
+/// numbers of `bits` bits.
+std::uint16_t small_half(std::uint64_t& state, int bits) {
   state = state * 6364136223846793005 + 1442695040888963407;
-  return std::uint16_t(0x2000 + (state >> 54));
+  return std::uint16_t((11 - bits) * 0x400 + int(state >> 54));
 }
 
 /// A llama of such matrices, as a GGUF, and of the numbers that they mean, as a folder.
@@ -82,7 +95,9 @@ struct Twins {
   testing::GgufWriter file;
   std::string gguf;
 
-  explicit Twins(gpu::GgufFormat format) {
+  /// values: of the matrices of attention's values.
+  explicit Twins(gpu::GgufFormat format) : Twins(format, format) {}
+  Twins(gpu::GgufFormat format, gpu::GgufFormat values) {
     const json::object config{{"architectures", {"LlamaForCausalLM"}},
                               {"hidden_size", 256},
                               {"intermediate_size", 256},
@@ -103,7 +118,7 @@ struct Twins {
       const std::string layer = "model.layers." + std::to_string(i) + ".";
       add(plain, format, block + "attn_q", layer + "self_attn.q_proj", 256, 4);
       add(plain, format, block + "attn_k", layer + "self_attn.k_proj", 128, 2);
-      add(plain, format, block + "attn_v", layer + "self_attn.v_proj", 128, 0);
+      add(plain, values, block + "attn_v", layer + "self_attn.v_proj", 128, 0);
       add(plain, format, block + "attn_output", layer + "self_attn.o_proj", 256, 0);
       add(plain, format, block + "ffn_gate", layer + "mlp.gate_proj", 256, 0);
       add(plain, format, block + "ffn_up", layer + "mlp.up_proj", 256, 0);
@@ -162,8 +177,8 @@ private:
       out += char(state_ >> 56);
     }
     using enum gpu::GgufFormat;
-    const auto put_half = [&](std::size_t at) {
-      const std::uint16_t half = small_half(state_);
+    const auto put_half = [&](std::size_t at, int bits = 4) {
+      const std::uint16_t half = small_half(state_, bits);
       out.replace(at, 2, reinterpret_cast<const char*>(&half), 2);
     };
     switch (format) {
@@ -173,8 +188,11 @@ private:
         out[i] = char(out[i] & 0x1F);
       break;
     case q2_k: put_half(80), put_half(82); break;
-    case q3_k: put_half(108); break;
-    case q6_k: put_half(208); break;
+    case q3_k: put_half(108, 7); break;
+    case iq4_xs: put_half(0, 10); break;
+    case q8_0:
+    case iq4_nl: put_half(0, 7); break;
+    case q6_k: put_half(208, 10); break;
     case q4_1:
     case q5_1:
     case q4_k:
@@ -226,19 +244,36 @@ TEST_CASE("queries, keys and values in one tensor are what they are in three, bi
   }
 }
 
-TEST_CASE("every type of blocks computes what its numbers compute, bit for bit") {
+TEST_CASE("every type of blocks computes what its numbers compute, in f32 bit for bit") {
   for (const gpu::GgufFormat format : gpu::gguf_formats) {
-    CAPTURE(gpu::to_string(format));
+    CAPTURE(std::string(gpu::to_string(format)));
     const Twins twins(format);
-    for (const auto dtype : {NumberFormat::f32, NumberFormat::bf16}) {
-      LoadOptions options;
-      options.dtype = dtype;
-      const Rows expected = logits(opened(twins.folder.path(), options));
-      CHECK(std::isfinite(expected.back().back()));
-      CHECK(test::same_bits(logits(opened(twins.gguf, options)), expected));
-    }
+    LoadOptions options;
+    options.dtype = NumberFormat::f32;
+    const Rows expected = logits(opened(twins.folder.path(), options));
+    CHECK(std::isfinite(expected.back().back()));
+    CHECK(test::same_bits(logits(opened(twins.gguf, options)), expected));
+    // As blocks; rows are rounded to bf16, and numbers are not.
+    options.dtype = NumberFormat::bf16;
+    const auto kept = opened(twins.gguf, options);
+    const auto narrow = opened(twins.folder.path(), options);
+    const bool decoded = !gpu::weight_format(format);
+    CHECK(kept->info().weights == (decoded ? "bf16" : gpu::to_string(format)));
+    CHECK(test::same_bits(logits(kept), logits(narrow)) == decoded);
+    CHECK(relative_error(logits(kept), expected) < 0.02);
+    CHECK((decoded || kept->info().weight_bytes < narrow->info().weight_bytes * 2 / 3));
     CHECK(opened(twins.gguf)->info().dtype == "bf16");
   }
+}
+
+TEST_CASE("matrices of unlike blocks that are read together are multiplied each as it is") {
+  const Twins twins(gpu::GgufFormat::q4_k, gpu::GgufFormat::q6_k);
+  LoadOptions options;
+  options.dtype = NumberFormat::f32;
+  const Rows expected = logits(opened(twins.folder.path(), options));
+  const auto kept = opened(twins.gguf);
+  CHECK(kept->info().weights == "q4_k"); // Of a weight the first part's.
+  CHECK(relative_error(logits(kept), expected) < 0.02);
 }
 
 TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {
@@ -257,13 +292,7 @@ TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {
   file.tensor("rope_freqs.weight", {6}, divisors);
   const Rows expected = logits(opened(folder.path()));
   const Rows scaled = logits(opened(folder.write("with.gguf", file.bytes())));
-  double error = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < expected.back().size(); ++i) {
-    error += std::pow(scaled.back()[i] - expected.back()[i], 2);
-    size += std::pow(expected.back()[i], 2);
-  }
-  CHECK(std::sqrt(error / size) < 1e-4);
+  CHECK(relative_error(scaled, expected) < 1e-4);
   CHECK_FALSE(test::same_bits(logits(plain), scaled));
 }
 

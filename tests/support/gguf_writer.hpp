@@ -81,6 +81,13 @@ public:
     }
     tensors_[name] = whole;
   }
+  /// The same tensor in another type: encode(its bytes)
+  template <class F>
+  void store_as(const std::string& name, std::uint32_t type, const F& encode) {
+    Tensor& tensor = tensors_.at(name);
+    tensor.type = type;
+    tensor.bytes = encode(tensor.bytes);
+  }
   /// Where a file says that the tensor lies, in place of where it does.
   void misplace(const std::string& name, std::uint64_t offset) {
     tensors_.at(name).offset = std::to_string(offset);

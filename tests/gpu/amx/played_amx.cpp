@@ -6,6 +6,7 @@
 #define amx_kernels amx_kernels_of_this_machine
 #include "gpu/cpu/amx.cpp"
 #include "gpu/cpu/amx_attention.cpp"
+#include "gpu/cpu/amx_codes.cpp"
 #undef amx_kernels
 // NOLINTEND(bugprone-suspicious-include)
 

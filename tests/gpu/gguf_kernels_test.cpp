@@ -1,0 +1,256 @@
+// Products with weights that are blocks of GGUF files: every kernel family against the numbers that
+// the blocks mean, and against itself in other company.
+#include "gpu/gguf_blocks.hpp"
+#include "tests/gpu/rig.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::testing;
+
+namespace {
+
+/// Any block, but for its halves, which are of moderate size.
+std::vector<std::byte> some_block(GgufFormat format, Random& random) {
+  std::vector<std::byte> out(block_bytes(format));
+  for (std::byte& byte : out)
+    byte = std::byte(random.bits());
+  const auto put_half = [&](std::size_t at) {
+    const auto half = std::uint16_t((random.bits() & 0x83FF) | (6 + random.bits() % 3) << 10);
+    std::memcpy(out.data() + at, &half, sizeof(half));
+  };
+  using enum GgufFormat;
+  switch (format) {
+  case mxfp4: out[0] = std::byte(120 + random.bits() % 4); break;
+  case q2_k: put_half(80), put_half(82); break;
+  case q3_k: put_half(108); break;
+  case q6_k: put_half(208); break;
+  case q4_1:
+  case q5_1:
+  case q4_k:
+  case q5_k: put_half(2); [[fallthrough]];
+  default: put_half(0);
+  }
+  return out;
+}
+
+/// Random blocks, and the numbers that they mean.
+struct BlockWeight {
+  BlockWeight(GgufFormat format, int rows, int cols, Random& random)
+      : matrix{DType::f32, nullptr, rows, cols}, f32(rows, cols) {
+    const int each = block_elements(format);
+    for (std::size_t at = 0; at < f32.values.size(); at += std::size_t(each)) {
+      const std::vector<std::byte> block = some_block(format, random);
+      decode_block(format, block.data(), f32.values.data() + at);
+      bytes.insert(bytes.end(), block.begin(), block.end());
+    }
+    matrix.data = bytes.data();
+    matrix.blocks = format;
+  }
+  BlockWeight(const BlockWeight&) = delete;
+
+  HostMatrix matrix;
+  Matrix f32;
+  std::vector<std::byte> bytes;
+};
+
+/// Of those that are multiplied with.
+std::vector<GgufFormat> kept_formats() {
+  std::vector<GgufFormat> out;
+  for (const GgufFormat format : gguf_formats)
+    if (weight_format(format))
+      out.push_back(format);
+  return out;
+}
+
+/// Families that multiply with blocks.
+std::vector<std::string> families() {
+  std::vector<std::string> out;
+  for (const std::string& name : backends())
+    if (!is_cuda(name))
+      out.push_back(name);
+  return out;
+}
+
+/// What rounding errors are measured by: a product's parts, a scale's and a least value's apart.
+Matrix magnitudes(const Matrix& in, const Matrix& weight) {
+  Matrix result(in.rows, weight.rows);
+  for (int r = 0; r < in.rows; ++r)
+    for (int o = 0; o < weight.rows; ++o) {
+      double largest = 0;
+      double inputs = 0;
+      for (int i = 0; i < in.cols; ++i) {
+        largest = std::max(largest, std::abs(double(weight.at(o, i))));
+        inputs += std::abs(double(in.at(r, i)));
+      }
+      result.values[std::size_t(r) * std::size_t(weight.rows) + std::size_t(o)] =
+          float(1 + largest * inputs);
+    }
+  return result;
+}
+
+struct Shape {
+  int outputs;
+  int inputs;
+};
+
+} // namespace
+
+TEST_CASE("products with blocks of GGUF files agree with the oracle up to the order of summation") {
+  constexpr double tolerance = 2e-6;
+  const Rig oracle("scalar", 1);
+  Random random(21);
+  for (const GgufFormat format : kept_formats())
+    for (const Shape& shape : {Shape{100, 256}, {17, 768}, {1, 512}, {640, 1536}}) {
+      const BlockWeight host(format, shape.outputs, shape.inputs, random);
+      const auto weight = oracle.device->pack({&host.matrix, 1}).value();
+      Matrix in(35, shape.inputs, random);
+      const Matrix scale = magnitudes(in, host.f32);
+      for (const std::string& name : families()) {
+        CAPTURE(name);
+        CAPTURE(std::string(to_string(format)));
+        CAPTURE(shape.outputs);
+        const Rig rig(name, 2);
+        const auto own = rig.device->pack({&host.matrix, 1}).value();
+        for (const bool add : {false, true})
+          CHECK(worst(product(rig, *own, in, add), product(oracle, *weight, in, add), scale) <
+                tolerance);
+      }
+    }
+}
+
+TEST_CASE("the oracle's product with blocks is that of the numbers that they mean") {
+  const Rig oracle("scalar", 1);
+  Random random(22);
+  for (const GgufFormat format : kept_formats()) {
+    CAPTURE(std::string(to_string(format)));
+    const BlockWeight host(format, 33, 256, random);
+    const auto weight = oracle.device->pack({&host.matrix, 1}).value();
+    Matrix in(3, 256, random);
+    const Matrix scale = magnitudes(in, host.f32);
+    const Matrix out = product(oracle, *weight, in);
+    for (int r = 0; r < in.rows; ++r)
+      for (int o = 0; o < 33; ++o) {
+        double exact = 0;
+        for (int i = 0; i < 256; ++i)
+          exact += double(base::round_to_bf16(in.at(r, i))) * double(host.f32.at(o, i));
+        CHECK(std::abs(out.at(r, o) - exact) < 1e-5 * double(scale.at(r, o)));
+      }
+  }
+}
+
+TEST_CASE("codes of all formats are their numbers in every lane and place, whatever the family") {
+  Random random(23);
+  for (const GgufFormat format : kept_formats()) {
+    const BlockWeight host(format, 48, 512, random);
+    Matrix in(12, 512); // One input at a time.
+    for (int r = 0; r < in.rows; ++r)
+      in.tensor().row(r)[r * 43] = 1;
+    for (const std::string& name : families()) {
+      CAPTURE(name);
+      CAPTURE(std::string(to_string(format)));
+      const Rig rig(name, 1);
+      const auto weight = rig.device->pack({&host.matrix, 1}).value();
+      const Matrix out = product(rig, *weight, in);
+      for (int r = 0; r < in.rows; ++r)
+        for (int o = 0; o < 48; ++o)
+          CHECK(out.at(r, o) == doctest::Approx(host.f32.at(o, r * 43)).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("a row's product with blocks has the same bits alone, in any batch and on any ranks") {
+  Random random(24);
+  for (const GgufFormat format : kept_formats()) {
+    const BlockWeight host(format, 200, 768, random);
+    Matrix in(70, 768, random);
+    for (const std::string& name : families()) {
+      CAPTURE(name);
+      CAPTURE(std::string(to_string(format)));
+      const Rig alone(name, 1);
+      const auto weight = alone.device->pack({&host.matrix, 1}).value();
+      Matrix reference(0, 200);
+      for (int r = 0; r < in.rows; ++r) {
+        Matrix one = in.slice(r, 1);
+        const Matrix out = product(alone, *weight, one);
+        reference.values.insert(reference.values.end(), out.values.begin(), out.values.end());
+        ++reference.rows;
+      }
+      for (int threads = 1; threads <= 3; ++threads) {
+        const Rig rig(name, threads);
+        for (const int rows : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70}) {
+          CAPTURE(rows);
+          Matrix part = in.slice(70 - rows, rows);
+          CHECK(product(rig, *weight, part) == reference.slice(70 - rows, rows));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks take what they take in their file, or little more") {
+  Random random(25);
+  for (const GgufFormat format : kept_formats()) {
+    CAPTURE(std::string(to_string(format)));
+    const BlockWeight host(format, 160, 1536, random);
+    const Rig rig("scalar", 1);
+    const auto weight = rig.device->pack({&host.matrix, 1}).value();
+    // Codes of two and three bits are kept as four.
+    const double most = format == GgufFormat::q2_k ? 2.0 : format == GgufFormat::q3_k ? 1.4 : 1.05;
+    CHECK(double(weight->bytes()) < most * double(host.bytes.size()));
+  }
+}
+
+TEST_CASE("rows of an embedding of blocks are the numbers that they mean, bit for bit") {
+  Random random(26);
+  for (const GgufFormat format : kept_formats()) {
+    const BlockWeight host(format, 50, 256, random);
+    const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
+    Matrix out(int(tokens.size()), 256);
+    const Rig rig("scalar", 2);
+    const auto table = rig.device->pack({&host.matrix, 1}).value();
+    rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, 1); });
+    for (int r = 0; r < out.rows; ++r)
+      for (int i = 0; i < 256; ++i) {
+        const TokenId token = tokens[std::size_t(r)];
+        CHECK(out.at(r, i) == (token >= 0 && token < 50 ? host.f32.at(token, i) : 0.0f));
+      }
+  }
+}
+
+TEST_CASE("matrices of unlike blocks become one weight, each part with its own product and bias") {
+  Random random(27);
+  const BlockWeight a(GgufFormat::q4_k, 20, 256, random);
+  BlockWeight b(GgufFormat::q6_k, 13, 256, random);
+  const BlockWeight c(GgufFormat::mxfp4, 40, 256, random);
+  const std::vector<float> bias = random.floats(13);
+  b.matrix.bias = bias.data();
+  const HostMatrix parts[] = {a.matrix, a.matrix, b.matrix, c.matrix};
+  for (const std::string& name : families())
+    for (const int rows : {1, 5, 20}) {
+      CAPTURE(name);
+      const Rig rig(name, 2);
+      const auto all = rig.device->pack(parts).value();
+      CHECK(all->outputs() == 93);
+      CHECK(all->inputs() == 256);
+      Matrix in(rows, 256, random);
+      const Matrix whole = product(rig, *all, in, true);
+      std::size_t bytes = 0;
+      int first = 0;
+      for (const HostMatrix& one : parts) {
+        const auto weight = rig.device->pack({&one, 1}).value();
+        bytes += weight->bytes();
+        const Matrix part = product(rig, *weight, in, true);
+        for (int r = 0; r < rows; ++r)
+          for (int o = 0; o < one.rows; ++o)
+            CHECK(whole.at(r, first + o) == part.at(r, o));
+        first += one.rows;
+      }
+      CHECK(all->bytes() <= bytes);
+    }
+}
