@@ -1,4 +1,5 @@
 // A transformer's stages, out of one source.
+#include "gpu/weight_formats.hpp"
 #include "models/checkpoint/source.hpp"
 #include "models/loader.hpp"
 #include "models/shards.hpp"
@@ -36,7 +37,8 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   std::set<std::string> names;
   for (const TransformerBlock& block : blocks)
     for (const auto& weight : {block.qkv, block.attention_out, block.gate_up, block.down})
-      names.emplace(to_string(weight->format()));
+      for (const WeightFormat format : gpu::formats_of(*weight))
+        names.emplace(to_string(format));
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
