@@ -7,6 +7,7 @@
 #include "gpu/cpu/amx.cpp"
 #include "gpu/cpu/amx_attention.cpp"
 #include "gpu/cpu/amx_codes.cpp"
+#include "gpu/cpu/amx_parts.cpp"
 #undef amx_kernels
 // NOLINTEND(bugprone-suspicious-include)
 
