@@ -1,5 +1,5 @@
 // Products with weights of scaled codes on AMX tiles: which parts, rows and tiles take turns
-// (amx_parts.hpp says how).
+// (amx_parts.hpp says how). One row or two have the same bits sooner from vectors.
 #include "gpu/cpu/amx_codes.hpp"
 
 #include "gpu/cpu/amx_parts.hpp"
@@ -84,6 +84,19 @@ void few_rows_of_codes(const CodesProduct& p, int first, int last) {
     finish_codes(p, sums, 0, rows, at.tile);
     std::fill_n(sums, rows * tile_outputs, 0.0f);
   }
+}
+
+/// Staged rows as avx512_stage_pairs has them.
+const std::byte* pairs_of(const CodesProduct& p, Scratch& scratch) {
+  const int pairs = p.w.padded_inputs() / 2;
+  auto* const to = reinterpret_cast<std::uint32_t*>(
+      scratch.at_least(std::size_t(pairs * p.out.rows) * sizeof(std::uint32_t)));
+  const auto* from = reinterpret_cast<const std::uint32_t*>(p.staged);
+  constexpr int in_tile = tile_inputs / 2;
+  for (int r = 0; r < p.out.rows; ++r)
+    for (int i = 0; i < pairs; ++i)
+      to[i * p.out.rows + r] = from[(i / in_tile * row_block + r) * in_tile + i % in_tile];
+  return reinterpret_cast<const std::byte*>(to);
 }
 
 /// Many rows with a few tiles, chunk by chunk of inputs: a chunk is decoded once, and stays in the
@@ -194,7 +207,9 @@ void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w
                       int last, bool add, Scratch& scratch) {
   const CodesProduct p{out, staged, w, add};
   written(staged);
-  if (out.rows <= row_block)
+  if (out.rows <= rows_as_tiles)
+    avx512_linear_codes_as_tiles(out, pairs_of(p, scratch), p.sums(0), w, first, last, add);
+  else if (out.rows <= row_block)
     few_rows_of_codes(p, first, last);
   else
     many_rows_of_codes(p, first, last, scratch);

@@ -8,9 +8,8 @@
 
 #if defined(__x86_64__)
 
-#include "base/bf16.hpp"
+#include "gpu/cpu/avx512_decoders.hpp"
 #include "gpu/cpu/avx512_rows.hpp"
-#include "gpu/cpu/avx512_words.hpp"
 
 #include <array>
 
@@ -20,34 +19,6 @@
 
 namespace paceline::gpu::cpu {
 namespace {
-
-std::uint16_t bf16_bits(int number) {
-  return base::to_bf16(float(number)).bits;
-}
-
-/// The bf16 number of each code of up to six bits. Bits above a code's are its neighbours'.
-struct CodeTable {
-  alignas(64) std::uint16_t numbers[64];
-  explicit CodeTable(const ScaledCodes& how) {
-    for (int i = 0; i < 64; ++i)
-      numbers[i] = bf16_bits(how.number(std::uint8_t(i % (1 << how.bits))));
-  }
-};
-
-/// The two bytes of the bf16 number of each integer of seven bits.
-struct ByteTables {
-  alignas(64) std::uint8_t low[128];
-  alignas(64) std::uint8_t high[128];
-  ByteTables() {
-    for (int size = 0; size < 128; ++size) {
-      low[size] = std::uint8_t(bf16_bits(size));
-      high[size] = std::uint8_t(bf16_bits(size) >> 8);
-    }
-  }
-};
-
-/// What a tile holds instead of codes once it is decoded: bf16.
-constexpr int decoded = 16;
 
 struct Product {
   Tensor out;
@@ -73,142 +44,6 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// How a run of words (see pack_words), after which the order of codes repeats itself, becomes
-/// pairs of numbers.
-template <int bits>
-class Decoder;
-
-template <>
-class Decoder<4> {
-public:
-  static constexpr int words = 1;
-  static constexpr int pairs = 4;
-  using Run = __m512i;
-
-  explicit Decoder(const Product& p) : table_(_mm512_load_si512(p.table->numbers)) {}
-  ALWAYS_INLINE Run run(const std::byte* at) const { return split_in_pairs(at); }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    return _mm512_permutexvar_epi16(shifted_right<pair % 2 * 8 + pair / 2 * 4>(run), table_);
-  }
-
-private:
-  __m512i table_;
-};
-
-constexpr int either = 0xCA; // vpternlog: the first operand's bits choose.
-
-template <>
-class Decoder<5> {
-public:
-  static constexpr int words = 5;
-  static constexpr int pairs = 16;
-  struct Run {
-    __m512i four_bits[4];
-    __m512i one_bit;
-  };
-
-  explicit Decoder(const Product& p) : table_(_mm512_load_si512(p.table->numbers)) {}
-  ALWAYS_INLINE Run run(const std::byte* at) const {
-    return {{split_in_pairs(at), split_in_pairs(at + line), split_in_pairs(at + 2 * line),
-             split_in_pairs(at + 3 * line)},
-            split_in_pairs(at + 4 * line)};
-  }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    constexpr int four = pair / 2, half = pair % 2 * 8;
-    const __m512i index = _mm512_ternarylogic_epi32(
-        _mm512_set1_epi16(15), shifted_right<four % 2 * 4 + half>(run.four_bits[four / 2]),
-        shifted_right<four + half - 4>(run.one_bit), either);
-    return _mm512_permutexvar_epi16(index, table_);
-  }
-
-private:
-  __m512i table_;
-};
-
-template <>
-class Decoder<6> {
-public:
-  static constexpr int words = 3;
-  static constexpr int pairs = 8;
-  struct Run {
-    __m512i four_bits[2];
-    __m512i two_bits;
-  };
-
-  explicit Decoder(const Product& p)
-      : low_(_mm512_load_si512(p.table->numbers)), high_(_mm512_load_si512(p.table->numbers + 32)) {
-  }
-  ALWAYS_INLINE Run run(const std::byte* at) const {
-    return {{split_in_pairs(at), split_in_pairs(at + line)}, split_in_pairs(at + 2 * line)};
-  }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    constexpr int four = pair / 2, half = pair % 2 * 8;
-    const __m512i index = _mm512_ternarylogic_epi32(
-        _mm512_set1_epi16(15), shifted_right<four % 2 * 4 + half>(run.four_bits[four / 2]),
-        shifted_right<2 * four + half - 4>(run.two_bits), either);
-    return _mm512_permutex2var_epi16(low_, index, high_);
-  }
-
-private:
-  __m512i low_, high_;
-};
-
-template <>
-class Decoder<8> {
-public:
-  static constexpr int words = 1;
-  static constexpr int pairs = 2;
-  struct Run {
-    __m512i pair[2];
-  };
-
-  explicit Decoder(const Product& /*p*/) {
-    static const ByteTables tables;
-    repeat<2>([&](auto i) INLINED {
-      low_[i] = _mm512_load_si512(tables.low + 64 * i);
-      high_[i] = _mm512_load_si512(tables.high + 64 * i);
-    });
-  }
-  /// The lowest integer's size has eight bits: tables have zero for it, which is its lower byte.
-  ALWAYS_INLINE Run run(const std::byte* at) const {
-    const __m512i codes =
-        in_order(at, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
-    const __m512i index = _mm512_abs_epi8(codes);
-    const __m512i low = _mm512_permutex2var_epi8(low_[0], index, low_[1]);
-    const __m512i sign = _mm512_set1_epi8(char(0x80));
-    __m512i high = _mm512_permutex2var_epi8(high_[0], index, high_[1]);
-    high = _mm512_mask_mov_epi8(high, _mm512_cmpeq_epi8_mask(codes, sign), _mm512_set1_epi8(0x43));
-    constexpr int with_sign = 0xF8; // vpternlog: the first, or both others.
-    high = _mm512_ternarylogic_epi32(high, codes, sign, with_sign);
-    return {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
-  }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    return run.pair[pair];
-  }
-
-private:
-  __m512i low_[2], high_[2];
-};
-
-template <>
-class Decoder<decoded> {
-public:
-  static constexpr int words = 8;
-  static constexpr int pairs = 8;
-  using Run = const std::byte*;
-
-  explicit Decoder(const Product& /*p*/) {}
-  ALWAYS_INLINE Run run(const std::byte* at) const { return at; }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    return _mm512_load_si512(run + pair * line);
-  }
-};
-
 ALWAYS_INLINE __m512 halves(const std::byte* from) {
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
 }
@@ -217,14 +52,53 @@ ALWAYS_INLINE __m512 bytes(const std::byte* from) {
       _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(from))));
 }
 
+/// A part's products as vdpbf16ps sums them, pair by pair.
+struct PairSum {
+  static constexpr int most_rows = 8; ///< Whose sums are in registers together.
+  /// A row waits for its last product before the next: few rows take several tiles in turn.
+  static constexpr int tiles_together(int rows) { return rows <= 3 ? 4 : rows <= 6 ? 2 : 1; }
+
+  ALWAYS_INLINE PairSum() : sum(_mm512_setzero_ps()) {}
+  ALWAYS_INLINE void add(__m512i weights, const std::byte* pair) {
+    sum = _mm512_dpbf16_ps(sum, __m512bh(weights), broadcast(pair));
+  }
+  ALWAYS_INLINE __m512 total() const { return sum; }
+
+  __m512 sum;
+};
+
+/// The same as AMX tiles sum them: even inputs apart from odd ones.
+struct TileSum {
+  static constexpr int most_rows = rows_as_tiles;
+  static constexpr int tiles_together(int rows) { return rows == 1 ? 4 : 2; }
+
+  ALWAYS_INLINE TileSum() : even(_mm512_setzero_ps()), odd(_mm512_setzero_ps()) {}
+  ALWAYS_INLINE void add(__m512i weights, const std::byte* pair) {
+    const __m512i inputs = __m512i(broadcast(pair));
+    even = _mm512_fmadd_ps(first_of(weights), first_of(inputs), even);
+    odd = _mm512_fmadd_ps(second_of(weights), second_of(inputs), odd);
+  }
+  ALWAYS_INLINE __m512 total() const { return _mm512_add_ps(even, odd); }
+
+  ALWAYS_INLINE static __m512 first_of(__m512i pairs) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+  }
+  ALWAYS_INLINE static __m512 second_of(__m512i pairs) {
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(int(0xFFFF0000u))));
+  }
+
+  __m512 even;
+  __m512 odd;
+};
+
 /// Rows of `in`, the first being `row`, with Tiles tiles from `tile` on. Words are those of the
 /// weight or, decoded, at `words`. The tiles that come next are asked for in the order in which
 /// they lie in memory, into the second-level cache: decoding leaves the processor no room to look
 /// ahead.
-template <int bits, int Rows, int Tiles>
+template <class Sum, int bits, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
                                      int row, int tile, const std::byte* words) {
-  const Decoder<bits> decoder(p);
+  const Decoder<bits> decoder(*p.table);
   constexpr std::size_t run_bytes = Decoder<bits>::words * line;
   const ScaledCodes& how = p.w.codes();
   const std::size_t tile_bytes = p.w.tile_bytes();
@@ -247,20 +121,14 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
       for (std::size_t ahead = 0; ahead < next_bytes; ahead += line)
         _mm_prefetch(reinterpret_cast<const char*>(next + ahead), _MM_HINT_T1);
       next += next_bytes;
-      __m512 partial[Rows][Tiles];
-      repeat<Tiles>([&](auto t) INLINED {
-        repeat<Rows>([&](auto r) INLINED { partial[r][t] = _mm512_setzero_ps(); });
-      });
+      Sum partial[Rows][Tiles];
       for (int run = 0; run < runs; ++run, words += run_bytes) {
         typename Decoder<bits>::Run all[Tiles];
         repeat<Tiles>([&](auto t) INLINED { all[t] = decoder.run(words + t * words_stride); });
         repeat<Decoder<bits>::pairs>([&](auto pair) INLINED {
           repeat<Tiles>([&](auto t) INLINED {
-            const auto weights = __m512bh(decoder.template numbers<pair>(all[t]));
-            repeat<Rows>([&](auto r) INLINED {
-              partial[r][t] =
-                  _mm512_dpbf16_ps(partial[r][t], weights, broadcast(in + r * pair_bytes));
-            });
+            const __m512i weights = decoder.template numbers<pair>(all[t]);
+            repeat<Rows>([&](auto r) INLINED { partial[r][t].add(weights, in + r * pair_bytes); });
           });
           in += stride;
         });
@@ -269,8 +137,9 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
         __m512 scale = halves(record + t * tile_bytes);
         if (several)
           scale = _mm512_mul_ps(scale, bytes(own + t * tile_bytes));
-        repeat<Rows>([&](auto r)
-                         INLINED { sum[r][t] = _mm512_fmadd_ps(scale, partial[r][t], sum[r][t]); });
+        repeat<Rows>([&](auto r) INLINED {
+          sum[r][t] = _mm512_fmadd_ps(scale, partial[r][t].total(), sum[r][t]);
+        });
         if (!how.least)
           return;
         __m512 least = halves(record + 2 * tile_outputs + t * tile_bytes);
@@ -297,33 +166,26 @@ ALWAYS_INLINE void with_constant(int value, const F& f) {
   f(std::integral_constant<int, most>());
 }
 
-/// Rows whose sums are in registers together.
-constexpr int rows_together = 8;
 /// Tiles that are decoded for many rows.
 constexpr int panel_tiles = 3;
 
-/// A row waits for its last product before the next: few rows take several tiles in turn.
-constexpr int tiles_together(int rows) {
-  return rows <= 3 ? 4 : rows <= 6 ? 2 : 1;
-}
-
-template <int bits>
+template <class Sum, int bits>
 void few_rows(const Product& p, int first, int last) {
-  with_constant<rows_together>(p.out.rows, [&](auto rows) INLINED {
-    constexpr int together = tiles_together(rows);
+  with_constant<Sum::most_rows>(p.out.rows, [&](auto rows) INLINED {
+    constexpr int together = Sum::tiles_together(rows);
     constexpr std::size_t stride = rows * pair_bytes;
     const auto words = [&](int tile) INLINED { return p.w.tile(tile) + p.w.scale_bytes(); };
     for (; first + together <= last; first += together)
-      block<bits, rows, together>(p, p.staged, stride, 0, first, words(first));
+      block<Sum, bits, rows, together>(p, p.staged, stride, 0, first, words(first));
     for (; first < last; ++first)
-      block<bits, rows, 1>(p, p.staged, stride, 0, first, words(first));
+      block<Sum, bits, rows, 1>(p, p.staged, stride, 0, first, words(first));
   });
 }
 
 /// Codes of a tile as pairs of bf16 integers. words: of the first.
 template <int bits>
 void decode(const Product& p, const std::byte* words, int inputs, std::byte* to) {
-  const Decoder<bits> decoder(p);
+  const Decoder<bits> decoder(*p.table);
   for (int pair = 0; pair < inputs / 2; pair += Decoder<bits>::pairs) {
     const auto run = decoder.run(words);
     words += Decoder<bits>::words * line;
@@ -337,14 +199,15 @@ void decode(const Product& p, const std::byte* words, int inputs, std::byte* to)
 /// All rows with decoded tiles.
 template <int Tiles>
 void panel(const Product& p, int tile) {
+  constexpr int most = PairSum::most_rows;
   for (int first = 0; first < p.out.rows; first += row_block) {
     const int rows = p.rows_of(first / row_block);
     const std::size_t stride = std::size_t(rows) * pair_bytes;
     const std::byte* const in = p.rows(first / row_block);
-    for (int row = 0; row < rows; row += rows_together)
-      with_constant<rows_together>(std::min(rows_together, rows - row), [&](auto some) INLINED {
-        block<decoded, some, Tiles>(p, in + std::size_t(row) * pair_bytes, stride, first + row,
-                                    tile, p.tiles);
+    for (int row = 0; row < rows; row += most)
+      with_constant<most>(std::min(most, rows - row), [&](auto some) INLINED {
+        block<PairSum, decoded, some, Tiles>(p, in + std::size_t(row) * pair_bytes, stride,
+                                             first + row, tile, p.tiles);
       });
   }
 }
@@ -364,8 +227,8 @@ void many_rows(Product p, int first, int last, Scratch& scratch) {
 
 template <int bits>
 void product(const Product& p, int first, int last, Scratch& scratch) {
-  if (p.out.rows <= rows_together)
-    few_rows<bits>(p, first, last);
+  if (p.out.rows <= PairSum::most_rows)
+    few_rows<PairSum, bits>(p, first, last);
   else
     many_rows<bits>(p, first, last, scratch);
 }
@@ -404,6 +267,17 @@ float* sums_of(std::byte* staged, int rows, const PackedWeight& w) {
   return reinterpret_cast<float*>(staged + std::size_t(rows) * row_bytes(w));
 }
 
+/// f(a constant that is how many bits a code has)
+template <class F>
+void with_bits(int bits, const F& f) {
+  switch (bits) {
+  case 4: return f(std::integral_constant<int, 4>());
+  case 5: return f(std::integral_constant<int, 5>());
+  case 6: return f(std::integral_constant<int, 6>());
+  default: return f(std::integral_constant<int, 8>());
+  }
+}
+
 template <std::size_t... i>
 std::array<CodeTable, sizeof...(i)> make_tables(std::index_sequence<i...>) {
   return {CodeTable(scaled_codes(WeightFormat(int(WeightFormat::q4_0) + int(i))))...};
@@ -438,28 +312,24 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
       avx512_sum_parts(sums_of(staged, in.rows, w) + std::ptrdiff_t(r) * w.parts(), in.row(r), w);
 }
 
+void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
+                                  const PackedWeight& w, int first, int last, bool add) {
+  const Product p{out, pairs, sums, w, add, &table_of(w.format())};
+  with_bits(w.codes().bits, [&](auto bits) { few_rows<TileSum, bits>(p, first, last); });
+}
+
 void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
   const Product p{{}, nullptr, nullptr, w, false, &table_of(w.format())};
   const std::byte* words =
       w.tile(tile) + w.scale_bytes() + std::size_t(first / 32) * w.block_bytes();
-  switch (w.codes().bits) {
-  case 4: return decode<4>(p, words, last - first, to);
-  case 5: return decode<5>(p, words, last - first, to);
-  case 6: return decode<6>(p, words, last - first, to);
-  default: return decode<8>(p, words, last - first, to);
-  }
+  with_bits(w.codes().bits, [&](auto bits) { decode<bits>(p, words, last - first, to); });
 }
 
 void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                          int last, bool add, Scratch& scratch) {
   const Product p{out, staged, sums_of(const_cast<std::byte*>(staged), out.rows, w),
                   w,   add,    &table_of(w.format())};
-  switch (w.codes().bits) {
-  case 4: return product<4>(p, first, last, scratch);
-  case 5: return product<5>(p, first, last, scratch);
-  case 6: return product<6>(p, first, last, scratch);
-  default: return product<8>(p, first, last, scratch);
-  }
+  with_bits(w.codes().bits, [&](auto bits) { product<bits>(p, first, last, scratch); });
 }
 
 } // namespace paceline::gpu::cpu

@@ -17,6 +17,13 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
 void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                          int last, bool add, Scratch& scratch);
 
+/// Rows whose products avx512_linear_codes_as_tiles has sooner than tiles have them.
+inline constexpr int rows_as_tiles = 2;
+/// The same bits as AMX tiles give, where denormal numbers are flushed (denormals.hpp). pairs: as
+/// avx512_stage_pairs has them; sums: [rows, parts], where there are least values.
+void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
+                                  const PackedWeight& w, int first, int last, bool add);
+
 /// Inputs [first, last) of a tile, whole runs of 32: its codes as bf16 integers, [pair of inputs]
 /// [output][2].
 void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, std::byte* to);

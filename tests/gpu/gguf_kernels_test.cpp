@@ -169,6 +169,8 @@ TEST_CASE("a row's product with blocks has the same bits alone, in any batch and
   for (const GgufFormat format : kept_formats()) {
     const BlockWeight host(format, 200, 768, random);
     Matrix in(70, 768, random);
+    for (int i = 0; i < 768; ++i) // Sums of which are too small for normal numbers.
+      in.tensor().row(69)[i] *= 0x1p-124f;
     for (const std::string& name : families()) {
       CAPTURE(name);
       CAPTURE(std::string(to_string(format)));
