@@ -129,9 +129,15 @@ std::shared_ptr<const Weight> any_blocks(GgufFormat format, int outputs, int inp
   return PackedWeight::pack({&host, 1}).value();
 }
 
-/// Weights of all formats, as large as the bf16 one that does not fit the caches.
+/// As many as fit no cache: what few rows wait for. Of many rows products, which decode what they
+/// multiply, take so long that less will do.
+int outputs_for(int rows, int inputs) {
+  return int(weight_bytes / (rows > 64 ? 16 : 1) / sizeof(base::bf16)) / inputs;
+}
+
+/// The same weights in all formats.
 void formats(const Kernels& k, double seconds, int rows, int inputs) {
-  const int outputs = int(weight_bytes / sizeof(base::bf16)) / inputs;
+  const int outputs = outputs_for(rows, inputs);
   std::vector<base::bf16> values(std::size_t(outputs) * std::size_t(inputs));
   std::generate(values.begin(), values.end(),
                 [] { return base::to_bf16(float(random_bits() % 2001) / 1000 - 1); });
@@ -202,7 +208,7 @@ int main(int argc, char** argv) {
   auto families = available_kernels();
   families.pop_back(); // The oracle.
   peaks(families);
-  for (const int rows : {1, 2, 4, 8, 16, 64})
+  for (const int rows : {1, 2, 4, 8, 16, 64, 512})
     formats(**choose_kernels(), seconds, rows, 2048); // or PACELINE_CPU
   for (const int inputs : {1536, 4096})
     for (const int rows : {1, 16, 64, 512})
