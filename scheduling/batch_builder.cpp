@@ -26,7 +26,7 @@ BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, 
 
 /// In a target of several stages who has to wait for its window holds up nobody else.
 bool BatchBuilder::waits_for_others(const Sequence& s, base::TimePoint now) const {
-  return config_.stages > 1 && drafting_.must_wait(s, now);
+  return config_.stages > 1 && drafting_.waits.must_wait(s, now);
 }
 
 std::vector<Sequence*> BatchBuilder::order(base::TimePoint now) const {
@@ -144,17 +144,18 @@ void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_ro
     if (fed == missing)
       decoding.push_back(s);
   }
-  drafting_.share_windows(decoding, std::min(waiting, prompt_rows));
+  drafting_.planning.share_windows(decoding, std::min(waiting, prompt_rows));
 }
 
 InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
   InFlightBatch made;
   made.batch.id = id;
-  made.mode = drafting_.policy().plan().mode;
+  made.mode = drafting_.planning.policy().plan().mode;
   const std::vector<Sequence*> order = this->order(turn.now);
   made.model = std::ranges::any_of(
-      order, [this](const Sequence* s) { return drafting_.plan_for(*s).model; });
-  Allowance left{prompt_rows(order), config_.logit_rows, drafting_.share_of_forks(order.size())};
+      order, [this](const Sequence* s) { return drafting_.planning.plan_for(*s).model; });
+  Allowance left{prompt_rows(order), config_.logit_rows,
+                 drafting_.planning.share_of_forks(order.size())};
   share_windows(order, left.prefill_rows);
   for (Sequence* s : order) {
     auto entry = entry_for(turn, *s, left);
@@ -166,7 +167,7 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
     if (config_.stages > 1 && !entry->round.judges)
       s->chunks.push_back({entry->epoch, id, entry->length});
     if (entry->round.chain || entry->next.chain)
-      made.mode = drafting_.plan_for(*s).mode;
+      made.mode = drafting_.planning.plan_for(*s).mode;
     made.rows += entry->length - entry->feed.cached;
     made.batch.entries.push_back(std::move(*entry));
   }
@@ -192,7 +193,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
       residency_.ensure_pages(turn, s);
     return std::nullopt;
   }
-  drafting_.release(s, turn.now); // before it is planned what is drafted next
+  drafting_.waits.release(s, turn.now); // before it is planned what is drafted next
   BatchEntry entry;
   entry.spec = s.spec;
   entry.epoch = epochs_.next();
@@ -209,7 +210,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   if (entry.round.judges) {
     entry.round = round_of(s, left.logit_rows);
     left.logit_rows -= entry.round.window;
-    entry.next = drafting_.plan_next(s, entry.length, left.forking, turn.now);
+    entry.next = drafting_.planning.plan_next(s, entry.length, left.forking, turn.now);
   }
   return entry;
 }
@@ -238,10 +239,11 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
     return std::nullopt;
   InFlightBatch made;
   made.model = before.model;
-  Allowance left{0, config_.logit_rows, drafting_.share_of_forks(before.batch.entries.size()), now};
+  Allowance left{0, config_.logit_rows,
+                 drafting_.planning.share_of_forks(before.batch.entries.size()), now};
   double chance = 1;
   for (const BatchEntry& entry : before.batch.entries) {
-    chance *= std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
+    chance *= std::pow(drafting_.planning.policy().acceptance(), entry.round.window + 1);
     auto behind =
         chance < limits::pre_enqueue_chance_min ? std::nullopt : entry_behind(entry, left);
     if (!behind)
@@ -287,7 +289,7 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   entry.round.whole = true;
   const int budget = s.spec->prompt_tokens + s.spec->max_tokens - entry.length;
   entry.round.judge_lookahead = entry.round.window < budget - 1;
-  entry.next = drafting_.plan_next(s, entry.length, left.forking, left.now);
+  entry.next = drafting_.planning.plan_next(s, entry.length, left.forking, left.now);
   left.logit_rows -= entry.round.window + 1;
   if (left.logit_rows < 0 || !has_pages_behind(s, entry) || !entry.next.chain ||
       !entry.round.judge_lookahead)
@@ -302,7 +304,8 @@ ForForks BatchBuilder::for_forks(const BatchEntry& entry, int logit_rows) const 
   if (config_.stages == 1 || entry.next.forking.rows == 0)
     return {};
   const int own = entry.feed.again + 1 + entry.round.window;
-  const double rejected = 1 - std::pow(drafting_.policy().acceptance(), entry.round.window + 1);
+  const double rejected =
+      1 - std::pow(drafting_.planning.policy().acceptance(), entry.round.window + 1);
   const auto alone = cost_.predict_boldly(own, entry.length);
   const auto within = [&](int rows) {
     return base::seconds(*cost_.predict_boldly(own + rows, entry.length)) <=
@@ -320,7 +323,7 @@ bool BatchBuilder::has_pages_behind(const Sequence& s, const BatchEntry& entry) 
   const int end = entry.length + entry.round.window;
   const int room = s.room(config_.max_model_len);
   const int drafted = end + 1 + entry.next.window + entry.next.lookahead;
-  const gpu::PageTableRef draft_pages = drafting_.pages_of(s);
+  const gpu::PageTableRef draft_pages = drafting_.planning.pages_of(s);
   return end < room && end <= s.target_pages().capacity() &&
          (!draft_pages || // a caller's drafter has none
           std::min(drafted, room) <= draft_pages->capacity());

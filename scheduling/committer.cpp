@@ -44,7 +44,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     return false;
   }
   count(s, verdict);
-  drafting_.learn(s, verdict);
+  drafting_.planning.learn(s, verdict);
   const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
   follow_chain(turn, s, entry, verdict);
   if (!s.published && !ended) {
@@ -109,7 +109,7 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
   s.lookahead_until = ahead ? std::max(resolved.length, s.chain->bound()) : 0;
   s.window = resolved.window;
   if (verdict.draft_late)
-    drafting_.was_late(s, turn.now);
+    drafting_.waits.was_late(s, turn.now);
   if (verdict.inconsistent_draw) {
     drafting_.retire_chain(s);
     drafting_.disable(turn);
@@ -127,9 +127,9 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
                             chain->settled(entry.length + wanted);
   if (entry.round.window < wanted && !knew_no_more)
     return true;
-  const speculation::Plan plan = drafting_.plan_for(s);
+  const speculation::Plan plan = drafting_.planning.plan_for(s);
   const bool drafts = config_.has_draft && plan.window > 0;
-  return drafts && !drafting_.pauses(s) && room > 1 && !entry.next.chain;
+  return drafts && !drafting_.planning.pauses(s) && room > 1 && !entry.next.chain;
 }
 
 /// The look-up before the model, where there are both.
@@ -151,7 +151,7 @@ void Committer::count_drafters(Sequence& s, const Verdict& verdict) {
 void Committer::count(Sequence& s, const Verdict& verdict) {
   count_drafters(s, verdict);
   const bool hit = verdict.had_lookahead && verdict.hit == Hit::chain;
-  const speculation::Plan plan = drafting_.plan_for(s);
+  const speculation::Plan plan = drafting_.planning.plan_for(s);
   s.stats.mode = plan.mode;
   s.stats.window = plan.window;
   ++s.stats.rounds;

@@ -42,9 +42,9 @@ std::optional<double> Deadlines::seconds_needed(const Sequence& s) const {
   }
   const auto reading = *cost_.predict(decoding + config_.prefill_chunk, context);
   const auto step = *cost_.predict(decoding + 1, context);
-  const speculation::SpeculationPolicy& policy = drafting_.policy();
+  const speculation::SpeculationPolicy& policy = drafting_.planning.policy();
   const double tokens_a_step =
-      sampling::theory::expected_tokens(policy.acceptance(), drafting_.plan_for(s).window);
+      sampling::theory::expected_tokens(policy.acceptance(), drafting_.planning.plan_for(s).window);
   return rows / config_.prefill_chunk * base::seconds(reading) +
          (least_output(s) - 1) / tokens_a_step * base::seconds(step);
 }

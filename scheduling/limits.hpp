@@ -53,7 +53,7 @@ inline constexpr std::chrono::nanoseconds draft_back_off_min = 50ms;
 inline constexpr std::chrono::nanoseconds draft_back_off_max = 5s;
 /// After a bound token that was late has held a sequence up, nothing is drafted for as long as that
 /// took, and for at most so many times as long where it happens again and again.
-inline constexpr int draft_idle_factor_max = 16;
+inline constexpr int draft_pause_factor_max = 16;
 
 /// The next batch is enqueued behind this one when all of this one is accepted at least this
 /// probably. A wasted one costs two messages, of which neither lane hears.

@@ -100,8 +100,9 @@ void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
   s.residency->epoch = epochs_.next();
   if (config_.draft_pool)
     s.residency->cached_at_grant = grant.cached[*config_.draft_pool];
-  if (drafting_.speculates(s, turn.now)) // the draft reads the prompt while the target does
-    turn.act(speculation::Frontiers{{drafting_.reading(s)}});
+  if (drafting_.planning.speculates(s,
+                                    turn.now)) // the draft reads the prompt while the target does
+    turn.act(speculation::Frontiers{{drafting_.planning.reading(s)}});
 }
 
 /// Pages were refused. A request that can never fit was refused at submission: they are only late
@@ -125,7 +126,7 @@ bool Residency::runs_alone(const Sequence& s) const {
 // ---- growth ----
 
 void Residency::ensure_pages(Turn& turn, Sequence& s) {
-  const speculation::Plan plan = drafting_.plan_for(s);
+  const speculation::Plan plan = drafting_.planning.plan_for(s);
   int ahead = std::max(plan.lookahead, plan.window + 1);
   if (config_.stages > 1) // as much again behind the last window in flight
     ahead *= 2;
@@ -189,7 +190,7 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
 /// are over may be there, until the draft's lane has heard of it.
 bool Residency::end_forks(Turn& turn) {
   const bool any = drafting_.end_forks();
-  if (any || (config_.draft_pool && drafting_.draft() != 0))
+  if (any || (config_.draft_pool && drafting_.health.draft() != 0))
     turn.act(Forget{}); // so that the draft's lane lets go of their pages
   return any;
 }
@@ -197,7 +198,7 @@ bool Residency::end_forks(Turn& turn) {
 /// Those that are over, too, until the draft's lane has heard of it.
 bool Residency::forks_may_hold_pages(const Sequence& s, base::TimePoint now) const {
   return config_.draft_pool &&
-         now < s.lacks_pages.value_or(now) + limits::passes_to_let_go * drafting_.step();
+         now < s.lacks_pages.value_or(now) + limits::passes_to_let_go * drafting_.waits.step();
 }
 
 /// The sequence that came last gives its pages up.
@@ -241,7 +242,7 @@ void Residency::evict(Turn& turn, Sequence& s, bool valid) {
                     s.spec->cache_salt};
   if (s.residency)
     s.residency->over.store(true, std::memory_order_release);
-  if (drafting_.draft() != 0 && s.residency)
+  if (drafting_.health.draft() != 0 && s.residency)
     turn.act(Forget{});
   turn.act(std::move(release));
   s.feeds_again = false;

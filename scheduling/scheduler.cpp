@@ -104,7 +104,7 @@ Scheduler::Actions Scheduler::judged(const Verdicts& verdicts, base::TimePoint n
 
 Scheduler::Actions Scheduler::windows_ready(std::uint64_t ticket, base::TimePoint now) {
   Turn turn{now, {}};
-  drafting_.windows_ready(ticket);
+  drafting_.waits.windows_ready(ticket);
   schedule(turn);
   return std::move(turn.actions);
 }
@@ -114,7 +114,7 @@ Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint 
   if (peers.version <= peers_.version)
     return {};
   const Peers old = std::exchange(peers_, peers);
-  drafting_.set_draft(peers.draft);
+  drafting_.health.replaced_by(peers.draft);
   if (old.version == 0 && config_.incarnation > 1)
     clear_predecessor(turn);
   if (old.target != peers.target || old.sampler != peers.sampler || old.kv_cache != peers.kv_cache)
@@ -123,7 +123,7 @@ Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint 
     drafting_.retire_all_chains(turn.now); // their writer is gone; the next verdict begins others
   watch_given_up(turn);
   residency_.retry();
-  drafting_.stop_waiting();
+  drafting_.waits.stop();
   schedule(turn);
   return std::move(turn.actions);
 }
@@ -131,13 +131,13 @@ Scheduler::Actions Scheduler::peers_changed(const Peers& peers, base::TimePoint 
 Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
   Turn turn{now, {}};
   alarms_.rang(now);
-  drafting_.end_late_wait(now);
+  drafting_.waits.end_late(now);
   if (!in_flight_.empty() && in_flight_.front().overdue && now >= *in_flight_.front().overdue)
     abandon_target(turn);
   watch_given_up(turn);
   residency_.retry();
   drafting_.watch(turn);
-  if (const auto ends = drafting_.wait_ends())
+  if (const auto ends = drafting_.waits.ends())
     alarms_.wake_at(turn, *ends);
   else if (!in_flight_.empty() && in_flight_.front().overdue)
     alarms_.wake_at(turn, *in_flight_.front().overdue);
@@ -162,14 +162,14 @@ void Scheduler::schedule(Turn& turn) {
     refuse_late(turn);
   if (peers_.version > 0)
     residency_.admit_next(turn);
-  if (drafting_.await_held_up(turn)) // or until their draft counts as dead
-    alarms_.wake_at(turn, turn.now + drafting_.timeout());
+  if (drafting_.waits.await_held_up(turn)) // or until their draft counts as dead
+    alarms_.wake_at(turn, turn.now + drafting_.waits.timeout());
   while (in_flight_.leading() < std::size_t(config_.stages)) {
-    const bool others_go = config_.stages > 1 && drafting_.any_ready(turn.now);
-    if (!others_go && drafting_.waiting())
+    const bool others_go = config_.stages > 1 && drafting_.waits.any_ready(turn.now);
+    if (!others_go && drafting_.waits.waiting())
       return;
-    if (!others_go && drafting_.wait_for_windows(turn))
-      return alarms_.wake_at(turn, *drafting_.wait_ends());
+    if (!others_go && drafting_.waits.begin(turn))
+      return alarms_.wake_at(turn, *drafting_.waits.ends());
     if (!send_batch(turn))
       return;
   }
@@ -213,7 +213,7 @@ void Scheduler::send_behind(Turn& turn) {
 const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
   made.batch.id = ++batches_;
   made.batch.handles = peers_.version;
-  made.batch.draft_timeout = drafting_.timeout();
+  made.batch.draft_timeout = drafting_.waits.timeout();
   made.draft = peers_.draft;
   const InFlightBatch& sent = in_flight_.push(std::move(made));
   turn.act(sent.batch);
@@ -250,7 +250,7 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
   config_.telemetry->step_cost_error.store(cost_.median_error(), std::memory_order_relaxed);
   if (flight.draft != peers_.draft) // whoever was to write what goes on now is gone
     drafting_.retire_all_chains(turn.now);
-  drafting_.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
+  drafting_.planning.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
   for (const SequenceId id : ended)
     end(turn, id);
   go_on(turn, verdicts);
@@ -280,7 +280,7 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
     const BatchEntry& entry = flight.batch.entries[i];
     const Verdict& verdict = verdicts.sequences[i];
     if (verdict.guesses > 0)
-      drafting_.observe_guess(verdict.guess_rank);
+      drafting_.planning.observe_guess(verdict.guess_rank);
     Sequence* s = find(verdict.sequence);
     if (s && s->awaits(verdict.epoch) && committer_.apply(turn, *s, entry, verdict, commits))
       ended.push_back(entry.spec->id);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "scheduling/batch.hpp"
+#include "scheduling/draft_health.hpp"
 #include "scheduling/kv.hpp"
 #include "speculation/policy.hpp"
 
@@ -52,16 +53,7 @@ struct Sequence {
   std::optional<Share> share;
   speculation::FadingMean acceptance;       ///< Its own, of judged positions;
   speculation::FadingMean model_acceptance; ///< of those, the model's.
-  speculation::SequenceThrottle throttle;
-  /// Bound tokens of the chain that were waited for in vain.
-  struct Late {
-    base::TimePoint since;
-    int until = 0;        ///< Their positions are before this one.
-    bool awaited = false; ///< There will be news when they are there.
-  };
-  std::optional<Late> late;
-  /// Tokens that the draft had read, and written of the chain, when it was last looked at.
-  int drafted_seen = 0;
+  SequenceHealth health;                    ///< Of its draft.
 
   // Its steps in flight: one, or chunks of its prompt in the stages of the target.
   bool in_flight = false;
@@ -96,8 +88,8 @@ struct Sequence {
   int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
   /// The current window is all there, or as much of it as will ever be.
   bool window_settled() const { return chain->settled(length() + window); }
-  /// No step can judge a token that is bound and not there, and none may do without it.
-  bool held_up() const { return late && !chain->settled(late->until); }
+  /// By its draft.
+  bool held_up() const { return chain && health.is_held_up(*chain); }
   /// Committed tokens that its next step need not feed; more than are cached while chunks of its
   /// prompt are in flight, which may yet fail.
   int fed() const { return chunks.empty() ? cached : chunks.back().end; }

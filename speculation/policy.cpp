@@ -348,20 +348,4 @@ void SpeculationPolicy::follow(SpeculationMode mode) {
   }
 }
 
-void SequenceThrottle::observe(int window, int accepted, double cost) {
-  const double gain = accepted - cost;
-  const double most = std::max(window + 1 - cost, 1.0); // with a lookahead that came true
-  lost_ = std::max(lost_ - gain, 0.0);
-  double highest = 0;
-  for (std::size_t i = 0; i < stakes.size(); ++i) {
-    gains_[i] = std::max(gains_[i] + std::log(1 - stakes[i] * gain / most), 0.0);
-    highest = std::max(highest, gains_[i]);
-  }
-  if (highest < std::log(stakes.size() / false_alarms))
-    return;
-  pause_ = std::clamp(int(lost_ / budget), shortest_pause, longest_pause);
-  gains_ = {};
-  lost_ = 0;
-}
-
 } // namespace paceline::speculation

@@ -141,34 +141,4 @@ private:
   SpeculationMode last_mode_ = SpeculationMode::automatic; ///< automatic: none to compare with.
 };
 
-/// One sequence's own view: whether its windows bring what they cost. Where they do not, nothing is
-/// drafted for it for a while, and then it is tried again.
-///
-/// A sequential test by betting (Waudby-Smith and Ramdas 2024, section 4): somebody who bets in
-/// each round that its window brings less than it costs gains nothing in the long run where that is
-/// not so. Windows that pay are therefore taken for such as do not once in 1 / `false_alarms`
-/// rounds at most (Ville's inequality; begun anew whenever the bets are lost, as Page's test of
-/// 1954 is). A pause is so long that what was lost before it stays below `budget` of all that is
-/// decoded.
-class SequenceThrottle {
-public:
-  static constexpr double false_alarms = 0.01;
-  static constexpr double budget = 0.0075;
-
-  /// After each round with a window. accepted: tokens of it. cost: SpeculationPolicy::window_cost.
-  void observe(int window, int accepted, double cost);
-  /// After each plain round while paused.
-  void observe_plain() { pause_ = pause_ > 0 ? pause_ - 1 : 0; }
-  /// False while paused.
-  bool speculate() const { return pause_ == 0; }
-
-private:
-  static constexpr std::array<double, 3> stakes{0.1, 0.3, 0.9}; ///< Of what may be lost in a round.
-  static constexpr int shortest_pause = 16;
-  static constexpr int longest_pause = 16'384;
-  std::array<double, stakes.size()> gains_{}; ///< Of each bet, as logarithms; never below 0.
-  double lost_ = 0; ///< Tokens; what was gained before them does not count.
-  int pause_ = 0;   ///< Plain rounds left.
-};
-
 } // namespace paceline::speculation

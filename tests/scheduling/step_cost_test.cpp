@@ -155,3 +155,12 @@ TEST_CASE("what was measured beforehand says by how much a row lengthens a step"
   const scheduling::StepPrior reading{.weights = 0.010, .row = 0.0001};
   CHECK(*reading.row_cost(17) == 0);
 }
+
+TEST_CASE("a step may take fifty times as long as it should, and never less than the least") {
+  StepCost cost;
+  CHECK(cost.timeout(1, 0, 1s) == scheduling::limits::first_step_timeout); // like none before
+  cost.observe(4, 0, 10ms);
+  CHECK(cost.timeout(4, 0, 1s) == 1s);
+  CHECK(cost.timeout(4, 0, 100ms) == 500ms);
+  CHECK(cost.timeout(400, 0, 1s) == 50s); // a prompt's rows take their time
+}

@@ -1,0 +1,260 @@
+#include "scheduling/draft_planning.hpp"
+
+#include "scheduling/limits.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace paceline::scheduling {
+
+using speculation::FadingMean;
+using speculation::Plan;
+
+namespace {
+
+double shrunk(FadingMean own, double engines) {
+  own.add(engines, limits::acceptance_prior, limits::acceptance_memory);
+  return own.value;
+}
+
+/// One that drafts nothing for a while is like the others again.
+void learn_of(FadingMean& acceptance, int judged, int accepted) {
+  if (judged > 0)
+    acceptance.add(double(accepted) / judged, judged, limits::acceptance_memory);
+  else
+    acceptance.limit(acceptance.weight * limits::acceptance_fades);
+}
+
+speculation::PolicyOptions policy_of(const SchedulerConfig& config) {
+  speculation::PolicyOptions options = config.policy;
+  options.row_cost = config.step_prior.row_cost(options.window_limit + 1);
+  return options;
+}
+
+} // namespace
+
+DraftPlanning::DraftPlanning(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+                             const StepCost& cost, const DraftHealth& health)
+    : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost), health_(health),
+      policy_(policy_of(config)) {}
+
+DraftState DraftPlanning::state(const Sequence& s, base::TimePoint now) const {
+  const DraftState own = pauses(s)            ? DraftState::paused
+                         : s.health.is_late() ? DraftState::late
+                                              : DraftState::healthy;
+  return std::max(own, health_.state(now));
+}
+
+bool DraftPlanning::speculates(const Sequence& s, base::TimePoint now) const {
+  return state(s, now) <= DraftState::late && s.spec->max_tokens > 0 &&
+         plan_for(s).mode != SpeculationMode::off;
+}
+
+/// A look-up drafts for it beside the model, or alone.
+bool DraftPlanning::looks_up(const Sequence& s) const {
+  return config_.policy.lookup && s.spec->lookup_drafts;
+}
+
+Plan DraftPlanning::plan_for(const Sequence& s) const {
+  Plan plan = policy_.plan();
+  if (s.spec->speculation != SpeculationMode::automatic) {
+    plan.mode = s.spec->speculation;
+    plan.model = true;
+  }
+  plan.model &= s.spec->model_drafts && (s.health.pays() || !looks_up(s));
+  if (plan.mode == SpeculationMode::off || (!plan.model && !looks_up(s)))
+    return {};
+  if (!plan.model)
+    plan.window = policy_.lookup_window();
+  plan.window = std::max(plan.window, 1);
+  if (s.spec->window > 0)
+    plan.window = s.spec->window;
+  else if (s.share)
+    plan.window = s.share->window;
+  if (s.share && !s.share->ahead)
+    plan.mode = SpeculationMode::sync;
+  const bool ahead =
+      plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
+  plan.lookahead = ahead ? windows_ahead(plan.window) * (plan.window + 1) : 0;
+  if (!ahead || !plan.model)
+    plan.fork_rows = 0;
+  return plan;
+}
+
+/// Of one sequence behind its window. Where a target has more stages than there are sequences to
+/// keep them at work, windows of one sequence are in flight in several.
+int DraftPlanning::windows_ahead(int window) const {
+  if (config_.stages == 1)
+    return 1;
+  const auto running =
+      std::ranges::count_if(sequences_, [](const auto& entry) { return entry.second.running(); });
+  const int held = speculation::limits::chain_positions / (window + 1) - 3;
+  return std::max(1, std::min(config_.stages / std::max(1, int(running)), held));
+}
+
+double DraftPlanning::acceptance(const Sequence& s) const {
+  return shrunk(s.acceptance, policy_.acceptance());
+}
+
+/// The model's token is the likelier one by its acceptance, and costs a pass.
+Drafters DraftPlanning::drafters(const Sequence& s, const Plan& plan) const {
+  if (!looks_up(s))
+    return {};
+  const double model = shrunk(s.model_acceptance, policy_.model_acceptance());
+  return {plan.model, true, plan.model ? model - policy_.cost_ratio() : 0};
+}
+
+/// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
+double DraftPlanning::draft_seconds(int rows) const {
+  const double measured = policy_.draft_seconds();
+  const auto step = cost_.predict(rows, 0);
+  return measured > 0 || !step ? measured : policy_.cost_ratio() * base::seconds(*step);
+}
+
+/// rows: without windows. waits: for windows, in `overlap`, too.
+speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, bool waits) const {
+  const Plan plan = policy_.plan();
+  const bool hidden = !waits && plan.mode == SpeculationMode::overlap &&
+                      config_.policy.lookahead != Lookahead::none;
+  const base::Duration longest = config_.longest_step();
+  speculation::ShareTerms terms;
+  terms.rows = rows;
+  terms.longest = config_.policy.window_limit;
+  terms.rows_max = rows * (terms.longest + 1);
+  if (config_.row_budget > 0)
+    terms.rows_max = config_.row_budget;
+  else if (longest.count() > 0)
+    terms.rows_max = cost_.rows_within(longest, context, terms.rows_max);
+  terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
+  terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
+  terms.drafting = hidden ? 0 : draft_seconds(rows);
+  terms.seconds = [this, context](int of) {
+    return base::seconds(*cost_.predict_boldly(of, context));
+  };
+  return terms;
+}
+
+speculation::WindowShares DraftPlanning::shares_of(std::span<Sequence* const> sharing, int rows,
+                                                   double context, bool waits) const {
+  std::vector<speculation::WindowGains> gains;
+  for (const Sequence* s : sharing) {
+    const SpeculationMode mode = waits ? SpeculationMode::sync : plan_for(*s).mode;
+    gains.push_back(!pauses(*s) ? policy_.gains(mode, acceptance(*s)) : speculation::WindowGains());
+  }
+  return speculation::share_windows(gains, share_terms(rows, context, waits));
+}
+
+void DraftPlanning::share_windows(std::span<Sequence* const> decoding, int prompt_rows) {
+  int rows = int(decoding.size()) + prompt_rows;
+  for (Sequence* s : decoding)
+    s->share.reset();
+  if (rows < 2 || config_.policy.window || health_.is_disabled())
+    return;
+  double context = 0;
+  std::vector<Sequence*> sharing;
+  for (Sequence* s : decoding) {
+    context += s->length();
+    rows += s->spec->window;
+    if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0)
+      sharing.push_back(s);
+  }
+  // What rows cost is weighed against a plain step, of which one is made where there was none.
+  const bool known = prompt_rows > 0 ? cost_.predict(rows, context).has_value() : cost_.knows(rows);
+  speculation::WindowShares shares{std::vector<int>(sharing.size()), 0};
+  if (known)
+    shares = shares_of(sharing, rows, context, false);
+  bool waits = known && policy_.plan().mode == SpeculationMode::overlap &&
+               config_.policy.lookahead == Lookahead::automatic;
+  if (waits) {
+    auto waited = shares_of(sharing, rows, context, true);
+    waits = waited.rate > shares.rate;
+    if (waits)
+      shares = std::move(waited);
+  }
+  for (std::size_t i = 0; i < sharing.size(); ++i)
+    sharing[i]->share = {shares.windows[i], !waits};
+}
+
+Forking DraftPlanning::share_of_forks(std::size_t sequences) const {
+  const int rows = policy_.plan().fork_rows;
+  const auto lacks_pages = [](const auto& entry) { return entry.second.lacks_pages.has_value(); };
+  if (rows == 0 || sequences == 0 || std::ranges::any_of(sequences_, lacks_pages))
+    return {};
+  return {std::min(rows / int(sequences), config_.policy.fork_rows), 0, policy_.odds()};
+}
+
+NextDraft DraftPlanning::plan_next(const Sequence& s, int length, const Forking& forking,
+                                   base::TimePoint now) {
+  const int budget = s.spec->prompt_tokens + s.spec->max_tokens - length;
+  const Plan plan = plan_for(s);
+  NextDraft next;
+  next.window = std::min(plan.window, budget - 2);
+  if (!speculates(s, now) || next.window <= 0)
+    return {};
+  next.lookahead = plan.lookahead;
+  next.drafters = drafters(s, plan);
+  next.epoch = epochs_.next();
+  next.chain = std::make_shared<Chain>(s.spec->id);
+  if (plan.fork_rows > 0) {
+    next.forking = forking;
+    next.forking.beyond = plan.lookahead - (plan.window + 1);
+    next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
+  }
+  next.forking.learns = plan.learns_guesses;
+  next.reads_features = config_.draft_reads_features;
+  next.pages = pages_of(s);
+  next.residency = s.residency;
+  return next;
+}
+
+gpu::PageTableRef DraftPlanning::pages_of(const Sequence& s) const {
+  return config_.draft_pool ? s.pages[*config_.draft_pool] : nullptr;
+}
+
+speculation::Frontier DraftPlanning::reading(const Sequence& s) {
+  speculation::TargetFeatures features;
+  if (config_.draft_reads_features)
+    features = {s.pages[target_pool], s.cached};
+  const auto chain = std::make_shared<Chain>(s.spec->id);
+  chain->begin(s.length(), s.length(), s.length());
+  return {.spec = s.spec,
+          .epoch = epochs_.next(),
+          .log = s.log,
+          .log_length = s.length(),
+          .tokens = {},
+          .chain = chain,
+          .pages = pages_of(s),
+          .residency = s.residency,
+          .forking = {},
+          .features = std::move(features),
+          .drafters = drafters(s, plan_for(s))};
+}
+
+bool DraftPlanning::repeats(const Sequence& s) const {
+  const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
+  return fixed && plan_for(s).mode == SpeculationMode::sync;
+}
+
+void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
+  const int judged = verdict.judged - verdict.looked_up;
+  const int accepted = verdict.accepted - verdict.looked_up_accepted;
+  learn_of(s.acceptance, verdict.judged, verdict.accepted);
+  learn_of(s.model_acceptance, judged, accepted);
+  if (repeats(s))
+    return; // what is drafted must not depend on what time it takes
+  if (judged == 0) {
+    s.health.observe_plain();
+    return;
+  }
+  const int own = verdict.window * judged / verdict.judged;
+  s.health.observe(own, accepted, policy_.window_cost(plan_for(s).mode, own, acceptance(s)));
+}
+
+void DraftPlanning::observe(speculation::RoundObservation round) {
+  if (round.window == 0 && round.mode != SpeculationMode::off)
+    round.mode = SpeculationMode::off; // nothing was there to judge
+  policy_.observe(round);
+}
+
+} // namespace paceline::scheduling

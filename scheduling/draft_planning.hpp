@@ -1,0 +1,73 @@
+// What is drafted for the sequences.
+#pragma once
+
+#include "scheduling/config.hpp"
+#include "scheduling/draft_health.hpp"
+#include "scheduling/sequence.hpp"
+#include "scheduling/step_cost.hpp"
+#include "speculation/policy.hpp"
+
+#include <span>
+
+namespace paceline::scheduling {
+
+/// What the draft is to write for each sequence: the engine's plan, bent by what its request asked
+/// for, by what has been judged of it, and by how its draft does.
+class DraftPlanning {
+public:
+  DraftPlanning(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
+                const StepCost& cost, const DraftHealth& health);
+
+  /// Of its draft.
+  DraftState state(const Sequence& s, base::TimePoint now) const;
+  bool speculates(const Sequence& s, base::TimePoint now) const;
+  /// Its windows do not pay, and nobody drafts but a model.
+  bool pauses(const Sequence& s) const { return !s.health.pays() && !looks_up(s); }
+  /// The engine's plan, bent by what the request asked for.
+  speculation::Plan plan_for(const Sequence& s) const;
+  /// Whoever asked for this has its tokens repeat, whatever the rule.
+  bool repeats(const Sequence& s) const;
+  /// Chooses the window of each of these, which the next step decodes beside so many rows of
+  /// prompts: the rows of a step go to whom they are expected to bring most, and where lookahead is
+  /// left to the engine nothing is drafted ahead while waiting for windows should bring more. One
+  /// sequence alone has the engine's, and so have all where it is fixed.
+  void share_windows(std::span<Sequence* const> decoding, int prompt_rows);
+  /// What each of so many sequences may spend on forks, which share the rows of a pass: nothing
+  /// while a sequence that has begun waits for pages.
+  Forking share_of_forks(std::size_t sequences) const;
+  /// What the draft does after the verdict of a step that ends at `length`, decided before it is
+  /// known; no chain where nothing is drafted.
+  NextDraft plan_next(const Sequence& s, int length, const Forking& forking, base::TimePoint now);
+  /// What has it read the committed tokens, and draw nothing yet.
+  speculation::Frontier reading(const Sequence& s);
+  /// Its pages of the draft's; null: what drafts has none.
+  gpu::PageTableRef pages_of(const Sequence& s) const;
+
+  /// What was judged of it.
+  void learn(Sequence& s, const Verdict& verdict);
+  void observe_guess(int rank) { policy_.observe_guess(rank); }
+  void observe(speculation::RoundObservation round);
+
+  const speculation::SpeculationPolicy& policy() const { return policy_; }
+  /// Its own, as far as it is known.
+  double acceptance(const Sequence& s) const;
+  /// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
+  double draft_seconds(int rows) const;
+
+private:
+  int windows_ahead(int window) const;
+  bool looks_up(const Sequence& s) const;
+  Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
+  speculation::ShareTerms share_terms(int rows, double context, bool waits) const;
+  speculation::WindowShares shares_of(std::span<Sequence* const> sharing, int rows, double context,
+                                      bool waits) const;
+
+  const SchedulerConfig& config_;
+  Sequences& sequences_;
+  EpochMint& epochs_;
+  const StepCost& cost_;
+  const DraftHealth& health_;
+  speculation::SpeculationPolicy policy_;
+};
+
+} // namespace paceline::scheduling
