@@ -24,8 +24,8 @@ struct DraftModelParts {
       make_step;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
-  /// Whether it is not worth starting again when it is down; null: it always is.
-  std::function<bool()> hopeless{};
+  /// Whether it is not to be started again when it is down; null: it always is.
+  std::function<bool()> is_disabled{};
   /// It is on another machine, and all other parts but `telemetry` count for nothing.
   std::shared_ptr<const DraftProxy> remote{};
 };

@@ -175,7 +175,7 @@ public:
         .telemetry = parts.telemetry,
         .q_rows = parts.q_rows};
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
-    parts.draft->hopeless = [host = drafting.host] { return host->left_out(); };
+    parts.draft->is_disabled = [host = drafting.host] { return host->is_disabled(); };
     parts.sampler.check_draws_every = 0; // the engine's own
     return {};
   }

@@ -128,7 +128,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
     handles_.stages[stage_of(child)] = nullptr; // nothing is sent to the others meanwhile
   if (role == Role::draft) {
     handles_.drafts.front() = nullptr;
-    if (parts_.draft->hopeless && parts_.draft->hopeless())
+    if (parts_.draft->is_disabled && parts_.draft->is_disabled())
       carry_out(supervision_.disable(child));
   }
   carry_out(supervision_.went_down(child, now()));
@@ -197,7 +197,7 @@ void Supervisor::act(EndChild& end) {
     caf::anon_send_exit(child, caf::exit_reason::user_shutdown);
 }
 
-void Supervisor::act(LeaveOut&) {
+void Supervisor::act(DisableDraft&) {
   parts_.telemetry->draft_left_out = true;
 }
 

@@ -55,7 +55,7 @@ private:
   // One for each action.
   void act(scheduling::StartChild& start);
   void act(scheduling::EndChild& end);
-  void act(scheduling::LeaveOut& draft);
+  void act(scheduling::DisableDraft& request);
   void act(scheduling::MoveTarget& move);
   void act(scheduling::Announce& news);
   void act(scheduling::WakeAfter& alarm);

@@ -1,8 +1,5 @@
 #include "execution/drafter_host.hpp"
 
-#include "execution/limits.hpp"
-
-#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -16,7 +13,7 @@ void DrafterHost::begin_anew() {
 
 bool DrafterHost::call(const Sequences& alive, std::span<DraftTask* const> tasks) {
   const std::unique_lock alone(calling_, std::try_to_lock);
-  if (!alone || left_out_)
+  if (!alone || disabled_)
     return false;
   end_those_not_in(anew_.exchange(false) ? Sequences() : alive);
   for (const auto& [id, at] : alive)
@@ -51,7 +48,7 @@ void DrafterHost::begin(const Frontier& at) {
 void DrafterHost::guard(const std::function<void()>& call) {
   try {
     call();
-    failures_ = std::max(0, failures_ - 1);
+    failures_.succeeded();
   } catch (const std::exception& e) {
     failed(e.what());
   } catch (...) {
@@ -64,9 +61,8 @@ void DrafterHost::failed(const std::string& why) {
   if (!std::exchange(logged_, true))
     telemetry_->log.write(LogLevel::warning,
                           "the drafter failed: " + why +
-                              ": it is asked again, and left out if it keeps failing");
-  failures_ += limits::drafter_successes_per_failure;
-  left_out_ = failures_ >= limits::drafter_failures_max * limits::drafter_successes_per_failure;
+                              ": it is asked again, and disabled if it keeps failing");
+  disabled_ = failures_.failed();
 }
 
 } // namespace paceline::execution

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "base/telemetry.hpp"
+#include "execution/limits.hpp"
 #include "paceline/drafter.hpp"
+#include "scheduling/draft_health.hpp"
 #include "speculation/frontier.hpp"
 
 #include <atomic>
@@ -17,8 +19,8 @@
 namespace paceline::execution {
 
 /// Calls a Drafter for all lanes that there ever are, one at a time: one that was abandoned may
-/// still be in it. Sees to it that each sequence begins and ends for it once in turn, and leaves it
-/// out when it keeps failing. Threads: any.
+/// still be in it. Sees to it that each sequence begins and ends for it once in turn, and disables
+/// it when it keeps failing. Threads: any.
 class DrafterHost {
 public:
   DrafterHost(std::shared_ptr<Drafter> drafter, std::shared_ptr<base::Telemetry> telemetry)
@@ -30,9 +32,9 @@ public:
   using Sequences = std::map<speculation::SequenceId, const speculation::Frontier*>;
   /// Ends what `alive` does not name, begins what it names anew, and has tasks proposed for. What
   /// a call throws is counted, and its message logged once. False, and nothing is called: another
-  /// lane's call has not come back, or the drafter is left out.
+  /// lane's call has not come back, or the drafter is disabled.
   bool call(const Sequences& alive, std::span<DraftTask* const> tasks);
-  bool left_out() const { return left_out_; }
+  bool is_disabled() const { return disabled_; }
 
 private:
   void end_those_not_in(const Sequences& alive);
@@ -42,12 +44,13 @@ private:
 
   const std::shared_ptr<Drafter> drafter_;
   const std::shared_ptr<base::Telemetry> telemetry_;
-  std::atomic<bool> left_out_{false};
+  std::atomic<bool> disabled_{false};
   std::atomic<bool> anew_{false};
 
   std::mutex calling_; ///< Held during a call. What follows is the caller's.
   std::map<speculation::SequenceId, speculation::TokenLogView> begun_;
-  int failures_ = 0; ///< Weighed: limits.hpp
+  scheduling::FailureCount failures_{limits::drafter_failures_max,
+                                     limits::drafter_successes_per_failure};
   bool logged_ = false;
 };
 

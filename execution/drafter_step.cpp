@@ -71,7 +71,7 @@ void DrafterStep::complete(base::TimePoint now) {
   base::add(parts_.telemetry->drafted, proposed);
   parts_.telemetry->overlap.drafted(begin_, now);
   tasks_.clear();
-  if (parts_.host->left_out())
+  if (parts_.host->is_disabled())
     queue_->fail();
 }
 

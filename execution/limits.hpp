@@ -5,8 +5,8 @@
 
 namespace paceline::execution::limits {
 
-/// Calls of a Drafter that may fail in a row before it is left out; every call that succeeds makes
-/// up for a part of one: where more than one in nine fails, it is left out in the end, too.
+/// Calls of a Drafter that may fail in a row before it is disabled; every call that succeeds makes
+/// up for a part of one: where more than one in nine fails, it is disabled in the end, too.
 inline constexpr int drafter_failures_max = 16;
 inline constexpr int drafter_successes_per_failure = 8;
 

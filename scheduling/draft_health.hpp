@@ -19,6 +19,23 @@ enum class DraftState {
   disabled, ///< It kept failing, or its draws were inconsistent: it is not used again.
 };
 
+/// Who keeps failing is disabled: so many failures are too many, each of which so many successes
+/// make up for.
+class FailureCount {
+public:
+  explicit FailureCount(int too_many, int successes = 1)
+      : too_many_(too_many * successes), successes_(successes) {}
+  /// True: that is one too many.
+  bool failed() { return (count_ += successes_) >= too_many_; }
+  void succeeded() { count_ -= count_ > 0; }
+  void forget() { count_ = 0; }
+
+private:
+  int too_many_;
+  int successes_;
+  int count_ = 0;
+};
+
 /// The draft of one sequence. It is late from when a bound token was waited for in vain until the
 /// sequence goes on, and paused while its windows do not bring what they cost.
 ///

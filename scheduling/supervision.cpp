@@ -14,7 +14,8 @@ bool moves_with_target(Role role) {
 } // namespace
 
 Supervision::Supervision(Config config)
-    : config_(std::move(config)), care_(config_.children.size()) {}
+    : config_(std::move(config)),
+      care_(config_.children.size(), {.failures = FailureCount(config_.faults.restarts_max + 1)}) {}
 
 Supervision::Actions Supervision::start(base::TimePoint now) {
   Turn turn{now, {}};
@@ -56,11 +57,11 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
 bool Supervision::keeps_failing(Child child, base::TimePoint now) {
   Care& care = care_[child];
   if (now - care.started >= config_.faults.restarts_forgotten) {
-    care.restarts = 0;
+    care.failures.forget();
     care.pause = {};
   }
   const bool told_to = std::exchange(care.leaving, false);
-  return !told_to && ++care.restarts > config_.faults.restarts_max && !returns(child);
+  return !told_to && care.failures.failed() && !returns(child);
 }
 
 bool Supervision::returns(Child child) const {
@@ -121,7 +122,7 @@ void Supervision::start_due(Turn& turn) {
 void Supervision::disable(Turn& turn, Child draft) {
   if (std::exchange(care_[draft].disabled, true))
     return;
-  turn.act(LeaveOut{draft});
+  turn.act(DisableDraft{});
   if (care_[draft].running) // the rest follows when it is down
     turn.act(EndChild{draft});
 }
@@ -134,7 +135,7 @@ void Supervision::move_target(Turn& turn) {
     if (!moves_with_target(config_.children[child]))
       continue;
     Care& care = care_[child];
-    care.restarts = 0;
+    care.failures.forget();
     care.pause = {};
     care.leaving = care.running;
     if (care.running)

@@ -4,6 +4,7 @@
 
 #include "paceline/engine.hpp"
 #include "scheduling/actions.hpp"
+#include "scheduling/draft_health.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -23,10 +24,6 @@ struct StartChild {
 struct EndChild {
   Child child = 0;
 };
-/// A draft is not used again: it is down, or it is ended next.
-struct LeaveOut {
-  Child child = 0;
-};
 /// Everybody is told who is there now.
 struct Announce {};
 /// All end.
@@ -34,7 +31,7 @@ struct EndEngine {};
 
 /// A child that went down is started again after a pause that doubles; then everybody is told. Its
 /// count and its pause begin anew once it has run for a while. A draft that keeps failing, or whose
-/// draws are inconsistent, is left out. A target that keeps failing moves to its standby, if it has
+/// draws are inconsistent, is disabled. A target that keeps failing moves to its standby, if it has
 /// one. Any other child that keeps failing, or the facade going down, ends the engine.
 ///
 /// Each call takes in one fact at `now`, and returns what is to be done about it, in order.
@@ -45,14 +42,15 @@ public:
     std::vector<Role> children; ///< In the order in which they are started.
     FaultOptions faults;
     bool has_standby = false; ///< Another device for the target, once.
-    /// Those on other machines, which come back some day: a draft is never left out for failing,
+    /// Those on other machines, which come back some day: a draft is never disabled for failing,
     /// nor does a stage of the target end the engine. With such a stage its pages are lost, so that
     /// the KV-cache manager begins anew, too.
     std::vector<Child> returning = {};
   };
-  /// MoveTarget: the target is made for its standby from now on.
+  /// DisableDraft: it is down, or it is ended next, and is not used again. MoveTarget: the target
+  /// is made for its standby from now on.
   using Action =
-      std::variant<StartChild, EndChild, LeaveOut, MoveTarget, Announce, WakeAfter, EndEngine>;
+      std::variant<StartChild, EndChild, DisableDraft, MoveTarget, Announce, WakeAfter, EndEngine>;
   using Actions = std::vector<Action>;
 
   explicit Supervision(Config config);
@@ -62,11 +60,11 @@ public:
   Actions went_down(Child child, base::TimePoint now);
   /// A pause has passed.
   Actions time_passed(base::TimePoint now);
-  /// Leaves a draft out, whether it is down or not.
+  /// Whether it is down or not.
   Actions disable(Child draft);
   /// Pages, and the rows that drafts write for the verification, belong to a device: whoever has to
   /// do with either ends, and all are down before the first of them begins on the other. A draft
-  /// whose own device failed as well is left out in its turn. Without a standby nothing happens.
+  /// whose own device failed as well is disabled in its turn. Without a standby nothing happens.
   Actions move_target();
 
   const std::vector<Role>& roles() const { return config_.children; }
@@ -76,11 +74,11 @@ private:
   struct Care {
     bool running = false;
     base::TimePoint started{};
-    int restarts = 0; ///< Since it last ran for long.
+    FailureCount failures; ///< Since it last ran for long.
     base::Duration pause{};
-    std::optional<base::TimePoint> due; ///< Down; to be started then.
+    std::optional<base::TimePoint> due{}; ///< Down; to be started then.
     bool leaving = false;  ///< Was told to go; until all such are down nobody is started.
-    bool disabled = false; ///< Left out for good.
+    bool disabled = false; ///< A draft, for good.
   };
 
   bool keeps_failing(Child child, base::TimePoint now);

@@ -73,6 +73,23 @@ TEST_CASE("nobody waits for a draft that was late, for longer each time until it
   until(scheduling::limits::draft_back_off_min);
 }
 
+TEST_CASE("who fails too often is disabled, and successes make up for failures") {
+  FailureCount rarely(3, 2);
+  for (int i = 0; i < 20; ++i) {
+    CHECK_FALSE(rarely.failed());
+    rarely.succeeded();
+    rarely.succeeded();
+  }
+  FailureCount often(3, 2);
+  CHECK_FALSE(often.failed());
+  often.succeeded();
+  CHECK_FALSE(often.failed());
+  CHECK_FALSE(often.failed());
+  CHECK(often.failed());
+  often.forget();
+  CHECK_FALSE(often.failed());
+}
+
 TEST_CASE("a sequence is held up by the tokens that were bound when its draft was late") {
   speculation::Chain chain(1);
   chain.begin(4, 8, 8);

@@ -25,7 +25,7 @@ FaultOptions faults() {
 struct Shown {
   std::string operator()(const StartChild& a) const { return "start " + std::to_string(a.child); }
   std::string operator()(const EndChild& a) const { return "end " + std::to_string(a.child); }
-  std::string operator()(const LeaveOut& a) const { return "leave out " + std::to_string(a.child); }
+  std::string operator()(const DisableDraft&) const { return "disable"; }
   std::string operator()(const MoveTarget&) const { return "move"; }
   std::string operator()(const Announce&) const { return "announce"; }
   std::string operator()(const EndEngine&) const { return "end all"; }
@@ -97,27 +97,27 @@ TEST_CASE("the facade's end is the engine's") {
   CHECK(world.down(facade) == "end all");
 }
 
-TEST_CASE("a draft that goes is missed at once, and left out where it keeps failing") {
+TEST_CASE("a draft that goes is missed at once, and disabled where it keeps failing") {
   World world;
   for (const auto& [wake, pause] :
        {std::pair{"wake 10", 10ms}, {"wake 20", 20ms}, {"wake 40", 40ms}}) {
     CHECK(world.down(draft) == std::string("announce, ") + wake);
     CHECK(world.after(pause) == "start 2, announce");
   }
-  CHECK(world.down(draft) == "announce, leave out 2");
+  CHECK(world.down(draft) == "announce, disable");
   CHECK(world.after(1h).empty());
 }
 
 TEST_CASE("a draft that is not to be used again is ended once, and does not come back") {
   World world;
   SUBCASE("while it runs") {
-    CHECK(shown(world.supervision.disable(draft)) == "leave out 2, end 2");
+    CHECK(shown(world.supervision.disable(draft)) == "disable, end 2");
     CHECK(shown(world.supervision.disable(draft)).empty());
     CHECK(world.down(draft) == "announce");
   }
   SUBCASE("while it is down") {
     CHECK(world.down(draft) == "announce, wake 10");
-    CHECK(shown(world.supervision.disable(draft)) == "leave out 2");
+    CHECK(shown(world.supervision.disable(draft)) == "disable");
   }
   CHECK(world.after(1h).empty());
 }
@@ -138,10 +138,10 @@ TEST_CASE("a target that keeps failing moves, and nobody begins there before all
   CHECK(shown(world.supervision.move_target()).empty()); // there is no other standby
 }
 
-TEST_CASE("who had to wait for a draft that is left out begins when that is down") {
+TEST_CASE("who had to wait for a draft that is disabled begins when that is down") {
   World world(true);
   CHECK(shown(world.supervision.move_target()) == "move, end 1, end 2, end 3, end 5");
-  CHECK(shown(world.supervision.disable(draft)) == "leave out 2, end 2");
+  CHECK(shown(world.supervision.disable(draft)) == "disable, end 2");
   for (const Child child : {scheduler, target, kv_cache})
     CHECK(world.down(child) == "wake 10");
   CHECK(world.after(10ms).empty());

@@ -208,7 +208,7 @@ actors::DraftModelParts SimulatedEngine::drafter_parts(std::shared_ptr<gpu::Devi
     return std::make_shared<execution::DrafterStep>(drafting, std::move(queue));
   };
   return {std::move(device), make_step, ground_.closer, telemetry_,
-          [host] { return host->left_out(); }};
+          [host] { return host->is_disabled(); }};
 }
 
 actors::DraftModelParts SimulatedEngine::remote_parts() {
