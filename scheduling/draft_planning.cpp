@@ -26,18 +26,17 @@ void learn_of(FadingMean& acceptance, int judged, int accepted) {
     acceptance.limit(acceptance.weight * limits::acceptance_fades);
 }
 
-speculation::PolicyOptions policy_of(const SchedulerConfig& config) {
-  speculation::PolicyOptions options = config.policy;
-  options.row_cost = config.step_prior.row_cost(options.window_limit + 1);
-  return options;
-}
-
 } // namespace
 
 DraftPlanning::DraftPlanning(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                              const StepCost& cost, const DraftHealth& health)
     : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost), health_(health),
-      policy_(policy_of(config)) {}
+      policy_(config.policy, [this](int rows) { return step_seconds(rows, last_.context); }) {}
+
+double DraftPlanning::step_seconds(int rows, double context) const {
+  const auto step = cost_.predict_boldly(rows, context);
+  return step ? base::seconds(*step) : 0;
+}
 
 DraftState DraftPlanning::state(const Sequence& s, base::TimePoint now) const {
   const DraftState own = pauses(s)            ? DraftState::paused
@@ -128,10 +127,9 @@ speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, boo
     terms.rows_max = cost_.rows_within(longest, context, terms.rows_max);
   terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
   terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
-  terms.drafting = hidden ? 0 : draft_seconds(rows);
-  terms.seconds = [this, context](int of) {
-    return base::seconds(*cost_.predict_boldly(of, context));
-  };
+  if (!hidden)
+    terms.drafting = [pass = draft_seconds(rows)](int window) { return window * pass; };
+  terms.seconds = [this, context](int of) { return step_seconds(of, context); };
   return terms;
 }
 
@@ -236,6 +234,18 @@ bool DraftPlanning::repeats(const Sequence& s) const {
   return fixed && plan_for(s).mode == SpeculationMode::sync;
 }
 
+/// Of a step like the last one, in tokens that plain decoding would have brought: all sequences
+/// take longer for them.
+double DraftPlanning::rows_cost(int rows) const {
+  const int all = std::max(last_.rows, last_.sequences + rows);
+  const auto seconds = [this](int of) {
+    return base::seconds(cost_.predict(of, last_.context).value_or(base::Duration{}));
+  };
+  const double plain = seconds(last_.sequences);
+  const double longer = seconds(all) - seconds(all - rows);
+  return plain > 0 ? last_.sequences * std::max(0.0, longer) / plain : 0;
+}
+
 void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
   const int judged = verdict.judged - verdict.looked_up;
   const int accepted = verdict.accepted - verdict.looked_up_accepted;
@@ -248,12 +258,14 @@ void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
     return;
   }
   const int own = verdict.window * judged / verdict.judged;
-  s.health.observe(own, accepted, policy_.window_cost(plan_for(s).mode, own, acceptance(s)));
+  s.health.observe(own, accepted,
+                   rows_cost(own) + policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
 }
 
 void DraftPlanning::observe(speculation::RoundObservation round) {
   if (round.window == 0 && round.mode != SpeculationMode::off)
     round.mode = SpeculationMode::off; // nothing was there to judge
+  last_ = {round.sequences, round.rows, round.context};
   policy_.observe(round);
 }
 

@@ -53,9 +53,12 @@ public:
   double acceptance(const Sequence& s) const;
   /// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
   double draft_seconds(int rows) const;
+  /// A step of the target, of whatever size: boldly predicted. 0: nothing is known.
+  double step_seconds(int rows, double context) const;
 
 private:
   int windows_ahead(int window) const;
+  double rows_cost(int rows) const;
   bool looks_up(const Sequence& s) const;
   Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   speculation::ShareTerms share_terms(int rows, double context, bool waits) const;
@@ -67,6 +70,11 @@ private:
   EpochMint& epochs_;
   const StepCost& cost_;
   const DraftHealth& health_;
+  struct {
+    int sequences = 1;
+    int rows = 1;
+    double context = 0;
+  } last_; ///< Step.
   speculation::SpeculationPolicy policy_;
 };
 

@@ -14,7 +14,7 @@ public:
            const StepCost& cost)
       : health(config.has_draft, config.faults.stall_patience),
         planning(config, sequences, epochs, cost, health),
-        waits(sequences, config, cost, planning, health), config_(config), sequences_(sequences) {}
+        waits(sequences, config, planning, health), config_(config), sequences_(sequences) {}
 
   DraftHealth health;
   DraftPlanning planning;

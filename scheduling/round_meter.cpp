@@ -46,12 +46,11 @@ speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const
   last_end_ = now;
   round.rows = verdicts.rows;
   round.round_seconds = base::seconds(took);
-  round.target_seconds = base::seconds(verdicts.busy);
+  round.context = flight.context();
   const bool beside_others = took < verdicts.busy; // in a target of several stages
   if (!round.prefill && continues && !beside_others && flight.mode != SpeculationMode::overlap) {
     base::add(telemetry.decode_round_ns, took.count());
-    base::add(telemetry.decode_lane_ns,
-              std::int64_t(round.target_seconds * 1e9) + drafting.count());
+    base::add(telemetry.decode_lane_ns, verdicts.busy.count() + drafting.count());
   }
   return round;
 }

@@ -73,17 +73,35 @@ double StepCost::per_context_token() const {
   return std::max(0.0, context_covariance_.value / context_variance_.value);
 }
 
+/// Of a size that was never observed.
+double StepCost::unseen(const Bin& nearest, int rows) const {
+  const double scale =
+      prior_.is_known() ? prior_.seconds(rows) / prior_.seconds(nearest.rows.value) : 1;
+  return nearest.seconds.value * scale;
+}
+
+double StepCost::below_all(int rows) const {
+  const Bin& least = bins_.front();
+  if (prior_.is_known() || bins_.size() == 1)
+    return unseen(least, rows);
+  const Bin& next = bins_[1];
+  const double slope =
+      (next.seconds.value - least.seconds.value) / (next.rows.value - least.rows.value);
+  return std::clamp(least.seconds.value - slope * (least.rows.value - rows),
+                    least.seconds.value * rows / least.rows.value, least.seconds.value);
+}
+
 /// On the line between the nearest sizes that were observed. Below all of them a step costs what
 /// the smallest did; above them time grows in proportion.
 StepCost::Point StepCost::at(int rows, bool boldly) const {
   const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
   if (above == bins_.begin())
-    return {above->context.value, above->seconds.value};
+    return {above->context.value, boldly ? below_all(rows) : above->seconds.value};
   const auto below = std::prev(above);
   const int size = size_of(rows);
   const bool observed = below->size == size || (above != bins_.end() && above->size == size);
   if (boldly && !observed && rows <= 2 * below->rows.value)
-    return {below->context.value, below->seconds.value};
+    return {below->context.value, unseen(*below, rows)};
   if (above == bins_.end())
     return {below->context.value, below->seconds.value * rows / below->rows.value};
   const double share = (rows - below->rows.value) / (above->rows.value - below->rows.value);
@@ -93,7 +111,7 @@ StepCost::Point StepCost::at(int rows, bool boldly) const {
 
 double StepCost::seconds(int rows, double context, bool boldly) const {
   if (!is_measured())
-    return std::max(prior_.weights, rows * prior_.row);
+    return prior_.seconds(rows);
   const Point known = at(rows, boldly);
   const double more = per_context_token() * (context - known.context);
   return std::max(known.seconds + more, known.seconds / 2);

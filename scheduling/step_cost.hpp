@@ -17,13 +17,8 @@ struct StepPrior {
   double weights = 0; ///< Seconds in which all weights are read.
   double row = 0;     ///< Seconds that the arithmetic of a row takes. 0, as weights: not known.
 
-  /// By how much one more row lengthens a step of one, on the way to so many rows, in units of that
-  /// step.
-  std::optional<double> row_cost(int rows) const {
-    if (weights <= 0 || rows < 2)
-      return std::nullopt;
-    return std::max(0.0, rows * row / std::max(weights, row) - 1) / (rows - 1);
-  }
+  bool is_known() const { return weights > 0; }
+  double seconds(double rows) const { return std::max(weights, rows * row); }
 };
 
 /// Lane time as a function of a step's rows, whoever they are of, and of the tokens of context that
@@ -45,8 +40,9 @@ public:
   /// None as long as nothing was observed, where there is no prior.
   std::optional<base::Duration> predict(int rows, double context) const;
 
-  /// The same for who would try a size that was never observed: up to twice the next smaller one as
-  /// if the rows between were free, for a step will tell.
+  /// The same for who would try a size that was never observed, for a step will tell: up to twice
+  /// the next smaller one as if the rows between were free, and below all of them on the line
+  /// through the smallest two. Where there is a prior, it says how the nearest one's time goes on.
   std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
   /// When its lane counts as standing still: `limits::stall_steps` times as long as it should take,
@@ -75,11 +71,13 @@ private:
     double context = 0;
     double seconds = 0;
   };
-  bool is_known() const { return is_measured() || prior_.weights > 0; }
+  bool is_known() const { return is_measured() || prior_.is_known(); }
   static int size_of(int rows);
   Bin& bin_of(int rows);
   void note_error(double error);
   Point at(int rows, bool boldly) const;
+  double unseen(const Bin& nearest, int rows) const;
+  double below_all(int rows) const;
   double seconds(int rows, double context, bool boldly = false) const;
   double per_context_token() const;
 

@@ -22,7 +22,7 @@ bool WindowWaits::waits_for_all(const Sequence& s) const {
 
 speculation::OverlappedSequence WindowWaits::overlapped(const Sequence& s) const {
   const double a = planning_.acceptance(s);
-  return {a, s.window, s.window > 0 ? planning_.policy().hit(a, s.window) : a};
+  return {a, planning_.policy().hits(a, s.window)};
 }
 
 WindowWaits::StepNow WindowWaits::step_now() const {
@@ -50,10 +50,10 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
     missing = std::max(missing, s->window - s->bound());
     gaining.push_back(overlapped(*s));
   }
-  const auto step = cost_.predict_boldly(now.rows, now.context);
-  if (now.sequences == 1 || !step || step->count() == 0)
-    return planning_.policy().worth_waiting(late[0]->bound(), late[0]->window) ? missing : 0;
-  const double per_second = now.tokens / base::seconds(*step);
+  const double step = planning_.step_seconds(now.rows, now.context);
+  if (step <= 0)
+    return missing; // it costs nothing that is known
+  const double per_second = now.tokens / step;
   const double pass = planning_.draft_seconds(now.rows);
   double best = 0;
   int passes = 0;
@@ -64,8 +64,7 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
       gain += gaining[i].value(std::min(bound + waited, late[i]->window)) - gaining[i].value(bound);
       more += bound + waited <= late[i]->window;
     }
-    const double longer =
-        base::seconds(*cost_.predict_boldly(now.rows + more, now.context) - *step);
+    const double longer = planning_.step_seconds(now.rows + more, now.context) - step;
     if (const double worth = gain - per_second * (waited * pass + longer); worth > best) {
       best = worth;
       passes = waited;

@@ -14,9 +14,9 @@ namespace paceline::scheduling {
 /// never decides whether it is judged (docs/theory.md).
 class WindowWaits {
 public:
-  WindowWaits(Sequences& sequences, const SchedulerConfig& config, const StepCost& cost,
-              const DraftPlanning& planning, DraftHealth& health)
-      : sequences_(sequences), config_(config), cost_(cost), planning_(planning), health_(health) {}
+  WindowWaits(Sequences& sequences, const SchedulerConfig& config, const DraftPlanning& planning,
+              DraftHealth& health)
+      : sequences_(sequences), config_(config), planning_(planning), health_(health) {}
 
   /// Whether somebody could be in a step now whose window is not waited for.
   bool any_ready(base::TimePoint now) const;
@@ -69,7 +69,6 @@ private:
 
   Sequences& sequences_;
   const SchedulerConfig& config_;
-  const StepCost& cost_;
   const DraftPlanning& planning_;
   DraftHealth& health_;
 

@@ -5,11 +5,9 @@
 
 namespace paceline::speculation {
 
-Estimates::Estimates(double prior_acceptance, double prior_cost_ratio,
-                     std::optional<double> row_cost)
+Estimates::Estimates(double prior_acceptance)
     : with_model_{{prior_acceptance, prior_weight}, {1, prior_weight}}, without_(with_model_),
-      model_acceptance_(with_model_.acceptance), prior_cost_ratio_(prior_cost_ratio),
-      row_cost_(row_cost) {
+      model_acceptance_(with_model_.acceptance) {
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     guess_[rank] = {Odds{}.guess[rank], prior_weight};
 }
@@ -42,14 +40,6 @@ void Estimates::observe(const RoundObservation& round) {
   if (round.fork_step_seconds > 0) {
     fork_seconds_.add(unless_stalled(round.fork_step_seconds, fork_seconds_.value), 1, time_memory);
     fork_rows_.add(round.fork_rows, 1, time_memory);
-  }
-  if (round.target_seconds > 0) {
-    const double rows = round.rows;
-    const double seconds = unless_stalled(round.target_seconds, target_seconds(rows));
-    rows_.add(rows, 1, time_memory);
-    seconds_.add(seconds, 1, time_memory);
-    rows_squared_.add(rows * rows, 1, time_memory);
-    rows_seconds_.add(rows * seconds, 1, time_memory);
   }
 }
 
@@ -87,40 +77,10 @@ double Estimates::tokens_without(double expected) const {
   return 1 + without_.gain.value * (expected - 1);
 }
 
-/// Of the line of least squares; between a constant and a line through the origin. Covariance and
-/// variance fade together, so that rounds of one size leave the slope as it was. Steps that differ
-/// by little say little but how much times vary: then what is known beforehand counts for more.
-double Estimates::slope() const {
-  if (rows_.weight == 0)
+double Estimates::fork_seconds(double rows) const {
+  if (fork_rows_.value <= 0)
     return 0;
-  double variance = rows_squared_.value - rows_.value * rows_.value;
-  double covariance = rows_seconds_.value - rows_.value * seconds_.value;
-  if (row_cost_) {
-    const double one = seconds_.value / (1 + *row_cost_ * (rows_.value - 1));
-    variance = std::max(variance, 0.0) + row_cost_prior;
-    covariance += row_cost_prior * *row_cost_ * one;
-  }
-  if (variance <= 1e-9 * rows_squared_.value)
-    return 0;
-  return std::clamp(covariance / variance, 0.0, seconds_.value / rows_.value);
-}
-
-double Estimates::target_seconds(double rows) const {
-  return seconds_.value + slope() * (rows - rows_.value);
-}
-
-double Estimates::cost_ratio(double sequences) const {
-  const double step = target_seconds(sequences);
-  return draft_seconds_.weight > 0 && step > 0 ? draft_seconds_.value / step : prior_cost_ratio_;
-}
-
-double Estimates::fork_cost_ratio(double sequences, double rows) const {
-  const double step = target_seconds(sequences);
-  const double none = cost_ratio(sequences);
-  if (fork_rows_.value <= 0 || step <= 0)
-    return none;
-  const double more = std::max(0.0, fork_seconds_.value / step - none);
-  return none + more * rows / fork_rows_.value;
+  return std::max(0.0, fork_seconds_.value - draft_seconds_.value) * rows / fork_rows_.value;
 }
 
 void Estimates::observe_guess(int rank) {
@@ -139,11 +99,6 @@ Odds Estimates::odds() const {
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     odds.guess[rank] = guess_[rank].value;
   return odds;
-}
-
-double Estimates::v_slope(double sequences) const {
-  const double step = target_seconds(sequences);
-  return step > 0 ? slope() * sequences / step : 0;
 }
 
 } // namespace paceline::speculation

@@ -5,7 +5,6 @@
 #include "sampling/guess.hpp"
 
 #include <array>
-#include <optional>
 #include <vector>
 
 namespace paceline::speculation {
@@ -33,7 +32,7 @@ struct RoundObservation {
   int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
   int hits = 0;
   double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
-  double target_seconds = 0;     ///< Target lane time: forward and verification.
+  double context = 0;            ///< Tokens in the caches that the step saw.
   double draft_step_seconds = 0; ///< Lane time of one drafted token; 0: none drafted.
   double fork_step_seconds = 0;  ///< Lane time of a pass that advances forks; 0: there was none.
   double fork_rows = 0;          ///< Forks that it advances.
@@ -59,12 +58,11 @@ inline double unless_stalled(double seconds, double expected) {
   return expected > 0 && seconds > 3 * expected ? 3 * expected : seconds;
 }
 
-/// Smoothed a, c and v of theory.hpp. A pure function of the rounds observed.
+/// What rounds tell of the pair: smoothed a, and how long passes of the draft take. A pure function
+/// of the rounds observed.
 class Estimates {
 public:
-  /// row_cost: by how much one more row lengthens a target step of one row, in units of that step,
-  /// as measured before any round; none: not known.
-  Estimates(double prior_acceptance, double prior_cost_ratio, std::optional<double> row_cost = {});
+  explicit Estimates(double prior_acceptance);
 
   void observe(const RoundObservation& round);
   /// From now on the next judged positions count more than all before: what was learned may be out
@@ -90,22 +88,16 @@ public:
   double expected_tokens(const RoundObservation& round) const;
   /// The window with which, if all had it, a round should bring as much as with those that it has.
   double mean_window(const RoundObservation& round) const;
-  /// Target lane time of a step; 0 before the first one was seen.
-  double target_seconds(double rows) const;
+  /// Of a pass that drafts; 0 before the first one was seen.
   double draft_seconds() const { return draft_seconds_.value; }
-  /// A draft step over a target step of one row for each of `sequences`.
-  double cost_ratio(double sequences) const;
-  /// The same of a draft pass that advances so many forks: on the line through one that advances
-  /// none and those that were seen. As if forks cost nothing before.
-  double fork_cost_ratio(double sequences, double rows) const;
+  /// What so many forks add to it: on the line through one that advances none and those that were
+  /// seen. As if forks cost nothing before.
+  double fork_seconds(double rows) const;
   /// A rejected token's place was taken by the guess of this rank (-1: by none).
   void observe_guess(int rank);
   /// Rejections that were seen where there were guesses.
   double guesses_seen() const { return guess_.front().weight - prior_weight; }
   Odds odds() const;
-  /// By how much one more row for each of `sequences` lengthens a target step of one row each, in
-  /// units of that step.
-  double v_slope(double sequences) const;
 
 private:
   static constexpr double acceptance_memory = 400; // judged positions
@@ -116,7 +108,6 @@ private:
   static constexpr double guess_memory = 400;  // rejections
   static constexpr double margin_memory = 200; // judged positions of one class
   static constexpr double margin_prior = 8;    // that the class is like all others
-  static constexpr double row_cost_prior = 2;  // rows squared, as a variance of steps that show it
 
   /// What windows bring.
   struct Yield {
@@ -125,7 +116,6 @@ private:
   };
   const Yield& yield(bool model) const { return model ? with_model_ : without_; }
   void observe_drafters(const RoundObservation& round);
-  double slope() const;
 
   Yield with_model_;
   Yield without_; ///< By the look-up beside it alone.
@@ -136,13 +126,6 @@ private:
   FadingMean fork_seconds_;                          ///< and of one that advances forks,
   FadingMean fork_rows_;                             ///< so many.
   std::array<FadingMean, std::size_t(sampling::limits::guesses_max)> guess_; ///< Hits by rank.
-  /// Moments of (rows, seconds) of target steps, for a straight line.
-  FadingMean rows_;
-  FadingMean seconds_;
-  FadingMean rows_squared_;
-  FadingMean rows_seconds_;
-  double prior_cost_ratio_;
-  std::optional<double> row_cost_;
 };
 
 } // namespace paceline::speculation

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace paceline::speculation {
 
@@ -15,7 +17,6 @@ namespace {
 
 constexpr double round_memory = 24;        // rounds that a mode's mean time is taken over
 constexpr double clear_lead = 1.03;        // a rate below this lead changes nothing
-constexpr double window_lead = 1.02;       // the same for windows
 constexpr double fork_window_lead = 1.005; // a change of windows costs forks nothing
 constexpr double least_lead = 1.01;        // below it forks are not worth their memory
 constexpr double probe_budget = 0.0075;
@@ -29,6 +30,27 @@ constexpr int rounds_per_guess = 8;      // between looks at them, afterwards
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
 
+/// Tokens in the time of a plain step, of windows of K whose next one is drafted meanwhile. A step
+/// finds its window all there, or waits for so many passes as are best. v: of each window up to K.
+double overlapped_rate(double a, double c, std::span<const double> v) {
+  const int window = int(v.size()) - 1;
+  const double hit = theory::chain_hit(a, window);
+  const double tokens = theory::expected_tokens(a, window);
+  double best = 0;
+  for (int waited = 0; waited <= window; ++waited) {
+    const double part_hits = theory::chain_hit(a, waited);
+    const double there = part_hits / (1 - hit + part_hits); // of steps
+    const auto seconds = [&](double step, double hits) {
+      return hits * std::max(step, (window + 1) * c) + (1 - hits) * (step + waited * c);
+    };
+    const double rate =
+        (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
+        (there * seconds(v.back(), hit) + (1 - there) * seconds(v[std::size_t(waited)], part_hits));
+    best = std::max(best, rate);
+  }
+  return best;
+}
+
 /// Rounds without the model are of one kind, whether or not a look-up drafts.
 SpeculationMode arm_of(const RoundObservation& round) {
   return round.model ? round.mode : SpeculationMode::off;
@@ -36,9 +58,8 @@ SpeculationMode arm_of(const RoundObservation& round) {
 
 } // namespace
 
-SpeculationPolicy::SpeculationPolicy(PolicyOptions options)
-    : options_(options),
-      estimates_(options.prior_acceptance, options.prior_cost_ratio, options.row_cost) {
+SpeculationPolicy::SpeculationPolicy(PolicyOptions options, StepSeconds step)
+    : options_(options), step_(std::move(step)), estimates_(options.prior_acceptance) {
   enter_load(1);
   choose_windows();
   choose_lookahead();
@@ -49,18 +70,21 @@ double SpeculationPolicy::acceptance() const {
 }
 
 /// Behind a hit nobody waits for the draft.
-double SpeculationPolicy::window_cost(SpeculationMode mode, int window, double acceptance) const {
+double SpeculationPolicy::drafting_cost(SpeculationMode mode, int window, double acceptance) const {
   const double exposed = mode == SpeculationMode::overlap ? 1 - hit(acceptance, window) : 1;
-  return window * (exposed * cost_ratio() + estimates_.v_slope(sequences_));
+  return window * exposed * cost_ratio();
 }
 
 double SpeculationPolicy::cost_ratio() const {
-  return estimates_.cost_ratio(sequences_);
+  const double drafting = estimates_.draft_seconds();
+  const double plain = step_(sequences_);
+  return drafting > 0 && plain > 0 ? drafting / plain : options_.prior_cost_ratio;
 }
 
-double SpeculationPolicy::v(int rows) const {
-  const double one = estimates_.target_seconds(1);
-  return one > 0 ? estimates_.target_seconds(rows) / one : 1;
+/// Of a step in which all sequences have such a window.
+double SpeculationPolicy::v(int window) const {
+  const double plain = step_(sequences_);
+  return plain > 0 ? step_(sequences_ * (window + 1)) / plain : 1;
 }
 
 Plan SpeculationPolicy::plan() const {
@@ -76,29 +100,12 @@ Plan SpeculationPolicy::plan() const {
     if (forks_)
       plan.window = fork_window_;
     plan.lookahead = plan.window + 1;
-    plan.fork_rows = forks_ ? fork_rows_ * int(sequences_) : 0;
+    plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
   }
   plan.learns_guesses =
       plan.fork_rows == 0 && may_fork() &&
       (estimates_.guesses_seen() < guesses_wanted || rounds_ % rounds_per_guess == 0);
   return plan;
-}
-
-bool SpeculationPolicy::worth_waiting(int bound, int window) const {
-  if (bound >= window)
-    return false;
-  if (plan().mode == SpeculationMode::sync)
-    return true;
-  const double a = acceptance();
-  const double c = cost_ratio();
-  const double slope = estimates_.v_slope(sequences_);
-  const auto rate_with = [&](int k) {
-    return theory::expected_tokens(a, k) / ((k - bound) * c + 1 + k * slope);
-  };
-  for (int k = bound + 1; k <= window; ++k)
-    if (rate_with(k) > rate_with(bound))
-      return true;
-  return false;
 }
 
 void SpeculationPolicy::observe(const RoundObservation& round) {
@@ -154,28 +161,43 @@ double SpeculationPolicy::rate(SpeculationMode mode) const {
          arm.seconds.value;
 }
 
+/// Of a sequence that is like all others. drafting: in units of a plain step, by the window.
+int SpeculationPolicy::best_window(double acceptance,
+                                   const std::function<double(int)>& drafting) const {
+  ShareTerms terms;
+  terms.rows = terms.shortest = 1;
+  terms.longest = std::min(options_.window_limit, WindowGains::tokens_max);
+  terms.rows_max = terms.longest + 1;
+  terms.drafting = drafting;
+  terms.seconds = [this](int rows) { return v(rows - 1); };
+  return share_windows({{WindowGains::synchronous(acceptance, terms.longest)}}, terms).windows[0];
+}
+
+int SpeculationPolicy::best_overlapped(double a, double c) const {
+  std::vector<double> v{1};
+  double best = 0;
+  int window = 1;
+  for (int k = 1; k <= options_.window_limit; ++k) {
+    v.push_back(this->v(k));
+    if (const double rate = overlapped_rate(a, c, v); rate > best) {
+      best = rate;
+      window = k;
+    }
+  }
+  return window;
+}
+
 /// What a look-up writes costs nothing.
 void SpeculationPolicy::choose_windows() {
   const double a = estimates_.acceptance();
   const double c = cost_ratio() * estimates_.model_share();
-  const double slope = estimates_.v_slope(sequences_);
-  const int limit = options_.window_limit;
-  const auto settle = [&](int& choice, int best, auto rate_with) {
-    if (options_.window)
-      choice = *options_.window;
-    else if (choice == 0 || rate_with(best) > window_lead * rate_with(choice))
-      choice = best;
+  const auto choose = [this](SpeculationMode mode, auto best) {
+    arm(mode).choice = options_.window ? *options_.window : best();
   };
-  settle(arm(SpeculationMode::sync).choice, theory::best_window_sync(a, c, slope, limit),
-         [&](int k) { return theory::sync_rate(a, k, c, 1 + k * slope); });
-  if (options_.lookup) {
-    const double alone = estimates_.acceptance(false);
-    settle(arm(SpeculationMode::off).choice, theory::best_window_sync(alone, 0, slope, limit),
-           [&](int k) { return theory::sync_rate(alone, k, 0, 1 + k * slope); });
-  }
-  settle(
-      arm(SpeculationMode::overlap).choice, theory::best_window_overlap(a, c, slope, limit),
-      [&](int k) { return theory::overlap_rate(a, k, c, 1 + k * slope, theory::chain_hit(a, k)); });
+  choose(SpeculationMode::sync, [&] { return best_window(a, [c](int k) { return k * c; }); });
+  choose(SpeculationMode::overlap, [&] { return best_overlapped(a, c); });
+  if (options_.lookup)
+    choose(SpeculationMode::off, [&] { return best_window(estimates_.acceptance(false), {}); });
 }
 
 /// Where what is drafted ahead is chosen, and there may be a row for each sequence.
@@ -188,17 +210,18 @@ bool SpeculationPolicy::may_fork() const {
 }
 
 int SpeculationPolicy::fork_rows_min() const {
-  return std::max(1, int(options_.fork_rows / sequences_));
+  return std::max(1, options_.fork_rows / sequences_);
 }
 
 int SpeculationPolicy::fork_rows_max() const {
-  return std::min(options_.fork_rows, int(options_.fork_rows_all / sequences_));
+  return std::min(options_.fork_rows, options_.fork_rows_all / sequences_);
 }
 
 double SpeculationPolicy::fork_rate(double acceptance, int window, int rows, double hit) const {
-  return theory::fork_rate(acceptance, window, cost_ratio(),
-                           estimates_.fork_cost_ratio(sequences_, rows * sequences_),
-                           1 + window * estimates_.v_slope(sequences_), hit);
+  const double c = cost_ratio();
+  const double plain = step_(sequences_);
+  const double forks = plain > 0 ? estimates_.fork_seconds(rows * sequences_) / plain : 0;
+  return theory::fork_rate(acceptance, window, c, c + forks, v(window), hit);
 }
 
 /// One sequence has all rows. Several share them, and have more as long as more bring something for
@@ -235,11 +258,13 @@ void SpeculationPolicy::choose_lookahead() {
   fork_window_ = best.window;
   fork_rows_ = best.rows;
   estimate_covered(odds);
-  const int chain = arm(SpeculationMode::overlap).choice;
-  const double a = odds.acceptance;
-  const double chain_rate =
-      theory::overlap_rate(a, chain, cost_ratio(), 1 + chain * estimates_.v_slope(sequences_),
-                           theory::chain_hit(a, chain));
+  double chain_rate = 0; // by the model that forks have, in which whole windows are waited for
+  const int first = options_.window.value_or(1);
+  const int last = options_.window.value_or(options_.window_limit);
+  for (int window = first; window <= last; ++window)
+    chain_rate =
+        std::max(chain_rate, theory::overlap_rate(odds.acceptance, window, cost_ratio(), v(window),
+                                                  theory::chain_hit(odds.acceptance, window)));
   const double lead = best.rate / chain_rate;
   forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
   if (forks_ != before) {
@@ -249,7 +274,7 @@ void SpeculationPolicy::choose_lookahead() {
 }
 
 void SpeculationPolicy::estimate_covered(const Odds& odds) {
-  for (std::size_t window = 1; window < covered_.size(); ++window) {
+  for (std::size_t window = 0; window < covered_.size(); ++window) {
     const double chain = theory::chain_hit(odds.acceptance, int(window));
     covered_[window] = chain < 1 ? (odds.hit(int(window), fork_rows_) - chain) / (1 - chain) : 0;
   }
@@ -261,6 +286,13 @@ double SpeculationPolicy::hit(double acceptance, int window) const {
   return chain + (forks_ ? covered_[known] * (1 - chain) : 0);
 }
 
+std::vector<double> SpeculationPolicy::hits(double acceptance, int window) const {
+  std::vector<double> hits;
+  for (int tokens = 0; tokens <= window; ++tokens)
+    hits.push_back(hit(acceptance, tokens));
+  return hits;
+}
+
 /// A lookahead has to fit under a step, where nobody waits for it, and begins half a pass late: the
 /// verdict before finds the draft in the middle of one.
 WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
@@ -268,11 +300,7 @@ WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) co
   if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
     return WindowGains::synchronous(acceptance, limit);
   const int hidden = int(1 / std::max(cost_ratio(), 1e-3) - 0.5) - 1;
-  std::array<double, WindowGains::tokens_max + 1> hits{1};
-  const int longest = std::clamp(hidden, 1, limit);
-  for (int window = 1; window <= longest; ++window)
-    hits[std::size_t(window)] = hit(acceptance, window);
-  return WindowGains::overlapped(acceptance, std::span(hits).first(std::size_t(longest) + 1));
+  return WindowGains::overlapped(acceptance, hits(acceptance, std::clamp(hidden, 1, limit)));
 }
 
 /// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one

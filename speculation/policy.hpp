@@ -5,6 +5,7 @@
 #include "speculation/window_shares.hpp"
 
 #include <array>
+#include <functional>
 #include <optional>
 
 namespace paceline::speculation {
@@ -29,12 +30,14 @@ struct PolicyOptions {
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
-  /// By how much a row lengthens a target step of one row, in units of that; none: not known.
-  std::optional<double> row_cost;
-  bool lookup = false; ///< One drafts beside the model, at no cost.
+  bool lookup = false;           ///< One drafts beside the model, at no cost.
 };
 
-/// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock).
+/// How long a step of the target takes that has so many rows, by what is known; 0: nothing is.
+using StepSeconds = std::function<double(int rows)>;
+
+/// The engine-wide choice. One owner, no locks; a pure function of its observations (no clock) and
+/// of what steps cost.
 ///
 /// Windows maximise theory.hpp's tokens per second for the estimated a, c and v. `automatic`
 /// starts in `sync` and follows the mode of most tokens per second: a mode's rounds are timed
@@ -47,7 +50,7 @@ struct PolicyOptions {
 /// probes.
 class SpeculationPolicy {
 public:
-  explicit SpeculationPolicy(PolicyOptions options);
+  SpeculationPolicy(PolicyOptions options, StepSeconds step);
   void observe(const RoundObservation& round);
   void observe_guess(int rank) { estimates_.observe_guess(rank); }
   Plan plan() const;
@@ -59,23 +62,18 @@ public:
   double model_acceptance() const { return estimates_.model_acceptance(); }
   /// K where a look-up drafts without the model.
   int lookup_window() const { return load().arms[std::size_t(SpeculationMode::off)].choice; }
-  /// What a window costs a sequence of this acceptance, in tokens that plain decoding would have
-  /// brought meanwhile: passes of the draft that are waited for, and further rows of the step.
-  double window_cost(SpeculationMode mode, int window, double acceptance) const;
+  /// What drafting a window costs a sequence of this acceptance, in tokens that plain decoding
+  /// would have brought while it waits.
+  double drafting_cost(SpeculationMode mode, int window, double acceptance) const;
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
-  double v(int rows) const;  ///< Smoothed target time of `rows` rows over one row.
   /// A pass of the draft; 0 before the first one was seen.
   double draft_seconds() const { return estimates_.draft_seconds(); }
   /// What windows bring one of several sequences, whose acceptance may be its own.
   WindowGains gains(SpeculationMode mode, double acceptance) const;
   /// The chance that what was drafted past a window of its comes true.
   double hit(double acceptance, int window) const;
-
-  /// Of a sequence alone: should a free target wait for a window of which `bound` of `window`
-  /// positions are bound? `sync` always waits (its mode was chosen at that price, and with a fixed
-  /// window its tokens repeat); `overlap` when some longer window makes more tokens per second from
-  /// now on. Depends on the past and on counts only, never on token values.
-  bool worth_waiting(int bound, int window) const;
+  /// The same of all windows from 0 to this one.
+  std::vector<double> hits(double acceptance, int window) const;
 
 private:
   static constexpr std::size_t modes = 3; // off, sync, overlap
@@ -104,6 +102,9 @@ private:
   bool open_to(SpeculationMode mode) const;
   double rate(SpeculationMode mode) const;
   void enter_load(int sequences);
+  double v(int window) const;
+  int best_window(double acceptance, const std::function<double(int)>& drafting) const;
+  int best_overlapped(double a, double c) const;
   void choose_windows();
   void choose_lookahead();
   void estimate_covered(const Odds& odds);
@@ -127,10 +128,11 @@ private:
   void follow(SpeculationMode mode);
 
   PolicyOptions options_;
+  StepSeconds step_;
   Estimates estimates_;
   std::array<Load, loads> loads_{};
   std::size_t load_ = 0;
-  double sequences_ = 1;
+  int sequences_ = 1;
   bool forks_ = false; ///< The lookahead that `overlap` uses now.
   /// The share of misses that forks turn into hits, by window.
   std::array<double, WindowGains::tokens_max + 1> covered_{};

@@ -48,11 +48,11 @@ Choice best_choice(std::span<const Bid> bids, const ShareTerms& terms) {
     gains[std::size_t(bid.token)] += bid.gain;
   std::vector<double> seconds{terms.seconds(terms.rows)}; // by bids that are met
   Choice best{terms.rows / seconds[0], 0, 0};
-  const int first = terms.drafting > 0 ? 1 : terms.longest;
+  const int first = terms.drafting ? 1 : terms.longest;
   for (int depth = first; depth <= terms.longest; ++depth) {
     const auto end = gains.begin() + std::min(depth, WindowGains::tokens_max) + 1;
     const double most = std::accumulate(gains.begin(), end, double(terms.rows));
-    const double drafting = depth * terms.drafting;
+    const double drafting = terms.drafting ? terms.drafting(depth) : 0;
     double tokens = terms.rows;
     std::size_t rows = 0;
     for (std::size_t i = 0; i < bids.size() && terms.rows + int(rows) < terms.rows_max; ++i) {
@@ -91,26 +91,25 @@ WindowGains WindowGains::overlapped(double acceptance, std::span<const double> h
   WindowGains gains;
   double before = 1;
   for (std::size_t window = 1; window < hits.size(); ++window) {
-    const double tokens = OverlappedSequence(acceptance, int(window), hits[window]).rate();
+    const double tokens = OverlappedSequence(acceptance, hits.first(window + 1)).rate();
     gains.add(tokens - before);
     before = tokens;
   }
   return gains;
 }
 
-/// Without a window it gets a token, and goes on with what was drafted meanwhile if the first of
-/// that is accepted.
-OverlappedSequence::OverlappedSequence(double acceptance, int window, double hit)
-    : acceptance_(std::max(acceptance, 1e-3)), window_(window), hit_(hit) {
-  const double tokens = theory::expected_tokens(acceptance_, window);
-  const double changes = acceptance_ + 1 - hit;
-  rate_ = (acceptance_ * tokens + 1 - hit) / changes;
+/// Without a window it gets a token, and goes on with what was drafted meanwhile if that is what
+/// was to follow.
+OverlappedSequence::OverlappedSequence(double acceptance, std::span<const double> hits)
+    : acceptance_(acceptance), hits_(hits.begin(), hits.end()) {
+  const double tokens = theory::expected_tokens(acceptance, int(hits.size()) - 1);
+  const double changes = std::max(hits.front(), 1e-3) + 1 - hits.back();
+  rate_ = (hits.front() * tokens + 1 - hits.back()) / changes;
   readiness_ = (tokens - 1) / changes;
 }
 
 double OverlappedSequence::value(int bound) const {
-  const double hit = bound < window_ ? theory::chain_hit(acceptance_, bound) : hit_;
-  return theory::expected_tokens(acceptance_, std::min(bound, window_)) + hit * readiness_;
+  return theory::expected_tokens(acceptance_, bound) + hits_[std::size_t(bound)] * readiness_;
 }
 
 WindowShares share_windows(std::span<const WindowGains> sequences, const ShareTerms& terms) {

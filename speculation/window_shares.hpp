@@ -20,9 +20,7 @@ public:
   WindowGains() = default;
   /// Of windows that are waited for: a, a^2, ...
   static WindowGains synchronous(double acceptance, int tokens);
-  /// Of windows that nobody waits for: a sequence whose window is there gets E tokens and hits with
-  /// hits[K]; one whose window is not gets a token, and goes on with what was drafted meanwhile if
-  /// the first of that is accepted. hits: by the window, [tokens + 1].
+  /// Of windows that nobody waits for (OverlappedSequence). hits: by the window, [tokens + 1].
   static WindowGains overlapped(double acceptance, std::span<const double> hits);
 
   int tokens() const { return tokens_; }
@@ -39,8 +37,8 @@ private:
 /// all there, or a part of it.
 class OverlappedSequence {
 public:
-  /// hit: the chance that behind a whole window the next one is there.
-  OverlappedSequence(double acceptance, int window, double hit);
+  /// hits: the chance that behind so many tokens the next window is there, [K + 1].
+  OverlappedSequence(double acceptance, std::span<const double> hits);
   /// Tokens a step, where no step waits.
   double rate() const { return rate_; }
   /// Of a step with `bound` tokens of the window: its own tokens, and what it is worth that the
@@ -50,20 +48,20 @@ public:
 
 private:
   double acceptance_;
-  int window_;
-  double hit_;
+  std::vector<double> hits_;
   double rate_;
   double readiness_; ///< What it is worth to have a window.
 };
 
 /// The step that the windows are for.
 struct ShareTerms {
-  int rows = 0;        ///< Without windows: one of each sequence that decodes, and of prompts.
-  int rows_max = 0;    ///< With them; those of `shortest` and `scouts` are had all the same.
-  int longest = 0;     ///< No window is longer.
-  int shortest = 0;    ///< Of each sequence that gains anything.
-  int scouts = 0;      ///< So many sequences have a token at least, to learn what drafts are worth.
-  double drafting = 0; ///< Seconds that a token of the longest window adds to the step.
+  int rows = 0;     ///< Without windows: one of each sequence that decodes, and of prompts.
+  int rows_max = 0; ///< With them; those of `shortest` and `scouts` are had all the same.
+  int longest = 0;  ///< No window is longer.
+  int shortest = 0; ///< Of each sequence that gains anything.
+  int scouts = 0;   ///< So many sequences have a token at least, to learn what drafts are worth.
+  /// Seconds that drafting adds to the step, by the longest window; null: none.
+  std::function<double(int window)> drafting;
   std::function<double(int rows)> seconds; ///< That a step of so many rows takes.
 };
 

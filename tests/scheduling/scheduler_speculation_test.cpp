@@ -244,6 +244,67 @@ TEST_CASE("a window is waited for, and its batch goes out the moment it is there
   CHECK(batch.entries[0].round.window == 2);
 }
 
+TEST_CASE("a sequence alone waits for its window in overlap as far as that is worth it") {
+  struct Pair {
+    double acceptance;
+    double cost_ratio;
+    bool waits;
+  };
+  for (const Pair& pair : {Pair{0.8, 0.05, true}, {0.3, 0.5, false}, {0.6, 0.4, false}}) {
+    CAPTURE(pair.acceptance);
+    SchedulerConfig config = drafting(SpeculationMode::overlap, 4);
+    config.policy.prior_acceptance = pair.acceptance;
+    config.policy.prior_cost_ratio = pair.cost_ratio;
+    World world(config);
+    world.admit(1, {1});
+    const Batch first = world.batch();
+    const ChainRef chain = first.entries.at(0).next.chain;
+    chain->begin(2, 6, 11);
+    world.answer(first, {World::verdict(first.entries.at(0), {7})}, 10ms);
+    world.commits();
+    CHECK(world.target.empty() == pair.waits);
+    draft_up_to(*chain, 6);
+    CHECK(world.batch().entries.at(0).round.window == (pair.waits ? 4 : 0));
+  }
+}
+
+TEST_CASE("windows go on whose rows cost less than they bring, whatever sizes steps have had") {
+  SchedulerConfig config = plain();
+  config.policy.mode = SpeculationMode::sync;
+  config.policy.prior_cost_ratio = 0.01;
+  config.policy.window_limit = 1;
+  config.has_draft = true;
+  config.draft_pool = 1;
+  World world(config);
+  const auto took = [](int rows) { return 10ms + rows * 1ms; };
+  for (SequenceId id = 1; id <= 4; ++id)
+    world.admit(id, Tokens(8, TokenId(id)), 400);
+  int windows = 0;
+  for (int step = 0; step < 120; ++step) {
+    const Batch batch = world.batch();
+    int rows = 0;
+    std::vector<Verdict> verdicts;
+    for (const BatchEntry& entry : batch.entries) {
+      const int window = entry.round.window;
+      rows += entry.length - entry.feed.cached + window;
+      windows += step >= 60 && window > 0;
+      const int accepted = (step + int(entry.spec->id)) % 5 < 3 ? window : 0; // three in five
+      Tokens tokens(std::size_t(entry.round.judges ? accepted + 1 : 0), 7);
+      verdicts.push_back(World::verdict(entry, std::move(tokens)));
+      verdicts.back().cached += accepted;
+      verdicts.back().window = window;
+      verdicts.back().judged = std::min(window, accepted + 1);
+      verdicts.back().accepted = accepted;
+      turn_over(entry, verdicts.back());
+      if (entry.next.chain)
+        draft_up_to(*entry.next.chain, entry.next.chain->limit());
+    }
+    world.now += took(rows);
+    world.answer(batch, std::move(verdicts), took(rows));
+  }
+  CHECK(windows > 200); // of 240
+}
+
 TEST_CASE("a window never reaches beyond what the request may still say") {
   World world(drafting(SpeculationMode::sync, 8));
   world.admit(1, {1}, 4);

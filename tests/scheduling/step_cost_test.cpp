@@ -147,13 +147,22 @@ TEST_CASE("before a step was observed the weights and the arithmetic say what it
   CHECK(*cost.predict(1, 0) == 40ms);
 }
 
-TEST_CASE("what was measured beforehand says by how much a row lengthens a step") {
-  CHECK_FALSE(scheduling::StepPrior().row_cost(17));
-  const scheduling::StepPrior arithmetic{.weights = 0.010,
-                                         .row = 0.0025}; // which bends at four rows
-  CHECK(*arithmetic.row_cost(17) == doctest::Approx((17 * 0.25 - 1) / 16));
-  const scheduling::StepPrior reading{.weights = 0.010, .row = 0.0001};
-  CHECK(*reading.row_cost(17) == 0);
+TEST_CASE("below all sizes that were observed a step is tried on the line through the least two") {
+  StepCost cost;
+  cost.observe(5, 0, 15ms);
+  CHECK(*cost.predict_boldly(1, 0) == 15ms);
+  cost.observe(8, 0, 18ms);
+  CHECK(*cost.predict(1, 0) == 15ms);
+  CHECK(*cost.predict_boldly(1, 0) == 11ms);
+  cost.observe(7, 0, 40ms); // more than in proportion
+  CHECK(*cost.predict_boldly(1, 0) == 3ms);
+}
+
+TEST_CASE("what was measured beforehand says how the times that were observed go on") {
+  StepCost cost({.weights = 0.010, .row = 0.0025}); // a bend at four rows
+  cost.observe(4, 0, 20ms);                         // the machine takes twice as long
+  CHECK(*cost.predict_boldly(1, 0) == 20ms);
+  CHECK(*cost.predict_boldly(8, 0) == 40ms);
 }
 
 TEST_CASE("a step may take fifty times as long as it should, and never less than the least") {

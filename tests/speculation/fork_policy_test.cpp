@@ -7,6 +7,7 @@
 using namespace paceline;
 using namespace paceline::speculation;
 using paceline::testing::Machine;
+using paceline::testing::policy_on;
 using Simulator = paceline::testing::RoundSimulator;
 
 TEST_CASE("Forks are used where guesses are good, a chain where they are not") {
@@ -14,7 +15,7 @@ TEST_CASE("Forks are used where guesses are good, a chain where they are not") {
     const Machine m{.a = 0.8, .c = 0.1, .guess = guess};
     PolicyOptions options;
     options.mode = SpeculationMode::overlap;
-    SpeculationPolicy policy(options);
+    SpeculationPolicy policy = policy_on(m, options);
     Simulator simulator(12);
     for (int i = 0; i < 1500; ++i) {
       policy.observe(simulator.round(m, policy.plan()));
@@ -30,7 +31,7 @@ TEST_CASE(
     const Machine m{.a = 0.8, .c = 0.1, .sequences = 16, .fork_cost = cost};
     PolicyOptions options;
     options.mode = SpeculationMode::overlap;
-    SpeculationPolicy policy(options);
+    SpeculationPolicy policy = policy_on(m, options);
     Simulator simulator(14);
     int forks = 0;
     for (int i = 0; i < 1500; ++i) {
@@ -47,19 +48,20 @@ TEST_CASE(
 }
 
 TEST_CASE("A window whose lookahead would just fit under a step is not planned") {
+  const auto unknown = [](int) { return 0.0; };
   PolicyOptions options;
   options.mode = SpeculationMode::overlap;
   options.prior_cost_ratio = 0.1; // nine tokens and the one behind them take a whole step
-  CHECK(SpeculationPolicy(options).gains(SpeculationMode::overlap, 0.8).tokens() == 8);
+  CHECK(SpeculationPolicy(options, unknown).gains(SpeculationMode::overlap, 0.8).tokens() == 8);
   options.prior_cost_ratio = 0.7; // nothing fits: the least there is
-  CHECK(SpeculationPolicy(options).gains(SpeculationMode::overlap, 0.8).tokens() == 1);
+  CHECK(SpeculationPolicy(options, unknown).gains(SpeculationMode::overlap, 0.8).tokens() == 1);
 }
 
 TEST_CASE("Guesses that were bad are looked at again, and forks come with good ones") {
   const Machine m{.a = 0.8, .c = 0.1, .guess = 0.6};
   PolicyOptions options;
   options.mode = SpeculationMode::overlap;
-  SpeculationPolicy policy(options);
+  SpeculationPolicy policy = policy_on(m, options);
   Simulator simulator(15);
   const auto rounds = [&](int count, bool good) {
     for (int i = 0; i < count; ++i) {

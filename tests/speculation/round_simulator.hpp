@@ -1,11 +1,13 @@
 // A closed loop for policies: rounds of a machine whose speed and acceptance are known.
 #pragma once
 
+#include "sampling/theory.hpp"
 #include "speculation/policy.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <vector>
 
 namespace paceline::testing {
 
@@ -23,7 +25,18 @@ struct Machine {
   int sequences = 1;
   double guess = 0.5;   ///< That a rejected token's successor has a fork, given 8 rows for it.
   double fork_cost = 0; ///< Of a draft step's time, for each row of forks.
+  /// One sequence's steps wait for as much of a window as is best (WindowWaits), not for all.
+  bool cuts_windows = false;
+
+  /// What policies are told that steps take.
+  double step(int rows) const { return 1 + slope * (rows - 1); }
 };
+
+/// A policy for this machine, which may change while it goes on.
+inline speculation::SpeculationPolicy policy_on(const Machine& m,
+                                                speculation::PolicyOptions options = {}) {
+  return {options, [&m](int rows) { return m.step(rows); }};
+}
 
 /// Plays rounds of whole batches: sequences accept independently; a round's exposed drafting is
 /// hidden for those whose lookahead came true, and happens for all if one of them missed.
@@ -34,18 +47,19 @@ public:
   RoundObservation round(const Machine& m, const Plan& plan) {
     RoundObservation r;
     const bool overlap = plan.mode == SpeculationMode::overlap;
-    const int k = plan.window;
+    const bool cut = overlap && m.cuts_windows && !hit_;
+    const int k = cut ? worth_waiting(m, plan.window) : plan.window;
     r.mode = plan.mode;
     r.sequences = m.sequences;
     r.window = k;
     r.rows = m.sequences * (k + 1);
     const double slower = (overlap ? m.contention : 1) * noise(m);
-    r.target_seconds = slower * (1 + m.slope * (r.rows - 1));
+    const double step = slower * m.step(r.rows);
     r.draft_step_seconds = k > 0 ? slower * m.c : 0;
     const bool hidden = overlap && hit_;
     const double ahead = m.c * slower * (1 + m.fork_cost * plan.fork_rows);
-    r.round_seconds = m.overhead + (hidden ? std::max(r.target_seconds, (k + 1) * ahead)
-                                           : r.target_seconds + k * m.c * noise(m));
+    r.round_seconds =
+        m.overhead + (hidden ? std::max(step, (k + 1) * ahead) : step + k * m.c * noise(m));
     r.fork_step_seconds = plan.fork_rows > 0 ? ahead : 0;
     r.fork_rows = plan.fork_rows;
     hit_ = overlap && plan.lookahead > 0;
@@ -59,6 +73,20 @@ public:
 private:
   double noise(const Machine& m) {
     return std::max(0.5, 1 + m.noise * std::normal_distribution<double>()(random_));
+  }
+
+  static int worth_waiting(const Machine& m, int window) {
+    std::vector<double> hits;
+    for (int bound = 0; bound <= window; ++bound)
+      hits.push_back(sampling::theory::chain_hit(m.a, bound));
+    const speculation::OverlappedSequence sequence(m.a, hits);
+    const auto worth = [&](int waited) {
+      return sequence.value(waited) - sequence.rate() * (waited * m.c + m.slope * waited);
+    };
+    int best = 0;
+    for (int waited = 1; waited <= window; ++waited)
+      best = worth(waited) > worth(best) ? waited : best;
+    return best;
   }
 
   void decode_one(const Machine& m, int k, bool overlap, double guessed, RoundObservation& r) {

@@ -16,7 +16,7 @@ ShareTerms hinge(int rows, int free_rows, double drafting = 0.001) {
   terms.rows = rows;
   terms.rows_max = 10'000;
   terms.longest = 16;
-  terms.drafting = drafting;
+  terms.drafting = [drafting](int window) { return window * drafting; };
   terms.seconds = [free_rows](int of) { return 0.010 + 0.001 * std::max(0, of - free_rows); };
   return terms;
 }
@@ -94,7 +94,11 @@ TEST_CASE("a mode that was asked for keeps windows of a token, and a probe has s
 
 TEST_CASE(
     "a window that is there is worth more than one that is not, and mostly for what follows") {
-  const OverlappedSequence sequence(0.8, 8, 0.5);
+  std::vector<double> hits;
+  for (int window = 0; window < 8; ++window)
+    hits.push_back(std::pow(0.8, window + 1));
+  hits.push_back(0.5);
+  const OverlappedSequence sequence(0.8, hits);
   CHECK(sequence.rate() > 3);
   CHECK(sequence.rate() < 4.33);
   for (int bound = 1; bound < 8; ++bound)
@@ -104,8 +108,8 @@ TEST_CASE(
 }
 
 TEST_CASE("windows that nobody waits for are longer where lookahead comes true") {
-  const std::vector<double> never{1, 0, 0, 0, 0, 0, 0, 0, 0};
-  const std::vector<double> mostly{1, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
+  const std::vector<double> never{0.8, 0, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<double> mostly{0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
   const WindowGains lost = WindowGains::overlapped(0.8, never);
   const WindowGains hit = WindowGains::overlapped(0.8, mostly);
   double sum_lost = 1;
