@@ -173,7 +173,7 @@ private:
     if (promise_ == Promise::none || telemetry_->target_moved != moved_before_)
       return false;
     return promise_ == Promise::always ||
-           (!telemetry_->draft_left_out && !speculation.windows_cut &&
+           (!telemetry_->draft_disabled && !speculation.windows_cut &&
             faults(*telemetry_) == faults_before_);
   }
 

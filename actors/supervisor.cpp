@@ -198,7 +198,7 @@ void Supervisor::act(EndChild& end) {
 }
 
 void Supervisor::act(DisableDraft&) {
-  parts_.telemetry->draft_left_out = true;
+  parts_.telemetry->draft_disabled = true;
 }
 
 void Supervisor::act(MoveTarget&) {

@@ -84,7 +84,7 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"overlap_ratio", stats.overlap_ratio},
           {"windows_cut", stats.windows_cut},
           {"draft_context_exceeded", stats.draft_context_exceeded},
-          {"draft_left_out", stats.draft_left_out},
+          {"draft_disabled", stats.draft_disabled},
           {"drafter_failures", stats.drafter_failures},
           {"drafters", drafters_json(stats.drafters)}};
 }

@@ -85,7 +85,9 @@ Metrics Telemetry::snapshot() const {
   m.restarts = restarts;
   m.rebuilds = recomputations;
   m.stalls = stalls;
-  m.draft_left_out = draft_left_out;
+  m.draft_late = draft_late;
+  m.draft_pauses = draft_pauses;
+  m.draft_disabled = draft_disabled;
   m.drafter_failures = drafter_failures;
   m.target_moved = target_moved;
   m.messages = messages;

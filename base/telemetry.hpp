@@ -73,7 +73,9 @@ struct Telemetry {
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<std::uint64_t> recomputations{0};
   std::atomic<std::uint64_t> stalls{0};
-  std::atomic<bool> draft_left_out{false};
+  std::atomic<std::uint64_t> draft_late{0};
+  std::atomic<std::uint64_t> draft_pauses{0};
+  std::atomic<bool> draft_disabled{false};
   std::atomic<std::uint64_t> drafter_failures{0};
   std::atomic<bool> target_moved{false};
   std::atomic<std::uint64_t> messages{0};

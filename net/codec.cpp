@@ -289,7 +289,7 @@ void write_speculation(v1::Speculation& to, const SpeculationStats& from) {
   to.set_lookahead_rounds(from.lookahead_rounds);
   to.set_overlap_ratio(from.overlap_ratio);
   to.set_draft_context_exceeded(from.draft_context_exceeded);
-  to.set_draft_left_out(from.draft_left_out);
+  to.set_draft_disabled(from.draft_disabled);
   to.set_windows_cut(from.windows_cut);
   to.set_drafter_failures(from.drafter_failures);
   for (const DrafterCounts& of : from.drafters) {
@@ -314,7 +314,7 @@ SpeculationStats read_speculation(const v1::Speculation& from) {
                       .lookahead_rounds = from.lookahead_rounds(),
                       .overlap_ratio = from.overlap_ratio(),
                       .draft_context_exceeded = from.draft_context_exceeded(),
-                      .draft_left_out = from.draft_left_out(),
+                      .draft_disabled = from.draft_disabled(),
                       .windows_cut = from.windows_cut(),
                       .drafter_failures = from.drafter_failures()};
   for (const v1::Speculation::Drafter& of : from.drafters())

@@ -203,7 +203,7 @@ Finished Requests::summary(const Open& open, FinishReason reason, base::TimePoin
   end.seed = open.spec->noise.seed;
   end.usage = {open.spec->prompt_tokens, open.output(), open.cached_tokens};
   end.speculation = open.speculation;
-  end.speculation.draft_left_out = config_.telemetry->draft_left_out;
+  end.speculation.draft_disabled = config_.telemetry->draft_disabled;
   end.speculation.drafter_failures = config_.telemetry->drafter_failures - open.failures_before;
   if (int(open.tokens.size()) > config_.draft_context)
     end.speculation.draft_context_exceeded = config_.draft_context;

@@ -116,7 +116,7 @@ std::optional<base::TimePoint> WindowWaits::ends() const {
 void WindowWaits::end_late(base::TimePoint now) {
   if (!wait_ || now < *ends())
     return;
-  health_.was_late(now);
+  note_late(now);
   stop();
   for (auto& [id, s] : sequences_)
     if (s.chain && !s.in_flight && !s.window_settled())
@@ -124,13 +124,21 @@ void WindowWaits::end_late(base::TimePoint now) {
 }
 
 void WindowWaits::was_late(Sequence& s, base::TimePoint now) {
-  health_.was_late(now);
+  note_late(now);
   s.health.was_late(*s.chain, now);
 }
 
+void WindowWaits::note_late(base::TimePoint now) {
+  health_.was_late(now);
+  base::add(config_.telemetry->draft_late, 1);
+}
+
 void WindowWaits::release(Sequence& s, base::TimePoint now) {
-  if (const auto since = s.health.go_on())
-    health_.held_up(*since, now);
+  const auto since = s.health.go_on();
+  if (!since)
+    return;
+  health_.held_up(*since, now);
+  base::add(config_.telemetry->draft_pauses, 1);
 }
 
 bool WindowWaits::await_held_up(Turn& turn) {

@@ -56,6 +56,7 @@ public:
 private:
   bool is_awaited(const Sequence& s, base::TimePoint now) const;
   bool waits_for_all(const Sequence& s) const;
+  void note_late(base::TimePoint now);
   /// A step of all that could be in one now, if it waited for no window.
   struct StepNow {
     int sequences = 0;

@@ -156,8 +156,14 @@ void add_actors(Page& page, const Metrics& m) {
                "Calls of a drafter that threw or gave what cannot be.", double(m.drafter_failures));
   page.counter("paceline_callback_failures_total", "Functions given to streams that threw.",
                double(m.callback_failures));
-  page.gauge("paceline_draft_left_out", "1 once nothing is drafted any more, else 0.",
-             m.draft_left_out);
+  page.counter("paceline_draft_late_total",
+               "Times the draft was waited for in vain; then nobody waits for a while.",
+               double(m.draft_late));
+  page.counter("paceline_draft_pauses_total",
+               "Sequences that a late draft held up; then nothing is drafted for a while.",
+               double(m.draft_pauses));
+  page.gauge("paceline_draft_disabled", "1 once nothing is drafted any more, else 0.",
+             m.draft_disabled);
   page.gauge("paceline_target_moved", "1 once the target goes on on its standby, else 0.",
              m.target_moved);
   page.counter("paceline_actor_messages_total", "Messages between actors.", double(m.messages));

@@ -63,7 +63,7 @@ public:
 
 /// Threads: called from one thread at a time, never from the caller's. It may block: the engine
 /// goes on in plain decoding when it is late. A call that throws has proposed what it had proposed
-/// by then; a drafter that keeps failing is left out.
+/// by then; a drafter that keeps failing is disabled.
 class Drafter {
 public:
   virtual ~Drafter() = default;

@@ -54,7 +54,7 @@ struct FaultOptions {
   /// Before a part that died is started again: at first, and at most; doubled each time.
   std::chrono::milliseconds restart_pause{1};
   std::chrono::milliseconds restart_pause_max{2000};
-  /// Restarts of one part. One more, and a draft is left out, a target moves to its standby; any
+  /// Restarts of one part. One more, and a draft is disabled, a target moves to its standby; any
   /// other part ends the engine.
   int restarts_max = 100;
   /// A part that ran this long has nothing to answer for: pause and count begin anew.
@@ -264,8 +264,12 @@ struct Metrics {
   std::uint64_t stalls = 0;
   /// Functions given to streams that threw something.
   std::uint64_t callback_failures = 0;
+  /// Times the draft was waited for in vain; then nobody waits for it for a while.
+  std::uint64_t draft_late = 0;
+  /// Sequences that a late draft held up; then nothing is drafted for a while.
+  std::uint64_t draft_pauses = 0;
   /// The draft kept failing or gave a token that its q row cannot give, and is used no more.
-  bool draft_left_out = false;
+  bool draft_disabled = false;
   /// Calls of a Drafter that threw or gave what cannot be.
   std::uint64_t drafter_failures = 0;
   /// The target's device kept failing, and the target goes on on `reserve_device`.

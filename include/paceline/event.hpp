@@ -69,7 +69,7 @@ struct SpeculationStats {
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
   int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
                                       ///< has more and the target went on alone; else 0.
-  bool draft_left_out = false;        ///< As `Metrics` has it.
+  bool draft_disabled = false;        ///< As `Metrics` has it.
   /// A round judged less than its window, since the draft was late or away, or the step had no
   /// room: where one begins and ends then depended on time.
   bool windows_cut = false;

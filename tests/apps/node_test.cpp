@@ -68,7 +68,7 @@ TEST_CASE("a draft on a node: the tokens of plain decoding, in every mode and ba
     if (mode != SpeculationMode::automatic) // which may find that it does not pay just now
       CHECK(accepted > 0);
     CHECK(tokens_of(ask_all(engine, requests())) == expected);
-    CHECK_FALSE(engine.metrics().draft_left_out);
+    CHECK_FALSE(engine.metrics().draft_disabled);
   }
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("a draft on a node: rows that are cut before the draw are what was dra
     request.verify = VerifyRule::rejection;
     accepted += ask(engine, request).end().speculation.accepted;
     // Every 64th draw is repeated here from the row that came; one that differs ends the draft.
-    REQUIRE_FALSE(engine.metrics().draft_left_out);
+    REQUIRE_FALSE(engine.metrics().draft_disabled);
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a node that is killed costs no token, and drafts again when it is bac
   ask_until(engine, request, expected, [](const Answer& answer) { return !drafted(answer); });
   node.emplace(std::vector<std::string>(), port);
   ask_until(engine, request, expected, drafted);
-  CHECK_FALSE(engine.metrics().draft_left_out);
+  CHECK_FALSE(engine.metrics().draft_disabled);
 }
 
 TEST_CASE("a node that stands still costs no token, and drafts again when it goes on") {

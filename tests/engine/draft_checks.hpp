@@ -43,7 +43,7 @@ inline void check_refused(const EngineOptions& options, const std::vector<std::s
 }
 
 /// Kills the draft in the middle of two answers, three times: no token is lost, and the last time
-/// it is left out. options: of simulated devices. target, too: it dies a moment before, but for the
+/// it is disabled. options: of simulated devices. target, too: it dies a moment before, but for the
 /// last time.
 inline void check_survives_kills(EngineOptions options, const std::vector<Request>& requests,
                                  bool target_too, std::uint64_t accepted_at_least) {
@@ -53,11 +53,11 @@ inline void check_survives_kills(EngineOptions options, const std::vector<Reques
   options.faults.restarts_forgotten = std::chrono::hours(1); // Silence passes minutes.
   const Answers expected = plain_answers_of({}, requests);
   EngineWorld world(options);
-  for (const bool left_out : {false, false, true}) {
+  for (const bool disabled : {false, false, true}) {
     const auto first = world.submit(requests[0]);
     const auto second = world.submit(requests[1]);
     REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= 4; }));
-    if (target_too && !left_out)
+    if (target_too && !disabled)
       world.kill(world.handles().stages.at(0));
     REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= 8; }));
     world.kill(world.handles().drafts.at(0));
@@ -65,7 +65,7 @@ inline void check_survives_kills(EngineOptions options, const std::vector<Reques
     CHECK(first->answer.tokens == expected[0]);
     CHECK(second->answer.tokens == expected[1]);
     world.run();
-    CHECK(world.metrics().draft_left_out == left_out);
+    CHECK(world.metrics().draft_disabled == disabled);
   }
   CHECK(world.metrics().accepted > accepted_at_least);
   CHECK(world.metrics().kv_pages_quarantined == 0);

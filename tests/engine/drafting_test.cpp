@@ -193,7 +193,7 @@ std::vector<Way> ways_to_fail() {
 
 } // namespace
 
-TEST_CASE("a caller's drafter that fails in any way costs speed only, is counted and left out") {
+TEST_CASE("a caller's drafter that fails in any way costs speed only, is counted and disabled") {
   for (const Way& way : ways_to_fail())
     for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap})
       for (const VerifyRule rule : {VerifyRule::rejection, VerifyRule::coupled}) {
@@ -214,12 +214,12 @@ TEST_CASE("a caller's drafter that fails in any way costs speed only, is counted
         if (rule == VerifyRule::coupled)
           CHECK(answer.tokens == plain_tokens(options, request));
         CHECK(ask(engine, request).tokens.size() == 40); // and it goes on
-        for (int i = 0; i < 40 && !engine.metrics().draft_left_out; ++i)
+        for (int i = 0; i < 40 && !engine.metrics().draft_disabled; ++i)
           ask(engine, request);
         const Metrics metrics = engine.metrics();
-        CHECK(metrics.draft_left_out);
+        CHECK(metrics.draft_disabled);
         CHECK(metrics.drafter_failures == 16);
-        CHECK(ask(engine, request).end().speculation.draft_left_out);
+        CHECK(ask(engine, request).end().speculation.draft_disabled);
         CHECK(engine.metrics().drafter_failures == 16); // nobody asks it any more
       }
 }
@@ -228,7 +228,7 @@ TEST_CASE("a drafter that gives nothing has not failed") {
   Engine engine = open_engine(with_drafter([](DraftTask&) {}));
   CHECK(ask(engine, request_of(6, 200)).tokens.size() == 200);
   CHECK(engine.metrics().drafter_failures == 0);
-  CHECK_FALSE(engine.metrics().draft_left_out);
+  CHECK_FALSE(engine.metrics().draft_disabled);
 }
 
 TEST_CASE("each sequence begins and ends for a drafter, in turn, with what was committed") {

@@ -111,7 +111,7 @@ TEST_CASE("what the prefix cache holds of a prompt serves a head, too") {
   CHECK(accepted_by_round(second) == accepted_by_round(first));
 }
 
-TEST_CASE("killed again and again, a head and its target lose no token, and a head is left out") {
+TEST_CASE("killed again and again, a head and its target lose no token, and a head is disabled") {
   check_survives_kills(simulated_head(), both_requests(), true, 10);
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("a request may say who drafts") {
         "or suffix or model, or leave it out");
 }
 
-TEST_CASE("killed again and again, a look-up and a model lose no token, and are left out") {
+TEST_CASE("killed again and again, a look-up and a model lose no token, and are disabled") {
   check_survives_kills(simulated_mixed(), both_requests(), false, 20);
   check_survives_kills(simulated_mixed("eagle3:demo"), both_requests(), true, 10);
 }

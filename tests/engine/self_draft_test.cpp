@@ -89,7 +89,7 @@ TEST_CASE("a draft of the target itself may have a device of its own") {
   }
 }
 
-TEST_CASE("killed again and again, a draft of the target itself loses no token, and is left out") {
+TEST_CASE("killed again and again, a draft of the target itself loses no token, and is disabled") {
   check_survives_kills(simulated_self("mxfp4"), both_requests(), false, 20);
 }
 

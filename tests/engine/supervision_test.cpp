@@ -70,20 +70,20 @@ void kill_draft(EngineWorld& world) {
 
 } // namespace
 
-TEST_CASE("a draft that keeps dying is left out, and metrics and results say so") {
+TEST_CASE("a draft that keeps dying is disabled, and metrics and results say so") {
   EngineWorld world(options_with(3));
   CHECK(answer(world).end().speculation.drafted > 0);
   for (int n = 0; n < 3; ++n)
     kill_draft(world);
-  CHECK_FALSE(world.metrics().draft_left_out);
-  CHECK_FALSE(answer(world).end().speculation.draft_left_out);
+  CHECK_FALSE(world.metrics().draft_disabled);
+  CHECK_FALSE(answer(world).end().speculation.draft_disabled);
   kill_draft(world);
-  CHECK(world.metrics().draft_left_out);
+  CHECK(world.metrics().draft_disabled);
   CHECK(world.metrics().restarts == 4);
   CHECK_FALSE(world.handles().drafts.at(0));
   const Answer plain = answer(world);
   CHECK(plain.tokens == plain_tokens(40));
-  CHECK(plain.end().speculation.draft_left_out);
+  CHECK(plain.end().speculation.draft_disabled);
   CHECK(plain.end().speculation.drafted == 0);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("deaths that lie far apart are forgotten") {
     kill_draft(world);
     let_pass(world, 61s);
   }
-  CHECK_FALSE(world.metrics().draft_left_out);
+  CHECK_FALSE(world.metrics().draft_disabled);
   CHECK(answer(world).end().speculation.drafted > 0);
 }
 
@@ -121,12 +121,12 @@ TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
   for (int round = 0; round < 2; ++round) {
     const Answer plain = answer(world);
     CHECK(plain.tokens == plain_tokens(40));
-    CHECK(plain.end().speculation.draft_left_out);
+    CHECK(plain.end().speculation.draft_disabled);
     CHECK(plain.end().speculation.drafted == 0);
     world.kill(world.handles().scheduler);
     world.run();
   }
-  CHECK(world.metrics().draft_left_out);
+  CHECK(world.metrics().draft_disabled);
 }
 
 TEST_CASE("when a part keeps dying the engine ends: open and later requests are answered") {
@@ -193,7 +193,7 @@ TEST_CASE("nobody begins on the standby before all others have let go") {
   CHECK(world.handles().stages.at(0) != before.stages.at(0));
 }
 
-TEST_CASE("a draft that is left out while the target moves keeps nobody waiting") {
+TEST_CASE("a draft that is disabled while the target moves keeps nobody waiting") {
   EngineWorld world(options_with_reserve());
   const messages::ActorHandles before = world.handles();
   hold_up_once(world, "draft", 100ms); // until all others are down, and their pauses over

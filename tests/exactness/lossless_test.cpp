@@ -149,7 +149,7 @@ TEST_CASE("a draft behind a wire is judged without a bias, forks and all, whatev
       CAPTURE(chi_square.statistic);
       CHECK(chi_square.p_value > false_alarm);
       CHECK(outcome.seen.repeated == 0);
-      CHECK_FALSE(outcome.metrics.draft_left_out);
+      CHECK_FALSE(outcome.metrics.draft_disabled);
       CHECK(outcome.metrics.restarts == 0);
       if (rule == Rule::coupled)
         CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
@@ -220,7 +220,7 @@ TEST_CASE("a look-up and a model that take turns are judged without a bias") {
       for (const DrafterCounts& of : outcome.metrics.drafters)
         CHECK(of.accepted > std::uint64_t(c.setting.requests) / 400);
       CHECK(outcome.seen.repeated == 0);
-      CHECK(!outcome.metrics.draft_left_out); // the model's draws are from the q that was shown
+      CHECK(!outcome.metrics.draft_disabled); // the model's draws are from the q that was shown
       CHECK(outcome.metrics.drafter_failures == 0);
       if (rule == Rule::coupled)
         CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
@@ -283,7 +283,7 @@ TEST_CASE("a draft of another vocabulary is judged without a bias, whatever it c
       CHECK(chi_square.p_value > false_alarm);
       CHECK(outcome.seen.accepted > std::uint64_t(c.setting.requests) / 40);
       CHECK(outcome.seen.judged > outcome.seen.accepted);
-      CHECK(!outcome.metrics.draft_left_out); // each draw is one from the q that was shown
+      CHECK(!outcome.metrics.draft_disabled); // each draw is one from the q that was shown
       if (rule == Rule::coupled)
         CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
       MESSAGE(c.name, ": ", outcome.seen.accepted, " of ", outcome.seen.judged,

@@ -83,9 +83,9 @@ void check_cut_off(const std::vector<NamedLie>& all, const Request& request) {
     REQUIRE(is_cut_off_for(each.lie, node, engine, request, expected));
     node.stop();
     ask_until(engine, request, expected, [&](const Answer& answer) {
-      return drafted(answer) || engine.metrics().draft_left_out;
+      return drafted(answer) || engine.metrics().draft_disabled;
     });
-    REQUIRE_FALSE(engine.metrics().draft_left_out);
+    REQUIRE_FALSE(engine.metrics().draft_disabled);
     CHECK(engine.metrics().restarts > restarts);
     CHECK(node.connections() > connections);
   }
@@ -135,7 +135,7 @@ TEST_CASE("rows of q that are none leave the draft out, and change no token") {
   ask_until(engine, request, expected, drafted);
   node.begin(of_window([](auto& said) { said.q.front().clear(); }, Behind::the_rest));
   ask_until(engine, request, expected,
-            [&](const Answer&) { return engine.metrics().draft_left_out; });
+            [&](const Answer&) { return engine.metrics().draft_disabled; });
 }
 
 TEST_CASE("forks that nobody asked for, as long as may be, come true up to the context's end") {

@@ -44,7 +44,7 @@ TEST_CASE("a node in this process: the tokens of plain decoding, in every mode")
       options.window = 3;
       Engine engine = open_engine(options);
       ask_until(engine, request, expected, drafted);
-      CHECK_FALSE(engine.metrics().draft_left_out);
+      CHECK_FALSE(engine.metrics().draft_disabled);
     }
   }
 }
@@ -61,7 +61,7 @@ TEST_CASE("a node in this process: rows of q that were cut are those that were d
     request.verify = VerifyRule::rejection;
     accepted += ask(engine, request).end().speculation.accepted;
     // Every 64th draw is repeated here from the row that came; one that differs ends the draft.
-    REQUIRE_FALSE(engine.metrics().draft_left_out);
+    REQUIRE_FALSE(engine.metrics().draft_disabled);
   }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a node in this process: its forks come true, and it goes on from them
     CHECK(engine.metrics().fork_hits >= wanted);
     CHECK(gone_on.load() >= wanted);
     CHECK(engine.metrics().restarts == 0);
-    CHECK_FALSE(engine.metrics().draft_left_out);
+    CHECK_FALSE(engine.metrics().draft_disabled);
     CHECK_FALSE(between.lied());
   }
 }

@@ -139,7 +139,8 @@ TEST_CASE("a sequence goes on with what was late, whatever is bound behind it by
 }
 
 TEST_CASE("a draft that stands still over a token behind an empty window is ended, too") {
-  World world(drafting(SpeculationMode::sync, 4));
+  const SchedulerConfig config = drafting(SpeculationMode::sync, 4);
+  World world(config);
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   chain->bind(5);
   world.commits();
@@ -147,6 +148,8 @@ TEST_CASE("a draft that stands still over a token behind an empty window is ende
   chain->put(4, 5, nullptr);
   const Batch batch = world.batch();
   CHECK(batch.entries[0].next.window == 0); // after what was late nothing is drafted for a while
+  CHECK(config.telemetry->draft_late == 1);
+  CHECK(config.telemetry->draft_pauses == 1);
   chain->bind(6);
   Verdict late = World::verdict(batch.entries[0], {5, 5, 5});
   late.judged = late.accepted = 3;

@@ -154,7 +154,7 @@ void SimulatedRun::check_course(bool answered) {
       fail(fmt::format("{} requests failed, though nothing went wrong", count));
   const base::Telemetry& telemetry = *engine_.telemetry();
   const bool all_live = faults.count() == 0 || faults.plan().spares_all();
-  if (all_live && telemetry.restarts > 0 && !telemetry.draft_left_out)
+  if (all_live && telemetry.restarts > 0 && !telemetry.draft_disabled)
     fail(fmt::format("actors ended {} times, though nothing stood still",
                      telemetry.restarts.load()));
   base::Duration most = time_max_without_delays;

@@ -59,7 +59,7 @@ constexpr std::array names{
     "verdicts of a batch that was given up",
     "stalled lane waking after its pages were wanted",
     "death of the scheduler after its draft had lied",
-    "draft left out because it kept failing",
+    "draft disabled because it kept failing",
     "request given up after its rebuilds",
     "request after the engine's end",
     "armed step that ran",
@@ -152,7 +152,7 @@ void Witness::sees(LaneNews news) {
 }
 
 void Witness::settles() {
-  if (telemetry_->draft_left_out && !lied_)
+  if (telemetry_->draft_disabled && !lied_)
     reached(draft_failed_too_often);
   if (telemetry_->target_moved)
     reached(target_moved);

@@ -94,7 +94,7 @@ void check_pair(const char* target, const char* draft) {
   sampled.verify = VerifyRule::rejection;
   const Answer answer = ask(engine, sampled);
   CHECK(tokens_of({answer})[0].size() == expected[1].size());
-  CHECK(!engine.metrics().draft_left_out);
+  CHECK(!engine.metrics().draft_disabled);
   CHECK(engine.metrics().restarts == 0);
   CHECK((engine.metrics().passes_behind > 0) == std::string_view(draft).starts_with("cuda"));
 }

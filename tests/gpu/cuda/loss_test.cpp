@@ -75,7 +75,7 @@ TEST_CASE("when the target's GPU is lost it goes on on its reserve, with the sam
     CHECK(engine.target().device == "cuda:1");
     CHECK(tokens_of(ask_all(engine, requests())) == others);
     if (std::string_view(draft) != "cuda:0") // that one is gone, too
-      CHECK_FALSE(engine.metrics().draft_left_out);
+      CHECK_FALSE(engine.metrics().draft_disabled);
   }
 }
 
