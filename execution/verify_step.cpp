@@ -266,7 +266,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   if (!entry.round.judges)
     return {};
   verdict.cached = entry.feed.own.value_or(verdict.cached);
-  verdict.had_lookahead = entry.round.whole && cases_[index].bound_behind && !verdict.draft_late;
+  const bool whole = entry.round.whole && verdict.window == entry.round.window;
+  verdict.had_lookahead = whole && cases_[index].bound_behind && !verdict.draft_late;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
   verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on

@@ -291,6 +291,17 @@ TEST_CASE("a draft of another vocabulary is judged without a bias, whatever it c
     }
 }
 
+TEST_CASE("a token of a window that came too late for its step is no lookahead") {
+  Setting setting = windows_beyond_patience().setting;
+  setting.policy.mode = SpeculationMode::overlap;
+  setting.policy.lookahead = Lookahead::none;
+  setting.requests = effort(2'000);
+  const Outcome outcome = run(setting);
+  CHECK(outcome.seen.late_windows > 0);
+  CHECK(outcome.metrics.draft_late > 0);
+  CHECK(outcome.metrics.lookahead_rounds == 0);
+}
+
 TEST_CASE("long coupled outputs are plain sampling's, token for token") {
   for (Case& c : cases_of(Rule::coupled)) {
     CAPTURE(c.name);
