@@ -154,7 +154,8 @@ void DraftPlanning::share_windows(std::span<Sequence* const> decoding, int promp
   for (Sequence* s : decoding) {
     context += s->length();
     rows += s->spec->window;
-    if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0)
+    const bool has_room = s->budget() > 2; // for a token of a window, between two of the target's
+    if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0 && has_room)
       sharing.push_back(s);
   }
   // What rows cost is weighed against a plain step, of which one is made where there was none.

@@ -45,7 +45,7 @@ struct Sequence {
   ChainRef chain;          ///< What the draft is writing; null: nothing.
   int window = 0;          ///< K of the chain's next window.
   int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
-  /// Its part of a step's rows, among others' (Drafting::share_windows).
+  /// Its part of a step's rows, among others' (DraftPlanning::share_windows).
   struct Share {
     int window = 0;    ///< Its K.
     bool ahead = true; ///< Where `overlap` is on, the next window is drafted meanwhile.

@@ -204,10 +204,12 @@ Case lookaheads_beyond_patience() {
   return {"lookaheads beyond patience", s, 1};
 }
 
+/// Fewer are accepted, so that they have to be cheap for somebody who may do without.
 Case in_another_vocabulary(Case c) {
   c.name += ", another vocabulary";
   c.setting.words = {"a", "b", "ab", "c"};
   c.setting.draft_words = {"b", "d", "a", "e", "ca"};
+  c.setting.pace.draft /= 5;
   if (c.setting.target.vocabulary == 5)
     c.setting.words.push_back("ba");
   return c;
