@@ -23,7 +23,7 @@ enum class DraftState {
 /// make up for.
 class FailureCount {
 public:
-  explicit FailureCount(int too_many, int successes = 1)
+  explicit FailureCount(std::int64_t too_many, int successes = 1)
       : too_many_(too_many * successes), successes_(successes) {}
   /// True: that is one too many.
   bool failed() { return (count_ += successes_) >= too_many_; }
@@ -31,9 +31,9 @@ public:
   void forget() { count_ = 0; }
 
 private:
-  int too_many_;
+  std::int64_t too_many_;
   int successes_;
-  int count_ = 0;
+  std::int64_t count_ = 0;
 };
 
 /// The draft of one sequence. It is late from when a bound token was waited for in vain until the

@@ -1,6 +1,7 @@
 #include "scheduling/supervision.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace paceline::scheduling {
@@ -15,7 +16,8 @@ bool moves_with_target(Role role) {
 
 Supervision::Supervision(Config config)
     : config_(std::move(config)),
-      care_(config_.children.size(), {.failures = FailureCount(config_.faults.restarts_max + 1)}) {}
+      care_(config_.children.size(),
+            {.failures = FailureCount(std::int64_t(config_.faults.restarts_max) + 1)}) {}
 
 Supervision::Actions Supervision::start(base::TimePoint now) {
   Turn turn{now, {}};

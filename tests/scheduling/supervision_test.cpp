@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 using namespace paceline;
@@ -82,6 +83,19 @@ TEST_CASE("who ran for long has a fresh count and a short pause again") {
     CHECK(world.after(10s).empty());
     CHECK(world.down(kv_cache) == "wake 10");
     CHECK(world.after(10ms) == "start 5, announce");
+  }
+}
+
+TEST_CASE("who may be started again any number of times is") {
+  FaultOptions any_number = faults();
+  any_number.restarts_max = std::numeric_limits<int>::max();
+  Supervision supervision({{Role::facade, Role::sampler}, any_number});
+  base::TimePoint now{1h};
+  supervision.start(now);
+  for (int death = 0; death < 10; ++death) {
+    CHECK(shown(supervision.went_down(1, now)).starts_with("wake "));
+    now += 50ms;
+    CHECK(shown(supervision.time_passed(now)) == "start 1, announce");
   }
 }
 
