@@ -84,7 +84,7 @@ void check_lossless(Rule rule, int requests) {
       CHECK(different_from_plain(c.setting, outcome.outputs) == 0);
     if (c.name == adapting_mode().name)
       for (const int ended_in_mode : outcome.modes)
-        CHECK(ended_in_mode > requests / 50);
+        CHECK(ended_in_mode > requests / 100);
     if (c.name == forks().name)
       CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
     if (c.name == armed_steps().name)
