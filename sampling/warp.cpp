@@ -4,6 +4,7 @@
 #include "sampling/row_kernels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -73,16 +74,34 @@ std::span<float> copy(std::span<const float> logits, const Warping& warping, War
   return own;
 }
 
-/// Bias, what is held back, and penalties.
+/// Leaves what the mask allows; words of a mask are mostly empty, or full.
+void keep_allowed(std::span<float> logits, std::span<const std::uint32_t> mask) {
+  for (std::size_t word = 0; word * 32 < logits.size(); ++word) {
+    const std::uint32_t bits = word < mask.size() ? mask[word] : 0;
+    if (bits == ~0u)
+      continue;
+    const auto of_word =
+        logits.subspan(word * 32, std::min<std::size_t>(32, logits.size() - word * 32));
+    for (std::size_t i = 0; i < of_word.size(); ++i)
+      if ((bits >> i & 1u) == 0)
+        of_word[i] = -infinity;
+  }
+}
+
+/// Bias, what is outside the constraint or held back, and penalties.
 void adjust(std::span<float> logits, const Warping& warping, const History& history,
             WarpScratch& scratch) {
   for (const auto& [token, bias] : warping.logit_bias)
     if (inside(token, logits.size()) && logits[std::size_t(token)] != -infinity)
       logits[std::size_t(token)] = std::min(logits[std::size_t(token)] + bias, greatest);
-  if (history.output() < std::size_t(warping.min_tokens))
-    for (const TokenId token : warping.held_back)
-      if (inside(token, logits.size()))
-        logits[std::size_t(token)] = -infinity;
+  std::span<const std::uint32_t> mask;
+  if (warping.constraint && warping.constraint->next(history, scratch.mask)) {
+    mask = scratch.mask;
+    keep_allowed(logits, mask);
+  }
+  for (const TokenId token : held_back(warping, history.output(), mask))
+    if (inside(token, logits.size()))
+      logits[std::size_t(token)] = -infinity;
   if (warping.has_penalties())
     penalise(logits, warping, history, scratch.counts);
 }
@@ -112,6 +131,22 @@ void soften(Candidates& kept, row::Exponential e, float min_p, std::span<float> 
 }
 
 } // namespace
+
+bool allows_only(std::span<const std::uint32_t> mask, std::span<const TokenId> tokens) {
+  for (std::size_t word = 0; word < mask.size(); ++word)
+    for (std::uint32_t bits = mask[word]; bits != 0; bits &= bits - 1)
+      if (std::ranges::count(tokens, TokenId(word * 32) + std::countr_zero(bits)) == 0)
+        return false;
+  return true;
+}
+
+std::span<const TokenId> held_back(const Warping& warping, std::size_t output,
+                                   std::span<const std::uint32_t> mask) {
+  const bool early = output < std::size_t(warping.min_tokens);
+  if (!early || (!mask.empty() && allows_only(mask, warping.held_back)))
+    return {};
+  return warping.held_back;
+}
 
 std::span<const float> adjusted(std::span<const float> logits, int vocabulary,
                                 const Warping& warping, const History& history,

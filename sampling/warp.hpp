@@ -3,9 +3,11 @@
 
 #include "paceline/event.hpp"
 #include "paceline/request.hpp"
+#include "sampling/constraint.hpp"
 #include "sampling/nucleus.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,8 +15,8 @@
 namespace paceline::sampling {
 
 /// A request's sampling with every default filled in. The order of application is fixed: logit
-/// bias, what is not allowed or held back, repetition penalty, presence and frequency penalties,
-/// temperature, top-k, top-p, min-p.
+/// bias, what is not allowed, held back or outside the constraint, repetition penalty, presence and
+/// frequency penalties, temperature, top-k, top-p, min-p.
 struct Warping {
   float temperature = 0; ///< 0: all mass on the likeliest token (the lowest id among equals).
   int top_k = 0;
@@ -27,6 +29,7 @@ struct Warping {
   std::vector<TokenId> allowed{};   ///< Others are impossible; empty: none are.
   std::vector<TokenId> held_back{}; ///< Impossible until the output has `min_tokens`.
   int min_tokens = 0;
+  std::shared_ptr<const Constraint> constraint{}; ///< Of the whole output; null: any form.
 
   bool greedy() const { return temperature == 0; }
   bool has_penalties() const {
@@ -34,12 +37,14 @@ struct Warping {
   }
   /// Whether logits are others than the model's, of some row at least.
   bool adjusts() const {
-    return !logit_bias.empty() || !allowed.empty() || min_tokens > 0 || has_penalties();
+    return !logit_bias.empty() || !allowed.empty() || min_tokens > 0 || constraint ||
+           has_penalties();
   }
 };
 
-/// What penalties and `min_tokens` look at: a pure function of the committed tokens and the
-/// window's prefix, never a counter that is changed in place (a rejected token leaves no mark).
+/// What penalties, `min_tokens` and the constraint look at: a pure function of the committed tokens
+/// and the window's prefix, never a counter that is changed in place (a rejected token leaves no
+/// mark).
 struct History {
   std::span<const TokenId> committed; ///< Prompt, then output.
   std::size_t prompt_tokens = 0;      ///< How many of `committed` are the prompt.
@@ -48,11 +53,18 @@ struct History {
   std::size_t output() const { return committed.size() - prompt_tokens + prefix.size(); }
 };
 
+/// What of `held_back` is impossible behind so many output tokens. mask: of the constraint, empty
+/// without one; where it allows nothing else, the form is whole, and ends the answer before its
+/// time.
+std::span<const TokenId> held_back(const Warping& warping, std::size_t output,
+                                   std::span<const std::uint32_t> mask);
+
 /// Scratch of one thread; grows to the vocabulary's size once and is reused.
 struct WarpScratch {
   std::vector<float> logits;         ///< With bias, masks and penalties.
   std::vector<std::uint32_t> counts; ///< Of tokens in the output; zero between calls.
   Candidates candidates;
+  TokenMask mask; ///< Of the constraint.
 };
 
 /// The logits with bias, masks and penalties, padding cut off: what tokens rank by. The row itself

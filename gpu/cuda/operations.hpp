@@ -103,6 +103,8 @@ private:
   kernels::StagedRows stage_with(Tensor out);
   kernels::Rows send(const RowMap& rows, int heads, const KvLayout& layout);
   SentTask send(const sampling::Warping& warping, const sampling::History& history, int vocabulary);
+  void constrain(kernels::Warping& row, const sampling::Warping& warping,
+                 const sampling::History& history, int vocabulary);
 
   std::shared_ptr<Context> context_;
   cudaStream_t stream_;

@@ -2,6 +2,7 @@
 // goes back into the tasks when the piece has completed.
 #include "gpu/cuda/operations.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 #include <span>
@@ -41,14 +42,20 @@ std::vector<std::uint32_t> mask_of(std::span<const TokenId> tokens, int vocabula
   return bits;
 }
 
-/// Biases behind the request's own, of a row after so many output tokens.
-int held_back(const sampling::Warping& w, std::size_t output) {
-  return output < std::size_t(w.min_tokens) ? int(w.held_back.size()) : 0;
-}
-
 /// Rows that a task has judged, `follow`'s included.
 std::size_t rows_of(const VerifyTask& task) {
   return task.tokens.size() + (task.follow ? 1 : 0);
+}
+
+/// prefix: where the history's is put together.
+sampling::History before_row(const VerifyTask& task, std::size_t row,
+                             std::vector<TokenId>& prefix) {
+  const auto judged = task.tokens.first(std::min(row, task.tokens.size()));
+  sampling::History history = task.history;
+  prefix.assign(history.prefix.begin(), history.prefix.end());
+  prefix.insert(prefix.end(), judged.begin(), judged.end());
+  history.prefix = prefix;
+  return history;
 }
 
 void give(ProposeTask& task, const kernels::ProposeResult& result) {
@@ -157,6 +164,23 @@ CudaOperations::SentTask CudaOperations::send(const sampling::Warping& w,
   return task;
 }
 
+/// Of a row alone: what its constraint allows, and what is held back. history: before the row.
+void CudaOperations::constrain(kernels::Warping& row, const sampling::Warping& w,
+                               const sampling::History& history, int vocabulary) {
+  sampling::TokenMask mask;
+  if (w.constraint && w.constraint->next(history, mask)) {
+    if (!w.allowed.empty()) {
+      const auto both = mask_of(w.allowed, vocabulary);
+      for (std::size_t word = 0; word < mask.size(); ++word)
+        mask[word] &= both[word];
+    }
+    row.allowed = arguments_.put(std::span<const std::uint32_t>(mask));
+  } else {
+    mask.clear();
+  }
+  row.bias_count += int(sampling::held_back(w, history.output(), mask).size());
+}
+
 void CudaOperations::propose(std::span<ProposeTask> tasks) {
   if (tasks.empty())
     return;
@@ -184,8 +208,11 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
                task.guesses_wanted,
                task.q,
                task.q_size};
-    rows[i].row.warping.bias_count +=
-        held_back(*task.warping, task.history.output() + (task.unseen ? 1 : 0));
+    if (task.unseen) // A token that only the GPU knows: the row is drawn in any form.
+      rows[i].row.warping.bias_count +=
+          int(sampling::held_back(*task.warping, task.history.output() + 1, {}).size());
+    else
+      constrain(rows[i].row.warping, *task.warping, task.history, task.vocabulary);
   }
   PACELINE_CUDA_CHECK(kernels::propose(queue("propose"), rows.device, int(tasks.size()),
                                        results.device, tasks[0].vocabulary));
@@ -211,6 +238,7 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
   const auto rows = arguments_.take<kernels::VerifyRow>(count);
   const auto results = arguments_.take<kernels::VerifyResult>(count);
   std::size_t next = 0;
+  std::vector<TokenId> prefix;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const VerifyTask& task = tasks[t];
     sent[t].history.judged = sent[t].penalises ? arguments_.put(task.tokens) : nullptr;
@@ -219,7 +247,7 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
       row.row = scratch.row(sent[t], task.logits + i * std::size_t(task.stride), task.vocabulary,
                             nullptr);
       row.row.history.judged_count = sent[t].penalises ? int(i) : 0;
-      row.row.warping.bias_count += held_back(*task.warping, task.history.output() + i);
+      constrain(row.row.warping, *task.warping, before_row(task, i, prefix), task.vocabulary);
       row.rule = rule_of(task.rule);
       row.noise = noise_of(task.noise);
       row.position = task.position + std::uint32_t(i);

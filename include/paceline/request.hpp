@@ -60,6 +60,23 @@ struct Sampling {
   int choice = 0; ///< Which of several answers with one seed: each has noise of its own.
 };
 
+/// The form of an answer: every token that leaves it is impossible, for drafts as for the target,
+/// and the text ends only where the form may. An answer that `max_tokens`, a stop or a deadline
+/// cuts is the beginning of one.
+struct Constraint {
+  enum class Kind {
+    json,           ///< An object of JSON.
+    json_schema,    ///< JSON that this schema describes; objects have no members but its own.
+    regex,          ///< The whole answer matches.
+    choice,         ///< One of `choices`.
+    grammar,        ///< In EBNF as GBNF has it; its first rule is "root".
+    structural_tag, ///< Forms between tags, and any text around them, as xgrammar's JSON has it.
+  };
+  Kind kind = Kind::json;
+  std::string text{};                 ///< The schema, expression, grammar or tag.
+  std::vector<std::string> choices{}; ///< Texts, for `choice`.
+};
+
 struct Request {
   std::string prompt{};                 ///< Text; with `prompt_tokens` it is an error.
   std::vector<TokenId> prompt_tokens{}; ///< Ids; taken as they are.
@@ -79,6 +96,9 @@ struct Request {
   /// Special tokens have no text in the output. false: they have, but for one that ends it.
   bool skip_special_tokens = true;
   Sampling sampling{};
+  /// What ends the text, and `stop_token_ids`, are impossible within the form; `ignore_eos` is an
+  /// error beside it.
+  std::optional<Constraint> constraint{};
 
   std::optional<SpeculationMode> speculation{}; ///< Default: the engine's.
   std::optional<int> window{};                  ///< Fixed window length K; default: the engine's.

@@ -160,6 +160,47 @@ TEST_CASE("biases and penalties add up in their order, for each token once") {
   }
 }
 
+TEST_CASE("each row has the tokens that the constraint allows behind those before it") {
+  for (const std::string& name : samplers()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    Random random(5);
+    const auto logits = random.floats(3 * 2001, 3);
+    sampling::Warping warping;
+    warping.temperature = 1;
+    warping.top_k = 40;
+    for (int i = 0; i < 1500; ++i)
+      warping.allowed.push_back(i);
+    warping.constraint = std::make_shared<testing::ToyConstraint>(2001, 9);
+    const std::vector<TokenId> committed{1, 2, 3, 4};
+    const std::vector<TokenId> judged{7, 11};
+    VerifyTask task;
+    task.logits = logits.data();
+    task.stride = 2001;
+    task.vocabulary = 2001;
+    task.warping = &warping;
+    task.tokens = judged;
+    task.rule = sampling::Rule::coupled;
+    task.top_logprobs = 20;
+    task.logprobs_mode = LogprobsMode::processed;
+    for (std::size_t row = 0; row <= judged.size(); ++row) {
+      task.history = {committed, 2, std::span(judged).first(row)};
+      task.tokens = std::span(judged).subspan(row);
+      const std::vector<float> own(logits.begin() + long(row * 2001),
+                                   logits.begin() + long(row + 1) * 2001);
+      task.logits = logits.data() + row * 2001;
+      rig.run([&](Operations& ops) { ops.verify({&task, 1}); });
+      REQUIRE(!task.failed);
+      const auto p = reference(own, warping, task.history);
+      for (const auto& [token, logprob] : task.logprobs.at(0).top)
+        if (logprob > -100)
+          CHECK(std::exp(logprob) == doctest::Approx(p[std::size_t(token)]).epsilon(1e-3));
+      const TokenId drawn = task.accepted > 0 ? task.tokens[0] : task.next;
+      CHECK(p[std::size_t(drawn)] > 0);
+    }
+  }
+}
+
 TEST_CASE("tokens that are not allowed, or held back so early, are impossible") {
   for (const std::string& name : samplers()) {
     CAPTURE(name);

@@ -31,9 +31,15 @@ inline std::vector<float> adjusted_logits(std::vector<float> x, const Warping& w
   for (TokenId t = 0; t < TokenId(x.size()); ++t)
     if (!warping.allowed.empty() && std::ranges::count(warping.allowed, t) == 0)
       x[std::size_t(t)] = none;
+  sampling::TokenMask mask;
+  const bool constrained = warping.constraint && warping.constraint->next(history, mask);
+  for (TokenId t = 0; constrained && t < TokenId(x.size()); ++t)
+    if (!sampling::allows(mask, t))
+      x[std::size_t(t)] = none;
+  const bool whole = constrained && sampling::allows_only(mask, warping.held_back);
   const std::size_t made = history.committed.size() - history.prompt_tokens + history.prefix.size();
   for (TokenId token : warping.held_back)
-    if (made < std::size_t(warping.min_tokens) && inside(token))
+    if (made < std::size_t(warping.min_tokens) && !whole && inside(token))
       x[std::size_t(token)] = none;
   std::map<TokenId, int> output; // every token seen; how often in the output
   for (std::size_t i = 0; i < history.committed.size(); ++i)

@@ -2,6 +2,7 @@
 #include "sampling/warp.hpp"
 #include "tests/sampling/every_target.hpp"
 #include "tests/sampling/reference_warp.hpp"
+#include "tests/sampling/toy_constraint.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -99,6 +100,8 @@ Case random_case(unsigned seed) {
     for (unsigned i = random() % 5; i > 0; --i)
       c.warping.held_back.push_back(TokenId(1 + random() % (n + 2)));
   }
+  if (one_in(4))
+    c.warping.constraint = std::make_shared<paceline::testing::ToyConstraint>(c.vocabulary, seed);
   return c;
 }
 
@@ -134,6 +137,19 @@ TEST_CASE("Warping agrees with its definition, on every instruction set") {
   });
   CHECK(truncated > 500);
   CHECK(undecided < 60);
+}
+
+TEST_CASE("A form that is whole ends the answer, though it be before min_tokens") {
+  // Allows token 0 alone.
+  Warping w = at(1);
+  w.constraint = std::make_shared<paceline::testing::ToyConstraint>(4, 1, ~0u);
+  w.min_tokens = 5;
+  w.held_back = {0, 3, 0};
+  CHECK(support(run({1, 2, 3, 4}, w).p) == std::vector<TokenId>{0});
+  w.constraint = std::make_shared<paceline::testing::ToyConstraint>(4, 1, ~0u, 1);
+  CHECK(support(run({1, 2, 3, 4}, w).p) == std::vector<TokenId>{1});
+  w.constraint = std::make_shared<paceline::testing::ToyConstraint>(4, 1, 1);
+  CHECK(support(run({1, 2, 3, 4}, w).p) == std::vector<TokenId>{1, 2});
 }
 
 TEST_CASE("Warping is a pure function of its row: what was warped before leaves no trace") {

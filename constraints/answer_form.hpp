@@ -1,0 +1,56 @@
+// The form of one request's answer, and where in it outputs are.
+#pragma once
+
+#include "sampling/constraint.hpp"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+#include <xgrammar/xgrammar.h>
+
+namespace paceline::constraints {
+
+/// What may come next, into a mask of the vocabulary's size. false: everything may.
+bool fill_mask(xgrammar::GrammarMatcher& matcher, sampling::TokenMask& mask);
+
+/// Follows one output after another: what the last one shares with the next is not read again.
+/// Masks of outputs that were asked for last are kept, since a draft, the target's rows and the
+/// round behind a rejection ask for the same ones.
+class AnswerForm final : public sampling::Constraint,
+                         public std::enable_shared_from_this<AnswerForm> {
+public:
+  /// Runs it some time, on another thread.
+  using Later = std::function<void(std::function<void()>)>;
+  AnswerForm(const xgrammar::CompiledGrammar& form, int vocabulary, Later later);
+
+  bool next(const sampling::History& history, sampling::TokenMask& mask) const override;
+  void expect(const sampling::History& history) const override;
+
+private:
+  using Output = std::vector<TokenId>;
+  struct Known {
+    Output output;
+    bool restricted = false;
+    sampling::TokenMask mask;
+  };
+
+  const Known& known(Output output) const;
+  const Known* find(std::span<const TokenId> output) const;
+  bool read(std::span<const TokenId> output) const;
+  void fill(Known& known) const;
+  void fill_in_time(Known& known) const;
+
+  const int vocabulary_;
+  const Later later_;
+  mutable std::mutex mutex_; ///< Of all that follows.
+  mutable xgrammar::GrammarMatcher matcher_;
+  mutable Output read_; ///< What the matcher has accepted.
+  mutable bool broken_ = false;
+  mutable std::vector<Known> known_;
+  mutable std::size_t oldest_ = 0; ///< Of `known_`.
+};
+
+} // namespace paceline::constraints

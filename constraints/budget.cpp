@@ -1,0 +1,47 @@
+#include "constraints/budget.hpp"
+
+#include <ctime>
+#include <utility>
+
+namespace paceline::constraints {
+namespace {
+
+thread_local Budget* current = nullptr;
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+} // namespace
+
+Budget::Budget(double seconds)
+    : outer_(std::exchange(current, this)), deadline_(thread_seconds() + seconds) {}
+
+Budget::~Budget() {
+  current = outer_;
+}
+
+/// A step takes well below a microsecond, a reading of the clock some hundred nanoseconds.
+void Budget::spend_step() {
+  if (++steps_ % 64 == 0 && thread_seconds() > deadline_)
+    throw OverBudget();
+}
+
+void spend_step() {
+  if (current)
+    current->spend_step();
+}
+
+} // namespace paceline::constraints
+
+namespace xgrammar {
+
+void SpendStep(); // see tools/xgrammar
+
+void SpendStep() {
+  paceline::constraints::spend_step();
+}
+
+} // namespace xgrammar

@@ -1,0 +1,32 @@
+// How long one form may keep a thread at work.
+#pragma once
+
+#include <stdexcept>
+
+namespace paceline::constraints {
+
+struct OverBudget : std::runtime_error {
+  OverBudget() : std::runtime_error("it takes too long to work out what may come next") {}
+};
+
+/// While it lives, xgrammar's work on this thread ends with OverBudget once the thread has computed
+/// for so long, however busy the machine is. What it was working on is not to be used again.
+class Budget {
+public:
+  explicit Budget(double seconds);
+  ~Budget();
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  void spend_step();
+
+private:
+  Budget* outer_;
+  double deadline_; ///< On the thread's clock.
+  unsigned steps_ = 0;
+};
+
+/// Of the budget on this thread, if there is one.
+void spend_step();
+
+} // namespace paceline::constraints

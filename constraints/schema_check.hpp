@@ -1,0 +1,13 @@
+// What of JSON Schema an answer can be held to: the rest is refused by name, not left out.
+#pragma once
+
+#include "paceline/error.hpp"
+
+#include <boost/json/object.hpp>
+
+namespace paceline::constraints {
+
+/// A keyword that is unknown here, or that would not count where it stands. Errors: unsupported.
+Result<void> check_schema(const boost::json::object& schema);
+
+} // namespace paceline::constraints
