@@ -224,6 +224,9 @@ std::vector<TokenId> Engine::tokenize(const std::string& text, bool add_special,
 std::string Engine::detokenize(const std::vector<TokenId>& tokens) const {
   return impl_->context.tokenizer->decode(tokens);
 }
+Result<void> Engine::check(const Constraint& form) const {
+  return impl_->context.constraints->compile(form).map([](const auto&) {});
+}
 std::string Engine::token_bytes(TokenId token, bool skip_special) const {
   return impl_->context.tokenizer->bytes(token, !skip_special);
 }

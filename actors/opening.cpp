@@ -341,6 +341,8 @@ void ContextBuilder::configure_others() {
   context_.max_open = options_.max_waiting + options_.max_num_seqs;
   parts.facade.telemetry = parts.telemetry;
   parts.sampler.vocabulary = vocabulary_of(target_);
+  context_.constraints = std::make_shared<constraints::Compiler>(constraints::Vocabulary{
+      context_.tokenizer, vocabulary_of(target_), context_.defaults.end_of_text});
   parts.sampler.telemetry = parts.telemetry;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/supervisor.hpp"
+#include "constraints/compiler.hpp"
 #include "models/config.hpp"
 #include "paceline/engine.hpp"
 #include "text/chat_template.hpp"
@@ -21,7 +22,8 @@ struct EngineContext {
   EngineParts parts;
   std::shared_ptr<execution::LaneCloser> closer; ///< Of all lanes.
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  models::GenerationDefaults defaults; ///< Of requests that leave something open.
+  models::GenerationDefaults defaults;                ///< Of requests that leave something open.
+  std::shared_ptr<constraints::Compiler> constraints; ///< Of answers' forms.
   text::ChatTemplate chat = text::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> standby; ///< The target where it can move to.

@@ -117,6 +117,24 @@ Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
   return check_ids("Request::stop_token_ids names", ids, vocabulary);
 }
 
+/// The form, which ends where it is whole.
+Result<void> constrain(sampling::Warping& warping, const Request& request,
+                       const EngineContext& engine) {
+  if (!request.constraint)
+    return {};
+  if (request.ignore_eos)
+    return bad("Request::constraint beside Request::ignore_eos", "leave one of them out");
+  if (engine.defaults.end_of_text.empty())
+    return fail(ErrorCode::unsupported,
+                "Request::constraint: the checkpoint names no token that ends a text",
+                "name it as eos_token_id in generation_config.json");
+  auto form = engine.constraints->compile(*request.constraint);
+  if (!form)
+    return tl::unexpected(form.error());
+  warping.constraint = std::move(*form);
+  return {};
+}
+
 /// What would end the output: the end of the text as well where that is ignored, as vLLM has it.
 void hold_back(sampling::Warping& warping, const Request& request,
                const std::vector<TokenId>& end_of_text) {
@@ -231,6 +249,9 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
         in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
     if (!result)
       return tl::unexpected(result.error());
+
+  if (auto constrained = constrain(*warping, request, engine); !constrained)
+    return tl::unexpected(constrained.error());
 
   auto spec = std::make_shared<speculation::SequenceSpec>();
   spec->prompt_tokens = int(prompt->size());

@@ -47,6 +47,8 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::trace_file", "--trace"},
     {"Request::max_tokens", "--max-tokens"},
     {"Request::stop", "--stop"},
+    {"Request::ignore_eos", "--ignore-eos"},
+    {"Request::constraint", "the form (--json-schema, --grammar or --regex)"},
     {"Request::window", "--window"},
     {"Request::top_logprobs", "--logprobs"},
     {"Sampling::temperature", "--temperature"},

@@ -111,6 +111,28 @@ void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
                                            to_string(engine.speculation)));
 }
 
+/// The form of answers; one at most.
+void add_form_options(CLI::App& app, Request& request) {
+  const auto add = [&](const char* name, Constraint::Kind kind, bool in_a_file, const char* what) {
+    const auto take = [&request, kind, in_a_file, name](const std::string& given) {
+      auto text = in_a_file ? read_text({std::nullopt, given}) : Result<std::string>(given);
+      if (!text)
+        throw CLI::ValidationError(name, text.error().text());
+      request.constraint = Constraint{kind, std::move(*text), {}};
+    };
+    return app.add_option_function<std::string>(name, take, what)
+        ->type_name(in_a_file ? "FILE" : "TEXT");
+  };
+  app.option_defaults()->group("Form of the answer");
+  auto* schema = add("--json-schema", Constraint::Kind::json_schema, true,
+                     "JSON that the schema in this file describes");
+  auto* grammar =
+      add("--grammar", Constraint::Kind::grammar, true, "What the EBNF (GBNF) in this file allows");
+  auto* regex = add("--regex", Constraint::Kind::regex, false, "What this expression matches");
+  schema->excludes(grammar)->excludes(regex);
+  grammar->excludes(regex);
+}
+
 } // namespace
 
 const Choices<SpeculationMode>& speculation_choices() {
@@ -342,6 +364,7 @@ void add_distribution_options(CLI::App& app, Sampling& sampling) {
 }
 
 void add_sampling_options(CLI::App& app, Request& request) {
+  add_form_options(app, request);
   app.option_defaults()->group(sampling_group);
   add_endings(app, request);
   add_distribution_options(app, request.sampling);

@@ -2,6 +2,7 @@
 // Request: what is written here is the only place where the command line meets them.
 #pragma once
 
+#include "apps/input.hpp"
 #include "apps/validators.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/request.hpp"
@@ -12,12 +13,6 @@
 #include <vector>
 
 namespace paceline::apps {
-
-/// Where the prompt comes from; neither: standard input.
-struct PromptSource {
-  std::optional<std::string> text; ///< "-": standard input.
-  std::optional<std::string> file;
-};
 
 /// -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c,
 /// --kv-memory
@@ -32,7 +27,8 @@ void add_batching_options(CLI::App& app, EngineOptions& engine);
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
 /// --temperature, --top-k, --top-p, --min-p, penalties
 void add_distribution_options(CLI::App& app, Sampling& sampling);
-/// -n, --temperature, --top-k, --top-p, --min-p, penalties, --seed, --stop, --ignore-eos
+/// --json-schema, --grammar, --regex, -n, --temperature, --top-k, --top-p, --min-p, penalties,
+/// --seed, --stop, --ignore-eos
 void add_sampling_options(CLI::App& app, Request& request);
 /// [PROMPT], -p, -f; `name`: what the text is called.
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);

@@ -47,13 +47,17 @@ bool AnswerForm::next(const sampling::History& history, sampling::TokenMask& mas
   return at.restricted;
 }
 
-void AnswerForm::expect(const sampling::History& history) const {
-  later_([self = weak_from_this(), output = output_of(history)]() mutable {
-    const auto form = self.lock();
-    if (!form)
-      return;
-    const std::lock_guard lock(form->mutex_);
-    form->known(std::move(output));
+void AnswerForm::expect(const sampling::History& history, std::span<const TokenId> window) const {
+  Output output = output_of(history);
+  output.insert(output.end(), window.begin(), window.end());
+  later_([self = weak_from_this(), output = std::move(output), rows = window.size() + 1] {
+    for (std::size_t behind = rows; behind-- > 0;) { // one mask a turn: a lane may wait for another
+      const auto form = self.lock();
+      if (!form)
+        return;
+      const std::lock_guard lock(form->mutex_);
+      form->known({output.begin(), output.end() - std::ptrdiff_t(behind)});
+    }
   });
 }
 

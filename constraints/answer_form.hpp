@@ -27,7 +27,7 @@ public:
   AnswerForm(const xgrammar::CompiledGrammar& form, int vocabulary, Later later);
 
   bool next(const sampling::History& history, sampling::TokenMask& mask) const override;
-  void expect(const sampling::History& history) const override;
+  void expect(const sampling::History& history, std::span<const TokenId> window) const override;
 
 private:
   using Output = std::vector<TokenId>;

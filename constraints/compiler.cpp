@@ -80,8 +80,12 @@ public:
     return compiled;
   }
 
-  void later(std::function<void()> work) { boost::asio::post(ahead_, std::move(work)); }
-  void stop() { ahead_.stop(), ahead_.join(); }
+  /// Of a form that was compiled here.
+  void later(std::function<void()> work) { boost::asio::post(*ahead_, std::move(work)); }
+  void stop() {
+    if (ahead_)
+      ahead_->stop(), ahead_->join();
+  }
 
 private:
   /// Errors, too: who asks again for what is refused does not make it work again.
@@ -147,8 +151,10 @@ private:
   }
 
   xgrammar::GrammarCompiler& compiler() {
-    if (!compiler_)
+    if (!compiler_) {
       compiler_.emplace(sorted(vocabulary_), 1, false);
+      ahead_.emplace(1);
+    }
     return *compiler_;
   }
 
@@ -160,8 +166,8 @@ private:
   const Vocabulary vocabulary_;
   std::mutex mutex_; ///< Of what follows.
   std::optional<xgrammar::GrammarCompiler> compiler_;
-  std::vector<Kept> kept_; ///< The last one that was asked for first.
-  boost::asio::thread_pool ahead_{1};
+  std::vector<Kept> kept_;                        ///< The last one that was asked for first.
+  std::optional<boost::asio::thread_pool> ahead_; ///< There once a form was compiled.
 };
 
 Compiler::Compiler(Vocabulary vocabulary)

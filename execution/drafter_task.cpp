@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -63,9 +64,28 @@ void DrafterTask::add(TokenId token, speculation::QRow q) {
   proposals_.push_back({token, std::move(q)});
 }
 
+/// Whether the constraint lets the token come next: then only may it be drafted, which is what the
+/// target's mask on q is to a drafter.
+bool DrafterTask::in_form(TokenId token) {
+  const auto& constraint = spec().warping.constraint;
+  if (!constraint)
+    return true;
+  if (const std::size_t behind = text_.tokens.size(); masked_ != behind) {
+    const sampling::History history{text_.tokens, std::size_t(spec().prompt_tokens), {}};
+    restricts_ = constraint->next(history, mask_);
+    masked_ = behind;
+  }
+  return !restricts_ || sampling::allows(mask_, token);
+}
+
 void DrafterTask::propose(TokenId token) {
   check_wanted();
   check(token);
+  left_form_ = left_form_ || !in_form(token);
+  if (left_form_) {
+    --wanted_;
+    return;
+  }
   bind_next();
   const TokenWeight q[] = {{token, 1}};
   add(token, spec().needs_q() ? rows_.q->take(q) : nullptr);
@@ -76,6 +96,19 @@ TokenId DrafterTask::drawn(std::span<const TokenWeight> weights) const {
     return std::ranges::max_element(weights, {}, &TokenWeight::weight)->token;
   return sampling::propose(spec().rule, weights, spec().noise, std::uint32_t(text_.tokens.size()),
                            chain().attempt());
+}
+
+/// Of weights that are a distribution, those in the form.
+std::vector<TokenWeight> DrafterTask::in_form(std::span<const TokenWeight> weights) {
+  std::vector<TokenWeight> kept;
+  double sum = 0;
+  for (const TokenWeight& of : weights)
+    if (!left_form_ && in_form(of.token)) {
+      kept.push_back(of);
+      sum += double(of.weight);
+    }
+  left_form_ = sum <= 0;
+  return kept;
 }
 
 TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
@@ -90,6 +123,12 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
   if (!possible || !std::isfinite(sum) || sum <= 0)
     throw std::invalid_argument(
         fmt::format("it draws from {} weights that are no distribution", weights.size()));
+  const std::vector<TokenWeight> kept = in_form(weights);
+  if (left_form_) {
+    --wanted_;
+    return std::ranges::max_element(weights, {}, &TokenWeight::weight)->token;
+  }
+  weights = kept;
   bind_next();
   const TokenId token = drawn(weights);
   add(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);
@@ -102,16 +141,22 @@ TokenId DrafterTask::draw(std::span<const float> log_q) {
     throw std::invalid_argument(fmt::format("it draws from a row of {}: the vocabulary has {}",
                                             log_q.size(), rows_.vocabulary));
   const float most = *std::ranges::max_element(log_q);
-  speculation::QRow row = rows_.q->take();
   std::vector<TokenWeight> weights;
   double sum = 0;
   for (std::size_t i = 0; i < log_q.size(); ++i) {
-    weights.push_back({TokenId(i), std::exp(log_q[i] - most)});
+    const bool possible = left_form_ || in_form(TokenId(i));
+    weights.push_back({TokenId(i), possible ? std::exp(log_q[i] - most) : 0});
     sum += double(weights.back().weight);
   }
-  if (!std::isfinite(sum) || sum <= 0)
+  if (!std::isfinite(sum) || std::isnan(most) || most == -std::numeric_limits<float>::infinity())
     throw std::invalid_argument("it draws from a row that is no distribution");
+  left_form_ = left_form_ || sum <= 0;
+  if (left_form_) {
+    --wanted_;
+    return TokenId(std::ranges::max_element(log_q) - log_q.begin());
+  }
   bind_next();
+  speculation::QRow row = rows_.q->take();
   const TokenId token = drawn(weights);
   for (std::size_t i = 0; row && i < weights.size(); ++i)
     row.get()[i] = float(double(weights[i].weight) / sum);

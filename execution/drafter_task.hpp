@@ -60,6 +60,8 @@ private:
     speculation::QRow q;
   };
   const speculation::SequenceSpec& spec() const { return *text_.at.spec; }
+  bool in_form(TokenId token);
+  std::vector<TokenWeight> in_form(std::span<const TokenWeight> weights);
   void bind_next();
   void check_wanted() const;
   void check(TokenId token) const;
@@ -72,6 +74,11 @@ private:
   bool hands_on_ = false; ///< which drafts what is not proposed.
   int asked_ = 0;
   int wanted_ = 0;
+  /// What was proposed leaves the constraint: from here on proposals are for nothing.
+  bool left_form_ = false;
+  sampling::TokenMask mask_; ///< Of the constraint, behind `masked_` tokens;
+  bool restricts_ = false;   ///< unless everything may come there.
+  std::size_t masked_ = 0;
   std::vector<Proposed> proposals_;
 };
 

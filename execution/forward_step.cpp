@@ -48,6 +48,16 @@ ForwardPass::Rows rows_of(const Alternative& other) {
   return rows;
 }
 
+/// What may follow is worked out while the pass runs.
+void expect_forms(const BatchEntry& entry, const ForwardPass::Rows& rows) {
+  const auto& constraint = entry.spec->warping.constraint;
+  if (!constraint || !entry.round.judges)
+    return;
+  constraint->expect(
+      {entry.log->first(entry.logged()), std::size_t(entry.spec->prompt_tokens), rows.prefix},
+      std::span(rows.tokens).last(std::size_t(rows.window)));
+}
+
 } // namespace
 
 ForwardStep::ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
@@ -163,6 +173,8 @@ bool ForwardStep::read_rows() {
     logit_rows += rows.logit_rows;
     pass_->read += int(rows.tokens.size());
   }
+  for (std::size_t i = 0; i < pass_->rows.size(); ++i)
+    expect_forms(pass_->batch.entries[i], pass_->rows[i]);
   return true;
 }
 

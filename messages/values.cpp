@@ -89,6 +89,18 @@ Inspected inspect(Reader& from, const Biases& field) {
   return wrong;
 }
 
+/// It stays on its machine: a draft elsewhere draws in any form, and is judged here.
+struct Form {
+  std::shared_ptr<const sampling::Constraint>& value;
+};
+Inspected inspect(Writer&, const Form&) {
+  return {};
+}
+Inspected inspect(Reader&, const Form& field) {
+  field.value = nullptr;
+  return {};
+}
+
 template <class T>
 T& as_field(T& field) {
   return field;
@@ -100,6 +112,9 @@ Bits<double> as_field(double& field) {
   return {field};
 }
 Biases as_field(std::vector<std::pair<TokenId, float>>& field) {
+  return {field};
+}
+Form as_field(std::shared_ptr<const sampling::Constraint>& field) {
   return {field};
 }
 template <class T>

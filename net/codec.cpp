@@ -40,6 +40,14 @@ constexpr std::array logprobs_modes{
     std::pair{LogprobsMode::raw, v1::LOGPROBS_RAW},
     std::pair{LogprobsMode::processed, v1::LOGPROBS_PROCESSED},
 };
+constexpr std::array constraint_kinds{
+    std::pair{Constraint::Kind::json, v1::CONSTRAINT_JSON},
+    std::pair{Constraint::Kind::json_schema, v1::CONSTRAINT_JSON_SCHEMA},
+    std::pair{Constraint::Kind::regex, v1::CONSTRAINT_REGEX},
+    std::pair{Constraint::Kind::choice, v1::CONSTRAINT_CHOICE},
+    std::pair{Constraint::Kind::grammar, v1::CONSTRAINT_GRAMMAR},
+    std::pair{Constraint::Kind::structural_tag, v1::CONSTRAINT_STRUCTURAL_TAG},
+};
 constexpr std::array sources{
     std::pair{TokenSource::target, v1::SOURCE_TARGET},
     std::pair{TokenSource::draft, v1::SOURCE_DRAFT},
@@ -183,6 +191,25 @@ void read_ends(Request& to, const v1::GenerateRequest& from) {
                              -limits::deadline_max, limits::deadline_max);
 }
 
+void write_constraint(v1::GenerateRequest& to, const std::optional<Constraint>& from) {
+  if (!from)
+    return;
+  v1::Constraint& out = *to.mutable_constraint();
+  out.set_kind(to_schema(constraint_kinds, from->kind));
+  out.set_text(utf8(from->text, "Constraint::text"));
+  for (const std::string& choice : from->choices)
+    out.add_choices(utf8(choice, "Constraint::choices"));
+}
+
+std::optional<Constraint> read_constraint(const v1::GenerateRequest& from) {
+  if (!from.has_constraint())
+    return std::nullopt;
+  const v1::Constraint& given = from.constraint();
+  return Constraint{from_schema(constraint_kinds, given.kind(), "kind of constraint"),
+                    given.text(),
+                    {given.choices().begin(), given.choices().end()}};
+}
+
 void write_rest(v1::GenerateRequest& to, const Request& from) {
   if (from.speculation)
     to.set_speculation(to_schema(modes, *from.speculation));
@@ -199,6 +226,7 @@ void write_rest(v1::GenerateRequest& to, const Request& from) {
   to.set_priority(from.priority);
   to.set_client(utf8(from.client, "Request::client"));
   to.set_client_weight(from.client_weight);
+  write_constraint(to, from.constraint);
 }
 
 void read_rest(Request& to, const v1::GenerateRequest& from) {
@@ -216,6 +244,7 @@ void read_rest(Request& to, const v1::GenerateRequest& from) {
   to.priority = from.priority();
   to.client = from.client();
   to.client_weight = from.has_client_weight() ? from.client_weight() : to.client_weight;
+  to.constraint = read_constraint(from);
 }
 
 // --- events

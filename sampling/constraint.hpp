@@ -35,8 +35,9 @@ public:
   /// mask: resized to mask_words of the vocabulary. Returns false, with `mask` unspecified, where
   /// all tokens may: behind a token that was not allowed, too, whose rows nobody takes.
   virtual bool next(const History& history, TokenMask& mask) const = 0;
-  /// What `next` will be asked soon, so that it is worked out meanwhile, on another thread.
-  virtual void expect(const History& history) const = 0;
+  /// What `next` will be asked soon, so that it is worked out meanwhile on another thread: behind
+  /// the history, and behind each token of a window that goes on from it.
+  virtual void expect(const History& history, std::span<const TokenId> window) const = 0;
 };
 
 } // namespace paceline::sampling

@@ -49,6 +49,7 @@ public:
 private:
   ReplyHead head() const;
   std::optional<ApiError> keep_out_bad_words();
+  asio::awaitable<std::optional<ApiError>> check_form();
   bool hold(const std::vector<EncodedPrompt>& prompts);
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
   asio::awaitable<std::optional<Answers::Item>> next_item();
@@ -90,6 +91,8 @@ ReplyHead Generation::head() const {
 asio::awaitable<void> Generation::run() {
   if (const auto wrong = keep_out_bad_words())
     co_return co_await exchange_.send(*wrong);
+  if (const auto wrong = co_await check_form())
+    co_return co_await exchange_.send(*wrong);
   auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
@@ -124,6 +127,20 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
         asked_.request.sampling.logit_bias.emplace_back(tokens->front(), never);
   }
   return std::nullopt;
+}
+
+/// On another thread: to compile a form takes as long as strangers make it.
+asio::awaitable<std::optional<ApiError>> Generation::check_form() {
+  const auto& form = asked_.request.constraint;
+  if (!form)
+    co_return std::nullopt;
+  Result<void> fits;
+  co_await service_.aside(SIZE_MAX, [&] { fits = replica_.engine().check(*form); });
+  if (fits)
+    co_return std::nullopt;
+  ApiError error = api_error(fits.error());
+  error.param = asked_.form_field;
+  co_return error;
 }
 
 /// What was parsed makes room for what goes on: ids, which each choice has for itself.

@@ -2,6 +2,7 @@
 
 #include "actors/limits.hpp"
 #include "apps/limits.hpp"
+#include "apps/serve/form_fields.hpp"
 #include "apps/serve/openai_messages.hpp"
 #include "apps/serve/unsupported.hpp"
 #include "apps/validators.hpp"
@@ -226,6 +227,10 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
     request.priority = int(*priority);
   read_sampling(fields, request.sampling, vocabulary);
   read_speculation(fields, request);
+  if (auto form = read_form(fields)) {
+    request.constraint = std::move(form->constraint);
+    asked.form_field = std::move(form->field);
+  }
 }
 
 /// vLLM's; the engine counts the likeliest alternatives once, for prompt and output.

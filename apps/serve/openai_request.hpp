@@ -33,6 +33,7 @@ struct Asked {
   bool include_stop = false;          ///< The stop string, or token, in the text that it ends.
   int top_logprobs = 0;               ///< Of the output; the request's may be more, for its prompt.
   std::optional<int> prompt_logprobs; ///< Of the prompt, for itself.
+  std::string form_field;             ///< Which field named the request's constraint.
   std::vector<std::string> bad_words; ///< Never in the output; each must be one token.
 
   bool add_special = true;            ///< What the tokenizer puts before a prompt.

@@ -21,11 +21,6 @@ bool is_on_by_default(std::string_view name) {
 bool is_default(std::string_view name, const json::value& value, const json::object& body) {
   if (name == "tool_choice" || name == "function_call")
     return is_text(value, "none") || is_text(value, "auto"); // there are no tools to choose
-  if (name == "response_format") {
-    const auto* format = value.if_object();
-    const auto* type = format ? format->if_contains("type") : nullptr;
-    return type && is_text(*type, "text");
-  }
   if (name == "modalities")
     return value.is_array() && value.get_array().size() == 1 &&
            is_text(value.get_array().front(), "text");
@@ -42,21 +37,19 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
 }
 
 constexpr std::array unsupported = std::to_array<std::string_view>(
-    {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "response_format",
-     "modalities", "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
+    {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "modalities",
+     "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
      // vLLM's
-     "use_beam_search", "length_penalty", "guided_json", "guided_regex", "guided_choice",
-     "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern", "structured_outputs",
-     "structural_tag", "logits_processors", "prompt_embeds", "chat_template", "documents",
-     "mm_processor_kwargs", "spaces_between_special_tokens", "return_tokens_as_token_ids",
-     "return_token_ids", "thinking_token_budget", "enable_thinking", "repetition_detection",
-     "include_reasoning", "kv_transfer_params", "vllm_xargs",
+     "use_beam_search", "length_penalty", "guided_decoding_backend", "guided_whitespace_pattern",
+     "logits_processors", "prompt_embeds", "chat_template", "documents", "mm_processor_kwargs",
+     "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids",
+     "thinking_token_budget", "enable_thinking", "repetition_detection", "include_reasoning",
+     "kv_transfer_params", "vllm_xargs",
      // llama.cpp's, SGLang's, Ollama's and others'
-     "typical_p", "typical", "repeat_penalty", "repeat_last_n", "grammar", "json_schema", "regex",
-     "ebnf", "mirostat", "tfs_z", "top_a", "xtc_probability", "dry_multiplier", "dynatemp_range",
-     "samplers", "n_predict", "num_predict", "max_new_tokens", "no_repeat_ngram_size", "template",
-     "raw", "format", "options", "n_probs", "stop_regex", "lora_path", "custom_logit_processor",
-     "think", "thinking", "extra_body"});
+     "typical_p", "typical", "repeat_penalty", "repeat_last_n", "mirostat", "tfs_z", "top_a",
+     "xtc_probability", "dry_multiplier", "dynatemp_range", "samplers", "n_predict", "num_predict",
+     "max_new_tokens", "no_repeat_ngram_size", "template", "raw", "format", "options", "n_probs",
+     "stop_regex", "lora_path", "custom_logit_processor", "think", "thinking", "extra_body"});
 
 /// They ask for nothing that could be had or missed here.
 constexpr std::array ignored = std::to_array<std::string_view>(

@@ -34,7 +34,9 @@ struct TokenWeight {
 /// A sequence for which tokens are wanted, and where they are proposed, one after the other. All
 /// draws are the engine's, so that the rules of docs/theory.md hold whatever a drafter does and
 /// however long that takes it. What cannot be (an id that is none, a weight that is no number, more
-/// than was asked for) is refused with std::invalid_argument, and counts as a failure.
+/// than was asked for) is refused with std::invalid_argument, and counts as a failure. A token that
+/// Request::constraint forbids is none to propose: weights have it taken out, and where nothing is
+/// left, this and what is proposed after it counts for nothing.
 class DraftTask {
 public:
   virtual ~DraftTask() = default;

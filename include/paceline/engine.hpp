@@ -329,6 +329,9 @@ public:
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true,
                                 bool parse_special = false) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
+  /// Whether answers can be held to the form; it is compiled here, which may take some
+  /// milliseconds, and not again by the request that comes next. Errors: as those of `submit`.
+  Result<void> check(const Constraint& form) const;
   /// One token's bytes inside a text: may be part of a UTF-8 character. skip_special: a special
   /// token has none.
   std::string token_bytes(TokenId token, bool skip_special = true) const;

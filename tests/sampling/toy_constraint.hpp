@@ -24,7 +24,7 @@ public:
         mask[std::size_t(token) / 32] |= 1u << (token % 32);
     return true;
   }
-  void expect(const sampling::History&) const override {}
+  void expect(const sampling::History&, std::span<const TokenId>) const override {}
 
 private:
   static std::uint64_t mixed(std::uint64_t x) {

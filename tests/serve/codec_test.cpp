@@ -190,13 +190,10 @@ TEST_CASE("known fields that are not supported are refused unless they change no
       {"tools", R"([{"type": "function"}])"},
       {"tool_choice", R"("required")"},
       {"functions", "[{}]"},
-      {"response_format", R"({"type": "json_object"})"},
-      {"response_format", R"({"type": "json_schema", "json_schema": {}})"},
       {"modalities", R"(["text", "audio"])"},
       {"audio", R"({"voice": "x"})"},
       {"best_of", "2"},
       {"suffix", R"("end")"},
-      {"guided_json", R"({"type": "object"})"},
       {"use_beam_search", "true"}};
   for (const auto& [name, value] : refused) {
     check_refused(completion("\"" + std::string(name) + "\": " + value), name);
@@ -210,6 +207,53 @@ TEST_CASE("known fields that are not supported are refused unless they change no
     CHECK(completion(harmless));
     CHECK(chat(harmless));
   }
+}
+
+TEST_CASE("a form is read by each of its names, and a second one is refused") {
+  using Kind = Constraint::Kind;
+  const auto form = [](const std::string& fields) {
+    const auto asked = completion(fields);
+    REQUIRE(asked);
+    REQUIRE(asked->request.constraint);
+    return *asked->request.constraint;
+  };
+  CHECK(form(R"("response_format": {"type": "json_object"})").kind == Kind::json);
+  CHECK(form(R"("structured_outputs": {"json_object": true})").kind == Kind::json);
+  for (const char* schema :
+       {R"("response_format": {"type": "json_schema", "json_schema":
+             {"name": "x", "strict": true, "schema": {"type":"array"}}})",
+        R"("structured_outputs": {"json": {"type":"array"}})", R"("guided_json": {"type":"array"})",
+        R"("guided_json": "{\"type\":\"array\"}")", R"("json_schema": {"type":"array"})"}) {
+    CAPTURE(schema);
+    CHECK(form(schema).kind == Kind::json_schema);
+    CHECK(form(schema).text == R"({"type":"array"})");
+  }
+  for (const char* regex : {R"("structured_outputs": {"regex": "a+"})", R"("guided_regex": "a+")",
+                            R"("regex": "a+")"}) {
+    CHECK(form(regex).kind == Kind::regex);
+    CHECK(form(regex).text == "a+");
+  }
+  for (const char* choice :
+       {R"("structured_outputs": {"choice": ["a", "b"]})", R"("guided_choice": ["a", "b"])"}) {
+    CHECK(form(choice).kind == Kind::choice);
+    CHECK(form(choice).choices == std::vector<std::string>{"a", "b"});
+  }
+  for (const char* grammar : {R"("structured_outputs": {"grammar": "root ::= \"a\""})",
+                              R"("guided_grammar": "root ::= \"a\"")",
+                              R"("grammar": "root ::= \"a\"")", R"("ebnf": "root ::= \"a\"")"})
+    CHECK(form(grammar).kind == Kind::grammar);
+  CHECK(form(R"("response_format": {"type": "structural_tag", "format": {}})").kind ==
+        Kind::structural_tag);
+  CHECK(!completion(R"("response_format": {"type": "text"})")->request.constraint);
+  CHECK(!completion(R"("grammar": "", "guided_json": null)")->request.constraint);
+  check_refused(completion(R"("regex": "a", "grammar": "root ::= x")"), "grammar");
+  check_refused(completion(R"("guided_choice": ["a", 1])"), "guided_choice");
+  check_refused(completion(R"("response_format": {"type": "yaml"})"), "response_format.type");
+  check_refused(completion(R"("response_format": {"type": "json_schema"})"),
+                "response_format.json_schema");
+  check_refused(completion(R"("structured_outputs": {"json": 7})"), "structured_outputs.json");
+  check_refused(completion(R"("structured_outputs": {"whitespace_pattern": " "})"),
+                "structured_outputs.whitespace_pattern");
 }
 
 TEST_CASE("a conversation is read from strings and from parts of text") {

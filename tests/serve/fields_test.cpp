@@ -49,9 +49,7 @@ TEST_CASE("fields that would change the answer and cannot be had are refused by 
                                                        {"return_tokens_as_token_ids", "true"},
                                                        {"typical_p", "0.5"},
                                                        {"repeat_penalty", "1.1"},
-                                                       {"grammar", "\"root ::= x\""},
                                                        {"mirostat", "2"},
-                                                       {"guided_json", "{\"type\": \"object\"}"},
                                                        {"reasoning_effort", "\"low\""},
                                                        {"enable_thinking", "true"}};
   for (const auto& [name, value] : cases) {

@@ -1,0 +1,116 @@
+// Answers in a form, through all actors: every mode gives what plain constrained decoding gives.
+#include "tests/engine/world.hpp"
+
+#include <boost/json/parse.hpp>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
+                               SpeculationMode::overlap, SpeculationMode::automatic};
+
+EngineOptions demo(SpeculationMode mode) {
+  EngineOptions options;
+  options.model = PACELINE_DEMO_MODELS "/target";
+  options.draft_model = PACELINE_DEMO_MODELS "/draft";
+  options.speculation = mode;
+  options.max_model_len = 256;
+  return options;
+}
+
+constexpr const char* person = R"({"type": "object",
+  "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0,
+                 "maximum": 120}, "tags": {"type": "array", "items": {"enum": ["a", "b"]},
+                 "maxItems": 3}}, "required": ["name", "age", "tags"]})";
+
+Request request_of(Constraint form, float temperature, std::uint64_t seed) {
+  Request request;
+  request.prompt = "def person():\n    return ";
+  request.max_tokens = 120;
+  request.sampling.temperature = temperature;
+  request.sampling.seed = seed;
+  request.constraint = std::move(form);
+  return request;
+}
+
+/// Whether the text is a person, or the beginning of one.
+bool is_person(const Answer& answer) {
+  if (answer.end().reason != FinishReason::stop)
+    return answer.end().reason == FinishReason::length && answer.text.starts_with("{");
+  boost::system::error_code error;
+  const auto value = boost::json::parse(answer.text, error);
+  return !error && value.is_object() && value.as_object().size() == 3 &&
+         value.at("name").is_string() && value.at("age").is_int64() && value.at("tags").is_array();
+}
+
+} // namespace
+
+TEST_CASE("an answer in a form is that of plain decoding in every mode, token for token") {
+  for (const float temperature : {0.0f, 1.0f})
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      std::optional<Answer> plain;
+      int drafted = 0;
+      for (const SpeculationMode mode : all_modes) {
+        CAPTURE(temperature);
+        CAPTURE(seed);
+        CAPTURE(std::string(to_string(mode)));
+        EngineWorld world(demo(mode));
+        const auto recorder =
+            world.submit(request_of({Constraint::Kind::json_schema, person}, temperature, seed));
+        REQUIRE(world.run_until_ended({recorder}));
+        const Answer& answer = recorder->answer;
+        CHECK(is_person(answer));
+        drafted += int(answer.end().speculation.accepted);
+        if (!plain)
+          plain = answer;
+        CHECK(answer.text == plain->text);
+        CHECK(answer.tokens == plain->tokens);
+      }
+      CHECK(drafted > 10);
+    }
+}
+
+TEST_CASE("each kind of form holds its answers, and ends them") {
+  using Kind = Constraint::Kind;
+  EngineWorld world(demo(SpeculationMode::overlap));
+  const auto text = [&world](Constraint form, std::uint64_t seed) {
+    const auto recorder = world.submit(request_of(std::move(form), 1, seed));
+    REQUIRE(world.run_until_ended({recorder}));
+    CHECK(recorder->answer.end().reason == FinishReason::stop);
+    return recorder->answer.text;
+  };
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const std::string choice = text({Kind::choice, "", {"yes", "no\n", "may\"be"}}, seed);
+    CHECK((choice == "yes" || choice == "no\n" || choice == "may\"be"));
+    const std::string date = text({Kind::regex, R"(20\d\d-[01]\d)"}, seed);
+    CHECK(date.size() == 7);
+    CHECK(date.starts_with("20"));
+    CHECK(text({Kind::grammar, R"(root ::= "<" [a-c]{2} ">")"}, seed).size() == 4);
+  }
+}
+
+TEST_CASE("a form that is none, or that answers cannot be held to, is refused by name") {
+  using Kind = Constraint::Kind;
+  EngineWorld world(demo(SpeculationMode::off));
+  const auto refusal = [&world](Constraint form) {
+    Request request = request_of(std::move(form), 1, 1);
+    const auto checked = actors::check_request(request, world.opened(), 1);
+    return checked ? std::string("taken") : checked.error().text();
+  };
+  CHECK(refusal({Kind::regex, "(a"}).find("not closed") != std::string::npos);
+  CHECK(refusal({Kind::json_schema, "[]"}).find("JSON schema") != std::string::npos);
+  CHECK(refusal({Kind::json_schema, R"({"type": "array", "uniqueItems": true})"})
+            .find("'uniqueItems'") != std::string::npos);
+  CHECK(refusal({Kind::json_schema, R"({"$ref": "#"})"}).find("no text") != std::string::npos);
+  Request request = request_of({Kind::json}, 1, 1);
+  request.ignore_eos = true;
+  CHECK(!actors::check_request(request, world.opened(), 1));
+}
