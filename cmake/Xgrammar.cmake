@@ -1,15 +1,15 @@
 # The library `xgrammar`, from the source that tools/xgrammar unpacks: its C++ core alone, compiled as
 # our own code is (sanitizers included), its messages going where constraints/xgrammar_log.cpp says.
-set(PACELINE_XGRAMMAR "${PROJECT_SOURCE_DIR}/build/xgrammar" CACHE PATH "Where tools/xgrammar unpacks it")
-if(NOT EXISTS "${PACELINE_XGRAMMAR}/version")
+set(xgrammar "${PACELINE_DEPS}/xgrammar")
+if(NOT EXISTS "${xgrammar}/version")
   message(FATAL_ERROR "The source of xgrammar is missing: run ./dev setup, or tools/xgrammar")
 endif()
-file(GLOB xgrammar_sources "${PACELINE_XGRAMMAR}/cpp/*.cc" "${PACELINE_XGRAMMAR}/cpp/converter_ext/*.cc"
-  "${PACELINE_XGRAMMAR}/cpp/support/*.cc")
+file(GLOB xgrammar_sources "${xgrammar}/cpp/*.cc" "${xgrammar}/cpp/converter_ext/*.cc"
+  "${xgrammar}/cpp/support/*.cc")
 add_library(xgrammar STATIC ${xgrammar_sources})
-target_include_directories(xgrammar SYSTEM PUBLIC "${PACELINE_XGRAMMAR}/include"
-  "${PACELINE_XGRAMMAR}/3rdparty/dlpack/include")
-target_include_directories(xgrammar SYSTEM PRIVATE "${PACELINE_XGRAMMAR}/3rdparty/picojson")
+target_include_directories(xgrammar SYSTEM PUBLIC "${xgrammar}/include"
+  "${xgrammar}/3rdparty/dlpack/include")
+target_include_directories(xgrammar SYSTEM PRIVATE "${xgrammar}/3rdparty/picojson")
 target_compile_definitions(xgrammar PUBLIC
   XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0 XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_features(xgrammar PRIVATE cxx_std_17)

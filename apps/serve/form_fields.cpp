@@ -25,11 +25,11 @@ constexpr Named at_the_top[] = {{"guided_json", Kind::json_schema},
                                 {"grammar", Kind::grammar},
                                 {"ebnf", Kind::grammar},
                                 {"structural_tag", Kind::structural_tag}};
-constexpr Named structured[] = {{"json", Kind::json_schema},
-                                {"regex", Kind::regex},
-                                {"choice", Kind::choice},
-                                {"grammar", Kind::grammar},
-                                {"structural_tag", Kind::structural_tag}};
+constexpr Named in_structured_outputs[] = {{"json", Kind::json_schema},
+                                           {"regex", Kind::regex},
+                                           {"choice", Kind::choice},
+                                           {"grammar", Kind::grammar},
+                                           {"structural_tag", Kind::structural_tag}};
 
 /// Takes forms as they are met, and refuses the second.
 class Forms {
@@ -111,7 +111,7 @@ void read_structured_outputs(Fields& fields, Forms& forms) {
   if (!object)
     return;
   Fields inner(*object, "structured_outputs");
-  for (const Named& field : structured)
+  for (const Named& field : in_structured_outputs)
     forms.take(inner, field);
   if (inner.boolean("json_object") == true)
     forms.take(inner, "json_object", {Kind::json, "", {}});

@@ -19,8 +19,12 @@ constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
 
 EngineOptions demo(SpeculationMode mode) {
   EngineOptions options;
-  options.model = PACELINE_DEMO_MODELS "/target";
-  options.draft_model = PACELINE_DEMO_MODELS "/draft";
+  options.target = PACELINE_DEMO_MODELS "/target";
+  options.drafters = {PACELINE_DEMO_MODELS "/draft"};
+  options.devices = {"sim:10ms+0.1ms/row"};
+  options.draft_device = "sim:1ms+0.1ms/row";
+  options.virtual_time = true;
+  options.kv_memory_bytes = std::size_t(48) << 20;
   options.speculation = mode;
   options.max_model_len = 256;
   return options;
