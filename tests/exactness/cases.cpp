@@ -1,5 +1,7 @@
 #include "tests/exactness/cases.hpp"
 
+#include "tests/sampling/toy_constraint.hpp"
+
 namespace paceline::testing {
 namespace {
 
@@ -132,6 +134,15 @@ Case constrained() {
   c.setting.warping.min_tokens = 3;
   c.setting.pace.malice = Malice::token;
   return {"constrained tokens", c.setting, 1};
+}
+
+Case answers_in_a_form() {
+  Case c = forks();
+  c.setting.target.vocabulary = 5;
+  c.setting.length = 5;
+  c.setting.warping.constraint = std::make_shared<ToyConstraint>(5, 3, 5, -1);
+  c.setting.pace.malice = Malice::token;
+  return {"answers in a form", c.setting, 1};
 }
 
 Case adapting_forks() {

@@ -49,7 +49,9 @@ Case lookaheads_beyond_patience();
 Case scarce_rows();
 /// One token is not allowed, another one not before the fourth.
 Case constrained();
-/// The same with a draft whose vocabulary is another one: it can say half of the target's tokens,
+/// What may come next hangs on all of the output.
+Case answers_in_a_form();
+/// With a draft whose vocabulary is another one: it can say half of the target's tokens,
 /// and reads one of them as two.
 Case in_another_vocabulary(Case c);
 /// Forks of one sequence, of which the likeliest are late by what they drew.
@@ -71,6 +73,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   cases.push_back(windows_beyond_patience());
   cases.push_back(lookaheads_beyond_patience());
   cases.push_back(forks_in_flight());
+  cases.push_back(answers_in_a_form());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

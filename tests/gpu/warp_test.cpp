@@ -171,7 +171,7 @@ TEST_CASE("each row has the tokens that the constraint allows behind those befor
     warping.top_k = 40;
     for (int i = 0; i < 1500; ++i)
       warping.allowed.push_back(i);
-    warping.constraint = std::make_shared<testing::ToyConstraint>(2001, 9);
+    warping.constraint = std::make_shared<paceline::testing::ToyConstraint>(2001, 9);
     const std::vector<TokenId> committed{1, 2, 3, 4};
     const std::vector<TokenId> judged{7, 11};
     VerifyTask task;

@@ -13,9 +13,14 @@ public:
   ToyConstraint(int vocabulary, std::uint64_t seed, unsigned of = 3, TokenId always = 0)
       : vocabulary_(vocabulary), seed_(seed), of_(of), always_(always) {}
 
-  /// One of `of` tokens may come, and `always`.
+  /// One of `of` tokens may come, and `always`; all but one or two where there is no such.
   bool allows(const sampling::History& history, TokenId token) const {
-    return token == always_ || mixed(state_of(history) + std::uint64_t(token)) % of_ == 0;
+    const std::uint64_t state = state_of(history);
+    if (always_ >= 0)
+      return token == always_ || mixed(state + std::uint64_t(token)) % of_ == 0;
+    const auto vocabulary = std::uint64_t(vocabulary_);
+    return token != TokenId(mixed(state + 1) % vocabulary) &&
+           token != TokenId(mixed(state + 2) % vocabulary);
   }
   bool next(const sampling::History& history, sampling::TokenMask& mask) const override {
     mask.assign(sampling::mask_words(vocabulary_), 0);
