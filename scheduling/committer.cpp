@@ -13,10 +13,11 @@ namespace {
 Error no_distribution(const SequenceSpec& spec) {
   const sampling::Warping& w = spec.warping;
   if (w.constraint)
-    return {ErrorCode::invalid_argument,
-            "no token can be drawn: Request::constraint leaves none beside Sampling::logit_bias and "
-            "Sampling::allowed_token_ids, or takes too long to say which",
-            "leave some tokens possible, or ask for a simpler form"};
+    return {
+        ErrorCode::invalid_argument,
+        "no token can be drawn: Request::constraint leaves none beside Sampling::logit_bias and "
+        "Sampling::allowed_token_ids, or takes too long to say which",
+        "leave some tokens possible, or ask for a simpler form"};
   if (!w.logit_bias.empty() || !w.allowed.empty() || w.min_tokens > 0)
     return {ErrorCode::invalid_argument,
             "no token can be drawn: Sampling::logit_bias, Sampling::allowed_token_ids and "
