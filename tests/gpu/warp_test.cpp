@@ -1,6 +1,7 @@
 // Rows of the size that vocabularies have, cut by rank and by mass: what a back end draws from, and
 // what it guesses, against the sampling layer.
 #include "tests/gpu/rig.hpp"
+#include "tests/sampling/toy_constraint.hpp"
 
 #include <algorithm>
 #include <cmath>
