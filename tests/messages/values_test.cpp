@@ -56,6 +56,7 @@ public:
   void fill(std::optional<T>& field) {
     fill(field.emplace());
   }
+  void fill(std::shared_ptr<const sampling::Constraint>&) {} // stays on its machine
   template <class T>
   void fill(std::shared_ptr<const T>& field) {
     T content;
@@ -124,6 +125,8 @@ std::string difference(const T& a, const T& b) {
   } else if constexpr (IsPair<T>::value) {
     const std::string found = difference(a.first, b.first);
     return found.empty() ? difference(a.second, b.second) : found;
+  } else if constexpr (std::is_same_v<T, std::shared_ptr<const sampling::Constraint>>) {
+    return a == b ? "" : " (constraint)";
   } else if constexpr (Pointing<T>) {
     if (!a || !b)
       return bool(a) == bool(b) ? "" : " (one has none)";
