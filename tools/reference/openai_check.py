@@ -9,13 +9,16 @@ Prints one line a check; the exit status says whether all passed.
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 import urllib.request
 
 import openai
+import pydantic
 
 PROGRAM = "build/release/apps/paceline"
 KEY = "a-key-of-the-check"
@@ -204,12 +207,32 @@ def errors(client, address):
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]
     assert "content" in expect(openai.BadRequestError, lambda: client.chat.completions.create(
         model="demo", messages=image)).param
-    assert expect(openai.BadRequestError, lambda: client.chat.completions.create(
-        model="demo", messages=CHAT, response_format={"type": "json_object"}))
+    unheld = {"type": "json_schema", "json_schema": {
+        "name": "x", "schema": {"type": "array", "uniqueItems": True}}}
+    assert "uniqueItems" in expect(openai.BadRequestError, lambda: client.chat.completions.create(
+        model="demo", messages=CHAT, response_format=unheld)).message
     stranger = openai.OpenAI(base_url=address + "/v1", api_key="wrong", max_retries=0)
     assert expect(openai.AuthenticationError, stranger.models.list).status_code == 401
     assert expect(openai.NotFoundError, lambda: client.embeddings.create(
         model="demo", input="x")).status_code == 404
+
+
+@check
+def answers_in_a_form(client, address):
+    class Weather(pydantic.BaseModel):
+        place: typing.Literal["here", "there"]
+        rain: bool
+
+    for seed in range(5):
+        answer = client.chat.completions.parse(
+            model="demo", messages=CHAT, response_format=Weather, seed=seed, max_tokens=200,
+            temperature=1)
+        assert answer.choices[0].finish_reason == "length" or \
+            answer.choices[0].message.parsed.place in ("here", "there")
+    text = client.completions.create(
+        model="demo", prompt=PROMPT, max_tokens=40, temperature=1,
+        extra_body={"structured_outputs": {"regex": "[0-9]{4}-[0-9]{2}"}}).choices[0].text
+    assert re.fullmatch("[0-9]{4}-[0-9]{2}", text), text
 
 
 @check
