@@ -214,8 +214,10 @@ void few_rows(const Product& p, int first, int last) {
   });
 }
 
+/// p: given back with a tile. Not a copy: GCC 12 thinks a copy on the address sanitizer's own stack
+/// to be aligned to a vector, and it is to half of one.
 template <int bits>
-void many_rows(Product p, int first, int last, Scratch& scratch) {
+void many_rows(Product& p, int first, int last, Scratch& scratch) {
   std::byte* const room =
       scratch.at_least(std::size_t(p.w.padded_inputs()) * tile_outputs * sizeof(float));
   p.tile = room;
@@ -229,7 +231,7 @@ void many_rows(Product p, int first, int last, Scratch& scratch) {
 }
 
 template <int bits>
-void product(const Product& p, int first, int last, Scratch& scratch) {
+void product(Product& p, int first, int last, Scratch& scratch) {
   if (p.out.rows <= rows_together)
     few_rows<bits>(p, first, last);
   else
