@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <new>
 
 namespace paceline::constraints {
 namespace {
@@ -47,18 +48,40 @@ bool AnswerForm::next(const sampling::History& history, sampling::TokenMask& mas
   return at.restricted;
 }
 
-void AnswerForm::expect(const sampling::History& history, std::span<const TokenId> window) const {
-  Output output = output_of(history);
-  output.insert(output.end(), window.begin(), window.end());
-  later_([self = weak_from_this(), output = std::move(output), rows = window.size() + 1] {
-    for (std::size_t behind = rows; behind-- > 0;) { // one mask a turn: a lane may wait for another
-      const auto form = self.lock();
-      if (!form)
-        return;
-      const std::lock_guard lock(form->mutex_);
-      form->known({output.begin(), output.end() - std::ptrdiff_t(behind)});
-    }
-  });
+/// One piece of work at a time is posted for a form, however far the thread is behind.
+void AnswerForm::expect(const sampling::History& history, std::span<const TokenId> window) const
+    try {
+  Expected expected{output_of(history), window.size() + 1};
+  expected.output.insert(expected.output.end(), window.begin(), window.end());
+  bool posted = false;
+  {
+    const std::lock_guard lock(expected_mutex_);
+    posted = expected_.has_value();
+    expected_ = std::move(expected);
+  }
+  if (!posted)
+    later_([self = weak_from_this()] {
+      if (const auto form = self.lock())
+        form->work_ahead();
+    });
+} catch (const std::bad_alloc&) {
+  take_expected();
+}
+
+std::optional<AnswerForm::Expected> AnswerForm::take_expected() const noexcept {
+  const std::lock_guard lock(expected_mutex_);
+  return std::exchange(expected_, std::nullopt);
+}
+
+/// The lock is given back after each mask, since a lane may wait for another one. Without memory
+/// nothing is worked out ahead, and whoever needs a mask does it then.
+void AnswerForm::work_ahead() const try {
+  const auto expected = take_expected();
+  for (std::size_t behind = expected ? expected->rows : 0; behind-- > 0;) {
+    const std::lock_guard lock(mutex_);
+    known({expected->output.begin(), expected->output.end() - std::ptrdiff_t(behind)});
+  }
+} catch (const std::bad_alloc&) {
 }
 
 const AnswerForm::Known* AnswerForm::find(std::span<const TokenId> output) const {
@@ -70,35 +93,31 @@ const AnswerForm::Known* AnswerForm::find(std::span<const TokenId> output) const
 const AnswerForm::Known& AnswerForm::known(Output output) const {
   if (const Known* at = find(output))
     return *at;
+  Known made = worked_out(std::move(output));
   if (known_.size() < limits::masks_kept)
-    known_.emplace_back();
+    return known_.emplace_back(std::move(made));
   Known& at = known_[oldest_];
   oldest_ = (oldest_ + 1) % limits::masks_kept;
-  at.output = std::move(output);
-  fill(at);
-  return at;
+  return at = std::move(made);
 }
 
-/// A form that takes too long allows nothing any more, which ends the request.
-void AnswerForm::fill(Known& known) const {
+/// Nothing is restricted behind a token that was not allowed, nor behind the end. A form that takes
+/// too long allows nothing any more, which ends the request.
+AnswerForm::Known AnswerForm::worked_out(Output output) const {
+  Known made{std::move(output), false, sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u)};
   try {
     const Budget budget(limits::mask_seconds_max);
-    if (!broken_)
-      return fill_in_time(known);
+    if (!broken_) {
+      made.restricted =
+          read(made.output) && !matcher_.IsTerminated() && fill_mask(matcher_, made.mask);
+      return made;
+    }
   } catch (const std::exception&) { // the matcher is in no state to go on from
     broken_ = true;
   }
-  known.restricted = true;
-  known.mask.assign(sampling::mask_words(vocabulary_), 0);
-}
-
-/// Behind a token that was not allowed, and behind the end, nothing is restricted.
-void AnswerForm::fill_in_time(Known& known) const {
-  known.restricted = false;
-  if (!read(known.output) || matcher_.IsTerminated())
-    return;
-  known.mask.assign(sampling::mask_words(vocabulary_), ~0u);
-  known.restricted = fill_mask(matcher_, known.mask);
+  made.restricted = true;
+  std::ranges::fill(made.mask, 0);
+  return made;
 }
 
 /// Takes back what the output has not, and reads on. false: it is outside the form.

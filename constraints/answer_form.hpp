@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,21 +37,31 @@ private:
     bool restricted = false;
     sampling::TokenMask mask;
   };
+  /// A window whose masks are asked for soon.
+  struct Expected {
+    Output output;        ///< With all of the window.
+    std::size_t rows = 0; ///< Behind as many of its last tokens, none among them.
+  };
 
+  void work_ahead() const;
+  std::optional<Expected> take_expected() const noexcept;
   const Known& known(Output output) const;
   const Known* find(std::span<const TokenId> output) const;
+  Known worked_out(Output output) const;
   bool read(std::span<const TokenId> output) const;
-  void fill(Known& known) const;
-  void fill_in_time(Known& known) const;
 
   const int vocabulary_;
   const Later later_;
-  mutable std::mutex mutex_; ///< Of all that follows.
+
+  mutable std::mutex mutex_; ///< Of the matcher and what it has told.
   mutable xgrammar::GrammarMatcher matcher_;
   mutable Output read_; ///< What the matcher has accepted.
   mutable bool broken_ = false;
   mutable std::vector<Known> known_;
   mutable std::size_t oldest_ = 0; ///< Of `known_`.
+
+  mutable std::mutex expected_mutex_;
+  mutable std::optional<Expected> expected_; ///< The newest alone: those before it are over.
 };
 
 } // namespace paceline::constraints

@@ -26,7 +26,7 @@ private:
   unsigned steps_ = 0;
 };
 
-/// Of the budget on this thread, if there is one.
+/// A step of the budget on this thread, if there is one.
 void spend_step();
 
 } // namespace paceline::constraints

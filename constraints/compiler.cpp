@@ -12,6 +12,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <fmt/format.h>
 #include <mutex>
+#include <new>
 #include <optional>
 
 namespace paceline::constraints {
@@ -41,13 +42,24 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-/// Whether anything may come first: the end of the text counts.
+/// Whether anything may come first: the end of the text counts. In as much time as a mask has.
 bool has_text(const xgrammar::CompiledGrammar& form) {
+  const Budget budget(limits::mask_seconds_max);
   const auto words = std::size_t(xgrammar::GetBitmaskSize(form.GetTokenizerInfo().GetVocabSize()));
   sampling::TokenMask mask(words, ~0u);
   xgrammar::GrammarMatcher matcher(form);
   return !fill_mask(matcher, mask) ||
          std::ranges::any_of(mask, [](auto word) { return word != 0; });
+}
+
+/// What is wrong with a form, without the condition in xgrammar's sources that says so.
+std::string told(const std::exception& error) {
+  std::string_view what = error.what();
+  constexpr std::string_view condition = "is false: ";
+  if (what.starts_with("Check failed: "))
+    if (const auto at = what.find(condition); at != std::string_view::npos)
+      what.remove_prefix(at + condition.size());
+  return what.empty() ? "it cannot be read" : text::shown(what, 300);
 }
 
 std::string grammar_of(const std::vector<std::string>& choices) {
@@ -65,22 +77,22 @@ public:
 
   int vocabulary() const { return vocabulary_.size; }
 
-  /// As it came out before, if it is kept; one form at a time.
+  /// As it came out before, if it is kept. One form is compiled at a time, and whoever asks for one
+  /// that is kept does not wait for it.
   Result<xgrammar::CompiledGrammar> compile(const Constraint& form) {
-    const std::lock_guard lock(mutex_);
-    const auto at =
-        std::ranges::find_if(kept_, [&form](const Kept& one) { return same(one.form, form); });
-    if (at != kept_.end()) {
-      std::rotate(kept_.begin(), at, at + 1);
-      return kept_.front().compiled;
-    }
+    if (auto fits = check_form(form); !fits)
+      return tl::unexpected(fits.error());
+    if (auto before = kept(form))
+      return *before;
+    const std::lock_guard lock(compile_mutex_);
+    if (auto before = kept(form)) // while this waited
+      return *before;
     auto compiled = compile_anew(form);
-    kept_.insert(kept_.begin(), {form, compiled});
-    drop_the_oldest();
+    keep(form, compiled);
     return compiled;
   }
 
-  /// Of a form that was compiled here.
+  /// To be called once a form was compiled.
   void later(std::function<void()> work) { boost::asio::post(*ahead_, std::move(work)); }
   void stop() {
     if (ahead_)
@@ -92,32 +104,36 @@ private:
   struct Kept {
     Constraint form;
     Result<xgrammar::CompiledGrammar> compiled;
-
-    std::size_t bytes() const {
-      std::size_t all = form.text.size() + (compiled ? compiled->MemorySizeBytes() : 0);
-      for (const std::string& choice : form.choices)
-        all += choice.size();
-      return all;
-    }
+    std::size_t bytes = 0;
   };
 
   static bool same(const Constraint& a, const Constraint& b) {
     return a.kind == b.kind && a.text == b.text && a.choices == b.choices;
   }
 
-  void drop_the_oldest() {
-    std::size_t bytes = 0;
-    const auto behind = std::ranges::find_if(kept_, [&bytes](const Kept& one) {
-      bytes += one.bytes();
-      return bytes > limits::compiled_bytes_max;
-    });
-    kept_.erase(std::max(behind, kept_.begin() + 1), kept_.end());
-    kept_.resize(std::min(kept_.size(), limits::forms_kept), kept_.front());
+  std::optional<Result<xgrammar::CompiledGrammar>> kept(const Constraint& form) {
+    const std::lock_guard lock(kept_mutex_);
+    const auto at =
+        std::ranges::find_if(kept_, [&form](const Kept& one) { return same(one.form, form); });
+    if (at == kept_.end())
+      return std::nullopt;
+    std::rotate(kept_.begin(), at, at + 1);
+    return kept_.front().compiled;
+  }
+
+  void keep(const Constraint& form, const Result<xgrammar::CompiledGrammar>& compiled) {
+    const std::size_t bytes =
+        2 * limits::form_bytes_max + (compiled ? compiled->MemorySizeBytes() : 0);
+    const std::lock_guard lock(kept_mutex_);
+    kept_.insert(kept_.begin(), {form, compiled, bytes});
+    kept_bytes_ += bytes;
+    while (kept_.size() > 1 && kept_bytes_ > limits::compiled_bytes_max) {
+      kept_bytes_ -= kept_.back().bytes;
+      kept_.pop_back();
+    }
   }
 
   Result<xgrammar::CompiledGrammar> compile_anew(const Constraint& form) {
-    if (auto fits = check_form(form); !fits)
-      return tl::unexpected(fits.error());
     const Warnings warnings;
     try {
       const Budget budget(limits::compile_seconds_max);
@@ -130,9 +146,10 @@ private:
                   "the form asks for what answers would not be held to: " +
                       text::shown(warnings.said.front(), 200),
                   "leave that out of it");
+    } catch (const std::bad_alloc&) {
+      throw; // as all of the engine does
     } catch (const std::exception& error) {
-      return fail(ErrorCode::invalid_argument,
-                  "the form is none: " + text::shown(error.what(), 300), "mend it");
+      return fail(ErrorCode::invalid_argument, "the form is none: " + told(error), "mend it");
     }
   }
 
@@ -164,10 +181,14 @@ private:
   }
 
   const Vocabulary vocabulary_;
-  std::mutex mutex_; ///< Of what follows.
+
+  std::mutex compile_mutex_; ///< Of these two, which are there once a form was asked for.
   std::optional<xgrammar::GrammarCompiler> compiler_;
-  std::vector<Kept> kept_;                        ///< The last one that was asked for first.
-  std::optional<boost::asio::thread_pool> ahead_; ///< There once a form was compiled.
+  std::optional<boost::asio::thread_pool> ahead_;
+
+  std::mutex kept_mutex_;
+  std::vector<Kept> kept_; ///< The last one that was asked for first.
+  std::size_t kept_bytes_ = 0;
 };
 
 Compiler::Compiler(Vocabulary vocabulary)

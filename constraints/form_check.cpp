@@ -58,42 +58,69 @@ Result<void> check_depth(std::string_view where, std::string_view text) {
   return {};
 }
 
-Result<void> check_expression(std::string_view where, std::string_view text) {
+Result<void> check_grammar(std::string_view where, std::string_view text) {
   auto fits = check_depth(where, text);
   return fits ? check_repeats(where, text) : fits;
 }
 
-/// Of a schema, wherever in it: a structural tag has schemas in it.
-Result<void> check_values(const json::value& value) {
-  if (const auto* array = value.if_array()) {
-    for (const json::value& one : *array)
-      if (auto fits = check_values(one); !fits)
-        return fits;
-    return {};
-  }
-  const auto* object = value.if_object();
-  if (!object)
-    return {};
-  for (const auto& [key, one] : *object) {
-    Result<void> fits;
-    if (const auto* text = one.if_string(); text && (key == "pattern" || key == "regex"))
-      fits = check_expression(fmt::format("'{}'", std::string_view(key)), *text);
-    else if (one.is_number() && std::ranges::count(counts, std::string_view(key)) > 0)
-      fits = check_count(fmt::format("'{}'", std::string_view(key)), one.to_number<double>());
-    else
-      fits = check_values(one);
-    if (!fits)
-      return fits;
-  }
-  return {};
+Result<void> check_expression(std::string_view where, std::string_view text) {
+  if (text.size() > limits::expression_bytes_max)
+    return bad(fmt::format("{} has {} bytes", where, text.size()),
+               fmt::format("give at most {}", limits::expression_bytes_max));
+  return check_grammar(where, text);
 }
 
-Result<void> check_object(const char* what, const std::string& text, bool is_schema) {
+Result<void> check_values(const json::value& value);
+
+/// A member of a schema, or of a structural tag, which has schemas, expressions and grammars in it.
+Result<void> check_member(std::string_view key, const json::value& value) {
+  const std::string where = fmt::format("'{}'", text::shown(key));
+  const auto* text = value.if_string();
+  if (text && (key == "pattern" || key == "regex"))
+    return check_expression(where, *text);
+  if (text && key == "grammar")
+    return check_grammar(where, *text);
+  if (value.is_number() && std::ranges::count(counts, key) > 0)
+    return check_count(where, value.to_number<double>());
+  if (const auto* schemas = value.if_object(); schemas && key == "patternProperties")
+    for (const auto& [pattern, schema] : *schemas)
+      if (auto fits = check_expression(where, pattern); !fits)
+        return fits;
+  return check_values(value);
+}
+
+Result<void> check_values(const json::value& value) {
+  Result<void> fits;
+  if (const auto* array = value.if_array())
+    for (auto one = array->begin(); fits && one != array->end(); ++one)
+      fits = check_values(*one);
+  if (const auto* object = value.if_object())
+    for (auto one = object->begin(); fits && one != object->end(); ++one)
+      fits = check_member(one->key(), one->value());
+  return fits;
+}
+
+/// The schemas in a structural tag.
+Result<void> check_schemas_in(const json::value& tag) {
+  Result<void> fits;
+  if (const auto* array = tag.if_array())
+    for (auto one = array->begin(); fits && one != array->end(); ++one)
+      fits = check_schemas_in(*one);
+  if (const auto* object = tag.if_object())
+    for (auto one = object->begin(); fits && one != object->end(); ++one) {
+      const auto* schema = one->key() == "json_schema" ? one->value().if_object() : nullptr;
+      fits = schema ? check_schema(*schema) : check_schemas_in(one->value());
+    }
+  return fits;
+}
+
+Result<json::object> object_of(const char* what, const std::string& text) {
   auto object = text::parse_json_object(what, text);
   if (!object)
     return fail(ErrorCode::invalid_argument, object.error().message, object.error().hint);
-  auto fits = check_values(*object);
-  return fits && is_schema ? check_schema(*object) : fits;
+  if (auto fits = check_values(*object); !fits)
+    return tl::unexpected(fits.error());
+  return object;
 }
 
 Result<void> check_choices(const std::vector<std::string>& choices) {
@@ -124,11 +151,12 @@ Result<void> check_form(const Constraint& form) {
                form.text.empty() ? "give the form" : "leave it out");
   switch (form.kind) {
   case Kind::json: return {};
-  case Kind::json_schema: return check_object("the JSON schema", form.text, true);
-  case Kind::structural_tag: return check_object("the structural tag", form.text, false);
+  case Kind::json_schema: return object_of("the JSON schema", form.text).and_then(check_schema);
+  case Kind::structural_tag:
+    return object_of("the structural tag", form.text).and_then(check_schemas_in);
   case Kind::choice: return check_choices(form.choices);
   case Kind::regex: return check_expression("the expression", form.text);
-  case Kind::grammar: return check_expression("the grammar", form.text);
+  case Kind::grammar: return check_grammar("the grammar", form.text);
   }
   return bad("Constraint::kind is none of its values", "give one of Constraint::Kind");
 }

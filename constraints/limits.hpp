@@ -6,22 +6,23 @@
 
 namespace paceline::constraints::limits {
 
-inline constexpr std::size_t form_bytes_max = 64u
-                                              << 10; ///< Longer schemas and grammars are refused.
-inline constexpr std::size_t choices_max = 1024;     ///< More are refused.
-/// Of a schema, a structural tag or a grammar, parts within each other; deeper ones are refused.
+/// Bytes of a schema, grammar or expression, or of all choices; larger forms are refused.
+inline constexpr std::size_t form_bytes_max = 64u << 10;
+/// Bytes of a regular expression; some states of a longer one take hundreds of megabytes.
+inline constexpr std::size_t expression_bytes_max = 8u << 10;
+inline constexpr std::size_t choices_max = 1024; ///< More are refused.
+/// Parts of a form within each other; deeper ones are refused.
 inline constexpr int form_depth_max = 64;
 /// Items, characters and repetitions that a form may count up to; more are refused.
 inline constexpr std::int64_t form_count_max = 100'000;
 inline constexpr int whitespace_max = 16; ///< Blanks in a row between two parts of JSON.
-inline constexpr double compile_seconds_max =
-    5; ///< Of computing; a form that takes longer is refused.
-/// Of computing, for what may follow one output; a request whose form takes longer ends.
+/// Seconds of computing; a form that takes longer to compile is refused.
+inline constexpr double compile_seconds_max = 5;
+/// Seconds of computing, for what may follow one output; a request whose form takes longer ends.
 inline constexpr double mask_seconds_max = 0.05;
-/// Of forms that were compiled and may be asked for again, of one engine.
+/// Bytes of compiled forms that an engine keeps, for whoever asks for them again.
 inline constexpr std::size_t compiled_bytes_max = 256u << 20;
-inline constexpr std::size_t forms_kept = 256;
-/// Of one request, behind outputs that were asked for last.
+/// Masks that a request keeps, of the outputs that were asked for last.
 inline constexpr std::size_t masks_kept = 32;
 
 } // namespace paceline::constraints::limits

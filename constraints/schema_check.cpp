@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json/value.hpp>
+#include <cmath>
 #include <fmt/format.h>
 #include <span>
 #include <string_view>
@@ -16,9 +17,9 @@ using Names = std::span<const std::string_view>;
 
 /// Say nothing of what is valid.
 constexpr std::string_view annotations[] = {
-    "$schema",  "$id",     "$comment",    "title",         "description",     "default",
-    "examples", "example", "deprecated",  "readOnly",      "writeOnly",       "format",
-    "x-order",  "$defs",   "definitions", "discriminator", "contentEncoding", "contentMediaType"};
+    "$schema",  "$id",         "$comment",      "title",           "description",     "default",
+    "examples", "example",     "deprecated",    "readOnly",        "writeOnly",       "format",
+    "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType"};
 /// Stand alone: what stands beside one would not count.
 constexpr std::string_view alternatives[] = {"$ref", "anyOf", "oneOf", "allOf"};
 constexpr std::string_view values[] = {"const", "enum"};
@@ -44,6 +45,14 @@ constexpr std::string_view assertions[] = {"type",
                                            "multipleOf",
                                            "unevaluatedProperties",
                                            "unevaluatedItems"};
+/// Say which type is meant where none is named. Other assertions are left out without one.
+constexpr std::string_view telling[] = {"type",
+                                        "properties",
+                                        "additionalProperties",
+                                        "items",
+                                        "prefixItems",
+                                        "unevaluatedProperties",
+                                        "unevaluatedItems"};
 /// Schemas by name, one schema, and a list of them.
 constexpr std::string_view maps[] = {"properties", "patternProperties", "$defs", "definitions"};
 constexpr std::string_view single[] = {"items", "additionalProperties", "propertyNames",
@@ -56,13 +65,13 @@ bool among(Names names, std::string_view key) {
 
 tl::unexpected<Error> unsupported(std::string what) {
   return fail(ErrorCode::unsupported, "the JSON schema has " + std::move(what),
-              "leave it out: answers would not be held to it");
+              "leave that out: answers would not be held to it");
 }
 
 bool is_of(std::string_view type, const json::value& value) {
   if (type == "integer")
     return value.is_int64() || value.is_uint64() ||
-           (value.is_double() && value.get_double() == double(std::int64_t(value.get_double())));
+           (value.is_double() && value.get_double() == std::trunc(value.get_double()));
   return (type == "number" && value.is_number()) || (type == "string" && value.is_string()) ||
          (type == "boolean" && value.is_bool()) || (type == "null" && value.is_null()) ||
          (type == "object" && value.is_object()) || (type == "array" && value.is_array());
@@ -102,13 +111,33 @@ Result<void> check_beside(const json::object& schema, std::string_view chief) {
   return {};
 }
 
+/// Names that nothing is said of would not be asked for.
+Result<void> check_required(const json::object& schema) {
+  const auto* properties =
+      schema.contains("properties") ? schema.at("properties").if_object() : nullptr;
+  const auto* names = schema.at("required").if_array();
+  for (std::size_t i = 0; names && i < names->size(); ++i)
+    if (const auto* name = names->at(i).if_string();
+        name && !(properties && properties->contains(*name)))
+      return unsupported(
+          fmt::format("'{}' among 'required', which is not in 'properties'", text::shown(*name)));
+  return {};
+}
+
 Result<void> check_keyword(const json::object& schema, std::string_view key) {
   if (among(alternatives, key) || among(values, key))
     return check_beside(schema, key);
   if (key == "uniqueItems" && schema.at(key) == false)
     return {};
-  if (among(annotations, key) || among(assertions, key))
+  if (among(annotations, key))
     return {};
+  if (key == "required")
+    return check_required(schema);
+  const auto tells = [&schema](std::string_view name) { return schema.contains(name); };
+  if (among(assertions, key) && std::ranges::any_of(telling, tells))
+    return {};
+  if (among(assertions, key))
+    return unsupported(fmt::format("'{}' without a 'type'", key));
   return unsupported(fmt::format("the keyword '{}'", text::shown(key)));
 }
 

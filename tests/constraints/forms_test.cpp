@@ -1,0 +1,142 @@
+// Forms of all kinds: what they hold an answer to, and what strangers send in their place.
+#include "tests/constraints/forms.hpp"
+
+#include <atomic>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <random>
+#include <thread>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+using Kind = Constraint::Kind;
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i)
+    out += text;
+  return out;
+}
+
+std::string nested(const std::string& opening, const std::string& inside,
+                   const std::string& closing, int depth) {
+  return repeated(opening, depth) + inside + repeated(closing, depth);
+}
+
+} // namespace
+
+TEST_CASE("expressions, grammars, choices and JSON hold an answer to what they say") {
+  Forms forms;
+  const auto date = forms.compile(Kind::regex, R"(\d{4}-[01]\d)").value();
+  CHECK(forms.holds(*date, "2026-11"));
+  CHECK(!forms.holds(*date, "2026-11 "));
+  CHECK(!forms.holds(*date, "2026-21"));
+  const auto list = forms
+                        .compile(Kind::grammar,
+                                 "root ::= item (\", \" item)*\nitem ::= [a-c]+ | \"<\" item \">\"")
+                        .value();
+  CHECK(forms.holds(*list, "a, <<b>>, cab"));
+  CHECK(!forms.holds(*list, "a, <<b>"));
+  CHECK(!forms.holds(*list, ""));
+  const auto object = forms.compile(Kind::json, "").value();
+  CHECK(forms.holds(*object, R"({"any": [1, {"thing": null}]})"));
+  CHECK(!forms.holds(*object, "[1]"));
+  const auto choice = forms.choice({"yes", "no\n", "a\"b\\", "\x7fé", "yes, but"}).value();
+  for (const std::string text : {"yes", "no\n", "a\"b\\", "\x7fé", "yes, but"})
+    CHECK_MESSAGE(forms.holds(*choice, text), text);
+  for (const std::string text : {"ye", "no", "a\"b", "yes,", ""})
+    CHECK_MESSAGE(!forms.holds(*choice, text), text);
+}
+
+TEST_CASE("a mask is a function of the output, whatever was asked or expected before") {
+  Forms forms;
+  const std::string grammar = "root ::= (\"a\" [b-e]{1,3} | \"[\" root \"]\")+";
+  const int vocabulary = forms.tokenizer().vocabulary();
+  std::mt19937 chance(7);
+  const auto asked = forms.compile(Kind::grammar, grammar).value();
+  std::vector<std::vector<TokenId>> outputs{{}};
+  for (int round = 0; round < 300; ++round) {
+    std::vector<TokenId> output = outputs[chance() % outputs.size()];
+    output.resize(chance() % (output.size() + 1));
+    CAPTURE(output.size());
+    if (chance() % 3 == 0) {
+      std::vector<TokenId> window(chance() % 6);
+      for (TokenId& token : window)
+        token = TokenId(chance() % unsigned(vocabulary));
+      asked->expect({output, 0, {}}, window);
+    }
+    sampling::TokenMask mask;
+    sampling::TokenMask fresh;
+    const std::size_t split = chance() % (output.size() + 1); // what a window has counts as output
+    const bool restricted =
+        asked->next({std::span(output).first(split), 0, std::span(output).subspan(split)}, mask);
+    const auto anew = forms.compile(Kind::grammar, grammar).value();
+    CHECK(anew->next({output, 0, {}}, fresh) == restricted);
+    if (restricted)
+      CHECK(mask == fresh);
+    TokenId next = TokenId(chance() % unsigned(vocabulary)); // mostly outside the form
+    while (restricted && chance() % 8 && !sampling::allows(mask, next))
+      next = (next + 1) % vocabulary;
+    output.push_back(next);
+    outputs.push_back(std::move(output));
+  }
+}
+
+TEST_CASE("forms that strangers make large, deep or slow are refused, or answered in time") {
+  Forms forms;
+  const auto schema_of_depth = [](int depth) {
+    return nested(R"({"type":"array","items":)", R"({"type":"null"})", "}", depth);
+  };
+  for (const auto& [kind, text] : {
+           std::pair{Kind::regex, repeated(".*", 3000)},
+           {Kind::regex, repeated("a?", 2000) + repeated("a", 2000)},
+           {Kind::regex, nested("(", "a", ")", 1000)},
+           {Kind::regex, repeated("a", 9000)},
+           {Kind::regex, "a{1000000}"},
+           {Kind::grammar, "root ::= " + nested("(", "\"a\"", ")", 1000)},
+           {Kind::grammar, "root ::= \"a\"{100001}"},
+           {Kind::grammar, "root ::= root"},
+           {Kind::grammar, "root ::= other"},
+           {Kind::json_schema, schema_of_depth(100)},
+           {Kind::json_schema, R"({"type": "string", "pattern": ")" + repeated(".*", 5000) + "\"}"},
+           {Kind::json_schema, R"({"type": "object", "patternProperties": {")" +
+                                   repeated(".*", 5000) + R"(": {"type": "null"}}})"},
+           {Kind::structural_tag, R"({"type": "structural_tag", "format": {"type": "regex",
+                                    "pattern": ")" +
+                                      repeated(".*", 5000) + "\"}}"},
+           {Kind::structural_tag, R"({"type": "structural_tag", "format": {"type": "none"}})"},
+           {Kind::json_schema, std::string(70'000, ' ') + "{}"},
+       }) {
+    CAPTURE(text.substr(0, 60));
+    const std::string said = forms.refusal(kind, text);
+    CHECK(said != "taken");
+    CHECK(said.find('\n') == std::string::npos);
+    CHECK(forms.refusal(kind, text) == said);
+  }
+  CHECK(forms.refusal(Kind::json_schema, schema_of_depth(20)) == "taken");
+  CHECK(forms.choice({}).error().text().find("choice") != std::string::npos);
+  CHECK(!forms.choice(std::vector<std::string>(1025, "a")));
+}
+
+TEST_CASE("forms are compiled and asked from many threads at once") {
+  Forms forms;
+  const auto shared = forms.compile(Kind::grammar, "root ::= \"a\"{1,40}").value();
+  const std::vector<TokenId> as = forms.tokenizer().encode(repeated("a", 20), false);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 40; ++i) {
+        const auto own = forms.compile(Kind::regex, fmt::format("[a-c]{{{}}}", 1 + (i * t) % 7));
+        const auto output = std::span(as).first(std::size_t(i * (t + 1)) % as.size());
+        shared->expect({output, 0, {}}, as);
+        wrong += !own || !Forms::allows(*shared, output, as.front());
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+}
