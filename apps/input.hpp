@@ -8,7 +8,7 @@
 
 namespace paceline::apps {
 
-/// Where a text comes from; neither: standard input.
+/// Names where a text comes from; without either it is standard input.
 struct PromptSource {
   std::optional<std::string> text; ///< "-": standard input.
   std::optional<std::string> file;

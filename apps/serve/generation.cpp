@@ -91,13 +91,13 @@ ReplyHead Generation::head() const {
 asio::awaitable<void> Generation::run() {
   if (const auto wrong = keep_out_bad_words())
     co_return co_await exchange_.send(*wrong);
-  if (const auto wrong = co_await check_form())
-    co_return co_await exchange_.send(*wrong);
   auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
   if (!hold(*prompts))
     co_return co_await exchange_.send(no_request_memory());
+  if (const auto wrong = co_await check_form())
+    co_return co_await exchange_.send(*wrong);
   if (const auto refused = submit(std::move(*prompts)))
     co_return co_await exchange_.send(*refused);
   exchange_.on_gone([this] { answers_.cancel(); });
@@ -129,13 +129,11 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
   return std::nullopt;
 }
 
-/// On another thread: to compile a form takes as long as strangers make it.
 asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   const auto& form = asked_.request.constraint;
   if (!form)
     co_return std::nullopt;
-  Result<void> fits;
-  co_await service_.aside(SIZE_MAX, [&] { fits = replica_.engine().check(*form); });
+  const auto fits = co_await service_.check_form(replica_.engine(), *form);
   if (fits)
     co_return std::nullopt;
   ApiError error = api_error(fits.error());
@@ -149,7 +147,8 @@ bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
   for (const EncodedPrompt& prompt : prompts)
     bytes +=
         prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
-  bytes += choices_.size() * asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId);
+  bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
+                              bytes_of(asked_.request.constraint));
   for (Prompt& prompt : asked_.prompts) // how many there are still counts
     prompt.emplace<std::string>();
   asked_.messages.clear();

@@ -47,7 +47,7 @@ std::size_t bytes_besides(const Request& request) {
   std::size_t sum =
       (request.stop_token_ids.size() + sampling.allowed_token_ids.size()) * sizeof(TokenId) +
       sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>) + request.draft_scope.size() +
-      request.cache_salt.size() + request.client.size();
+      request.cache_salt.size() + request.client.size() + bytes_of(request.constraint);
   for (const std::string& stop : request.stop)
     sum += sizeof(stop) + stop.size();
   return sum;
@@ -178,6 +178,8 @@ asio::awaitable<Result<void>> GrpcGeneration::answer(Replica& replica) {
   auto ready = co_await encode(replica);
   if (ready)
     ready = prepare();
+  if (ready && request_.constraint)
+    ready = co_await service_.check_form(replica.engine(), *request_.constraint);
   if (!ready)
     co_return ready;
   auto opened = replica.engine().submit(request_);

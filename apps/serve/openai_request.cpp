@@ -4,6 +4,7 @@
 #include "apps/limits.hpp"
 #include "apps/serve/form_fields.hpp"
 #include "apps/serve/openai_messages.hpp"
+#include "apps/serve/request_memory.hpp"
 #include "apps/serve/unsupported.hpp"
 #include "apps/validators.hpp"
 #include "sampling/fields.hpp"
@@ -356,7 +357,8 @@ std::size_t Asked::bytes() const {
   }
   for (const auto& [name, value] : chat.variables)
     sum += name.size() + value.size();
-  return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId);
+  return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
+         bytes_of(request.constraint);
 }
 
 ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::string& name,

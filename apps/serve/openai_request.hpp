@@ -41,7 +41,7 @@ struct Asked {
   ChatOptions chat;                   ///< Of a chat, but for add_special.
 
   int choices() const { return n * (api == Api::chat ? 1 : int(prompts.size())); }
-  /// Memory that its prompts take.
+  /// Memory that its prompts and its form take.
   std::size_t bytes() const;
 };
 

@@ -47,4 +47,12 @@ void MemoryShare::do_deallocate(void* pointer, std::size_t bytes, std::size_t al
   memory_.give(had - counted(allocated_));
 }
 
+std::size_t bytes_of(const std::optional<Constraint>& form) {
+  std::size_t sum = form ? form->text.size() : 0;
+  if (form)
+    for (const std::string& choice : form->choices)
+      sum += sizeof(choice) + choice.size();
+  return sum;
+}
+
 } // namespace paceline::apps::serve

@@ -1,10 +1,13 @@
 // What all requests together may hold of what clients sent: bodies, parsed JSON, prompts.
 #pragma once
 
+#include "paceline/request.hpp"
+
 #include <atomic>
 #include <boost/json/memory_resource.hpp>
 #include <cstddef>
 #include <functional>
+#include <optional>
 
 namespace paceline::apps::serve {
 
@@ -58,5 +61,8 @@ private:
   std::size_t allocated_ = 0; ///< As far as is known: Boost's monotonic_resource gives back less
                               ///< than it took, the rest of which goes with this object.
 };
+
+/// What a form takes.
+std::size_t bytes_of(const std::optional<Constraint>& form);
 
 } // namespace paceline::apps::serve

@@ -96,6 +96,12 @@ asio::awaitable<void> Service::aside(std::size_t bytes, std::function<void()> wo
                   std::move(work));
 }
 
+asio::awaitable<Result<void>> Service::check_form(const Engine& engine, const Constraint& form) {
+  Result<void> fits;
+  co_await run_on(aside_forms_, executor_, [&] { fits = engine.check(form); });
+  co_return fits;
+}
+
 std::string Service::metrics_text() const {
   const auto replicas = fleet_.replicas();
   std::vector<ServerMetrics::Of> engines;

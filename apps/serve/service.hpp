@@ -96,6 +96,10 @@ public:
   /// requests need not wait for it; what it throws comes back here.
   boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);
 
+  /// Whether the engine can hold answers to the form. It is compiled on a thread of its own, since
+  /// strangers choose how long that takes; what is submitted next finds it there.
+  boost::asio::awaitable<Result<void>> check_form(const Engine& engine, const Constraint& form);
+
   /// For the life of one request that is being answered.
   class Answering {
   public:
@@ -129,8 +133,9 @@ private:
   std::set<Admission*> running_;
   std::function<void()> idle_;
   std::function<void()> changed_ = [] {};
-  boost::asio::thread_pool aside_{1};      ///< For what is short,
-  boost::asio::thread_pool aside_long_{1}; ///< and for what is long.
+  boost::asio::thread_pool aside_{1};       ///< For what is short,
+  boost::asio::thread_pool aside_long_{1};  ///< for what is long,
+  boost::asio::thread_pool aside_forms_{1}; ///< and for forms, which take as long as they are made.
   RequestMemory memory_;
 };
 
