@@ -123,12 +123,15 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
   if (!possible || !std::isfinite(sum) || sum <= 0)
     throw std::invalid_argument(
         fmt::format("it draws from {} weights that are no distribution", weights.size()));
-  const std::vector<TokenWeight> kept = in_form(weights);
+  std::vector<TokenWeight> kept;
+  if (spec().warping.constraint)
+    kept = in_form(weights);
   if (left_form_) {
     --wanted_;
     return std::ranges::max_element(weights, {}, &TokenWeight::weight)->token;
   }
-  weights = kept;
+  if (spec().warping.constraint)
+    weights = kept;
   bind_next();
   const TokenId token = drawn(weights);
   add(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);

@@ -16,7 +16,8 @@ Error no_distribution(const SequenceSpec& spec) {
     return {
         ErrorCode::invalid_argument,
         "no token can be drawn: Request::constraint leaves none beside Sampling::logit_bias and "
-        "Sampling::allowed_token_ids, or takes too long to say which",
+        "Sampling::allowed_token_ids, or takes too long to say which, or the target model computed "
+        "no distribution",
         "leave some tokens possible, or ask for a simpler form"};
   if (!w.logit_bias.empty() || !w.allowed.empty() || w.min_tokens > 0)
     return {ErrorCode::invalid_argument,

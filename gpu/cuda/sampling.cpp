@@ -169,6 +169,8 @@ void CudaOperations::constrain(kernels::Warping& row, const sampling::Warping& w
                                const sampling::History& history, int vocabulary) {
   sampling::TokenMask mask;
   if (w.constraint && w.constraint->next(history, mask)) {
+    mask.resize(
+        sampling::mask_words(vocabulary)); // of a row, which may have more ids than the form
     if (!w.allowed.empty()) {
       const auto both = mask_of(w.allowed, vocabulary);
       for (std::size_t word = 0; word < mask.size(); ++word)

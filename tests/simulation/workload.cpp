@@ -2,6 +2,7 @@
 
 #include "sampling/rules.hpp"
 #include "sampling/stop.hpp"
+#include "tests/sampling/toy_constraint.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int vocabulary = 8;
+constexpr TokenId no_token = -1;
 
 class Draw {
 public:
@@ -169,6 +171,10 @@ Workload draw_local_workload(std::uint64_t seed) {
   }
   if (!w.reserve && draw.chance(0.3))
     w.shards = draw.between(2, 3);
+  for (Job& job : w.jobs)
+    if (draw.chance(0.2))
+      job.spec.warping.constraint =
+          std::make_shared<ToyConstraint>(vocabulary, job.spec.noise.seed, 3, no_token);
   return w;
 }
 
@@ -221,7 +227,9 @@ Workload draw_workload(std::uint64_t seed, Elsewhere elsewhere) {
 TokenId drafted_behind(const Workload& workload, const speculation::SequenceSpec& spec,
                        std::span<const TokenId> tokens, std::uint32_t attempt) {
   sampling::WarpScratch scratch;
-  const std::vector<float> row = warped_row(workload.draft(), spec, tokens, scratch);
+  speculation::SequenceSpec there = spec;
+  there.warping.constraint = nullptr;
+  const std::vector<float> row = warped_row(workload.draft(), there, tokens, scratch);
   return sampling::propose(spec.judged_by(), row, spec.noise, std::uint32_t(tokens.size()),
                            attempt);
 }

@@ -88,7 +88,8 @@ struct Expected {
 };
 Expected expected_of(const Workload& workload, const Job& job, const text::Tokenizer& tokenizer);
 
-/// What the scripted draft alone draws behind `tokens` for a request. attempt: of its chain.
+/// What the scripted draft alone draws on a node behind `tokens` for a request, of whose form nodes
+/// know nothing. attempt: of its chain.
 TokenId drafted_behind(const Workload& workload, const speculation::SequenceSpec& spec,
                        std::span<const TokenId> tokens, std::uint32_t attempt);
 
