@@ -64,6 +64,13 @@ void DrafterTask::add(TokenId token, speculation::QRow q) {
   proposals_.push_back({token, std::move(q)});
 }
 
+/// The drafter goes on from the token as from any other, and nobody else sees it.
+TokenId DrafterTask::put_aside(TokenId token) {
+  text_.tokens.push_back(token);
+  --wanted_;
+  return token;
+}
+
 /// Whether the constraint lets the token come next: then only may it be drafted, which is what the
 /// target's mask on q is to a drafter.
 bool DrafterTask::in_form(TokenId token) {
@@ -83,7 +90,7 @@ void DrafterTask::propose(TokenId token) {
   check(token);
   left_form_ = left_form_ || !in_form(token);
   if (left_form_) {
-    --wanted_;
+    put_aside(token);
     return;
   }
   bind_next();
@@ -126,10 +133,8 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
   std::vector<TokenWeight> kept;
   if (spec().warping.constraint)
     kept = in_form(weights);
-  if (left_form_) {
-    --wanted_;
-    return std::ranges::max_element(weights, {}, &TokenWeight::weight)->token;
-  }
+  if (left_form_)
+    return put_aside(std::ranges::max_element(weights, {}, &TokenWeight::weight)->token);
   if (spec().warping.constraint)
     weights = kept;
   bind_next();
@@ -154,10 +159,8 @@ TokenId DrafterTask::draw(std::span<const float> log_q) {
   if (!std::isfinite(sum) || std::isnan(most) || most == -std::numeric_limits<float>::infinity())
     throw std::invalid_argument("it draws from a row that is no distribution");
   left_form_ = left_form_ || sum <= 0;
-  if (left_form_) {
-    --wanted_;
-    return TokenId(std::ranges::max_element(log_q) - log_q.begin());
-  }
+  if (left_form_)
+    return put_aside(TokenId(std::ranges::max_element(log_q) - log_q.begin()));
   bind_next();
   speculation::QRow row = rows_.q->take();
   const TokenId token = drawn(weights);
@@ -176,6 +179,8 @@ void DrafterTask::complete() {
   }
   if (position < chain().bound())
     chain().end_at(position);
+  if (left_form_)
+    text_.tokens.resize(std::size_t(position));
 }
 
 bool DraftedTexts::take(std::vector<speculation::Frontier> news) {

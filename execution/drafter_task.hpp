@@ -60,6 +60,7 @@ private:
     speculation::QRow q;
   };
   const speculation::SequenceSpec& spec() const { return *text_.at.spec; }
+  TokenId put_aside(TokenId token);
   bool in_form(TokenId token);
   std::vector<TokenWeight> in_form(std::span<const TokenWeight> weights);
   void bind_next();

@@ -122,3 +122,44 @@ TEST_CASE("a form that is none, or that answers cannot be held to, is refused by
   request.ignore_eos = true;
   CHECK(!actors::check_request(request, world.opened(), 1));
 }
+
+TEST_CASE("a drafter goes on behind its own tokens, whether the form has them or not") {
+  class Stubborn final : public Drafter {
+  public:
+    void propose(std::span<DraftTask* const> tasks) override {
+      for (DraftTask* task : tasks)
+        while (task->wanted() > 0) {
+          const std::size_t before = task->context().size();
+          const TokenId token = ++asked % 2 ? draw(*task) : repeat(*task);
+          behind += task->context().size() == before + 1 && task->context().back() == token;
+        }
+    }
+    int asked = 0;
+    int behind = 0;
+
+  private:
+    static TokenId repeat(DraftTask& task) {
+      const TokenId token = task.context().back();
+      task.propose(token);
+      return token;
+    }
+    static TokenId draw(DraftTask& task) {
+      const TokenWeight weights[] = {{task.context().front(), 1}, {task.context().back(), 2}};
+      return task.draw(weights);
+    }
+  };
+  const Request request = request_of({Constraint::Kind::regex, "[ab]{40}c"}, 1, 7);
+  const auto text = [&request](EngineOptions options) {
+    EngineWorld world(std::move(options));
+    const auto recorder = world.submit(request);
+    REQUIRE(world.run_until_ended({recorder}));
+    return recorder->answer.text;
+  };
+  const auto drafter = std::make_shared<Stubborn>();
+  EngineOptions options = demo(SpeculationMode::overlap);
+  options.custom_drafter = drafter;
+  options.window = 4;
+  CHECK(text(options) == text(demo(SpeculationMode::off)));
+  CHECK(drafter->asked > 40);
+  CHECK(drafter->behind == drafter->asked);
+}
