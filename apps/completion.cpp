@@ -1,10 +1,10 @@
 // paceline completion: what a shell needs to complete the program's command line, from the same
 // description that parses it.
-#include "apps/command.hpp"
-#include "apps/devices.hpp"
-#include "apps/output.hpp"
-#include "apps/validators.hpp"
-#include "apps/words.hpp"
+#include "apps/console/command.hpp"
+#include "apps/console/devices.hpp"
+#include "apps/console/output.hpp"
+#include "apps/console/validators.hpp"
+#include "apps/console/words.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // The paceline program: finds the command, runs it, and turns what went wrong into one line on
 // standard error and an exit status.
-#include "apps/command.hpp"
-#include "apps/field_names.hpp"
-#include "apps/interrupt.hpp"
-#include "apps/terminal.hpp"
-#include "apps/validators.hpp"
+#include "apps/console/command.hpp"
+#include "apps/console/field_names.hpp"
+#include "apps/console/interrupt.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/console/validators.hpp"
 #include "paceline/version.hpp"
 
 #include <algorithm>

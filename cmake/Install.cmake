@@ -48,7 +48,7 @@ install(TARGETS paceline_library_client EXPORT PacelineClientTargets LIBRARY)
 install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
-install(FILES apps/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
+install(FILES apps/laboratory/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 # The documents, with what they link to, as they lie in the source tree.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md Containerfile LICENSE DESTINATION "${documents}")
 install(DIRECTORY docs DESTINATION "${documents}" PATTERN "Doxyfile" EXCLUDE)

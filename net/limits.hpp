@@ -1,4 +1,4 @@
-// Bounds of the client of a server; the server's are in apps/limits.hpp.
+// Bounds of the client of a server; the server's are in apps/console/limits.hpp.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "execution/step_prior.hpp"
 
-#include "apps/steady_time.hpp"
+#include "apps/console/steady_time.hpp"
 #include "models/sources.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-#include "apps/field_names.hpp"
-#include "apps/options.hpp"
+#include "apps/console/field_names.hpp"
+#include "apps/console/options.hpp"
 
 #include <doctest/doctest.h>
 

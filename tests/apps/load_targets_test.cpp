@@ -1,9 +1,9 @@
 // Load on what it is for: an engine on virtual time, an engine on real time, and servers, also such
 // as misbehave.
-#include "apps/load/engine_target.hpp"
-#include "apps/load/http_target.hpp"
-#include "apps/load/measures.hpp"
-#include "apps/load/plan.hpp"
+#include "apps/laboratory/load/engine_target.hpp"
+#include "apps/laboratory/load/http_target.hpp"
+#include "apps/laboratory/load/measures.hpp"
+#include "apps/laboratory/load/plan.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/engine_fixture.hpp"
 

@@ -1,12 +1,12 @@
 // The load generator's plain parts: arrivals, lengths, files, measures, objectives, the search.
-#include "apps/load/arrivals.hpp"
-#include "apps/load/base_url.hpp"
-#include "apps/load/capacity.hpp"
-#include "apps/load/event_stream.hpp"
-#include "apps/load/generator.hpp"
-#include "apps/load/measures.hpp"
-#include "apps/load/plan.hpp"
-#include "apps/load/server_metrics.hpp"
+#include "apps/laboratory/load/arrivals.hpp"
+#include "apps/laboratory/load/base_url.hpp"
+#include "apps/laboratory/load/capacity.hpp"
+#include "apps/laboratory/load/event_stream.hpp"
+#include "apps/laboratory/load/generator.hpp"
+#include "apps/laboratory/load/measures.hpp"
+#include "apps/laboratory/load/plan.hpp"
+#include "apps/laboratory/load/server_metrics.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>

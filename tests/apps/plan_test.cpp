@@ -1,7 +1,7 @@
 // paceline plan: its files, its errors, and the command.
-#include "apps/plan/file.hpp"
-#include "apps/plan/input.hpp"
-#include "apps/plan/report.hpp"
+#include "apps/console/plan/file.hpp"
+#include "apps/console/plan/input.hpp"
+#include "apps/laboratory/plan/report.hpp"
 #include "tests/apps/support.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-#include "apps/race/frame.hpp"
-#include "apps/screen_text.hpp"
+#include "apps/console/screen_text.hpp"
+#include "apps/terminal/race/frame.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Whatever bytes come over HTTP, in whatever pieces: the connection answers in HTTP and ends with
 // its client, nothing is thrown out of it, and it keeps nothing.
-#include "apps/serve/connection.hpp"
+#include "apps/server/connection.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Any body of an HTTP request for an answer is understood, with values that the engine takes, or
 // refused in OpenAI's shape.
-#include "apps/serve/fields.hpp"
-#include "apps/serve/openai_request.hpp"
+#include "apps/server/fields.hpp"
+#include "apps/server/openai_request.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 #include <boost/json/parse.hpp>

@@ -3,7 +3,7 @@
 // Products of bf16 weights that come from memory or a far cache; of weights of all formats, by the
 // fastest family; attention over a bf16 cache, a row at a time as in decoding and many as in a
 // prompt. Medians, with quartiles.
-#include "apps/steady_time.hpp"
+#include "apps/console/steady_time.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/device.hpp"

@@ -7,7 +7,7 @@
 // --measure` finds them. Requests are prompts of TOKENS tokens (256) for CHECKPOINT (demo), with
 // one token of output. The first two cores have to have nothing else to do. Status 0: all of it is
 // within 15 %.
-#include "apps/plan/measure.hpp"
+#include "apps/laboratory/plan/measure.hpp"
 #include "placement/random.hpp"
 #include "placement/simulator.hpp"
 #include "tests/placement/one_pass.hpp"

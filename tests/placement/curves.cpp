@@ -1,6 +1,6 @@
 #include "tests/placement/curves.hpp"
 
-#include "base/svg.hpp"
+#include "apps/laboratory/svg.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace paceline::testing {
 namespace {
 
-namespace svg = base::svg;
+namespace svg = apps::svg;
 
 constexpr double width = 210;
 constexpr double height = 170;

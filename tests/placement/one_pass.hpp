@@ -2,7 +2,7 @@
 // and no pass has two of them.
 #pragma once
 
-#include "apps/load/engine_target.hpp"
+#include "apps/laboratory/load/engine_target.hpp"
 #include "paceline/engine.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // What clients see of the machines behind a server.
-#include "apps/serve/client_names.hpp"
-#include "apps/serve/errors.hpp"
+#include "apps/server/client_names.hpp"
+#include "apps/server/errors.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // From JSON to a Request: what is taken, and what is refused by name.
-#include "apps/serve/fields.hpp"
-#include "apps/serve/openai_request.hpp"
-#include "apps/serve/router.hpp"
+#include "apps/server/fields.hpp"
+#include "apps/server/openai_request.hpp"
+#include "apps/server/router.hpp"
 
 #include <doctest/doctest.h>
 

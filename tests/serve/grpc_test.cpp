@@ -1,7 +1,7 @@
 // The gRPC port as any client may speak it: keys, bounds, clients that are slow, dead or gone, and
 // the end of a server.
-#include "apps/limits.hpp"
-#include "apps/serve/client_names.hpp"
+#include "apps/console/limits.hpp"
+#include "apps/server/client_names.hpp"
 #include "net/status.hpp"
 #include "tests/serve/grpc_client.hpp"
 #include "tests/serve/live_fleet.hpp"

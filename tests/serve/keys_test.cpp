@@ -1,6 +1,6 @@
 // API keys.
-#include "apps/serve/keys.hpp"
-#include "apps/serve/loopback.hpp"
+#include "apps/server/keys.hpp"
+#include "apps/server/loopback.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
 // No known field is taken and forgotten: each is obeyed, refused by name, or documented as ignored.
-#include "apps/serve/unsupported.hpp"
+#include "apps/server/unsupported.hpp"
 #include "tests/serve/live_server.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A server of several scripted models in this process.
 #pragma once
 
-#include "apps/serve/server.hpp"
+#include "apps/server/server.hpp"
 #include "tests/serve/http_client.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -1,7 +1,7 @@
 // A server in this process, on a port of its own.
 #pragma once
 
-#include "apps/serve/server.hpp"
+#include "apps/server/server.hpp"
 #include "paceline/engine.hpp"
 #include "tests/serve/http_client.hpp"
 

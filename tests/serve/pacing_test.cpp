@@ -1,5 +1,5 @@
 // When a stream over HTTP is written: in a beat, but for an end.
-#include "apps/serve/answers.hpp"
+#include "apps/server/answers.hpp"
 #include "base/stream.hpp"
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,5 +1,5 @@
 // paceline serve as operators run it.
-#include "apps/limits.hpp"
+#include "apps/console/limits.hpp"
 #include "tests/serve/http_client.hpp"
 #include "tests/serve/remote.hpp"
 #include "tests/support/process.hpp"

@@ -1,5 +1,5 @@
 // HTTPS: the same answers behind a certificate, and clients that do not speak it.
-#include "apps/serve/tls.hpp"
+#include "apps/server/tls.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/serve/remote.hpp"
 #include "tests/support/process.hpp"

@@ -31,7 +31,7 @@ LATENCIES = {"mean_ttft_ms": "time_to_first_token_ms", "mean_tpot_ms": "inter_to
 
 def write_prompts(path, key, run):
     """The benchmark's own prompts, begun so that no run finds another's in the prefix cache."""
-    benchmark = pathlib.Path("apps/bench/prompts.json")
+    benchmark = pathlib.Path("apps/laboratory/bench/prompts.json")
     texts = json.loads(benchmark.read_text(encoding="utf-8"))["prompts"][:REQUESTS]
     lines = [json.dumps({"prompt": "\n".join([f"{run:08}", *text]), key: TOKENS}) + "\n"
              for text in texts]

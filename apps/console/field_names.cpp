@@ -1,0 +1,126 @@
+#include "apps/console/field_names.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace paceline::apps {
+namespace {
+
+struct FieldName {
+  std::string_view field;
+  std::string_view option;
+};
+
+constexpr FieldName field_names[] = {
+    {"EngineOptions::target", "--model"},
+    {"EngineOptions::chat_template", "--chat-template"},
+    {"EngineOptions::drafters", "--draft-model"},
+    {"EngineOptions::devices", "--device"},
+    {"EngineOptions::pipeline_parallel_size", "--pipeline-parallel-size"},
+    {"EngineOptions::tensor_parallel_size", "--tensor-parallel-size"},
+    {"EngineOptions::stage_layers", "--stage-layers"},
+    {"EngineOptions::draft_device", "--draft-device"},
+    {"EngineOptions::draft_memory_bytes", "--draft-memory"},
+    {"EngineOptions::draft_top_k", "--draft-top-k"},
+    {"EngineOptions::node_rows", "--node-rows"},
+    {"EngineOptions::reserve_device", "--reserve-device"},
+    {"EngineOptions::threads", "--threads"},
+    {"EngineOptions::dtype", "--dtype"},
+    {"EngineOptions::weights", "--weights"},
+    {"EngineOptions::draft_weights", "--draft-weights"},
+    {"EngineOptions::head_weights", "--head-weights"},
+    {"EngineOptions::max_model_len", "--max-model-len"},
+    {"EngineOptions::kv_memory_bytes", "--kv-memory"},
+    {"EngineOptions::memory_bytes", "memory_bytes of the placement"},
+    {"EngineOptions::max_num_seqs", "--max-num-seqs"},
+    {"EngineOptions::max_waiting", "--max-waiting"},
+    {"EngineOptions::prefill_chunk", "--prefill-chunk"},
+    {"EngineOptions::prefill", "--prefill"},
+    {"EngineOptions::scheduling", "--scheduling-policy"},
+    {"EngineOptions::batching", "--batching"},
+    {"EngineOptions::row_budget", "--row-budget"},
+    {"EngineOptions::time_between_tokens", "--time-between-tokens"},
+    {"EngineOptions::speculation", "--speculation"},
+    {"EngineOptions::window", "--window"},
+    {"EngineOptions::lookahead", "--lookahead"},
+    {"EngineOptions::fork_rows", "--fork-rows"},
+    {"EngineOptions::trace_file", "--trace"},
+    {"Request::max_tokens", "--max-tokens"},
+    {"Request::stop", "--stop"},
+    {"Request::ignore_eos", "--ignore-eos"},
+    {"Request::constraint", "the form (--json-schema, --grammar or --regex)"},
+    {"Request::window", "--window"},
+    {"Request::top_logprobs", "--logprobs"},
+    {"Sampling::temperature", "--temperature"},
+    {"Sampling::top_k", "--top-k"},
+    {"Sampling::top_p", "--top-p"},
+    {"Sampling::min_p", "--min-p"},
+    {"Sampling::repetition_penalty", "--repetition-penalty"},
+    {"Sampling::presence_penalty", "--presence-penalty"},
+    {"Sampling::frequency_penalty", "--frequency-penalty"},
+};
+
+std::string_view option_of(std::string_view field) {
+  const auto* at = std::find_if(std::begin(field_names), std::end(field_names),
+                                [&](const FieldName& name) { return name.field == field; });
+  return at == std::end(field_names) ? field : at->option;
+}
+
+/// As requests in JSON have it, and protobuf's; the engine's fields are none of a request.
+std::string_view request_field_of(std::string_view field) {
+  for (const std::string_view owner : {"Request::", "Sampling::"})
+    if (field.starts_with(owner))
+      return field.substr(owner.size());
+  return option_of(field);
+}
+
+bool in_a_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':';
+}
+
+/// `text` with `known_as` of every field in it; "FIELD = VALUE" becomes "NAME VALUE" if the field
+/// has another name.
+template <class KnownAs>
+std::string renamed(std::string_view text, KnownAs known_as) {
+  constexpr std::string_view assigned = " = ";
+  std::string out;
+  while (!text.empty()) {
+    const auto end = std::find_if_not(text.begin(), text.end(), in_a_name);
+    std::string_view word = text.substr(0, std::size_t(end - text.begin()));
+    while (word.ends_with(':')) // the sentence's, not the field's
+      word.remove_suffix(1);
+    const std::string_view name = known_as(word);
+    out += name;
+    text.remove_prefix(word.size());
+    if (name != word && text.starts_with(assigned)) {
+      out += ' ';
+      text.remove_prefix(assigned.size());
+    } else if (!text.empty()) {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+template <class KnownAs>
+Error renamed(const Error& error, KnownAs known_as) {
+  return {error.code, renamed(std::string_view(error.message), known_as),
+          renamed(std::string_view(error.hint), known_as)};
+}
+
+} // namespace
+
+std::string with_options(std::string_view text) {
+  return renamed(text, option_of);
+}
+
+Error with_options(const Error& error) {
+  return renamed(error, option_of);
+}
+
+Error with_request_fields(const Error& error) {
+  return renamed(error, request_field_of);
+}
+
+} // namespace paceline::apps

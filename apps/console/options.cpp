@@ -1,0 +1,407 @@
+#include "apps/console/options.hpp"
+
+#include "actors/limits.hpp"
+#include "actors/option_check.hpp"
+#include "apps/console/validators.hpp"
+#include "gpu/limits.hpp"
+#include "gpu/mx.hpp"
+#include "models/limits.hpp"
+#include "paceline/event.hpp"
+#include "sampling/fields.hpp"
+#include "sampling/limits.hpp"
+#include "speculation/limits.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::apps {
+namespace {
+
+constexpr const char* models_group = "Models and devices";
+constexpr const char* speculation_group = "Speculation";
+constexpr const char* sampling_group = "Sampling (defaults: the model's own)";
+constexpr const char* output_group = "Output";
+
+constexpr std::int64_t int_max = std::numeric_limits<int>::max();
+
+/// Those of the command line for a number of a request, which is called so.
+std::string options_of(std::string_view field) {
+  std::string option = fmt::format("--{}", field);
+  std::ranges::replace(option, '_', '-');
+  if (field == "temperature")
+    option += ",--temp";
+  else if (field == "repetition_penalty")
+    option += ",--repeat-penalty"; // llama.cpp's
+  return option;
+}
+
+void add_endings(CLI::App& app, Request& request) {
+  app.add_option("-n,--max-tokens,--n-predict", request.max_tokens,
+                 "Most tokens to generate; default: what the context leaves")
+      ->check(whole_number(0, int_max))
+      ->type_name("N");
+  app.add_option("--stop", request.stop, "End before this text; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
+}
+
+/// One, or a look-up and a model in any order.
+void set_drafts(EngineOptions& engine, std::vector<std::string> given) {
+  const bool both =
+      std::ranges::count(given, "suffix") == 1 && std::ranges::count(given, "none") == 0;
+  if (given.size() > 2 || (given.size() == 2 && !both))
+    throw CLI::ValidationError("--draft-model",
+                               "is given " + std::to_string(given.size()) +
+                                   " times: give one draft, or suffix and a model");
+  engine.drafters = std::move(given);
+}
+
+void add_draft_option(CLI::App& app, EngineOptions& engine) {
+  app.add_option_function<std::vector<std::string>>(
+         "-d,--draft-model",
+         [&engine](const std::vector<std::string>& given) { set_drafts(engine, given); },
+         "What drafts: a model (a .gguf file, a folder or a hub id), self:FORMAT (the target "
+         "itself, quantized to "
+         "mxfp4, mxfp6 ...), eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the "
+         "text), none, or auto: demo for the target demo, else suffix; suffix and a model: both")
+      ->allow_extra_args(false)
+      ->default_str(engine.drafters.front())
+      ->type_name("MODEL|self:FORMAT|eagle3:DIR|suffix|ngram|none");
+}
+
+CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
+  return add_choice(app, "--speculation", engine.speculation, speculation_choices(),
+                    "How draft and target work together");
+}
+
+void add_window_options(CLI::App& app, EngineOptions& engine) {
+  const auto set_window = [&engine](const std::string& given) {
+    engine.window = given == "auto" ? std::nullopt : std::optional(std::stoi(given));
+  };
+  app.add_option_function<std::string>("--window,--num-speculative-tokens", set_window,
+                                       "Tokens drafted at a time")
+      ->check(automatic_or_number(1, sampling::limits::window_max))
+      ->type_name("auto|K");
+  add_choice<Lookahead>(app, "--lookahead", engine.lookahead,
+                        {{"auto", Lookahead::automatic},
+                         {"none", Lookahead::none},
+                         {"chain", Lookahead::chain},
+                         {"fork", Lookahead::fork}},
+                        "What overlap drafts past a window that is being verified");
+  app.add_option("--fork-rows", engine.fork_rows,
+                 "Forks that a pass of the draft may advance for a request; 0: none")
+      ->check(whole_number(0, speculation::limits::fork_rows_max))
+      ->type_name("N");
+}
+
+/// Who asks for speculation must have a draft.
+void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
+  engine.drafters = actors::drafter_names(engine);
+  const bool speculates =
+      engine.speculation == SpeculationMode::sync || engine.speculation == SpeculationMode::overlap;
+  if (speculates && engine.drafters.empty())
+    throw CLI::ValidationError(mode.get_name(),
+                               fmt::format("cannot be '{}' without a draft: name a --draft-model, "
+                                           "such as self:mxfp4, the target itself",
+                                           to_string(engine.speculation)));
+}
+
+/// The form of answers; one at most.
+void add_form_options(CLI::App& app, Request& request) {
+  const auto add = [&](const char* name, Constraint::Kind kind, bool in_a_file, const char* what) {
+    const auto take = [&request, kind, in_a_file, name](const std::string& given) {
+      auto text = in_a_file ? read_text({std::nullopt, given}) : Result<std::string>(given);
+      if (!text)
+        throw CLI::ValidationError(name, text.error().text());
+      request.constraint = Constraint{kind, std::move(*text), {}};
+    };
+    return app.add_option_function<std::string>(name, take, what)
+        ->type_name(in_a_file ? "FILE" : "TEXT");
+  };
+  app.option_defaults()->group("Form of the answer");
+  auto* schema = add("--json-schema", Constraint::Kind::json_schema, true,
+                     "JSON that the schema in this file describes");
+  auto* grammar =
+      add("--grammar", Constraint::Kind::grammar, true, "What the EBNF (GBNF) in this file allows");
+  auto* regex = add("--regex", Constraint::Kind::regex, false, "What this expression matches");
+  schema->excludes(grammar)->excludes(regex);
+  grammar->excludes(regex);
+}
+
+} // namespace
+
+const Choices<SpeculationMode>& speculation_choices() {
+  static const Choices<SpeculationMode> choices{{"off", SpeculationMode::off},
+                                                {"sync", SpeculationMode::sync},
+                                                {"overlap", SpeculationMode::overlap},
+                                                {"auto", SpeculationMode::automatic}};
+  return choices;
+}
+
+const Choices<VerifyRule>& verify_choices() {
+  static const Choices<VerifyRule> choices{{"auto", VerifyRule::automatic},
+                                           {"rejection", VerifyRule::rejection},
+                                           {"coupled", VerifyRule::coupled},
+                                           {"match", VerifyRule::match}};
+  return choices;
+}
+
+namespace {
+
+Choices<WeightFormat> weight_formats() {
+  Choices<WeightFormat> choices;
+  for (const WeightFormat format : gpu::mx_formats)
+    choices.emplace_back(to_string(format), format);
+  return choices;
+}
+
+CLI::Validator weight_format() {
+  const auto check = [](const std::string& given) {
+    const auto choices = weight_formats();
+    return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
+  };
+  return CLI::Validator(check, "");
+}
+
+/// For a draft or a stage on a node.
+void add_node_options(CLI::App& app, EngineOptions& engine) {
+  app.add_option("--draft-top-k", engine.draft_top_k,
+                 "Likeliest tokens that a node draws from where its distribution crosses; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0, int_max))
+      ->type_name("K");
+  add_choice<NumberFormat>(app, "--node-rows", engine.node_rows,
+                           {{"f32", NumberFormat::f32}, {"bf16", NumberFormat::bf16}},
+                           "Format of hidden states to and from stages on nodes; bf16: half the "
+                           "bytes, rounded");
+  add_node_certificates(app, engine.node_tls);
+}
+
+} // namespace
+
+void add_node_certificates(CLI::App& app, NodeTls& tls) {
+  app.add_option("--node-cert", tls.certificate, "What this machine shows to nodes (PEM)")
+      ->type_name("FILE");
+  app.add_option("--node-key", tls.key, "And its key")->type_name("FILE");
+  app.add_option("--node-ca", tls.authority, "Who signs the certificates of both")
+      ->type_name("FILE");
+}
+
+CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
+                               std::optional<WeightFormat>& format,
+                               const std::string& description) {
+  const auto set = [&format](const std::string& given) {
+    format = meaning(weight_formats(), given);
+  };
+  return app.add_option_function<std::string>(flag, set, description)
+      ->check(weight_format())
+      ->type_name("FORMAT");
+}
+
+CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
+                                std::vector<WeightFormat>& formats,
+                                const std::string& description) {
+  const auto set = [&formats](const std::vector<std::string>& given) {
+    formats.clear();
+    for (const std::string& name : given)
+      formats.push_back(*meaning(weight_formats(), name));
+  };
+  return app.add_option_function<std::vector<std::string>>(flag, set, description)
+      ->check(weight_format())
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FORMAT,...");
+}
+
+void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
+  add_choice<ScaleChoice>(
+      app, "--weight-scales", scales,
+      {{"search", ScaleChoice::search}, {"floor", ScaleChoice::floor}, {"ceil", ScaleChoice::ceil}},
+      "How blocks that are quantized find their scales");
+}
+
+void add_device_options(CLI::App& app, EngineOptions& engine) {
+  app.add_option_function<std::vector<std::string>>(
+         "--device", [&engine](const std::vector<std::string>& given) { engine.devices = given; },
+         "cpu, cpu:0-3, cuda:0 or sim:PROFILE; given again: the target in stages, one on each "
+         "(behind the first also on node://HOST:PORT/DEVICE), or in shards")
+      ->default_str(engine.devices.front())
+      ->allow_extra_args(false)
+      ->type_name("DEVICE");
+  app.add_option("--pipeline-parallel-size", engine.pipeline_parallel_size,
+                 "Stages of the target; default: as many as there are devices")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->type_name("N");
+  app.add_option("--tensor-parallel-size", engine.tensor_parallel_size,
+                 "Devices that share each layer of a stage: N x M --device, stage by stage")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_option("--stage-layers", engine.stage_layers,
+                 "Layers of each stage; default: by what they cost")
+      ->check(whole_number(1, models::limits::layers_max))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,...");
+}
+
+void add_model_options(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group(models_group);
+  app.add_option(
+         "-m,--model", engine.target,
+         "Target model: a .gguf file, a folder, a hub id in the local Hugging Face cache, or demo")
+      ->capture_default_str()
+      ->type_name("MODEL");
+  app.add_option("--chat-template", engine.chat_template,
+                 "A file with a Jinja template that goes before the target's own")
+      ->type_name("FILE");
+  add_device_options(app, engine);
+  app.add_option("--reserve-device", engine.reserve_device,
+                 "Holds the target's weights, too, and goes on when --device keeps failing; for "
+                 "stages on nodes another node")
+      ->type_name("DEVICE");
+  app.add_option("-t,--threads", engine.threads, "Threads of the target; 0: the physical cores")
+      ->capture_default_str()
+      ->check(whole_number(0, gpu::limits::lane_threads_max))
+      ->type_name("N");
+  add_choice<NumberFormat>(app, "--dtype", engine.dtype,
+                           {{"auto", NumberFormat::automatic},
+                            {"f32", NumberFormat::f32},
+                            {"f16", NumberFormat::f16},
+                            {"bf16", NumberFormat::bf16}},
+                           "Format of the weights; auto: the checkpoint's");
+  add_weight_format(app, "--weights", engine.weights,
+                    "Quantize the target's blocks while loading: mxfp8, mxfp8-e5m2, mxfp6, "
+                    "mxfp6-e3m2, mxfp4 or mxint8");
+  add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
+  add_weight_scales(app, engine.weight_scales);
+  app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
+                 "Tokens of context; 0: what the model was trained for")
+      ->capture_default_str()
+      ->check(whole_number(0, models::limits::context_max))
+      ->type_name("N");
+  app.add_option("--kv-memory", engine.kv_memory_bytes,
+                 "Memory for both KV caches and the drafts' distributions; 0: chosen")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+}
+
+void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request) {
+  app.option_defaults()->group(speculation_group);
+  add_draft_option(app, engine);
+  app.add_option("--draft-memory", engine.draft_memory_bytes,
+                 "What suffix may remember of texts and recent outputs; default: 64M")
+      ->transform(memory_size())
+      ->type_name("SIZE");
+  app.add_option("--draft-device", engine.draft_device,
+                 "Default: chosen for --device; node://HOST:PORT: one of a node's")
+      ->type_name("DEVICE");
+  add_node_options(app, engine);
+  add_weight_format(app, "--draft-weights", engine.draft_weights,
+                    "Quantize the draft's blocks while loading, as --weights does the target's");
+  app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
+      ->capture_default_str()
+      ->check(whole_number(1, actors::limits::max_num_seqs_max))
+      ->type_name("N");
+  add_choice<Prefill>(app, "--prefill", engine.prefill,
+                      {{"invariant", Prefill::invariant}, {"fast", Prefill::fast}},
+                      "How prompts are read; fast: by cuBLASLt, on cuda devices")
+      ->group(models_group);
+  app.add_option("--prefill-chunk", engine.prefill_chunk, "Prompt tokens that one step reads")
+      ->capture_default_str()
+      ->check(whole_number(1, actors::limits::prefill_chunk_max))
+      ->type_name("N")
+      ->group(models_group);
+  const auto* mode = add_mode_option(app, engine);
+  add_window_options(app, engine);
+  add_choice(app, "--verify", request.verify, verify_choices(),
+             "How drafted tokens are judged; auto: coupled with a seed, else rejection");
+  app.parse_complete_callback([&engine, mode] { settle_draft(engine, *mode); });
+}
+
+void add_batching_options(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group("Batches");
+  add_choice<SchedulingPolicy>(app, "--scheduling-policy", engine.scheduling,
+                               {{"fcfs", SchedulingPolicy::fcfs},
+                                {"priority", SchedulingPolicy::priority},
+                                {"deadline", SchedulingPolicy::deadline}},
+                               "Who is taken up first; fcfs: as they came, clients in turn");
+  add_choice<Batching>(app, "--batching", engine.batching,
+                       {{"hybrid", Batching::hybrid},
+                        {"prefill-first", Batching::prefill_first},
+                        {"request", Batching::request}},
+                       "Rows of a step; hybrid: all streams, and prompts in what is left");
+  app.add_option_function<std::string>(
+         "--row-budget",
+         [&engine](const std::string& given) {
+           engine.row_budget = given == "auto" ? 0 : std::stoi(given);
+         },
+         "Rows of a step that has streams and prompts; auto: by what steps cost")
+      ->check(automatic_or_number(1, actors::limits::prefill_chunk_max))
+      ->type_name("auto|N");
+  app.add_option_function<int>(
+         "--time-between-tokens",
+         [&engine](int given) { engine.time_between_tokens = std::chrono::milliseconds(given); },
+         "Milliseconds that such a step may take; default: no objective")
+      ->check(whole_number(1, int(actors::limits::fault_time_max.count())))
+      ->type_name("MS");
+}
+
+void add_distribution_options(CLI::App& app, Sampling& sampling) {
+  app.option_defaults()->group(sampling_group);
+  for (const sampling::NumberField& field : sampling::number_fields)
+    app.add_option(options_of(field.name), sampling.*field.asked, field.effect)
+        ->check(number(field.least, field.most))
+        ->type_name("X");
+  app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
+      ->check(whole_number(0, sampling::top_k_max))
+      ->type_name("K");
+}
+
+void add_sampling_options(CLI::App& app, Request& request) {
+  add_form_options(app, request);
+  app.option_defaults()->group(sampling_group);
+  add_endings(app, request);
+  add_distribution_options(app, request.sampling);
+  app.add_option("--seed", request.sampling.seed,
+                 "Repeats a run, with the --verify it reported; default: drawn and reported")
+      ->check(seed_number())
+      ->type_name("N");
+}
+
+void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name) {
+  app.option_defaults()->group("Input");
+  auto* text = app.add_option(name + ",-p,--prompt", prompt.text,
+                              "The " + name + "; - or none: standard input, taken as it is");
+  text->type_name("TEXT");
+  app.add_option("-f,--file", prompt.file, "Read the " + name + " from a file")
+      ->type_name("FILE")
+      ->excludes(text);
+}
+
+void add_trace_option(CLI::App& app, EngineOptions& engine) {
+  app.option_defaults()->group(output_group);
+  app.add_option("--trace", engine.trace_file,
+                 "Write what lanes and actors did, for ui.perfetto.dev")
+      ->check(writable_file())
+      ->type_name("FILE");
+}
+
+CLI::Option* add_json_option(CLI::App& app, bool& json) {
+  app.option_defaults()->group(output_group);
+  return app.add_flag("--json", json, "Print one JSON object");
+}
+
+bool simulated(const EngineOptions& engine) {
+  const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
+  const auto may_be = [&](const std::string& device) { return device.empty() || is_sim(device); };
+  return std::ranges::all_of(engine.devices, is_sim) && may_be(engine.draft_device) &&
+         may_be(engine.reserve_device);
+}
+
+} // namespace paceline::apps

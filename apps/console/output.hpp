@@ -1,0 +1,52 @@
+// What commands print: JSON objects with docs/program.md's keys, and tables for people.
+#pragma once
+
+#include "apps/console/terminal.hpp"
+#include "paceline/engine.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline::apps {
+
+boost::json::object model_json(const ModelInfo& model);
+/// What a model's weights are in, for people: "bf16", "mxfp6, rest bf16".
+std::string formats_text(const ModelInfo& model);
+boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens);
+boost::json::object usage_json(const Usage& usage);
+boost::json::array ids_json(std::span<const TokenId> ids);
+
+/// Prints `object` on a line of its own; gives the exit status.
+Result<int> print_json(const boost::json::object& object);
+/// Prints `text`; gives the exit status.
+Result<int> print_text(std::string_view text);
+
+/// Tokens per round, the verdict's own among them; 0 before the first round.
+double tokens_per_round(const SpeculationStats& stats, int completion_tokens);
+
+/// "1 token", "2 tokens"
+std::string counted(std::uint64_t count, std::string_view what);
+/// "48 tokens, 312 tokens/s"; rate: 0: there is none to speak of, as with a single token.
+std::string speed_text(std::uint64_t tokens, double rate);
+
+/// "2.00 GiB", "512 B"
+std::string human_bytes(std::uint64_t bytes);
+
+/// Columns under headings: the first one flush left, the others flush right.
+class Table {
+public:
+  explicit Table(std::vector<std::string> headings);
+  void add(std::vector<std::string> row);
+  /// Lines, each ending with a newline.
+  std::string text() const;
+
+private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+} // namespace paceline::apps

@@ -1,0 +1,112 @@
+#include "apps/console/validators.hpp"
+
+#include "apps/console/home.hpp"
+#include "base/file.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <limits>
+#include <optional>
+
+namespace paceline::apps {
+namespace {
+
+template <class Number>
+std::optional<Number> parse(const std::string& text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end)
+    return std::nullopt;
+  return value;
+}
+
+bool is_whole_number(const std::string& text, std::int64_t low, std::int64_t high) {
+  const auto value = parse<std::int64_t>(text);
+  return value && *value >= low && *value <= high;
+}
+
+template <class Accept>
+CLI::Validator must_be(std::string wanted, Accept accept) {
+  return CLI::Validator(
+      [wanted = std::move(wanted), accept](const std::string& value) {
+        return accept(value) ? std::string() : not_acceptable(value, wanted);
+      },
+      "");
+}
+
+} // namespace
+
+std::string not_acceptable(const std::string& value, const std::string& wanted) {
+  return fmt::format("cannot be '{}': give {}", value, wanted);
+}
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  return must_be(fmt::format("a whole number from {} to {}", low, high),
+                 [=](const std::string& text) { return is_whole_number(text, low, high); });
+}
+
+CLI::Validator seed_number() {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  return must_be(fmt::format("a whole number from 0 to {}", most),
+                 [](const std::string& text) { return parse<std::uint64_t>(text).has_value(); });
+}
+
+CLI::Validator number(double low, double high) {
+  return must_be(fmt::format("a number from {} to {}", low, high), [=](const std::string& text) {
+    const auto value = parse<double>(text);
+    return value && *value >= low && *value <= high; // false for NaN
+  });
+}
+
+CLI::Validator number_above(double low, double high) {
+  return must_be(fmt::format("a number above {} and at most {}", low, high),
+                 [=](const std::string& text) {
+                   const auto value = parse<double>(text);
+                   return value && *value > low && *value <= high;
+                 });
+}
+
+CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high) {
+  return must_be(
+      fmt::format("auto or a whole number from {} to {}", low, high),
+      [=](const std::string& text) { return text == "auto" || is_whole_number(text, low, high); });
+}
+
+CLI::Validator memory_size() {
+  const CLI::AsSizeValue in_bytes(false);
+  const auto read = [in_bytes](std::string& text) {
+    const std::string given = text;
+    try {
+      if (in_bytes(text).empty() && parse<std::uint64_t>(text))
+        return std::string();
+    } catch (const CLI::ValidationError&) { // said below, in our words
+    }
+    return not_acceptable(given, "a size such as 512M or 2G");
+  };
+  return {read, ""};
+}
+
+CLI::Validator writable_file() {
+  return must_be("a file that can be written, in a folder that exists", base::can_write_file);
+}
+
+void settle_options(CLI::App& program) {
+  const CLI::Validator home(
+      [](std::string& name) {
+        name = with_home(std::move(name));
+        return std::string();
+      },
+      "");
+  for (CLI::Option* option : program.get_options()) {
+    const std::string type = option->get_type_name();
+    if (option->get_items_expected_max() == 1)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (type == "FILE" || type == "DIR" || type.starts_with("MODEL"))
+      option->transform(home);
+  }
+  for (CLI::App* command : program.get_subcommands(nullptr))
+    settle_options(*command);
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,30 @@
+#include "apps/console/words.hpp"
+
+#include "gpu/mx.hpp"
+#include "models/checkpoint/paths.hpp"
+#include "paceline/weight_format.hpp"
+
+namespace paceline::apps {
+
+std::vector<std::string> model_words() {
+  std::vector<std::string> words = models::cached_checkpoints();
+  words.insert(words.begin(), {"demo", "scripted"});
+  return words;
+}
+
+std::vector<std::string> draft_words() {
+  std::vector<std::string> words = model_words();
+  words.insert(words.end(), {"suffix", "ngram", "none", "eagle3:demo"});
+  for (const std::string& format : weight_format_words())
+    words.push_back("self:" + format);
+  return words;
+}
+
+std::vector<std::string> weight_format_words() {
+  std::vector<std::string> words;
+  for (const WeightFormat format : gpu::mx_formats)
+    words.emplace_back(to_string(format));
+  return words;
+}
+
+} // namespace paceline::apps

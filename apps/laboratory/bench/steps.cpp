@@ -1,0 +1,270 @@
+#include "apps/laboratory/bench/steps.hpp"
+
+#include "actors/other_machines.hpp"
+#include "apps/console/statistics.hpp"
+#include "apps/console/steady_time.hpp"
+#include "apps/laboratory/timed_step.hpp"
+#include "models/eagle3.hpp"
+#include "models/sources.hpp"
+#include "nodes/network.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace paceline::apps {
+namespace {
+
+constexpr int context = 256;
+constexpr int prefill_rows = 512;
+constexpr int page_tokens = 16;
+constexpr int rounds = 11; // Row counts take turns,
+constexpr int passes = 3;  // a few passes each.
+constexpr int prefill_repetitions = 5;
+constexpr std::array rows_measured{1, 2, 4, 8, 16};
+constexpr std::array product_rows{1, 2, 4, 8, 16, 32, 64, prefill_rows};
+
+std::vector<TokenId> some_tokens(int count, int vocabulary) {
+  std::vector<TokenId> tokens(std::size_t(count), 0);
+  for (int i = 0; i < count; ++i)
+    tokens[std::size_t(i)] = TokenId(i * 7 + 1) % vocabulary;
+  return tokens;
+}
+
+gpu::PageTableRef all_pages(gpu::KvPool& pool) {
+  std::vector<gpu::PageRef> pages;
+  while (auto page = pool.take())
+    pages.push_back(std::move(page));
+  return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
+}
+
+/// A model alone on its device, with one sequence's pages. Members go in reverse order: the lane
+/// first, then what its steps used.
+struct Solo {
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<const models::Model> model;
+  std::shared_ptr<gpu::KvPool> pool;
+  gpu::PageTableRef pages;
+  std::unique_ptr<models::Workspace> workspace;
+  std::unique_ptr<gpu::Lane> lane;
+
+  /// Seconds of passes over `rows` tokens from position `start`, logits of 16 at most; none by the
+  /// fast path.
+  Result<std::vector<double>> measure(int start, int rows, int times, bool fast = false) {
+    const auto tokens = some_tokens(rows, model->vocabulary());
+    const int logits_from = fast ? rows : std::max(0, rows - rows_measured.back());
+    const models::SequenceRows sequence{pages->ids, start, tokens, logits_from, fast};
+    return time_on(
+        *lane, times, [&](gpu::Operations& ops) { model->forward(ops, *workspace); },
+        [&] {
+          model->plan({&sequence, 1}, *pool, *workspace);
+        });
+  }
+};
+
+/// Of a draft that is the target itself; none: it is a model of its own.
+Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std::string& role) {
+  if (role != "draft" || !models::is_self_draft(info.name))
+    return std::nullopt;
+  return models::self_draft_format(info.name).map([](WeightFormat f) { return std::optional(f); });
+}
+
+using LoadedModel = Result<std::shared_ptr<const models::Model>>;
+
+/// A head needs the target that it is a head on.
+LoadedModel load_head(const ModelInfo& info, const EngineOptions& o,
+                      const std::shared_ptr<gpu::Device>& device, const models::LoadOptions& how) {
+  return models::open_checkpoint(o.target, "target")
+      .and_then([&](const auto& source) {
+        return source->load(device, models::load_formats(o, "target"));
+      })
+      .and_then([&](const auto& target) {
+        return models::resolve_model_path(models::eagle3_source(info.name), "eagle3")
+            .and_then([&](const std::string& folder) {
+              return models::load_eagle3(folder, target, device, how);
+            });
+      })
+      .map([](models::Eagle3Head&& head) { return head.model; });
+}
+
+LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self,
+                       const EngineOptions& o, const std::shared_ptr<gpu::Device>& device,
+                       const models::LoadOptions& how) {
+  if (role == "draft" && models::is_eagle3_draft(info.name))
+    return load_head(info, o, device, how);
+  return (self ? models::open_checkpoint(o.target, "target")
+               : models::open_checkpoint(info.name, role))
+      .and_then([&](const auto& source) { return source->load(device, how); });
+}
+
+/// A node's device is measured on this machine, where it has one of that name.
+std::string device_here(const std::string& device) {
+  if (!actors::is_node_device(device))
+    return device;
+  const auto address = nodes::parse_node_address("--draft-device", device);
+  return address && !address->device.empty() ? address->device : "cpu";
+}
+
+Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const EngineOptions& o) {
+  const auto self = self_format(info, role);
+  if (!self)
+    return tl::unexpected(self.error());
+  const int threads = role == "target" || (*self && o.draft_device.empty()) ? o.threads : 0;
+  models::LoadOptions how = models::load_formats(o, role);
+  if (*self)
+    how.blocks = gpu::Quantization{**self, o.weight_scales};
+  const int slots = std::max(prefill_rows, context + rows_measured.back());
+  Solo solo;
+  return gpu::open_device(device_here(info.device),
+                          {threads, std::make_shared<SteadyTime>(), nullptr})
+      .and_then([&](auto device) {
+        solo.device = device;
+        return load_alone(info, role, self->has_value(), o, solo.device, how);
+      })
+      .and_then([&](auto model) {
+        solo.model = model;
+        return info.prefill == Prefill::fast ? model->prepare_fast_prefill(prefill_rows)
+                                             : Result<void>();
+      })
+      .and_then([&] {
+        return gpu::KvPool::create(*solo.device, solo.model->kv_shape(page_tokens),
+                                   std::size_t(slots / page_tokens));
+      })
+      .and_then([&](auto pool) {
+        solo.pool = pool;
+        solo.pages = all_pages(*pool);
+        return solo.model->make_workspace(slots, rows_measured.back());
+      })
+      .and_then([&](auto workspace) {
+        solo.workspace = std::move(workspace);
+        return solo.device->open_lane(role);
+      })
+      .map([&](auto lane) {
+        solo.lane = std::move(lane);
+        return std::move(solo);
+      });
+}
+
+/// Multiply-adds of a prefill of prefill_rows tokens: only rows whose logits are asked for go
+/// through the last block's attention and feed-forward, and through the head.
+double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
+  const double rows = prefill_rows;
+  const double asked = fast ? 0 : rows_measured.back();
+  const double queries = double(c.heads) * c.head_dim;
+  const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
+  const double rest = double(c.hidden) * (queries + 3.0 * c.ffn);
+  const double keys = rows * (rows + 1) / 2; // Over all rows, each sees those before it.
+  const double keys_asked = asked * (2 * rows - asked + 1) / 2;
+  return (c.layers - 1) * (rows * (to_qkv + rest) + 2 * keys * queries) + rows * to_qkv +
+         asked * rest + 2 * keys_asked * queries + asked * c.hidden * double(c.vocabulary);
+}
+
+/// Every row count in turn, and on the host a plain read of the same weights, so that whatever else
+/// the machine does meets all of them.
+Result<StepTimes> measure_rows(Solo& solo) {
+  const auto weights = solo.model->step_weights();
+  std::map<int, std::vector<double>> seconds; // By rows; 0: reading.
+  for (int round = 0; round < rounds; ++round) {
+    for (const int rows : rows_measured) {
+      const auto some = solo.measure(context, rows, passes);
+      if (!some)
+        return tl::unexpected(some.error());
+      seconds[rows].insert(seconds[rows].end(), some->begin(), some->end());
+    }
+    if (!solo.device->on_host())
+      continue;
+    const auto reads = time_reads(*solo.lane, weights, passes);
+    if (!reads)
+      return tl::unexpected(reads.error());
+    seconds[0].insert(seconds[0].end(), reads->begin(), reads->end());
+  }
+  StepTimes times;
+  for (const int rows : rows_measured)
+    times.target[rows] = median(seconds[rows]);
+  times.weight_bytes = bytes_of(weights);
+  if (solo.device->on_host())
+    times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
+  return times;
+}
+
+Result<void> measure_prefill(const ModelInfo& info, Solo& solo, StepTimes& times) {
+  if (info.max_model_len < prefill_rows)
+    return {};
+  const bool fast = info.prefill == Prefill::fast;
+  const auto prefill = solo.measure(0, prefill_rows, prefill_repetitions, fast);
+  if (!prefill)
+    return tl::unexpected(prefill.error());
+  times.prefill_512 = median(*prefill);
+  const auto source = models::open_checkpoint(info.name, "target");
+  if (const auto config = source.and_then([](const auto& from) { return from->config(); }))
+    times.prefill_multiply_adds = prefill_multiply_adds(*config, fast);
+  return {};
+}
+
+Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) {
+  auto solo = open_solo(info, "target", o);
+  if (!solo)
+    return tl::unexpected(solo.error());
+  auto times = measure_rows(*solo);
+  if (!times)
+    return times;
+  if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
+    return tl::unexpected(prefill.error());
+  if (!solo->device->on_host()) {
+    times->products =
+        gpu::cuda::time_products(solo->device->name(), solo->model->step_weights(), product_rows);
+    return times;
+  }
+  auto machine = measure_machine(*solo->device, *solo->lane);
+  if (!machine)
+    return tl::unexpected(machine.error());
+  machine->read_bytes_per_second = times->machine.read_bytes_per_second;
+  times->machine = *machine;
+  return measure_sampler(*solo->lane).map([&](auto sampler) {
+    times->sampler = std::move(sampler);
+    return std::move(*times);
+  });
+}
+
+Result<double> measure_draft(const ModelInfo& info, const EngineOptions& o) {
+  auto solo = open_solo(info, "draft", o);
+  if (!solo)
+    return tl::unexpected(solo.error());
+  return solo->measure(context, 1, rounds * passes).map([](const auto& times) {
+    return median(times);
+  });
+}
+
+} // namespace
+
+double StepTimes::target_seconds(double rows) const {
+  const auto above = target.lower_bound(int(std::ceil(rows)));
+  if (above == target.end())
+    return target.rbegin()->second;
+  if (above == target.begin())
+    return above->second;
+  const auto below = std::prev(above);
+  const double share = (rows - below->first) / (above->first - below->first);
+  return below->second + share * (above->second - below->second);
+}
+
+Result<StepTimes> measure_steps(const ModelInfo& target, const std::optional<ModelInfo>& draft,
+                                const EngineOptions& options) {
+  if (target.max_model_len < context + rows_measured.back())
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("the context of {} tokens is too short to measure steps", target.max_model_len),
+        "use a model with 272 tokens of context or more");
+  auto times = measure_target(target, options);
+  if (!times || !draft)
+    return times;
+  const auto seconds = measure_draft(*draft, options);
+  if (!seconds)
+    return tl::unexpected(seconds.error());
+  times->draft = *seconds;
+  return times;
+}
+
+} // namespace paceline::apps

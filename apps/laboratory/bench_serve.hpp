@@ -1,0 +1,10 @@
+// `bench serve`, the one command within another.
+#pragma once
+
+#include "apps/console/command.hpp"
+
+namespace paceline::apps {
+
+Command add_bench_serve(CLI::App& bench);
+
+} // namespace paceline::apps

@@ -1,0 +1,100 @@
+#include "apps/laboratory/load/event_stream.hpp"
+
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value_to.hpp>
+
+namespace paceline::apps::load {
+namespace {
+
+const boost::json::value* find(const boost::json::value* within, std::string_view name) {
+  const auto* object = within ? within->if_object() : nullptr;
+  return object ? object->if_contains(name) : nullptr;
+}
+
+std::string text_of(const boost::json::value* value) {
+  const auto* text = value ? value->if_string() : nullptr;
+  return text ? std::string(*text) : std::string();
+}
+
+std::optional<int> count_of(const boost::json::value* usage, std::string_view name) {
+  const auto* value = find(usage, name);
+  if (!value)
+    return std::nullopt;
+  boost::system::error_code wrong;
+  const int number = value->to_number<int>(wrong);
+  return wrong ? std::nullopt : std::optional(number);
+}
+
+/// Of a completion, or of a chat: its answer, or what it thinks before that.
+bool brings_text(const boost::json::value* choice) {
+  const auto* delta = find(choice, "delta");
+  for (const auto* text : {find(choice, "text"), find(delta, "content"),
+                           find(delta, "reasoning_content"), find(delta, "reasoning")})
+    if (!text_of(text).empty())
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::string error_message(std::string_view body) {
+  boost::system::error_code wrong;
+  const auto value = boost::json::parse({body.data(), body.size()}, wrong);
+  if (wrong)
+    return {};
+  const auto* error = find(&value, "error");
+  for (const auto* said : {find(error, "message"), error, find(&value, "message")})
+    if (std::string text = text_of(said); !text.empty())
+      return text;
+  return {};
+}
+
+int EventStream::feed(std::string_view bytes) {
+  int brought = 0;
+  line_ += bytes;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    std::string_view line(line_.data() + begin, end - begin);
+    if (line.ends_with('\r'))
+      line.remove_suffix(1);
+    if (!line.starts_with("data:"))
+      continue;
+    line.remove_prefix(5);
+    if (line.starts_with(' '))
+      line.remove_prefix(1);
+    brought += take(line);
+  }
+  line_.erase(0, begin);
+  return brought;
+}
+
+/// Whether it brought text.
+bool EventStream::take(std::string_view data) {
+  if (data == "[DONE]") {
+    complete_ = true;
+    return false;
+  }
+  boost::system::error_code wrong;
+  const auto event = boost::json::parse({data.data(), data.size()}, wrong);
+  if (wrong) {
+    error_ = "the stream holds something that is no JSON";
+    return false;
+  }
+  if (find(&event, "error"))
+    error_ = error_message(data);
+  if (const auto* usage = find(&event, "usage"); usage && usage->is_object()) {
+    prompt_tokens_ = count_of(usage, "prompt_tokens");
+    output_tokens_ = count_of(usage, "completion_tokens");
+  }
+  const auto* choices = find(&event, "choices");
+  const auto* list = choices ? choices->if_array() : nullptr;
+  if (!list || list->empty())
+    return false;
+  const auto* choice = &list->front();
+  if (!text_of(find(choice, "finish_reason")).empty())
+    complete_ = true;
+  return brings_text(choice);
+}
+
+} // namespace paceline::apps::load

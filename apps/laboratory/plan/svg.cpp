@@ -1,0 +1,120 @@
+// Devices by time as a picture.
+#include "apps/laboratory/svg.hpp"
+#include "apps/laboratory/plan/report.hpp"
+#include "placement/simulator.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace paceline::apps::plan {
+namespace {
+
+constexpr double plot_left = 110;
+constexpr double plot_width = 860;
+constexpr double plot_top = 46;
+constexpr double row_height = 14;
+/// A picture of more requests shows none of them.
+constexpr std::size_t requests_max = 400;
+constexpr double seconds_max = 20;
+
+/// A request in a stage of its group.
+struct Piece {
+  int model;
+  int group;
+  int stage;
+  double begin;
+  double end;
+};
+
+class Picture {
+public:
+  Picture(const Input& input, const placement::Placement& placement)
+      : input_(input), placement_(placement) {}
+
+  std::string draw(const placement::Workload& run) {
+    placement::Workload beginning = run;
+    if (beginning.arrivals.size() > requests_max)
+      beginning.arrivals.resize(requests_max);
+    std::erase_if(beginning.arrivals, [](const auto& a) { return a.seconds > seconds_max; });
+    placement::Dispatcher dispatcher(input_.problem, placement_);
+    simulate(dispatcher, input_.problem, beginning,
+             [this](const auto& arrival, const auto& sent, const auto& by) {
+               add(arrival.model, sent.group, by);
+             });
+    return text();
+  }
+
+private:
+  void add(int model, int group, const placement::Dispatcher& dispatcher) {
+    const auto ends = dispatcher.busy_until(group);
+    const auto seconds = dispatcher.stages(model, group);
+    for (std::size_t stage = 0; stage < ends.size(); ++stage) {
+      pieces_.push_back({model, group, int(stage), ends[stage] - seconds[stage], ends[stage]});
+      seconds_ = std::max(seconds_, ends[stage]);
+    }
+  }
+
+  double x(double seconds) const { return plot_left + plot_width * seconds / seconds_; }
+
+  std::string text() {
+    for (const placement::Group& group : placement_.groups)
+      rows_.insert(rows_.end(), group.devices.begin(), group.devices.end());
+    const double height = plot_top + row_height * double(rows_.size()) + 34;
+    std::string elements = svg::text(
+        10, 20, "start",
+        fmt::format(
+            "Devices by time: the first {:.3g} s; a color is a model, a line divides groups",
+            seconds_),
+        "font-size=\"14\"");
+    elements += rows();
+    for (const Piece& piece : pieces_)
+      elements += rectangle(piece);
+    for (int tick = 0; tick <= 4; ++tick)
+      elements += svg::text(x(seconds_ * tick / 4), height - 14, "middle",
+                            fmt::format("{:.3g} s", seconds_ * tick / 4));
+    return svg::picture(plot_left + plot_width + 20, height, 10, elements);
+  }
+
+  std::string rows() const {
+    std::string elements;
+    double y = plot_top;
+    for (const placement::Group& group : placement_.groups) {
+      elements += svg::line(10, y, plot_left + plot_width, y, "stroke=\"#999\"");
+      for (const int device : group.devices) {
+        elements +=
+            svg::text(plot_left - 8, y + 11, "end", input_.device_names[std::size_t(device)]);
+        y += row_height;
+      }
+    }
+    return elements;
+  }
+
+  std::string rectangle(const Piece& piece) const {
+    const placement::Group& group = placement_.groups[std::size_t(piece.group)];
+    const int device = group.devices[std::size_t(piece.stage * group.shape.tensor)];
+    const auto row = std::find(rows_.begin(), rows_.end(), device) - rows_.begin();
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" "
+        "fill=\"hsl({},60%,60%)\" stroke=\"white\" stroke-width=\"0.5\"><title>{}: "
+        "{:.3f} to {:.3f} s</title></rect>\n",
+        x(piece.begin), plot_top + row_height * double(row) + 2, x(piece.end) - x(piece.begin),
+        row_height * group.shape.tensor - 3, piece.model * 137 % 360,
+        svg::escaped(input_.problem.models[std::size_t(piece.model)].name), piece.begin, piece.end);
+  }
+
+  const Input& input_;
+  const placement::Placement& placement_;
+  std::vector<Piece> pieces_;
+  std::vector<int> rows_; ///< Devices from the top.
+  double seconds_ = 1e-3;
+};
+
+} // namespace
+
+std::string placement_svg(const Input& input, const placement::Placement& placement,
+                          const placement::Workload& run) {
+  return Picture(input, placement).draw(run);
+}
+
+} // namespace paceline::apps::plan

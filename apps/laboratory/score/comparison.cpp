@@ -1,0 +1,202 @@
+#include "apps/laboratory/score/comparison.hpp"
+
+#include "apps/console/steady_time.hpp"
+#include "apps/laboratory/score/side_by_side.hpp"
+#include "apps/laboratory/score/windows.hpp"
+#include "models/sources.hpp"
+#include "text/tokenizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace paceline::apps {
+namespace {
+
+/// A model as the comparison loads it.
+struct Loaded {
+  std::shared_ptr<const models::CheckpointSource> source;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const models::Model> model;
+};
+
+models::LoadOptions load_options(const EngineOptions& o) {
+  models::LoadOptions how;
+  how.dtype = o.dtype;
+  if (o.max_model_len > 0)
+    how.max_positions = o.max_model_len;
+  return how;
+}
+
+Result<Loaded> load(const std::string& name, const std::string& role,
+                    const std::shared_ptr<gpu::Device>& device, const EngineOptions& o) {
+  Loaded loaded;
+  return models::open_checkpoint(name, role)
+      .and_then([&](auto source) {
+        loaded.source = std::move(source);
+        return loaded.source->tokenizer();
+      })
+      .and_then([&](auto tokenizer) {
+        loaded.tokenizer = std::move(tokenizer);
+        return loaded.source->load(device, load_options(o));
+      })
+      .map([&](auto model) {
+        loaded.model = std::move(model);
+        return std::move(loaded);
+      });
+}
+
+ModelInfo info_of(const Loaded& loaded, const std::string& name) {
+  ModelInfo info = loaded.model->info();
+  info.name = name;
+  return info;
+}
+
+} // namespace
+
+struct WeightComparison::Parts {
+  Options options;
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<gpu::Lane> lane;
+  Loaded target;
+  std::optional<Loaded> draft;
+
+  Result<void> load_draft() {
+    if (options.draft.empty())
+      return {};
+    auto loaded = load(options.draft, "draft", device, options.engine);
+    if (!loaded)
+      return tl::unexpected(loaded.error());
+    draft = std::move(*loaded);
+    return text::check_same_vocabulary(*target.tokenizer, *draft->tokenizer);
+  }
+
+  int least(int (*of)(const Loaded&)) const {
+    return draft ? std::min(of(target), of(*draft)) : of(target);
+  }
+  int vocabulary() const {
+    return least(
+        [](const Loaded& l) { return std::min(l.tokenizer->vocabulary(), l.model->vocabulary()); });
+  }
+
+  int context() const {
+    return least([](const Loaded& l) { return l.model->info().max_model_len; });
+  }
+
+  /// The model in the format, with the rest of it as it is.
+  Result<std::shared_ptr<const models::Model>> quantized(const Loaded& loaded,
+                                                         gpu::Quantization format) const {
+    models::LoadOptions how = load_options(options.engine);
+    how.blocks = format;
+    how.shared = loaded.model;
+    return loaded.source->load(device, how);
+  }
+
+  Result<WeightFigures> measure(const std::optional<gpu::Quantization>& format,
+                                const std::vector<TokenId>& tokens,
+                                const std::function<void(double)>& progress) const;
+};
+
+/// format: none: the checkpoint beside itself.
+Result<WeightFigures>
+WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
+                                 const std::vector<TokenId>& tokens,
+                                 const std::function<void(double)>& progress) const {
+  SideBySide::Models all;
+  all[SideBySide::reference] = all[SideBySide::subject] = target.model;
+  if (draft)
+    all[SideBySide::draft] = draft->model;
+  const std::pair<SideBySide::Role, const Loaded*> wanted[] = {
+      {SideBySide::subject, &target}, {SideBySide::subject_draft, draft ? &*draft : nullptr}};
+  for (const auto& [role, from] : wanted) {
+    if (!format || !from)
+      continue;
+    auto model = quantized(*from, *format);
+    if (!model)
+      return tl::unexpected(model.error());
+    all[role] = std::move(*model);
+  }
+  auto side = SideBySide::open(all, lane, context(), vocabulary());
+  if (!side)
+    return tl::unexpected(side.error());
+  for (const ScoreWindow& window : score_windows(tokens.size(), std::size_t(context())))
+    for (std::size_t first = window.begin; first < window.end; first += reader_rows) {
+      const auto count = std::min(std::size_t(reader_rows), window.end - first);
+      if (auto read = side->read(window, tokens, first, count); !read)
+        return tl::unexpected(read.error());
+      progress(double(first + count) / double(tokens.size()));
+    }
+  WeightFigures figures = side->figures();
+  if (format)
+    figures.scales = format->scales;
+  return figures;
+}
+
+WeightComparison::WeightComparison(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+WeightComparison::WeightComparison(WeightComparison&&) noexcept = default;
+WeightComparison::~WeightComparison() = default;
+
+Result<WeightComparison> WeightComparison::open(Options options) {
+  auto parts = std::make_unique<Parts>();
+  parts->options = std::move(options);
+  const EngineOptions& o = parts->options.engine;
+  if (o.devices.size() != 1)
+    return fail(ErrorCode::unsupported, "formats of weights are compared on one device",
+                "give EngineOptions::devices = cpu");
+  const auto name = gpu::parse_device(o.devices.front());
+  if (name && name->kind != gpu::DeviceKind::cpu)
+    return fail(ErrorCode::unsupported,
+                "formats of weights are compared on a cpu, not on " + o.devices.front(),
+                "give EngineOptions::devices = cpu");
+  return gpu::open_device(o.devices.front(), {o.threads, std::make_shared<SteadyTime>(), nullptr})
+      .and_then([&](auto device) {
+        parts->device = std::move(device);
+        return parts->device->open_lane("target");
+      })
+      .and_then([&](auto lane) {
+        parts->lane = std::move(lane);
+        return load(o.target, "target", parts->device, o);
+      })
+      .and_then([&](Loaded&& target) {
+        parts->target = std::move(target);
+        return parts->load_draft();
+      })
+      .map([&] { return WeightComparison(std::move(parts)); });
+}
+
+std::vector<TokenId> WeightComparison::tokenize(const std::string& text) const {
+  return parts_->target.tokenizer->encode(text, true);
+}
+int WeightComparison::context() const {
+  return parts_->context();
+}
+
+ModelInfo WeightComparison::target() const {
+  return info_of(parts_->target, parts_->options.engine.target);
+}
+std::optional<ModelInfo> WeightComparison::draft() const {
+  return parts_->draft ? std::optional(info_of(*parts_->draft, parts_->options.draft))
+                       : std::nullopt;
+}
+
+Result<std::vector<WeightFigures>> WeightComparison::measure(
+    const std::vector<TokenId>& tokens,
+    const std::function<void(const std::string& what, double done)>& progress) const {
+  std::vector<std::optional<gpu::Quantization>> all{std::nullopt};
+  for (const WeightFormat format : parts_->options.formats)
+    for (const ScaleChoice scales : {ScaleChoice::search, ScaleChoice::floor, ScaleChoice::ceil})
+      all.push_back(gpu::Quantization{format, scales});
+  std::vector<WeightFigures> out;
+  for (const auto& format : all) {
+    const std::string what = format ? to_string(format->format) : target().weights;
+    auto figures = parts_->measure(format, tokens, [&](double done) {
+      progress("Reading as " + what, (double(out.size()) + done) / double(all.size()));
+    });
+    if (!figures)
+      return tl::unexpected(figures.error());
+    out.push_back(std::move(*figures));
+  }
+  return out;
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,64 @@
+#include "apps/laboratory/score/comparison_report.hpp"
+
+#include "apps/console/output.hpp"
+
+#include <boost/json/array.hpp>
+#include <fmt/format.h>
+
+namespace paceline::apps {
+namespace {
+
+boost::json::value number_or_null(const std::optional<double>& number) {
+  return number ? boost::json::value(*number) : boost::json::value(nullptr);
+}
+
+boost::json::object figures_json(const WeightFigures& f) {
+  boost::json::object object{
+      {"weights", f.weights},
+      {"weight_bytes", f.weight_bytes},
+      {"perplexity", f.perplexity},
+      {"kl_divergence", f.kl_divergence},
+      {"same_top", f.same_top},
+      {"self_acceptance", f.self_acceptance},
+      {"draft_acceptance", number_or_null(f.draft_acceptance)},
+      {"same_format_draft_acceptance", number_or_null(f.same_format_draft_acceptance)}};
+  object["scales"] = f.scales ? boost::json::value(to_string(*f.scales)) : boost::json::value();
+  return object;
+}
+
+std::string share(const std::optional<double>& value) {
+  return value ? fmt::format("{:.3f}", *value) : std::string("-");
+}
+
+} // namespace
+
+boost::json::object comparison_json(const WeightComparison& comparison,
+                                    const std::vector<WeightFigures>& figures, std::size_t tokens) {
+  boost::json::array formats;
+  for (const WeightFigures& f : figures)
+    formats.push_back(figures_json(f));
+  boost::json::object object{{"target", model_json(comparison.target())},
+                             {"context", comparison.context()},
+                             {"scored_tokens", tokens - 1},
+                             {"formats", std::move(formats)}};
+  if (const auto draft = comparison.draft())
+    object["draft"] = model_json(*draft);
+  return object;
+}
+
+std::string comparison_text(const WeightComparison& comparison,
+                            const std::vector<WeightFigures>& figures, std::size_t tokens) {
+  const auto draft = comparison.draft();
+  Table table({"weights", "scales", "size", "perplexity", "KL", "same top", "as draft", "draft",
+               "draft too"});
+  for (const WeightFigures& f : figures)
+    table.add({f.weights, f.scales ? to_string(*f.scales) : "", human_bytes(f.weight_bytes),
+               fmt::format("{:.3f}", f.perplexity), fmt::format("{:.5f}", f.kl_divergence),
+               share(f.same_top), share(f.self_acceptance), share(f.draft_acceptance),
+               share(f.same_format_draft_acceptance)});
+  return fmt::format("{} on {} tokens, context {}{}\n\n", comparison.target().name, tokens,
+                     comparison.context(), draft ? ", draft " + draft->name : "") +
+         table.text();
+}
+
+} // namespace paceline::apps

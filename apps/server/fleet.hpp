@@ -1,0 +1,204 @@
+// Which models are served, by which engines on which devices, and who answers a request.
+#pragma once
+
+#include "apps/server/errors.hpp"
+#include "apps/server/log.hpp"
+#include "apps/server/replica.hpp"
+#include "placement/controller.hpp"
+#include "placement/moves.hpp"
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline::apps::serve {
+
+struct FleetModel {
+  std::string name;
+  std::string checkpoint; ///< What its engine opens,
+  std::string draft;      ///< and what drafts there; empty: as for all models.
+  bool operator==(const FleetModel&) const = default;
+};
+
+/// What is to be served where; all by index.
+struct FleetPlan {
+  std::vector<FleetModel> models;
+  placement::Problem problem;       ///< Of these models; its memory is all that an engine may take.
+  std::vector<std::string> devices; ///< Names.
+  placement::Placement placement;   ///< Each device is in a group; no stage has several.
+};
+
+struct FleetOptions {
+  bool refuse_late = true; ///< What would miss its objective is refused; else it is served late.
+  std::chrono::milliseconds replan{0}; ///< A new plan every so often, from what came; 0: never.
+};
+
+/// Opens an engine on a group's devices, stage by stage, so many shards of each, within that many
+/// bytes of each device. Called on a thread of its own, one call at a time.
+using OpenEngine =
+    std::function<Result<Engine>(const FleetModel&, const std::vector<std::string>& devices,
+                                 int shards, std::uint64_t memory_bytes)>;
+
+/// How many tokens models have, by name.
+using Vocabularies = std::map<std::string, int, std::less<>>;
+
+/// Engines, each on a group of devices; which of them gets a request is the placement's
+/// controller's decision. Models are loaded and unloaded one at a time. One that is to be unloaded
+/// gets no new request, and goes when the last one has ended; requests for a model that is only on
+/// its way wait for it. Threads: the server's only.
+class Fleet {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  Fleet(boost::asio::any_io_executor executor, Log& log, FleetOptions options);
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+  /// Closes the engines that it opened.
+  ~Fleet();
+
+  /// One engine for one model, under all these names; it stays the caller's.
+  void open(const std::vector<std::string>& names, Engine& engine);
+  /// Loads what the plan has. opened: called when each model was loaded, or could not be: how many
+  /// engines there are then.
+  void open(const FleetPlan& plan, OpenEngine open, std::function<void(std::size_t)> opened);
+  /// Moves models to where another plan has them; those that it does not name are unloaded, and
+  /// those of which it says something else than before are opened anew.
+  void change(const FleetPlan& plan);
+  /// What waits is told so, and no model is moved any more.
+  void stop();
+
+  /// A request's place in an engine, for as long as it is there.
+  class Turn {
+  public:
+    Turn(Fleet& fleet, placement::Controller::Ticket ticket, std::shared_ptr<Replica> replica)
+        : fleet_(&fleet), ticket_(ticket), replica_(std::move(replica)) {}
+    Turn(Turn&& other) noexcept
+        : fleet_(std::exchange(other.fleet_, nullptr)), ticket_(other.ticket_),
+          replica_(std::move(other.replica_)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn();
+    Replica& replica() const { return *replica_; }
+
+  private:
+    Fleet* fleet_;
+    placement::Controller::Ticket ticket_;
+    std::shared_ptr<Replica> replica_;
+  };
+
+  /// Who answers a request for a model (empty: the only one there is), once it is there; or why
+  /// nobody does. latest: until when it waits. given_up: asked when something has changed (`wake`).
+  boost::asio::awaitable<ApiResult<Turn>> turn(std::string name, Clock::time_point arrived,
+                                               Clock::time_point latest,
+                                               std::function<bool()> given_up);
+  /// An engine of that model, for what every one of them can say.
+  ApiResult<std::shared_ptr<Replica>> any(const std::string& name) const;
+  void wake();
+
+  struct Served {
+    std::string name;
+    std::optional<int> max_model_len; ///< None: it is on its way.
+    std::vector<std::string> devices; ///< Of each engine: "cpu:0".
+  };
+  /// What may be asked for now.
+  std::vector<Served> served() const;
+  /// Of the models that have an engine; under "" the only one's. A copy, for any thread.
+  Vocabularies vocabularies() const;
+  /// All engines.
+  std::vector<std::shared_ptr<Replica>> replicas() const;
+  /// Whether any engine works.
+  bool well() const;
+
+  /// A model that is to be loaded while others serve.
+  struct Loading {
+    FleetModel model;                          ///< Fields may be empty where it is known.
+    std::optional<std::uint64_t> memory_bytes; ///< These, too.
+    std::optional<double> latency_seconds;
+    std::optional<double> objective_seconds;
+    std::string device; ///< A group's ("cpu:0", "cpu:0+cpu:1"); empty: where there is most room.
+  };
+  /// Returns when it is there: on which devices.
+  boost::asio::awaitable<ApiResult<std::string>> load(Loading asked);
+  /// Returns when it has gone. device: empty: from all of them.
+  boost::asio::awaitable<ApiResult<void>> unload(std::string name, std::string device);
+
+  /// For the metrics.
+  ServerMetrics::Placed counts() const;
+  /// Whether it may load and move models.
+  bool manages() const { return bool(open_engine_); }
+
+private:
+  using Place = std::pair<int, int>; ///< Group and model.
+  struct Entry {
+    FleetModel model;
+    std::optional<Error> failure = {}; ///< Of its last loading.
+    bool wanted = true;                ///< Not unloaded by the operator.
+  };
+
+  std::optional<int> find(const std::string& name) const;
+  ApiError unknown(const std::string& name) const;
+  ApiError late(int model, const placement::Dispatch& dispatch, double deadline) const;
+  ApiError absent(int model, bool for_operator) const;
+  bool coming(int model) const;
+  double seconds(Clock::time_point time) const;
+  std::string devices_of(int group) const;
+
+  void merge(const FleetPlan& plan);
+  bool held(int model) const;
+  bool adopt(const std::vector<int>& models, const placement::Placement& found);
+  int add_model(FleetModel model, placement::Model costs);
+  int group_of(const std::vector<std::string>& devices, placement::Shape shape);
+  placement::Placement planned(const placement::Placement& all) const;
+  /// held_ has it already.
+  void host(Place place, std::shared_ptr<Engine> engine);
+  void drop(const Replica& ended);
+  void retire(Place place, Replica* replica);
+  void gone(Place place);
+  void route();
+  boost::asio::awaitable<void> changed(Clock::time_point until = Clock::time_point::max());
+  boost::asio::awaitable<void> settle();
+  boost::asio::awaitable<void> settled();
+  boost::asio::awaitable<void> load(Place place);
+  boost::asio::awaitable<void> unload(Place place);
+  boost::asio::awaitable<void> follow_load();
+  boost::asio::awaitable<void> replan();
+  ApiResult<int> prepare(Loading& asked);
+  ApiResult<int> room_for(int model, const std::string& device) const;
+
+  boost::asio::any_io_executor executor_;
+  Log& log_;
+  FleetOptions options_;
+  Clock::time_point begin_ = Clock::now();
+  OpenEngine open_engine_;
+
+  std::vector<Entry> models_;
+  std::vector<std::pair<std::string, int>> names_; ///< As clients ask for them, and models.
+  std::vector<std::string> devices_;
+  placement::Problem problem_;
+  placement::Placement held_;   ///< What takes memory: loading, serving or going.
+  placement::Placement wanted_; ///< What shall be.
+  /// The groups of the plan; those of earlier ones, which may have the same devices, get no model.
+  std::vector<std::size_t> planned_;
+  std::map<Place, std::shared_ptr<Replica>> replicas_; ///< Those that get requests.
+  placement::Controller controller_;
+
+  std::set<boost::asio::steady_timer*> waiting_; ///< For something to change.
+  bool moving_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::map<std::string, double> late_;  ///< Requests refused for their objective, by model.
+  std::map<std::string, double> moves_; ///< By kind.
+  boost::asio::thread_pool loader_{1};
+  boost::asio::thread_pool planner_{1};
+};
+
+} // namespace paceline::apps::serve

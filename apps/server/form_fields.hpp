@@ -1,0 +1,21 @@
+// The form that a body asks its answer to have, in the words of OpenAI's API and of other engines'.
+#pragma once
+
+#include "apps/server/fields.hpp"
+#include "paceline/request.hpp"
+
+#include <optional>
+#include <string>
+
+namespace paceline::apps::serve {
+
+struct Form {
+  Constraint constraint;
+  std::string field; ///< As errors name it, such as "response_format.json_schema".
+};
+
+/// response_format, vLLM's structured_outputs and guided_*, llama.cpp's grammar and json_schema,
+/// SGLang's regex, ebnf and structural_tag. One form at most; two are an error that names both.
+std::optional<Form> read_form(Fields& fields);
+
+} // namespace paceline::apps::serve

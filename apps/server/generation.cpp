@@ -1,0 +1,446 @@
+// POST /v1/completions and /v1/chat/completions: from a body to answers, whole or as they come.
+#include "apps/console/json_text.hpp"
+#include "apps/server/answers.hpp"
+#include "apps/server/bodies.hpp"
+#include "apps/server/endpoints.hpp"
+#include "apps/server/openai_response.hpp"
+#include "apps/server/progress.hpp"
+#include "apps/server/prompts.hpp"
+#include "sampling/choice_seed.hpp"
+
+#include <algorithm>
+#include <boost/asio/use_awaitable.hpp>
+#include <ctime>
+#include <fmt/format.h>
+#include <limits>
+#include <utility>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+namespace {
+
+/// Why an answer is none, as HTTP says it; nothing: it is one.
+std::optional<ApiError> failure(const Finished& end) {
+  switch (end.reason) {
+  case FinishReason::stop:
+  case FinishReason::length: return std::nullopt;
+  case FinishReason::deadline: return took_too_long();
+  case FinishReason::cancelled: return shutting_down();
+  case FinishReason::error: break;
+  }
+  return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
+}
+
+/// One HTTP request's way through an engine.
+class Generation {
+public:
+  Generation(Service& service, Replica& replica, Exchange& exchange, Asked asked)
+      : service_(service), replica_(replica), exchange_(exchange), asked_(std::move(asked)),
+        answers_(service.executor()), admission_(
+                                          service, [this] { answers_.cancel(); }, asked_.choices()),
+        reply_(replica.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
+        progress_(choices_.size()) {}
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+  ~Generation() { exchange_.on_gone(nullptr); }
+
+  asio::awaitable<void> run();
+
+private:
+  ReplyHead head() const;
+  std::optional<ApiError> keep_out_bad_words();
+  asio::awaitable<std::optional<ApiError>> check_form();
+  bool hold(const std::vector<EncodedPrompt>& prompts);
+  std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
+  asio::awaitable<std::optional<Answers::Item>> next_item();
+  asio::awaitable<void> stay_awake();
+  asio::awaitable<void> whole();
+  asio::awaitable<void> fail_whole(const ApiError& failed);
+  asio::awaitable<void> stream();
+  asio::awaitable<std::optional<ApiError>> write_stream(std::optional<Answers::Item> item);
+  /// Keeps the event, and measures; an error is what the choice failed by.
+  std::optional<ApiError> take(Answers::Item& item);
+  void note_stop_token(Choice& choice, Delta& delta);
+  std::string stop_text(const Choice& choice) const;
+  std::string events_of(Answers::Item& item);
+  /// Whatever still comes is only counted.
+  asio::awaitable<void> abandon();
+  void remark() const;
+
+  Service& service_;
+  Replica& replica_;
+  Exchange& exchange_;
+  Asked asked_;
+  Answers answers_;
+  Service::Admission admission_;
+  Reply reply_;
+  std::vector<Choice> choices_;
+  std::vector<Progress> progress_; ///< Of each choice.
+  Clock::time_point written_;      ///< When the last chunk went out.
+  bool begun_ = false;             ///< The status has gone out.
+};
+
+ReplyHead Generation::head() const {
+  const bool chat = asked_.api == Api::chat;
+  return {.id = (chat ? "chatcmpl-" : "cmpl-") + exchange_.request().id,
+          .created = std::time(nullptr),
+          .model = asked_.model.empty() ? replica_.model() : asked_.model,
+          .fingerprint = replica_.fingerprint()};
+}
+
+asio::awaitable<void> Generation::run() {
+  if (const auto wrong = keep_out_bad_words())
+    co_return co_await exchange_.send(*wrong);
+  auto prompts = co_await encode(service_, replica_, asked_);
+  if (!prompts)
+    co_return co_await exchange_.send(prompts.error());
+  if (!hold(*prompts))
+    co_return co_await exchange_.send(no_request_memory());
+  if (const auto wrong = co_await check_form())
+    co_return co_await exchange_.send(*wrong);
+  if (const auto refused = submit(std::move(*prompts)))
+    co_return co_await exchange_.send(*refused);
+  exchange_.on_gone([this] { answers_.cancel(); });
+  if (asked_.stream)
+    co_await stream();
+  else
+    co_await whole();
+  remark();
+}
+
+/// A word that is one token gets no probability, with a blank before it and without.
+std::optional<ApiError> Generation::keep_out_bad_words() {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  for (const std::string& word : asked_.bad_words) {
+    const auto alone = replica_.engine().tokenize(word, false, true);
+    const auto inside = replica_.engine().tokenize(" " + word, false, true);
+    if (alone.size() != 1)
+      return ApiError{.status = 400,
+                      .message =
+                          fmt::format("bad_words: '{}' is {} tokens, and only single ones can "
+                                      "be kept out: leave it out",
+                                      word, alone.size()),
+                      .param = "bad_words",
+                      .code = "unsupported_parameter"};
+    for (const auto* tokens : {&alone, &inside})
+      if (tokens->size() == 1)
+        asked_.request.sampling.logit_bias.emplace_back(tokens->front(), never);
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<std::optional<ApiError>> Generation::check_form() {
+  const auto& form = asked_.request.constraint;
+  if (!form)
+    co_return std::nullopt;
+  const auto fits = co_await service_.check_form(replica_.engine(), *form);
+  if (fits)
+    co_return std::nullopt;
+  ApiError error = api_error(fits.error());
+  error.param = asked_.form_field;
+  co_return error;
+}
+
+/// What was parsed makes room for what goes on: ids, which each choice has for itself.
+bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
+  std::size_t bytes = 0;
+  for (const EncodedPrompt& prompt : prompts)
+    bytes +=
+        prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
+  bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
+                              bytes_of(asked_.request.constraint));
+  for (Prompt& prompt : asked_.prompts) // how many there are still counts
+    prompt.emplace<std::string>();
+  asked_.messages.clear();
+  return exchange_.memory().hold(bytes);
+}
+
+std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const EncodedPrompt& prompt = prompts[i / std::size_t(asked_.n)];
+    Choice& choice = choices_[i];
+    choice.index = i;
+    if (asked_.echo)
+      choice.echo = prompt.text;
+    Request request = asked_.request;
+    request.prompt_tokens = prompt.tokens;
+    // A salt narrows what its requests go on from, drafts included.
+    request.draft_scope = exchange_.request().draft_scope + asked_.request.cache_salt;
+    request.cache_salt = exchange_.request().cache_scope + asked_.request.cache_salt;
+    if (const auto seed = asked_.request.sampling.seed)
+      request.sampling.seed =
+          sampling::choice_seed(*seed, std::uint32_t(i) % std::uint32_t(asked_.n));
+    auto stream = replica_.engine().submit(request);
+    if (!stream) {
+      replica_.note_health(stream.error().code != ErrorCode::unavailable);
+      return api_error(stream.error());
+    }
+    answers_.add(std::move(*stream));
+  }
+  return std::nullopt;
+}
+
+std::optional<ApiError> Generation::take(Answers::Item& item) {
+  progress_[item.index].note(replica_, item.event, exchange_.request().arrived);
+  Choice& choice = choices_[item.index];
+  if (auto* delta = std::get_if<Delta>(&item.event)) {
+    if (!delta->tokens.empty())
+      choice.last_token = delta->tokens.back();
+    note_stop_token(choice, *delta);
+  }
+  if (auto* scores = std::get_if<PromptLogprobs>(&item.event)) {
+    choice.prompt = std::move(*scores);
+  } else if (auto* end = std::get_if<Finished>(&item.event)) {
+    choice.answer.end = std::move(*end);
+    if (asked_.include_stop)
+      choice.tail = stop_text(choice);
+    return failure(choice.answer.end);
+  }
+  return std::nullopt;
+}
+
+/// A stop token ends the text before it, unless it is wanted.
+void Generation::note_stop_token(Choice& choice, Delta& delta) {
+  const auto& stops = asked_.request.stop_token_ids;
+  if (delta.tokens.empty() ||
+      std::find(stops.begin(), stops.end(), delta.tokens.back()) == stops.end())
+    return;
+  choice.stop_token = delta.tokens.back();
+  const std::string text = replica_.engine().token_bytes(*choice.stop_token);
+  if (!asked_.include_stop && delta.text.ends_with(text))
+    delta.text.resize(delta.text.size() - text.size());
+}
+
+/// What ended the text and is not in it: a string, or a special token.
+std::string Generation::stop_text(const Choice& choice) const {
+  const Finished& end = choice.answer.end;
+  const bool by_token = end.reason == FinishReason::stop && end.stop_match.empty();
+  if (!by_token || asked_.request.skip_special_tokens || !choice.last_token)
+    return end.stop_match;
+  const Engine& engine = replica_.engine();
+  return engine.token_bytes(*choice.last_token).empty()
+             ? engine.token_bytes(*choice.last_token, false)
+             : std::string();
+}
+
+asio::awaitable<void> Generation::abandon() {
+  answers_.cancel();
+  while (auto item = co_await answers_.next())
+    take(*item);
+}
+
+/// The next event. While none comes the client, and what is between, hear that it will.
+asio::awaitable<std::optional<Answers::Item>> Generation::next_item() {
+  const auto interval = service_.settings().awake_interval;
+  if (interval.count() > 0)
+    while (!co_await answers_.wait(Clock::now() + interval) && !exchange_.gone())
+      co_await stay_awake();
+  co_return co_await answers_.next();
+}
+
+/// A comment of a stream; of a whole answer, once that has taken long, its status and a blank of
+/// its JSON.
+asio::awaitable<void> Generation::stay_awake() {
+  if (asked_.stream) {
+    co_await exchange_.write_part(": not done yet\n\n");
+    co_return;
+  }
+  const auto silent = Clock::now() - exchange_.request().arrived;
+  if (!exchange_.tells_ends() ||
+      silent < limits::silent_intervals * service_.settings().awake_interval)
+    co_return;
+  if (!std::exchange(begun_, true)) {
+    HttpResponse head{.headers = {{"X-Accel-Buffering", "no"}}};
+    co_await exchange_.begin_parts(std::move(head));
+  }
+  co_await exchange_.write_part("\n");
+}
+
+/// Where the status has gone out, the error comes in an answer that is broken off: no client takes
+/// it for one.
+asio::awaitable<void> Generation::fail_whole(const ApiError& failed) {
+  co_await abandon();
+  if (exchange_.gone())
+    co_return;
+  if (!begun_)
+    co_return co_await exchange_.send(failed);
+  exchange_.remark("error", failed.code.empty() ? failed.message : failed.code);
+  co_await exchange_.write_part(error_json(failed));
+  exchange_.break_off();
+}
+
+asio::awaitable<void> Generation::whole() {
+  std::optional<ApiError> failed;
+  while (auto item = co_await next_item()) {
+    failed = take(*item);
+    if (failed)
+      break;
+    if (const auto* delta = std::get_if<Delta>(&item->event))
+      choices_[item->index].answer.add(*delta);
+  }
+  if (failed)
+    co_return co_await fail_whole(*failed);
+  std::string body = json_text(reply_.whole(choices_));
+  if (!begun_) {
+    HttpResponse response{.body = std::move(body)};
+    co_return co_await exchange_.send(std::move(response));
+  }
+  co_await exchange_.write_part(std::move(body));
+  co_await exchange_.end_parts();
+}
+
+/// The status is not sent before the first event, but for one that takes a while: what fails at
+/// once has one of its own.
+asio::awaitable<void> Generation::stream() {
+  std::optional<Answers::Item> first;
+  if (co_await answers_.wait(Clock::now() + limits::stream_head_time)) {
+    first = co_await answers_.next();
+    const auto* end = first ? std::get_if<Finished>(&first->event) : nullptr;
+    if (end && failure(*end)) {
+      const auto failed = take(*first);
+      co_return co_await fail_whole(*failed);
+    }
+  }
+  std::optional<ApiError> failed;
+  if (co_await exchange_.begin_events()) {
+    if (!first)
+      first = co_await next_item();
+    failed = co_await write_stream(std::move(first));
+  }
+  if (failed || exchange_.gone())
+    co_await abandon();
+  if (exchange_.gone())
+    co_return;
+  std::string last =
+      failed ? Reply::failure(*failed) + "data: [DONE]\n\n" : reply_.epilogue(choices_);
+  co_await exchange_.write_part(std::move(last));
+  co_await exchange_.end_parts();
+}
+
+/// Writes at once what is there, of whichever choice. While the client takes it, what comes is
+/// joined in the streams.
+asio::awaitable<std::optional<ApiError>>
+Generation::write_stream(std::optional<Answers::Item> item) {
+  while (item) {
+    const auto next = service_.next_write(written_);
+    if (std::holds_alternative<Delta>(item->event) && Clock::now() < next)
+      co_await answers_.rest(next);
+    std::string events;
+    for (; item; item = events.size() < limits::events_bytes ? answers_.try_next() : std::nullopt) {
+      if (auto failed = take(*item)) {
+        if (!events.empty())
+          co_await exchange_.write_part(std::move(events));
+        co_return failed;
+      }
+      events += events_of(*item);
+    }
+    written_ = Clock::now();
+    if (!events.empty())
+      co_await exchange_.write_part(std::move(events));
+    if (exchange_.gone())
+      break;
+    item = co_await next_item();
+  }
+  co_return std::nullopt;
+}
+
+std::string Generation::events_of(Answers::Item& item) {
+  Choice& choice = choices_[item.index];
+  if (const auto* delta = std::get_if<Delta>(&item.event))
+    return reply_.part(choice, *delta);
+  return std::holds_alternative<Finished>(item.event) ? reply_.end(choice) : std::string();
+}
+
+/// For the log: counts and reasons, and texts only where the operator asked for them.
+void Generation::remark() const {
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  std::string reasons;
+  for (const Choice& choice : choices_) {
+    const Finished& end = choice.answer.end;
+    if (choice.index % std::size_t(asked_.n) == 0)
+      prompt_tokens += end.usage.prompt_tokens;
+    completion_tokens += end.usage.completion_tokens;
+    reasons += (reasons.empty() ? "" : ",") + std::string(to_string(end.reason));
+  }
+  exchange_.remark("stream", asked_.stream);
+  exchange_.remark("prompt_tokens", prompt_tokens);
+  exchange_.remark("completion_tokens", completion_tokens);
+  exchange_.remark("finish", reasons);
+}
+
+/// More answers at once than there are places will never be.
+std::optional<ApiError> check_choices(const Service& service, const Asked& asked) {
+  const int most = service.settings().max_open;
+  if (asked.choices() <= most)
+    return std::nullopt;
+  return invalid_value("n", fmt::format("{} answers are asked for, and this server takes {} at "
+                                        "once: lower n, or send fewer prompts",
+                                        asked.choices(), most));
+}
+
+asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api api) {
+  ApiResult<Asked> asked;
+  const BodyReader reader = [&, vocabularies = service.fleet().vocabularies()](
+                                const boost::json::object& body) -> std::optional<ApiError> {
+    asked = read_request(api, body, service.settings().defaults, vocabulary_of(vocabularies, body));
+    return asked ? std::nullopt : std::optional(asked.error());
+  };
+  if (auto wrong = co_await read_body(service, exchange, reader))
+    co_return refuse(std::move(*wrong));
+  co_return std::move(asked);
+}
+
+/// Who answers, perhaps after a while, for which the request counts as one of those under way.
+asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchange,
+                                             const Asked& asked) {
+  bool given_up = false;
+  const std::function<void()> give_up = [&] {
+    given_up = true;
+    service.fleet().wake();
+  };
+  const Service::Admission waiting(service, give_up, asked.choices());
+  exchange.on_gone(give_up);
+  const auto arrived = exchange.request().arrived;
+  auto found = co_await service.fleet().turn(asked.model, arrived, service.latest(arrived),
+                                             [&] { return given_up; });
+  exchange.on_gone(nullptr);
+  co_return found;
+}
+
+asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
+  if (service.settings().log_prompts)
+    exchange.remark("body", exchange.request().body);
+  auto asked = co_await read(service, exchange, api);
+  if (!asked)
+    co_return co_await exchange.send(asked.error());
+  if (const auto wrong = check_choices(service, *asked))
+    co_return co_await exchange.send(*wrong);
+  if (!exchange.memory().hold(asked->bytes()))
+    co_return co_await exchange.send(no_request_memory());
+  if (const auto full = service.check_room(asked->choices()))
+    co_return co_await exchange.send(*full);
+  const auto found = co_await turn(service, exchange, *asked);
+  if (!found)
+    co_return co_await exchange.send(found.error());
+  if (const auto limit = service.settings().request_timeout; limit.count() > 0)
+    asked->request.deadline = limit;
+  if (const Holder& holder = exchange.request().client; !holder.name.empty()) {
+    asked->request.client = holder.name; // who has a key shares by it, whatever `user` says
+    asked->request.client_weight = holder.weight;
+  }
+  Generation generation(service, found->replica(), exchange, std::move(*asked));
+  co_await generation.run();
+}
+
+} // namespace
+
+asio::awaitable<void> completions(Service& service, Exchange& exchange) {
+  return generate(service, exchange, Api::completions);
+}
+
+asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
+  return generate(service, exchange, Api::chat);
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,133 @@
+#include "apps/server/keys.hpp"
+
+#include "actors/limits.hpp"
+
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fstream>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <optional>
+
+namespace paceline::apps::serve {
+namespace {
+
+std::string digest(std::string_view text) {
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr const char* blanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos)
+    return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+/// "weight=3"; nothing: 1.
+std::optional<int> read_weight(std::string_view text) {
+  constexpr std::string_view name = "weight=";
+  if (text.empty())
+    return 1;
+  if (!text.starts_with(name))
+    return std::nullopt;
+  text.remove_prefix(name.size());
+  int weight = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && weight >= 1 && weight <= actors::limits::client_weight_max ? std::optional(weight)
+                                                                             : std::nullopt;
+}
+
+Result<Keys> read_file(const std::string& file) {
+  std::ifstream lines(file);
+  if (!lines)
+    return fail(ErrorCode::not_found, "cannot read the API keys in " + file,
+                "check that the file exists and may be read by this user");
+  Keys keys;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const auto text = trim(line);
+    if (text.empty() || text.front() == '#')
+      continue;
+    const auto space = std::min(text.find_first_of(" \t"), text.size());
+    const auto weight = read_weight(trim(text.substr(space)));
+    if (!weight)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("line {} of {} is not an API key", number, file),
+                  fmt::format("write the key alone, or KEY weight=N with N from 1 to {}",
+                              actors::limits::client_weight_max));
+    keys.add(text.substr(0, space), *weight);
+  }
+  if (!keys.required()) // an empty file must not open the door to everybody
+    return fail(ErrorCode::invalid_argument, "there is no API key in " + file,
+                "write one key a line, or leave the option out");
+  return keys;
+}
+
+constexpr std::string_view scheme = "Bearer ";
+
+/// Of what begins with the scheme.
+std::string_view key_of(std::string_view authorization) {
+  return trim(authorization.substr(std::min(scheme.size(), authorization.size())));
+}
+
+} // namespace
+
+Result<Keys> Keys::load(const std::string& file, const char* variable) {
+  if (!file.empty())
+    return read_file(file);
+  Keys keys;
+  const char* environment = std::getenv(variable);
+  std::string_view rest = environment ? environment : "";
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    if (const auto key = trim(rest.substr(0, comma)); !key.empty())
+      keys.add(key);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  return keys;
+}
+
+void Keys::add(std::string_view key, int weight) {
+  keys_.push_back({digest(key), weight});
+}
+
+bool Keys::accept(std::string_view authorization) const {
+  if (!required())
+    return true;
+  if (!boost::beast::iequals(authorization.substr(0, scheme.size()), scheme))
+    return false;
+  return accept_key(key_of(authorization));
+}
+
+Holder Keys::holder(std::string_view authorization) const {
+  return holder_of_key(key_of(authorization));
+}
+
+Holder Keys::holder_of_key(std::string_view key) const {
+  if (!required())
+    return {};
+  Holder holder{digest(key)};
+  const auto known = std::ranges::find(keys_, holder.name, &Holder::name);
+  return known == keys_.end() ? holder : *known;
+}
+
+bool Keys::accept_key(std::string_view given_key) const {
+  if (!required())
+    return true;
+  const std::string given = digest(given_key);
+  bool found = false;
+  for (const Holder& key : keys_) // all of them, found or not
+    found |= CRYPTO_memcmp(key.name.data(), given.data(), given.size()) == 0;
+  return found;
+}
+
+} // namespace paceline::apps::serve

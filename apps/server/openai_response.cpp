@@ -1,0 +1,331 @@
+#include "apps/server/openai_response.hpp"
+
+#include "apps/console/json_text.hpp"
+#include "apps/console/output.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <span>
+
+namespace paceline::apps::serve {
+namespace json = boost::json;
+namespace {
+
+/// What only the last part of a choice says.
+void add_end(json::object& choice, const Choice& from) {
+  const Finished& end = from.answer.end;
+  choice["finish_reason"] = to_string(end.reason);
+  json::value& reason = choice["stop_reason"] = nullptr;
+  if (!end.stop_match.empty())
+    reason = end.stop_match;
+  else if (from.stop_token)
+    reason = *from.stop_token;
+  choice["seed"] = end.seed;
+  choice["verify"] = to_string(end.speculation.verify);
+  choice["reproducible"] = end.reproducible;
+}
+
+/// What vLLM says of speculation under this name. Steps here are those that committed tokens, and
+/// drafted tokens all that the draft wrote, lookahead included.
+json::object vllm_metrics(const SpeculationStats& stats) {
+  const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
+    return whole ? double(part) / double(whole) : 0;
+  };
+  return {{"speculative_decoding",
+           {{"mean_acceptance_length", 1 + ratio(stats.accepted, stats.rounds)},
+            {"draft_acceptance_rate", ratio(stats.accepted, stats.drafted)},
+            {"num_spec_steps", stats.rounds},
+            {"num_accepted_draft_tokens", stats.accepted},
+            {"num_draft_tokens", stats.drafted},
+            {"num_spec_tokens", stats.window}}}};
+}
+
+void add(SpeculationStats& sum, const SpeculationStats& more) {
+  sum.drafted += more.drafted;
+  sum.judged += more.judged;
+  sum.accepted += more.accepted;
+  sum.rounds += more.rounds;
+  sum.lookahead_hits += more.lookahead_hits;
+  sum.fork_hits += more.fork_hits;
+  sum.lookahead_rounds += more.lookahead_rounds;
+  for (std::size_t i = 0; i < std::min(sum.drafters.size(), more.drafters.size()); ++i) {
+    sum.drafters[i].judged += more.drafters[i].judged;
+    sum.drafters[i].accepted += more.drafters[i].accepted;
+  }
+}
+
+std::span<const std::pair<TokenId, float>>
+likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
+  return std::span(top).first(std::min(top.size(), std::size_t(most)));
+}
+
+/// Lists of values, one for each token, of tokens that follow.
+void append(json::value& scores, json::value more) {
+  if (scores.is_null()) {
+    scores = std::move(more);
+    return;
+  }
+  for (auto& [name, values] : more.as_object())
+    for (json::value& value : values.as_array())
+      scores.at(name).as_array().push_back(std::move(value));
+}
+
+std::string data(const json::object& object) {
+  return "data: " + json_text(object) + "\n\n";
+}
+
+} // namespace
+
+Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
+    : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
+      echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
+      top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
+      include_usage_(asked.include_usage), head_(std::move(head)) {}
+
+json::object Reply::object(const char* kind) const {
+  return {{"id", head_.id},
+          {"object", kind},
+          {"created", head_.created},
+          {"model", head_.model},
+          {"system_fingerprint", head_.fingerprint}};
+}
+
+/// Prompts count once, however many answers they have.
+void Reply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
+  Usage sum;
+  SpeculationStats stats;
+  for (const Choice& choice : choices) {
+    const Finished& end = choice.answer.end;
+    if (choice.index == 0)
+      stats = end.speculation;
+    else
+      add(stats, end.speculation);
+    sum.completion_tokens += end.usage.completion_tokens;
+    if (choice.index % std::size_t(n_) == 0) {
+      sum.prompt_tokens += end.usage.prompt_tokens;
+      sum.cached_tokens += end.usage.cached_tokens;
+    }
+  }
+  reply["usage"] = {{"prompt_tokens", sum.prompt_tokens},
+                    {"completion_tokens", sum.completion_tokens},
+                    {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
+                    {"prompt_tokens_details", {{"cached_tokens", sum.cached_tokens}}},
+                    {"speculation", speculation_json(stats, sum.completion_tokens)}};
+  if (stats.drafted > 0)
+    reply["metrics"] = vllm_metrics(stats);
+}
+
+json::object Reply::whole(std::vector<Choice>& choices) const {
+  json::object reply = object(api_ == Api::chat ? "chat.completion" : "text_completion");
+  json::array list;
+  for (Choice& choice : choices) {
+    json::object one{{"index", choice.index}};
+    if (api_ == Api::chat)
+      one["message"] = {{"role", "assistant"},
+                        {"content", choice.answer.text + choice.tail},
+                        {"refusal", nullptr}};
+    else
+      one["text"] = choice.echo + choice.answer.text + choice.tail;
+    json::value scores;
+    if (logprobs_ && echo_ && choice.prompt)
+      scores = echoed_logprobs(choice);
+    choice.places.go_behind(choice.echo);
+    if (logprobs_)
+      append(scores, logprobs(choice, choice.answer.logprobs));
+    one["logprobs"] = std::move(scores);
+    if (prompt_logprobs_ && choice.prompt)
+      (api_ == Api::chat ? reply : one)["prompt_logprobs"] = prompt_scores(*choice.prompt);
+    add_end(one, choice);
+    list.push_back(std::move(one));
+  }
+  reply["choices"] = std::move(list);
+  add_usage(reply, choices);
+  return reply;
+}
+
+// ---- streams ----
+
+std::string Reply::event(json::object choice) const {
+  json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+  reply["choices"] = json::array{std::move(choice)};
+  if (include_usage_)
+    reply["usage"] = nullptr;
+  return data(reply);
+}
+
+json::object Reply::chunk(const Choice& choice, std::string_view text, json::value scores,
+                          bool with_role) const {
+  json::object one{{"index", choice.index}};
+  if (api_ == Api::chat) {
+    json::object delta{{"content", text}};
+    if (with_role)
+      delta["role"] = "assistant";
+    one["delta"] = std::move(delta);
+  } else {
+    one["text"] = text;
+  }
+  one["logprobs"] = std::move(scores);
+  one["finish_reason"] = nullptr;
+  return one;
+}
+
+/// What stands before the first part of a choice: a role, or the prompt.
+std::string Reply::opening(Choice& choice) const {
+  if (std::exchange(choice.begun, true))
+    return {};
+  if (api_ == Api::chat)
+    return event(chunk(choice, "", nullptr, true));
+  if (choice.echo.empty())
+    return {};
+  json::value scores;
+  if (logprobs_ && choice.prompt)
+    scores = echoed_logprobs(choice);
+  choice.places.go_behind(choice.echo);
+  return event(chunk(choice, choice.echo, std::move(scores), false));
+}
+
+std::string Reply::part(Choice& choice, const Delta& delta) const {
+  std::string events = opening(choice);
+  if (delta.text.empty() && !logprobs_)
+    return events; // held back, until a character or a stop string is decided
+  json::value scores;
+  if (logprobs_)
+    scores = logprobs(choice, delta.logprobs);
+  return events + event(chunk(choice, delta.text, std::move(scores), false));
+}
+
+std::string Reply::end(Choice& choice) const {
+  std::string events = opening(choice);
+  if (!choice.tail.empty())
+    events += event(chunk(choice, choice.tail, nullptr, false));
+  json::object last = chunk(choice, "", nullptr, false);
+  if (api_ == Api::chat)
+    last["delta"] = json::object();
+  add_end(last, choice);
+  return events + event(std::move(last));
+}
+
+std::string Reply::epilogue(const std::vector<Choice>& choices) const {
+  std::string events;
+  if (include_usage_) {
+    json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+    reply["choices"] = json::array();
+    add_usage(reply, choices);
+    events = data(reply);
+  }
+  return events + "data: [DONE]\n\n";
+}
+
+std::string Reply::failure(const ApiError& error) {
+  return "data: " + error_json(error) + "\n\n";
+}
+
+// ---- log-probabilities ----
+
+json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens) const {
+  if (api_ == Api::chat)
+    return chat_logprobs(tokens);
+  std::vector<std::size_t> places;
+  for (const TokenLogprob& token : tokens)
+    places.push_back(choice.places.next(engine_->token_bytes(token.token, skip_special_)));
+  return completion_logprobs(tokens, places);
+}
+
+/// Of the prompt, as its text stands before the answer. Nothing stands before its first token,
+/// which so has no probability.
+json::value Reply::echoed_logprobs(Choice& choice) const {
+  const auto& tokens = choice.prompt->logprobs;
+  std::vector<std::size_t> places;
+  std::string_view rest = choice.echo;
+  for (const TokenLogprob& token : tokens) {
+    const std::string part = part_of(rest, token.token);
+    rest.remove_prefix(std::min(part.size(), rest.size()));
+    places.push_back(choice.places.next(part));
+  }
+  json::object scores = completion_logprobs(tokens, places);
+  if (!tokens.empty())
+    for (const char* name : {"token_logprobs", "top_logprobs"})
+      scores.at(name).as_array().front() = nullptr;
+  return scores;
+}
+
+/// What a text that goes on with `rest` has of a token: a special one may or may not stand in it,
+/// and some lose a blank where a text begins.
+std::string Reply::part_of(std::string_view rest, TokenId id) const {
+  const std::string bytes = engine_->token_bytes(id, false);
+  if (rest.starts_with(bytes))
+    return bytes;
+  if (bytes.starts_with(' ') && rest.starts_with(std::string_view(bytes).substr(1)))
+    return bytes.substr(1);
+  return engine_->token_bytes(id);
+}
+
+json::object Reply::chat_token(TokenId id, float logprob) const {
+  json::value bytes; // null: it has none
+  for (const char c : engine_->token_bytes(id, false))
+    (bytes.is_null() ? bytes.emplace_array() : bytes.get_array())
+        .emplace_back(int(static_cast<unsigned char>(c)));
+  return {{"token", engine_->token_name(id)},
+          {"logprob", double(logprob)},
+          {"bytes", std::move(bytes)}};
+}
+
+json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
+  json::array content;
+  for (const TokenLogprob& token : tokens) {
+    json::object one = chat_token(token.token, token.logprob);
+    auto& top = one["top_logprobs"].emplace_array();
+    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
+      top.push_back(chat_token(id, logprob));
+    content.push_back(std::move(one));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+/// As vLLM has them: for each token of the prompt the likeliest there, and itself.
+json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
+  json::array all;
+  for (const TokenLogprob& token : prompt.logprobs) {
+    if (all.empty()) { // nothing stands before it
+      all.emplace_back(nullptr);
+      continue;
+    }
+    json::object one;
+    const auto put = [&](TokenId id, float logprob, json::value rank) {
+      one.emplace(std::to_string(id), json::object{{"logprob", double(logprob)},
+                                                   {"rank", std::move(rank)},
+                                                   {"decoded_token", engine_->token_name(id)}});
+    };
+    std::int64_t rank = 0;
+    for (const auto& [id, logprob] : likeliest(token.top, *prompt_logprobs_))
+      put(id, logprob, ++rank);
+    put(token.token, token.logprob, nullptr); // unless it is among them
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+/// places: where each token stands in its text.
+json::object Reply::completion_logprobs(const std::vector<TokenLogprob>& tokens,
+                                        const std::vector<std::size_t>& places) const {
+  json::array names;
+  json::array values;
+  json::array tops;
+  for (const TokenLogprob& token : tokens) {
+    std::string name = engine_->token_name(token.token);
+    json::object top;
+    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
+      top.emplace(engine_->token_name(id), double(logprob)); // of two with one name, the likelier
+    top.emplace(name, double(token.logprob));
+    names.emplace_back(std::move(name));
+    values.emplace_back(double(token.logprob));
+    tops.push_back(std::move(top));
+  }
+  return {{"tokens", std::move(names)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", json::array(places.begin(), places.end())}};
+}
+
+} // namespace paceline::apps::serve

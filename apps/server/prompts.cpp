@@ -1,0 +1,156 @@
+#include "apps/server/prompts.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::apps::serve {
+namespace asio = boost::asio;
+namespace {
+
+/// The last `most` tokens.
+void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
+  if (tokens.size() > most)
+    tokens.erase(tokens.begin(), tokens.end() - std::ptrdiff_t(most));
+}
+
+const char* field_of(const Asked& asked) {
+  return asked.api == Api::chat ? "messages" : "prompt";
+}
+
+std::size_t most_of(Service& service, const Replica& replica, const Asked& asked) {
+  return prompt_tokens_max(service.settings(), replica, asked.request.max_tokens);
+}
+
+/// More tokens of a text are not looked for. A prompt that is cut may have any number.
+std::size_t enough_of(Service& service, const Replica& replica, const Asked& asked) {
+  return asked.truncate_prompt ? SIZE_MAX / 4 : most_of(service, replica, asked);
+}
+
+/// Longer and longer pieces first. Where a piece is cut off, ids differ from those of the whole,
+/// but hardly in number: twice as many are enough to be certain.
+asio::awaitable<bool> is_longer(Service& service, const Engine& engine, const std::string& text,
+                                SpecialTokens special, std::size_t most) {
+  for (std::size_t bytes = limits::encode_piece_bytes; bytes < text.size(); bytes *= 4) {
+    std::size_t count = 0;
+    co_await service.aside(bytes, [&] {
+      count = engine.tokenize(text.substr(0, bytes), special.add, special.parse).size();
+    });
+    if (count / 2 > most)
+      co_return true;
+  }
+  co_return false;
+}
+
+/// A prompt whose ids are known. text: what they are of; none: it was given as ids.
+asio::awaitable<ApiResult<EncodedPrompt>> finish(Service& service, const Replica& replica,
+                                                 const Asked& asked, std::vector<TokenId> tokens,
+                                                 const std::string* text) {
+  const std::size_t most = most_of(service, replica, asked);
+  EncodedPrompt encoded{.tokens = std::move(tokens), .text = {}};
+  if (asked.truncate_prompt)
+    keep_last(encoded.tokens,
+              *asked.truncate_prompt < 0 ? most : std::size_t(*asked.truncate_prompt));
+  if (encoded.tokens.size() > most)
+    co_return refuse(prompt_too_long(replica, encoded.tokens.size(), most, field_of(asked)));
+  if (!asked.echo)
+    co_return encoded;
+  if (text && !asked.truncate_prompt)
+    encoded.text = *text;
+  else
+    co_await service.aside(encoded.tokens.size(),
+                           [&] { encoded.text = replica.engine().detokenize(encoded.tokens); });
+  co_return encoded;
+}
+
+/// One prompt's encoding: the text, or ids as they are.
+asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Replica& replica,
+                                                     const Asked& asked, const Prompt& prompt) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  if (!text)
+    co_return co_await finish(service, replica, asked, std::get<std::vector<TokenId>>(prompt),
+                              nullptr);
+  auto tokens = co_await encode_text(service, replica, *text, {asked.add_special, true},
+                                     enough_of(service, replica, asked));
+  if (!tokens)
+    co_return refuse(
+        prompt_too_long(replica, 0, most_of(service, replica, asked), field_of(asked)));
+  co_return co_await finish(service, replica, asked, std::move(*tokens), text);
+}
+
+} // namespace
+
+std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
+                              std::optional<int> max_tokens) {
+  const int context = replica.max_model_len() - (max_tokens == 0 ? 0 : 1);
+  const int allowed = settings.max_prompt_tokens;
+  return std::size_t(allowed > 0 ? std::min(allowed, context) : context);
+}
+
+ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t most,
+                         std::string param) {
+  const int context = replica.max_model_len();
+  const std::string tokens =
+      count > 0 ? fmt::format("{} tokens", count) : fmt::format("more than {} tokens", most);
+  const std::string limit = most + 1 >= std::size_t(context)
+                                ? fmt::format("this model's maximum context length is {}", context)
+                                : fmt::format("{} is the most here", most);
+  return {.status = 400,
+          .message = fmt::format("the prompt has {}, and {}: shorten it", tokens, limit),
+          .param = std::move(param),
+          .code = "context_length_exceeded"};
+}
+
+asio::awaitable<std::optional<std::vector<TokenId>>>
+encode_text(Service& service, const Replica& replica, const std::string& text,
+            SpecialTokens special, std::size_t most) {
+  const Engine& engine = replica.engine();
+  if (co_await is_longer(service, engine, text, special, most))
+    co_return std::nullopt;
+  std::vector<TokenId> tokens;
+  co_await service.aside(text.size(),
+                         [&] { tokens = engine.tokenize(text, special.add, special.parse); });
+  co_return tokens;
+}
+
+asio::awaitable<ApiResult<std::vector<TokenId>>>
+encode_chat(Service& service, const Replica& replica, const Asked& asked, std::size_t most) {
+  const Engine& engine = replica.engine();
+  ChatOptions how = asked.chat;
+  how.add_special_tokens = asked.add_special;
+  Result<std::string> text;
+  co_await service.aside(asked.bytes(), [&] { text = engine.render_chat(asked.messages, how); });
+  if (!text)
+    co_return refuse(api_error(text.error()));
+  const bool longer = co_await is_longer(service, engine, *text, {asked.add_special, true}, most);
+  if (longer)
+    co_return refuse(prompt_too_long(replica, 0, most, field_of(asked)));
+  Result<std::vector<TokenId>> tokens;
+  co_await service.aside(text->size(), [&] { tokens = engine.chat_tokens(asked.messages, how); });
+  if (!tokens)
+    co_return refuse(api_error(tokens.error()));
+  co_return *std::move(tokens);
+}
+
+asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
+encode(Service& service, const Replica& replica, const Asked& asked) {
+  std::vector<EncodedPrompt> encoded;
+  if (asked.api == Api::chat) {
+    auto tokens = co_await encode_chat(service, replica, asked, enough_of(service, replica, asked));
+    if (!tokens)
+      co_return refuse(std::move(tokens.error()));
+    auto one = co_await finish(service, replica, asked, std::move(*tokens), nullptr);
+    if (!one)
+      co_return refuse(std::move(one.error()));
+    encoded.push_back(std::move(*one));
+    co_return encoded;
+  }
+  for (const Prompt& prompt : asked.prompts) {
+    auto one = co_await encode_one(service, replica, asked, prompt);
+    if (!one)
+      co_return refuse(std::move(one.error()));
+    encoded.push_back(std::move(*one));
+  }
+  co_return encoded;
+}
+
+} // namespace paceline::apps::serve

@@ -1,0 +1,99 @@
+#include "apps/terminal/chat/answer.hpp"
+
+#include "apps/console/output.hpp"
+#include "apps/console/screen_text.hpp"
+#include "apps/console/session.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace paceline::apps {
+namespace {
+
+constexpr std::chrono::milliseconds refresh_pause{100};
+constexpr std::chrono::milliseconds resize_pause{500};
+
+/// The last column stays free: with a character there terminals differ in where the cursor is.
+int text_columns(const ScreenSize& size) {
+  return std::max(size.columns - 1, 1);
+}
+
+std::string share(const char* name, double part, double whole) {
+  return whole > 0 ? fmt::format(", {} {:.2f}", name, part / whole) : std::string();
+}
+
+} // namespace
+
+AnswerView::AnswerView(Output& out, const Engine& engine, AnswerLook look)
+    : out_(out), engine_(engine), look_(look), before_(engine.metrics()),
+      begin_(std::chrono::steady_clock::now()), next_(begin_), size_(screen_size()),
+      steady_(begin_) {}
+
+void AnswerView::show(const Delta& delta) {
+  tokens_ += delta.tokens.size();
+  if (!look_.safe) {
+    out_.write(delta.text);
+    return;
+  }
+  const ScreenSize size = screen_size();
+  const std::string text = wrapped(delta, text_columns(size));
+  refresh();
+  out_.write(status_.write(text, size.columns, has_room(size)));
+}
+
+std::string AnswerView::wrapped(const Delta& delta, int columns) {
+  if (!look_.shaded)
+    return wrap_.write(printable(delta.text), {}, columns);
+  for (std::size_t i = 0; i < delta.tokens.size(); ++i)
+    shader_.token(engine_.token_bytes(delta.tokens[i]), delta.sources[i]);
+  std::string text;
+  for (const Shader::Part& part : shader_.cut(delta.text))
+    text += wrap_.write(printable(part.text), part.source, columns);
+  return text;
+}
+
+/// Terminals tell of a new size after they have moved what they show: while it changes, and where
+/// a line that was written before ends at an unknown column, no figures are shown.
+bool AnswerView::has_room(const ScreenSize& size) {
+  const auto now = std::chrono::steady_clock::now();
+  if (size.columns != size_.columns || size.rows != size_.rows)
+    steady_ = now + resize_pause;
+  size_ = size;
+  return now >= steady_ && wrap_.column() <= text_columns(size);
+}
+
+void AnswerView::refresh() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!look_.status || now < next_)
+    return;
+  next_ = now + refresh_pause;
+  status_.set(figures());
+}
+
+std::string AnswerView::figures() const {
+  const Metrics now = engine_.metrics();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
+  const double rate = took.count() > 0 ? double(tokens_) / took.count() : 0;
+  return speed_text(tokens_, tokens_ > 1 ? rate : 0) +
+         share("acceptance", double(now.accepted - before_.accepted),
+               double(now.judged - before_.judged)) +
+         share("overlap", now.overlapped_seconds - before_.overlapped_seconds,
+               now.draft_busy_seconds - before_.draft_busy_seconds) +
+         " (Ctrl-C stops)";
+}
+
+void AnswerView::finish() {
+  out_.write(status_.clear() + wrap_.finish(text_columns(screen_size())) + "\n");
+}
+
+std::string answer_figures(const Finished& end) {
+  const SpeculationStats& s = end.speculation;
+  std::string text = speed_text(std::uint64_t(end.usage.completion_tokens), decode_rate(end));
+  text += share("acceptance", double(s.accepted), double(s.judged));
+  if (s.drafted > 0)
+    text += fmt::format(", overlap {:.2f}", s.overlap_ratio);
+  return text + fmt::format(", {} of {} prompt tokens cached", end.usage.cached_tokens,
+                            end.usage.prompt_tokens);
+}
+
+} // namespace paceline::apps

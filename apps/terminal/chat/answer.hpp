@@ -1,0 +1,52 @@
+// One answer as it comes: safe for the terminal, shaded, with figures below.
+#pragma once
+
+#include "apps/console/terminal.hpp"
+#include "apps/terminal/chat/shade.hpp"
+#include "apps/terminal/chat/status_line.hpp"
+#include "apps/terminal/chat/word_wrap.hpp"
+#include "paceline/engine.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace paceline::apps {
+
+/// What an answer looks like on standard output.
+struct AnswerLook {
+  bool safe = false;   ///< Standard output is a terminal.
+  bool shaded = false; ///< Tokens in the shades of their sources.
+  bool status = false; ///< A line of figures below while it comes.
+};
+
+class AnswerView {
+public:
+  AnswerView(Output& out, const Engine& engine, AnswerLook look);
+  void show(const Delta& delta);
+  /// Takes the status away and ends the line.
+  void finish();
+
+private:
+  std::string wrapped(const Delta& delta, int columns);
+  std::string figures() const;
+  void refresh();
+  bool has_room(const ScreenSize& size);
+
+  Output& out_;
+  const Engine& engine_;
+  AnswerLook look_;
+  Metrics before_;
+  std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point next_;
+  std::size_t tokens_ = 0;
+  Shader shader_;
+  WordWrap wrap_;
+  StatusLine status_;
+  ScreenSize size_;
+  std::chrono::steady_clock::time_point steady_; ///< When the window has kept its size for long.
+};
+
+/// "48 tokens, 312 tokens/s, acceptance 0.61, overlap 0.93, 32 of 57 prompt tokens cached"
+std::string answer_figures(const Finished& end);
+
+} // namespace paceline::apps

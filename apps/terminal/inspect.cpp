@@ -1,0 +1,146 @@
+// paceline inspect: what a checkpoint holds, whether two make a pair, and what this machine offers.
+#include "apps/console/command.hpp"
+#include "apps/console/devices.hpp"
+#include "apps/console/options.hpp"
+#include "apps/console/output.hpp"
+#include "apps/console/survey.hpp"
+#include "apps/terminal/inspect/checkpoint.hpp"
+#include "apps/terminal/inspect/division.hpp"
+#include "apps/terminal/inspect/report.hpp"
+#include "models/families.hpp"
+
+#include <boost/json/array.hpp>
+#include <fmt/format.h>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace paceline::apps {
+namespace {
+
+struct Options {
+  std::string model = "demo";
+  std::optional<std::string> draft;
+  std::optional<WeightFormat> weights;
+  EngineOptions engine;         ///< Devices of the target, and how it is divided among them.
+  std::function<bool()> placed; ///< Whether any of that was given.
+  bool devices = false;
+  std::string node; ///< Whose devices; empty: this machine's.
+  NodeTls node_tls;
+  bool families = false;
+  bool json = false;
+};
+
+/// What drafts without a model has nothing to be read and goes with any target.
+bool is_lookup(const std::optional<std::string>& draft) {
+  return draft == "suffix" || draft == "ngram";
+}
+
+Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
+  auto target = read_checkpoint(options.model, "target", options.weights);
+  if (!target)
+    return tl::unexpected(target.error());
+  std::optional<Checkpoint> draft;
+  if (draft_name && !is_lookup(draft_name)) {
+    auto read = read_draft(*draft_name, *target, options.weights);
+    if (!read)
+      return tl::unexpected(read.error());
+    draft = std::move(*read);
+  }
+  boost::json::object object{{"target", checkpoint_json(*target)}};
+  std::string text = checkpoint_text(*target, "target");
+  if (options.placed()) {
+    EngineOptions engine = options.engine;
+    engine.target = options.model;
+    engine.weights = options.weights;
+    const auto divided = divide_model(engine);
+    if (!divided)
+      return tl::unexpected(divided.error());
+    object["target"].as_object()["division"] = division_json(*divided);
+    text += "\n" + division_text(*divided);
+  }
+  if (draft) {
+    const Pair pair = pair_of(*target, *draft);
+    object["draft"] = checkpoint_json(*draft);
+    object["pair"] = pair_json(pair);
+    text += "\n" + checkpoint_text(*draft, "draft") + "\n" + pair_text(pair);
+  } else if (is_lookup(draft_name)) {
+    object["draft"] = {{"name", *draft_name}, {"lookup", true}};
+    object["pair"] = {{"compatible", true}};
+    text += fmt::format("\ndraft: {}, looked up in the text: it has no weights, and goes with any "
+                        "target\n",
+                        *draft_name);
+  }
+  return options.json ? print_json(object) : print_text(text);
+}
+
+Result<int> show_families(bool as_json) {
+  boost::json::array list;
+  std::string text;
+  for (const models::Family& family : models::known_families()) {
+    list.push_back({{"architecture", family.architecture},
+                    {"model_type", family.model_type},
+                    {"models", family.models}});
+    text += fmt::format("{:<20} {}\n", family.architecture, family.models);
+  }
+  return as_json ? print_json({{"families", std::move(list)}}) : print_text(text);
+}
+
+Result<int> run(const Options& options) {
+  if (!options.node.empty())
+    return show_node(options.node, options.node_tls, options.json);
+  if (options.devices)
+    return show_devices(options.json);
+  if (options.families)
+    return show_families(options.json);
+  const bool chosen = !options.draft || *options.draft == "auto"; // as other commands would
+  const auto draft = !chosen ? options.draft
+                     : options.draft && options.model != "demo"
+                         ? std::optional<std::string>("suffix")
+                     : options.model == "demo" ? std::optional<std::string>("demo")
+                                               : std::nullopt;
+  return show_checkpoints(options, draft == "none" ? std::nullopt : draft);
+}
+
+constexpr const char* footer = R"(Examples:
+  paceline inspect
+  paceline inspect ~/models/target --draft-model ~/models/draft
+  paceline inspect ~/models/large --device cuda:0 --device cuda:1 --tensor-parallel-size 2
+  paceline inspect --devices --json
+  paceline inspect --devices --node 127.0.0.1:7000)";
+
+} // namespace
+
+Command add_inspect(CLI::App& program) {
+  auto* app = program.add_subcommand("inspect", "Show what a checkpoint or this machine holds");
+  auto options = std::make_shared<Options>();
+  app->add_option("model,-m,--model", options->model,
+                  "A .gguf file, a folder, a hub id in the local Hugging Face cache, or demo")
+      ->capture_default_str()
+      ->type_name("MODEL");
+  app->add_option(
+         "-d,--draft-model", options->draft,
+         "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized; "
+         "eagle3:DIR: an EAGLE-3 head on it; suffix, ngram, none or auto: as for generate")
+      ->type_name("MODEL");
+  add_weight_format(*app, "--weights", options->weights,
+                    "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");
+  auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
+  app->add_option("--node", options->node, "Show those of a node instead, and its models")
+      ->needs(devices)
+      ->type_name("HOST:PORT");
+  app->add_flag("--families", options->families, "Show the families of models that are known")
+      ->excludes(devices);
+  add_json_option(*app, options->json);
+  add_node_certificates(*app, options->node_tls);
+  add_device_options(*app, options->engine);
+  options->placed = [app] {
+    return app->count("--device") + app->count("--pipeline-parallel-size") +
+               app->count("--tensor-parallel-size") + app->count("--stage-layers") >
+           0;
+  };
+  app->footer(footer);
+  return {app, [options](Interrupt&) { return run(*options); }};
+}
+
+} // namespace paceline::apps

@@ -1,0 +1,35 @@
+// What shows a race: a screen of frames while it runs, and how it ended.
+#pragma once
+
+#include "apps/terminal/race/frame.hpp"
+#include "apps/terminal/race/screen.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paceline::apps {
+
+class RaceShow {
+public:
+  /// how: one after another, or at once. tokens: as in RaceScene.
+  RaceShow(Output& out, std::string how, int tokens)
+      : out_(out), how_(std::move(how)), tokens_(tokens) {}
+
+  /// Takes the terminal's screen. Without it nothing is drawn before the end.
+  void open() { screen_ = std::make_unique<OtherScreen>(out_); }
+  /// How it stands at that time.
+  void draw(const std::vector<Recording>& lanes, double seconds);
+  /// The end, on the screen that was there before.
+  void close(const std::vector<Recording>& lanes);
+
+private:
+  RaceScene scene(const std::vector<Recording>& lanes, double seconds, std::string result) const;
+
+  Output& out_;
+  std::string how_;
+  int tokens_;
+  std::unique_ptr<OtherScreen> screen_;
+};
+
+} // namespace paceline::apps
