@@ -28,7 +28,7 @@ std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOption
   return nullptr;
 }
 
-/// Of a device, or of a group's last shard.
+/// Returns the name of a device, or of a group's last shard.
 Result<gpu::DeviceName> last_name(const gpu::Device& target) {
   const auto shards = target.shards();
   return gpu::parse_device(shards.empty() ? target.name() : shards.back()->name());

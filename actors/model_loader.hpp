@@ -27,11 +27,11 @@ struct LoadedModel {
   bool in_stages() const { return !behind.empty(); }
   /// Into stages, shards or both: none of its devices has all of it.
   bool is_divided() const { return in_stages() || !device->shards().empty(); }
-  /// Of the last stage.
+  /// Returns the last stage's device.
   gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
   /// name: what the caller called it.
   ModelInfo info(const std::string& name) const;
-  /// Of the first stage.
+  /// Makes the pool of the first stage.
   Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
     return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages);
   }

@@ -20,10 +20,10 @@ class OtherMachines;
 /// All that `Engine::open` prepares before the first actor starts.
 struct EngineContext {
   EngineParts parts;
-  std::shared_ptr<execution::LaneCloser> closer; ///< Of all lanes.
+  std::shared_ptr<execution::LaneCloser> closer; ///< Closes all lanes.
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  models::GenerationDefaults defaults;                ///< Of requests that leave something open.
-  std::shared_ptr<constraints::Compiler> constraints; ///< Of answers' forms.
+  models::GenerationDefaults defaults;                ///< Used where requests leave something open.
+  std::shared_ptr<constraints::Compiler> constraints; ///< Compiles answers' forms.
   text::ChatTemplate chat = text::ChatTemplate::plain("");
   ModelInfo target;
   std::optional<ModelInfo> standby; ///< The target where it can move to.

@@ -49,9 +49,9 @@ public:
 
 /// What another machine has given of a target.
 struct StageThere {
-  std::shared_ptr<const models::Model> model; ///< As the machine describes it.
-  std::string name;                           ///< Of the device, for messages.
-  std::size_t kv_bytes = 0;                   ///< For all its pages, there and in its reserve.
+  std::shared_ptr<const models::Model> model; ///< The model as the machine describes it.
+  std::string name;                           ///< Name of the device, for messages.
+  std::size_t kv_bytes = 0;                   ///< Bytes of all its pages, there and in its reserve.
   /// Once it is known of how many pages the engine gives out numbers.
   std::function<std::shared_ptr<const StageProxy>(std::size_t pages)> make_proxy;
 };

@@ -202,7 +202,7 @@ private:
   const std::uint64_t faults_before_;
 };
 
-/// As docs/theory.md has it.
+/// Returns the promise that docs/theory.md gives.
 RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Request& request,
                                 const EngineContext& engine) {
   const SpeculationMode mode = mode_of(request, engine);

@@ -1,4 +1,4 @@
-// From what a caller asked for to what the actors work with: checked, with all defaults filled in.
+// Turns a caller's request into what the actors work with: checked, with all defaults filled in.
 #pragma once
 
 #include "actors/opening.hpp"

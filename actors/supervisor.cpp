@@ -134,7 +134,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   carry_out(supervision_.went_down(child, now()));
 }
 
-/// For requests that end of it.
+/// Says why the child was lost, for requests that end because of it.
 std::string Supervisor::loss_of(Child child) const {
   const Role role = supervision_.roles()[child];
   if (role == Role::target)
@@ -144,7 +144,7 @@ std::string Supervisor::loss_of(Child child) const {
   return fmt::format("the {} died", name_of(role));
 }
 
-/// Of the target: its children stand in the order of its stages.
+/// Returns the stage of a child of the target's; those stand in the order of the stages.
 std::size_t Supervisor::stage_of(Child child) const {
   const auto& roles = supervision_.roles();
   return std::size_t(

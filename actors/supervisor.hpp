@@ -64,7 +64,7 @@ private:
   Handle::pointer self_;
   EngineParts parts_;
   scheduling::Supervision supervision_;
-  std::vector<caf::actor> running_; ///< By Child; null: down.
+  std::vector<caf::actor> running_; ///< Actors by Child; null: down.
   messages::ActorHandles handles_;
 };
 

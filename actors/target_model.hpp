@@ -39,7 +39,7 @@ struct TargetModelParts : TargetStage {
   const TargetStage& last_stage() const { return stage(behind.size()); }
 };
 
-/// For what a stage leaves to the one behind it; null: it is the last.
+/// Makes the pool of rows that a stage leaves to the one behind it; null: it is the last.
 std::shared_ptr<execution::RowPool> room_for_rows(const TargetModelParts& parts, std::size_t stage);
 
 /// A stage of the target; mostly there is one. Owns its lane; the last stage lends its own to the

@@ -15,8 +15,8 @@ using speculation::Chain;
 /// A fork, and the rows that it has before.
 struct Candidate {
   Chain::Fork fork;
-  const Branch* from = nullptr; ///< Whose pages it goes on from.
-  bool begins = false;          ///< At the fork's position, where it takes pages of its own.
+  const Branch* from = nullptr; ///< The branch whose pages it goes on from.
+  bool begins = false; ///< It begins at the fork's position, and takes pages of its own there.
   int length = 0;
   int window = 0;
   int own = 0;

@@ -8,24 +8,24 @@
 
 namespace paceline::execution {
 
-/// The pass, from when it leaves the stage before until its rows are back. Whoever drops it, on
-/// whatever way, hands it on as failed, so that nobody waits for what does not come.
+/// The pass, from when it leaves the stage before until its rows are back. If it is dropped,
+/// wherever that is, it is handed on as failed, so that nobody waits for rows that do not come.
 /// Threads: one after the other.
 class CrossingPass {
 public:
-  /// stage: its workspace is told by `prepare` what is to be sent, where it lies, and where what
-  /// comes back goes. lost: what is said of a pass that was dropped.
+  /// stage: `prepare` tells its workspace what is to be sent, where that lies, and where the rows
+  /// that come back go. lost: the error of a pass that was dropped.
   CrossingPass(const Stage& stage, std::shared_ptr<ForwardPass> pass,
                std::shared_ptr<base::Telemetry> telemetry, Error lost);
   ~CrossingPass();
   CrossingPass(const CrossingPass&) = delete;
   CrossingPass& operator=(const CrossingPass&) = delete;
 
-  /// False: nothing is to be run of it (it failed before, or is known not to go on).
+  /// Returns false if nothing of the pass is to be run: it failed before, or is known not to go on.
   bool prepare(base::TimePoint now);
   /// Pages to copy before what is to be run.
   const std::vector<gpu::PageCopy>& copies() const { return step_.copies(); }
-  /// It goes to the next stage.
+  /// Hands the pass on to the next stage.
   void complete(base::TimePoint now);
   void fail(Error why);
 

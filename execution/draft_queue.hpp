@@ -1,4 +1,4 @@
-// What the draft actor tells its lane between two tokens, without a submission for each.
+// The news that the draft actor gives its lane between two tokens, without a submission for each.
 #pragma once
 
 #include "scheduling/contracts.hpp"
@@ -18,7 +18,7 @@ class DraftQueue {
 public:
   struct News {
     std::vector<speculation::Frontier> frontiers;
-    bool forget = false; ///< Residencies are over.
+    bool forget = false; ///< Some cache residencies are over.
     bool empty() const { return frontiers.empty() && !forget; }
   };
 
@@ -33,7 +33,7 @@ public:
     const std::lock_guard lock(mutex_);
     news_.forget = true;
   }
-  /// Throws std::logic_error where a frontier breaks its contract, whoever posted it.
+  /// Takes all news. Throws std::logic_error if a frontier breaks its contract, whoever posted it.
   News take() {
     News news;
     {
@@ -44,19 +44,19 @@ public:
     return news;
   }
 
-  /// Nothing was posted since `take`.
+  /// True if nothing was posted since `take`.
   bool quiet() const {
     const std::lock_guard lock(mutex_);
     return news_.empty();
   }
 
-  /// After posting: true when no step is on the lane, which the caller must then submit.
+  /// Is called after posting. True: no step is on the lane, and the caller must submit it.
   bool claim_lane() {
     const std::lock_guard lock(mutex_);
     return !std::exchange(on_lane_, true);
   }
-  /// The lane has nothing left to do: true when that is so under the lock, and the step may retire;
-  /// false when news came in between.
+  /// Is called when the lane has nothing left to do. True: there is no news, and the step may
+  /// retire; false: news came in between.
   bool leave_lane() {
     const std::lock_guard lock(mutex_);
     if (!news_.empty())
@@ -65,7 +65,7 @@ public:
     return true;
   }
 
-  /// The step has been abandoned, and what it knew is lost: the draft has to be started anew.
+  /// Says that the step was abandoned and what it knew is lost: the draft has to be started anew.
   void fail() const {
     if (failed_)
       failed_();

@@ -19,7 +19,7 @@ bool lacks_q(const DraftRows& rows, const speculation::QRow& q) {
   return rows.sequence->at.spec->needs_q() && !q;
 }
 
-/// By the target's ids: the draft's columns of logits; empty: they are the same.
+/// Returns the draft's column of logits for each of the target's ids; empty: they are the same.
 const std::vector<TokenId>& says_of(const DraftStep::Parts& parts) {
   return parts.map ? parts.map->says() : parts.says;
 }
@@ -162,7 +162,7 @@ models::Features DraftStep::features_of(const DraftRows& rows) const {
   return {parts_.target_pool.get(), features.pages->ids, features.count};
 }
 
-/// From here on the position is bound; without a row that it needs it never is.
+/// Binds the position from here on, unless it needs a row of q and there is none.
 void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
   const Frontier& at = rows.sequence->at;
   if (at.spec->needs_q()) {

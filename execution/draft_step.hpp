@@ -1,4 +1,4 @@
-// The draft lane's work: every sequence one token further per pass, as far as its chain reaches.
+// The draft lane's work: each pass takes every sequence one token further, up to its chain's end.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -18,12 +18,12 @@ namespace paceline::execution {
 
 /// One step for as long as there is something to draft: between two tokens it takes what was posted
 /// to its queue, so that a verdict takes effect without a new submission. The same object is
-/// submitted again and again, never twice at once (DraftQueue::claim_lane). What a pass does is the
-/// planner's to say; this class has it computed. All state below is the lane's alone.
+/// submitted again and again, never twice at once (DraftQueue::claim_lane). The planner decides
+/// what a pass does; this class has it computed. Only the lane touches the state below.
 ///
-/// Where the lane holds work ready, the pass behind one that only goes on with chains is prepared
+/// On a lane that holds work ready, the pass behind one that only goes on with chains is prepared
 /// before its tokens are known to the host: the device finds them by itself, and draws a whole
-/// window without the host in between. A verdict then takes effect a token later at most. Where a
+/// window without the host in between. A verdict then takes effect a token later at most. If a
 /// look-up has turns between passes, what it knows of each token comes first.
 class DraftStep final : public gpu::Step {
 public:
@@ -35,17 +35,17 @@ public:
     int max_num_seqs = 0;
     int fork_rows = 0; ///< Most rows that forks have in a pass, over all sequences.
     std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows; ///< Lent at a time; 0: nothing is drafted where q is needed.
+    std::size_t q_rows; ///< Most q rows lent at a time; 0: nothing is drafted where q is needed.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
-    /// Where the draft's vocabulary is its own. Null: it is the target's.
+    /// Maps between the vocabularies of draft and target. Null: the draft has the target's.
     std::shared_ptr<const text::VocabularyMap> map{};
-    /// By the target's ids: the draft's column of logits; -1: it cannot say that. Empty: the same,
-    /// or as `map` has them.
+    /// The draft's column of logits for each of the target's ids; -1: the draft cannot say that
+    /// token. Empty: the columns are the ids, or those of `map`.
     std::vector<TokenId> says{};
-    /// Of a head on the target: where the target leaves what the head reads.
+    /// The pool in which the target leaves what a draft that is a head on it reads.
     std::shared_ptr<gpu::KvPool> target_pool{};
-    std::shared_ptr<DrafterHost> lookup{};        ///< That has turns on this lane; null: none has.
-    std::shared_ptr<gpu::Device> lookup_device{}; ///< Where its q rows are: on the host.
+    std::shared_ptr<DrafterHost> lookup{};        ///< Look-up with turns on this lane; null: none.
+    std::shared_ptr<gpu::Device> lookup_device{}; ///< Device of the look-up's q rows: the host.
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
@@ -59,24 +59,24 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
-  /// What drawing a part's token takes besides.
+  /// What else it takes to draw a part's token.
   struct Draw {
     std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
     speculation::QRow q;
-    const TokenId* pending = nullptr; ///< Where the token to feed will be.
+    const TokenId* pending = nullptr; ///< The place where the token to feed will be.
   };
   struct Pass {
     speculation::DraftPass plan;
     std::vector<Draw> draws;             ///< One per part.
-    std::vector<gpu::ProposeTask> tasks; ///< Of the parts that draw, in their order.
+    std::vector<gpu::ProposeTask> tasks; ///< Tasks of the parts that draw, in their order.
     std::vector<gpu::PageCopy> copies;
     models::Workspace* workspace = nullptr;
-    int rows = 0; ///< Fed.
+    int rows = 0; ///< Rows fed.
     bool has_run = false;
     base::TimePoint begin;
   };
 
-  /// The pass with this number; of the last three.
+  /// Returns the pass with this number, which is one of the last three.
   Pass& pass(std::size_t number) { return passes_[number % passes_.size()]; }
   const Pass& pass(std::size_t number) const { return passes_[number % passes_.size()]; }
   void take(std::vector<speculation::Frontier> news);
@@ -97,15 +97,16 @@ private:
   std::shared_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> workspace_behind_; ///< Made when it is first wanted.
   std::shared_ptr<RowPool> rows_;
-  std::shared_ptr<gpu::Buffer> columns_; ///< With `says`: of logits, for the target's ids,
-  std::shared_ptr<gpu::Buffer> mapped_;  ///< and these logits.
+  std::shared_ptr<gpu::Buffer>
+      columns_; ///< Columns of logits by the target's ids, if there is `says`.
+  std::shared_ptr<gpu::Buffer> mapped_; ///< The logits of those columns.
 
   std::optional<LookupTurn> lookup_;
   speculation::DraftPlanner planner_;
   speculation::DraftPace pace_;
-  /// In turn: two may be under way, and the first of them reads what the one before it drew.
+  /// Used in turn: two may be under way, and the first of them reads what the one before it drew.
   std::array<Pass, 3> passes_;
-  std::size_t prepared_ = 0; ///< Passes so far.
+  std::size_t prepared_ = 0; ///< Passes prepared so far.
   std::size_t completed_ = 0;
   base::TimePoint last_end_;
 };

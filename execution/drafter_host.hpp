@@ -18,21 +18,22 @@
 
 namespace paceline::execution {
 
-/// Calls a Drafter for all lanes that there ever are, one at a time: one that was abandoned may
-/// still be in it. Sees to it that each sequence begins and ends for it once in turn, and disables
-/// it when it keeps failing. Threads: any.
+/// Calls a Drafter for all lanes that there ever are, one at a time: an abandoned lane may still be
+/// in a call. Sees to it that each sequence begins and ends once in turn for the Drafter, and
+/// disables a Drafter that keeps failing. Threads: any.
 class DrafterHost {
 public:
   DrafterHost(std::shared_ptr<Drafter> drafter, std::shared_ptr<base::Telemetry> telemetry)
       : drafter_(std::move(drafter)), telemetry_(std::move(telemetry)) {}
 
-  /// A lane begins: what the one before it had under way is put aside.
+  /// Is called when a lane begins: what the lane before had under way is put aside.
   void begin_anew();
   /// Sequences of a lane, by id.
   using Sequences = std::map<speculation::SequenceId, const speculation::Frontier*>;
-  /// Ends what `alive` does not name, begins what it names anew, and has tasks proposed for. What
-  /// a call throws is counted, and its message logged once. False, and nothing is called: another
-  /// lane's call has not come back, or the drafter is disabled.
+  /// Ends sequences that `alive` does not name, begins those that are new in it, and has the
+  /// Drafter propose for `tasks`. Exceptions are counted, and the first one's message is logged.
+  /// Returns false, and calls nothing, if another lane's call has not come back or the drafter is
+  /// disabled.
   bool call(const Sequences& alive, std::span<DraftTask* const> tasks);
   bool is_disabled() const { return disabled_; }
 
@@ -47,7 +48,7 @@ private:
   std::atomic<bool> disabled_{false};
   std::atomic<bool> anew_{false};
 
-  std::mutex calling_; ///< Held during a call. What follows is the caller's.
+  std::mutex calling_; ///< Held during a call; guards the members below.
   std::map<speculation::SequenceId, speculation::TokenLogView> begun_;
   scheduling::FailureCount failures_{limits::drafter_failures_max,
                                      limits::drafter_successes_per_failure};

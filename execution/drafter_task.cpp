@@ -57,7 +57,7 @@ void DrafterTask::check(TokenId token) const {
         fmt::format("it proposes token {}: ids go from 0 to {}", token, rows_.vocabulary - 1));
 }
 
-/// Without a row that the rule needs, for lack of memory, nothing is proposed from here on.
+/// Adds a proposal. If the rule needs a row of q and memory lacks, this and later ones are dropped.
 void DrafterTask::add(TokenId token, speculation::QRow q) {
   text_.tokens.push_back(token);
   --wanted_;
@@ -105,7 +105,7 @@ TokenId DrafterTask::drawn(std::span<const TokenWeight> weights) const {
                            chain().attempt());
 }
 
-/// Of weights that are a distribution, those in the form.
+/// Returns those weights of a distribution whose tokens are in the form.
 std::vector<TokenWeight> DrafterTask::in_form(std::span<const TokenWeight> weights) {
   std::vector<TokenWeight> kept;
   double sum = 0;

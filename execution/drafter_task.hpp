@@ -16,23 +16,24 @@ namespace paceline::execution {
 /// A sequence as the Drafter's lane knows it.
 struct DraftedText {
   speculation::Frontier at;
-  std::vector<TokenId> tokens; ///< Committed ones, then those of the chain as far as it is drawn.
+  std::vector<TokenId> tokens; ///< Committed tokens, then those that the chain has drawn.
   std::size_t committed = 0;
 
   /// Takes the frontier, and what it commits.
   void advance(speculation::Frontier frontier);
-  /// Reads what the chain has.
+  /// Reads the tokens that the chain has drawn.
   void catch_up();
 };
 
-/// Takes proposals down: bound before the call, they are put into the chain after it.
+/// Collects proposals: their positions are bound before the call, and they are put into the chain
+/// after it.
 class DrafterTask final : public DraftTask {
 public:
   struct Rows {
     int vocabulary = 0;
     std::shared_ptr<SparseRows> q;
   };
-  /// Who else drafts for the sequence on this lane.
+  /// Says who else drafts for the sequence on this lane.
   enum class Beside { nobody, model };
   /// Binds the positions that are asked for: what the chain's window lacks, else its lookahead.
   /// Beside a model all that the chain lacks is asked for; where the model drafts what is not
@@ -71,14 +72,14 @@ private:
 
   DraftedText& text_;
   const Rows& rows_;
-  bool looks_up_ = false; ///< Beside a model,
-  bool hands_on_ = false; ///< which drafts what is not proposed.
+  bool looks_up_ = false; ///< The task stands beside a model.
+  bool hands_on_ = false; ///< That model drafts what is not proposed.
   int asked_ = 0;
   int wanted_ = 0;
-  /// What was proposed leaves the constraint: from here on proposals are for nothing.
+  /// A proposed token was not in the constraint: proposals from here on are not used.
   bool left_form_ = false;
-  sampling::TokenMask mask_; ///< Of the constraint, behind `masked_` tokens;
-  bool restricts_ = false;   ///< unless everything may come there.
+  sampling::TokenMask mask_; ///< The constraint's mask behind `masked_` tokens, if `restricts_`.
+  bool restricts_ = false;   ///< Not every token may come there.
   std::size_t masked_ = 0;
   std::vector<Proposed> proposals_;
 };
@@ -86,12 +87,12 @@ private:
 /// The sequences of a lane, for a Drafter.
 class DraftedTexts {
 public:
-  /// Takes what is newer, and forgets sequences whose residency is over. True when sequences have
-  /// come or gone.
+  /// Takes newer frontiers, and forgets sequences whose residency is over. Returns true when
+  /// sequences have come or gone.
   bool take(std::vector<speculation::Frontier> news);
-  /// Has proposals made by `host` for these, which are of some of the sequences.
+  /// Has `host` make proposals for `tasks`, which belong to some of the sequences.
   void propose(DrafterHost& host, std::span<DrafterTask> tasks) const;
-  /// What was under way is lost: nobody waits for what is left undone.
+  /// Gives up what was under way, so that nobody waits for what is left undone.
   void abandon();
 
   std::map<speculation::SequenceId, DraftedText> texts;

@@ -34,7 +34,7 @@ ForwardPass::Rows rows_of(const BatchEntry& entry) {
   return rows;
 }
 
-/// Of a fork, whose window is there.
+/// Returns the rows of a fork, whose window is there.
 ForwardPass::Rows rows_of(const Alternative& other) {
   ForwardPass::Rows rows;
   const BatchEntry& entry = other.entry;
@@ -64,7 +64,8 @@ ForwardStep::ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,
                          std::shared_ptr<base::Telemetry> telemetry)
     : stage_(std::move(stage)), pass_(std::move(pass)), telemetry_(std::move(telemetry)) {}
 
-/// On the last lane the verification ahead has retired: what it did not let go on never will.
+/// Follows the fate of the pass ahead. When the last lane gets here the verification ahead has
+/// retired, so a pass that it did not let go on never will.
 gpu::Step::Next ForwardStep::follow_ahead() {
   const bool closed = std::ranges::any_of(
       pass_->batch.entries, [](const BatchEntry& e) { return e.round.chain->closed(); });
@@ -84,7 +85,8 @@ void ForwardStep::leave_nothing() {
   pass_->rows.clear();
 }
 
-/// Of the rows that were handed on, too: then it is a pass of one sequence.
+/// Drops all entries that did not come true, and their rows among those that were handed on: then
+/// it is a pass of one sequence.
 void ForwardStep::leave_what_came_true() {
   const std::vector<std::size_t> live = pass_->outcome->came_true();
   if (live.size() == pass_->batch.entries.size())
@@ -102,7 +104,7 @@ void ForwardStep::leave_what_came_true() {
   pass_->handed_count = handed(pass_->rows.front());
 }
 
-/// With what they assume.
+/// True if all windows, and the tokens that they assume, are drawn.
 bool ForwardStep::windows_drawn() const {
   return std::ranges::all_of(pass_->batch.entries, [](const BatchEntry& e) {
     return e.round.chain->drawn() >= e.length + e.round.window;
@@ -178,7 +180,7 @@ bool ForwardStep::read_rows() {
   return true;
 }
 
-/// With rows for other outcomes of those ahead.
+/// Reads the rows, with rows for other outcomes of the passes ahead.
 bool ForwardStep::read_branches() {
   std::vector<BatchEntry>& entries = pass_->batch.entries;
   std::vector<double> chances(entries.size(), 1.0);

@@ -26,7 +26,7 @@ public:
 
   std::string name() const override { return "forward"; }
   Next prepare(base::TimePoint now) override;
-  /// Behind `prepare`: pages to copy before the pass.
+  /// Pages to copy before the pass; known after `prepare`.
   const std::vector<gpu::PageCopy>& copies() const { return copies_; }
   gpu::Work work() const override;
   bool in_shards() const override { return true; }
@@ -55,10 +55,10 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   std::optional<base::TimePoint> deadline_;
   gpu::Work work_;
-  std::vector<gpu::PageCopy> copies_; ///< Before the pass.
+  std::vector<gpu::PageCopy> copies_; ///< Copies made before the pass.
   bool ran_ = false;
   bool at_work_ = false;
-  // Between stages: what this one reads, and what it leaves.
+  // The rows between stages: those that this stage reads, and those that it leaves.
   speculation::QRow received_;
   speculation::QRow left_;
 };

@@ -11,9 +11,9 @@ using speculation::Frontier;
 
 namespace {
 
-/// In a window that is waited for: the model's tokens are hardly to come true as a whole any more,
+/// True if the model's tokens in a window that is waited for are unlikely to come true as a whole,
 /// and those of a look-up that wrote others of the window would have ended it, too. Looks at who
-/// wrote them, not at what they are.
+/// wrote the tokens, not at what they are.
 bool is_hopeless(const Frontier& at) {
   const speculation::Chain& chain = *at.chain;
   if (!at.drafters.model || chain.limit() > chain.window_end())

@@ -10,22 +10,23 @@
 
 namespace paceline::execution {
 
-/// Between two passes of the model the look-up has its turn: it writes what it knows better into
-/// the chains (speculation::Drafters), and the model goes on behind that. It takes microseconds of
-/// the lane's own thread, and nothing of its device. Threads: the lane's.
+/// The turn that a look-up has between two passes of the model: it writes what it knows better into
+/// the chains (speculation::Drafters), and the model goes on behind that. A turn takes microseconds
+/// of the lane's own thread, and nothing of its device. Threads: the lane's.
 class LookupTurn {
 public:
   struct Parts {
-    std::shared_ptr<DrafterHost> host;   ///< Of a look-up that answers at once.
-    std::shared_ptr<gpu::Device> device; ///< On the host (Device::on_host).
+    std::shared_ptr<DrafterHost> host;   ///< Host of a look-up that answers at once.
+    std::shared_ptr<gpu::Device> device; ///< A device on the host (Device::on_host).
     int vocabulary = 0;
     std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows = 0; ///< Lent at a time; 0: nothing is drafted where q is needed.
+    std::size_t q_rows =
+        0; ///< Most q rows lent at a time; 0: nothing is drafted where q is needed.
     std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
   };
   explicit LookupTurn(Parts parts);
 
-  /// Newer frontiers; those that want no look-up are left out.
+  /// Takes newer frontiers; those that want no look-up are left out.
   void take(const std::vector<speculation::Frontier>& news);
   /// Writes into all chains that have room.
   void propose();

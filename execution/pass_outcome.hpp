@@ -1,4 +1,4 @@
-// What becomes of a pass that is enqueued behind another one before that one was judged.
+// The fate of a pass that is enqueued behind another one before that one was judged.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -16,18 +16,18 @@ namespace paceline::execution {
 
 /// One outcome of the passes ahead that a pass has rows for.
 struct Branch {
-  speculation::ChainRef chain; ///< What goes on then.
-  int length = 0;              ///< Committed tokens then,
-  int window = 0;              ///< and the chain's behind them that are judged.
-  gpu::PageTableRef pages;     ///< That its rows are fed to.
+  speculation::ChainRef chain; ///< The chain that goes on then.
+  int length = 0;              ///< Committed tokens then.
+  int window = 0;              ///< The chain's tokens behind them that are judged.
+  gpu::PageTableRef pages;     ///< Pages that its rows are fed to.
   std::optional<int> own;      ///< scheduling::Feed::own
-  double chance = 1;           ///< Of a fork: that its outcome comes true.
+  double chance = 1;           ///< Probability that a fork's outcome comes true.
 
-  /// Where the next pass stands if all is accepted.
+  /// Returns the position at which the next pass begins if all is accepted.
   int end() const { return length + window + 1; }
 };
 
-/// Where a sequence of a judged pass goes on.
+/// The point at which a sequence of a judged pass goes on.
 struct Onset {
   std::size_t entry = 0;       ///< Its number in the judged batch.
   speculation::ChainRef chain; ///< Null: nothing that was drafted for it goes on.
@@ -46,20 +46,21 @@ public:
     ends, ///< It is not run any further.
   };
 
-  /// One that waits for nothing: it goes on.
+  /// Makes the outcome of a pass that waits for nothing: it goes on.
   PassOutcome() = default;
-  /// Of a pre-enqueued batch, behind the pass of this outcome. It ends where that was judged.
+  /// Makes the outcome of a pre-enqueued batch behind the pass of `ahead`. If that pass was judged
+  /// already, the new one ends.
   static std::shared_ptr<PassOutcome> behind(PassOutcome& ahead, const scheduling::Batch& batch);
 
   Fate fate() const;
-  /// Of a pass that goes on: the numbers of the branches that came true.
+  /// Returns the numbers of the branches that came true, for a pass that goes on.
   std::vector<std::size_t> came_true() const;
-  /// Unless it is known already that it goes on.
+  /// Ends the pass, unless it is known already that it goes on.
   void end();
-  /// Once, when the pass' rows have been read: what they are for, in their order, and the branches
-  /// of those ahead. False: it ended meanwhile.
+  /// Is called once, when the pass' rows have been read, with what they are for, in their order,
+  /// and the branches of the passes ahead. Returns false if the pass ended meanwhile.
   bool begin(std::vector<Branch> branches, std::vector<Branch> ahead);
-  /// This one's and those ahead, as far as they may come true.
+  /// Returns this pass' branches and those ahead, as far as they may come true.
   std::vector<Branch> branches() const;
 
   /// The verification of `judged` has found where the sequences go on that are not over; verdicts:
@@ -82,7 +83,7 @@ private:
   std::vector<std::size_t> came_true_;
   bool begun_ = false;
   bool judged_ = false;
-  std::vector<Branch> branches_; ///< Before it has begun: of each entry, what it was built for.
+  std::vector<Branch> branches_; ///< Before the pass has begun: what each entry was built for.
   std::vector<Branch> ahead_;
   std::weak_ptr<PassOutcome> next_;
 };

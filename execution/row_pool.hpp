@@ -11,21 +11,21 @@
 
 namespace paceline::execution {
 
-/// Grows by slabs as chains need rows, up to a bound, and gives slabs back whose rows are all back
-/// when more than half of what is left stays free. Threads: any.
+/// A pool that grows by slabs as chains need rows, up to a bound. It frees a slab whose rows are
+/// all back when more than half of the rest stays free. Threads: any.
 class RowPool : public std::enable_shared_from_this<RowPool> {
 public:
   struct Config {
     std::shared_ptr<gpu::Device> writer; ///< Lanes of both devices use the rows.
     std::shared_ptr<gpu::Device> reader; ///< Null: the writer.
-    int row_length = 0;                  ///< Floats.
-    std::size_t rows_max = 0;            ///< Lent at a time; the memory budget has so many.
+    int row_length = 0;                  ///< Floats of a row.
+    std::size_t rows_max = 0;            ///< Most rows lent at a time, by the memory budget.
   };
   explicit RowPool(Config config);
 
   int row_length() const { return config_.row_length; }
-  /// A row of unspecified contents. Null: fewer than `spare` others would be left to lend, or the
-  /// device has no memory for it.
+  /// Lends a row of unspecified contents. Null: fewer than `spare` others would be left to lend, or
+  /// the device has no memory for it.
   speculation::QRow take(std::size_t spare = 0);
 
   /// Rows that there is memory for now.

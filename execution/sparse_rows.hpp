@@ -1,4 +1,4 @@
-// Rows of q of which a few tokens have mass.
+// Rows of q in which only a few tokens have mass.
 #pragma once
 
 #include "execution/row_pool.hpp"
@@ -11,19 +11,20 @@
 
 namespace paceline::execution {
 
-/// Rows of zeros that are lent with a few numbers in them, which are taken out again when they come
-/// back: nobody goes through a vocabulary for a token. A few are kept so. Threads: any.
+/// Lends rows of zeros with a few numbers in them, which are zeroed again when a row comes back, so
+/// that nobody goes through a vocabulary for one token. A few clean rows are kept. Threads: any.
 class SparseRows : public std::enable_shared_from_this<SparseRows> {
 public:
-  /// pool: of devices whose memory the host writes to.
+  /// pool: its devices have memory that the host can write to.
   explicit SparseRows(std::shared_ptr<RowPool> pool) : pool_(std::move(pool)) {}
 
-  /// q, normalised; null when there is no memory for it. q: as sampling::propose wants it.
+  /// Lends a row with q, normalised; null when there is no memory. q: as sampling::propose wants
+  /// it.
   speculation::QRow take(std::span<const TokenWeight> q);
-  /// The same with the numbers as they are: a row that was drawn from elsewhere. Null, too, where
-  /// fewer than `spare` others would be left.
+  /// Does the same with the numbers as they are, for a row that was drawn from elsewhere. Returns
+  /// null, too, where fewer than `spare` others would be left.
   speculation::QRow take_normalised(std::span<const TokenWeight> q, std::size_t spare = 0);
-  /// A row of unspecified contents, to be written whole; null when there is no memory for it.
+  /// Lends a row of unspecified contents, to be written whole; null when there is no memory for it.
   speculation::QRow take();
 
 private:

@@ -1,4 +1,4 @@
-// What a stage of the target runs its part of a pass with.
+// The things with which a stage of the target runs its part of a pass.
 #pragma once
 
 #include "execution/row_pool.hpp"
@@ -14,10 +14,10 @@ namespace paceline::execution {
 
 /// The only stage of a model on one device, or one of several.
 struct Stage {
-  std::size_t number = 0; ///< In the order in which a pass goes through them.
+  std::size_t number = 0; ///< Place in the order in which a pass goes through the stages.
   std::shared_ptr<const models::Model> model;
-  /// The memory of its layers' keys and values, or of the first stage's where it has none: that
-  /// numbers the pages of all.
+  /// The memory of its layers' keys and values. A stage without any has the first stage's pool,
+  /// which numbers the pages of all stages.
   std::shared_ptr<gpu::KvPool> pool;
   std::shared_ptr<models::Workspace> workspace;
   /// Each of its rows has room for what all rows of a pass leave for the next stage; null: it is
@@ -27,7 +27,7 @@ struct Stage {
   bool has_pages() const { return model->kv_shape(pool->shape().page_tokens).bytes() > 0; }
 };
 
-/// On every rank of a step, before its pass: on all shards of the stage.
+/// Copies pages on all shards of the stage; every rank of a step calls it before the pass.
 inline void copy_pages(gpu::Operations& operations, const gpu::KvPool& pool,
                        std::span<const gpu::PageCopy> copies) {
   const gpu::ShardRange here = operations.shards();

@@ -66,7 +66,7 @@ private:
   std::promise<bool> retired_;
 };
 
-/// As many of the first ones as are worth reading.
+/// Returns as many of the first weights as are worth reading.
 Weights some_of(const Weights& all) {
   Weights some;
   for (std::size_t bytes = 0, i = 0; i < all.size() && bytes < read_bytes; ++i)
@@ -74,7 +74,7 @@ Weights some_of(const Weights& all) {
   return some;
 }
 
-/// For many rows of the widest.
+/// Makes a buffer for many rows of the widest weight.
 Result<std::shared_ptr<gpu::Buffer>> rows_of(gpu::Device& device, const Weights& weights,
                                              int (gpu::Weight::*columns)() const) {
   int widest = 0;

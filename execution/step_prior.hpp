@@ -1,4 +1,4 @@
-// What a step costs before one was made.
+// An estimate of what a step costs, before any step was made.
 #pragma once
 
 #include "models/model.hpp"
@@ -6,10 +6,10 @@
 
 namespace paceline::execution {
 
-/// By what the device's products reach with a few of the model's own weights, on a lane of its own
-/// and within milliseconds: the time of one row is that of reading them, and of many rows their
-/// arithmetic's. None of a simulated device, whose lanes may wait for a virtual clock, and of a
-/// model without weights.
+/// Measures, within milliseconds and on a lane of its own, how fast the device multiplies with a
+/// few of the model's own weights: one row takes the time of reading them, many rows the time of
+/// the arithmetic. There is no prior for a simulated device, whose lanes may wait for a virtual
+/// clock, nor for a model without weights.
 scheduling::StepPrior measure_step_prior(gpu::Device& device, const models::Model& model);
 
 } // namespace paceline::execution

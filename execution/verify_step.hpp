@@ -13,7 +13,7 @@
 
 namespace paceline::execution {
 
-/// What a verification makes: the same news for the scheduler and for the draft.
+/// The result of a verification: the same news for the scheduler and for the draft.
 struct Judged {
   scheduling::Verdicts verdicts;
   speculation::Frontiers frontiers;
@@ -46,7 +46,7 @@ private:
     std::vector<TokenId> window;
     std::vector<const float*> q;
     std::vector<TokenId> prefix; ///< What the log may lack, and the window once it was accepted.
-    bool bound_behind = false;   ///< The position behind them is, as read when the pass ended.
+    bool bound_behind = false;   ///< The position behind them was bound when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;
     scheduling::Verdict verdict;

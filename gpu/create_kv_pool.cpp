@@ -1,4 +1,4 @@
-// Where a pool's memory comes from, which its pages need not know.
+// Allocates the memory of KV pools, which is all that they need a device for.
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 

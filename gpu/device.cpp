@@ -20,7 +20,7 @@ Result<void> Device::prepare_fast_products(std::span<const std::shared_ptr<const
               "leave EngineOptions::prefill out, or use a cuda device");
 }
 
-// Where a token's place is the host's.
+// This default suits devices on which `places` are host memory.
 void Operations::embed_drawn(Tensor out, const Weight& table,
                              std::span<const TokenId* const> places, float scale) {
   std::vector<TokenId> tokens;

@@ -1,4 +1,4 @@
-// Devices by name, chosen at run time.
+// Devices, opened by name at run time.
 #pragma once
 
 #include "base/clock.hpp"
@@ -22,8 +22,8 @@ enum class DeviceKind { cpu, cuda, sim };
 struct DeviceName {
   DeviceKind kind = DeviceKind::cpu;
   std::vector<int> cores; ///< cpu: logical cores; empty: all that the process may use.
-  int index = 0;          ///< cuda
-  std::string profile;    ///< sim
+  int index = 0;          ///< cuda: the device's number.
+  std::string profile;    ///< sim: the name, file or latencies of its profile.
 };
 Result<DeviceName> parse_device(std::string_view name);
 
@@ -38,7 +38,7 @@ struct DeviceMemory {
   std::size_t available = 0;
 };
 
-/// Threads: all members from any thread.
+/// A device with memory and lanes. All members may be called from any thread.
 class Device {
 public:
   virtual ~Device() = default;
@@ -46,19 +46,20 @@ public:
   virtual const std::string& kernel() const = 0; ///< "amx", "highway", "scalar"; sim: its profile
   virtual DeviceMemory memory() const = 0;
 
-  /// Whether what it allocates is the host's memory, which the host and other such devices use.
+  /// Returns whether `allocate` gives host memory, which the host and other such devices use
+  /// directly.
   virtual bool on_host() const { return true; }
-  /// Whether it is another machine's: weights, pages and lanes are there, memory() too, and what it
-  /// allocates is memory of this host, for what crosses.
+  /// Returns whether the device is on another machine: weights, pages, lanes and what memory()
+  /// tells are there, while `allocate` gives memory of this host, for data that crosses.
   virtual bool elsewhere() const { return false; }
 
   virtual Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) = 0;
-  /// Memory that its lanes, the host, and the lanes of every other device use; slower.
+  /// Allocates memory that this device's lanes, the host and all other devices' lanes use; slower.
   virtual Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) {
     return allocate(bytes);
   }
-  /// Memory of its own that lanes of these others read and write directly; null where one of them
-  /// cannot.
+  /// Allocates memory on this device that lanes of `others` read and write directly; null if one of
+  /// them cannot.
   virtual Result<std::shared_ptr<Buffer>>
   allocate_reached_by(std::span<const Device* const> /*others*/, std::size_t /*bytes*/) {
     return nullptr;
@@ -66,36 +67,36 @@ public:
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
   /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
-  /// Whether it packs blocks of GGUF files as they are (HostMatrix::blocks), and matrices of unlike
-  /// ones together.
+  /// Returns whether `pack` keeps blocks of GGUF files as they are (HostMatrix::blocks), and
+  /// whether it packs matrices of different block formats together.
   virtual bool packs_gguf_blocks() const { return true; }
-  /// Readies Operations::linear_fast of lanes that are opened from now on, for products of up to
-  /// `rows` rows with these weights and others of their shapes. Tests that every product's rows
-  /// have the same bits whatever else it has. Errors: the device has no such products, or something
-  /// that they need is missing.
+  /// Prepares Operations::linear_fast of lanes that are opened from now on, for products of up to
+  /// `rows` rows with these weights and others of the same shapes. Tests that each row of a product
+  /// has the same bits whatever the other rows are. Errors: the device has no such products, or
+  /// something that they need is missing.
   virtual Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
                                              int rows);
   /// Copies host floats into device memory (norm weights, tables).
   virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
-  /// Fails where its attention has no kernel for heads of so many dimensions.
+  /// Fails if the device has no attention kernel for heads of so many dimensions.
   virtual Result<void> check_heads(int /*head_dim*/) const { return {}; }
-  /// The devices of a group, each with a shard of what is on it; empty: it is a device by itself.
+  /// Returns the devices of a group, each with a shard of the model; empty for a single device.
   virtual std::span<const std::shared_ptr<Device>> shards() const { return {}; }
-  /// A device out of these, two or more of which this is the first: its lanes have the threads and
-  /// the queues of all of them (Step::in_shards). Weights and pages lie with its shards, all other
-  /// memory with the first, where the others reach it. Errors: they are not of one kind, or it
-  /// knows no groups.
+  /// Makes one device of two or more, of which this is the first. Its lanes have the threads and
+  /// queues of all of them (Step::in_shards). Weights and pages lie with its shards, all other
+  /// memory with the first, where the others reach it. Errors: the devices are of different kinds,
+  /// or this one supports no groups.
   virtual Result<std::shared_ptr<Device>>
   make_group(std::span<const std::shared_ptr<Device>> shards) const;
-  /// A new lane. role: "target" or "draft", for traces and for sim profiles.
+  /// Opens a lane. role: "target" or "draft", for traces and for sim profiles.
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };
 
-/// Memory that lanes of both devices use, who may be one. It lies with the reader where the writer
-/// reaches it there.
+/// Allocates memory that lanes of both devices use (both may be the same device). It lies with the
+/// reader if the writer can reach it there.
 Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader, std::size_t bytes);
 
-/// Unknown devices, absent drivers and cores that do not exist are errors that say so.
+/// Opens a device. Errors: it is unknown, has no driver, or names cores that do not exist.
 Result<std::shared_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options);
 
 } // namespace paceline::gpu

@@ -1,5 +1,5 @@
-// Several devices as one, each with a shard of what is on it (Megatron-LM: Shoeybi et al. 2019,
-// section 3).
+// Several devices as one, each with a shard of the model (Megatron-LM: Shoeybi et al. 2019, section
+// 3).
 #pragma once
 
 #include "gpu/device.hpp"
@@ -13,29 +13,29 @@
 namespace paceline::gpu {
 
 class DeviceGroup;
-/// A lane that has what lanes of all the group's devices would.
+/// Opens a lane that has the threads and queues of all the group's devices.
 using OpenGroupLane =
     std::function<Result<std::unique_ptr<Lane>>(const DeviceGroup& group, const std::string& role)>;
 
-/// What a back end's Device::make_group gives.
+/// The device that a back end's Device::make_group returns.
 class DeviceGroup final : public Device {
 public:
-  /// shards: two or more.
+  /// shards: two or more devices.
   DeviceGroup(std::span<const std::shared_ptr<Device>> shards, OpenGroupLane open);
 
   const std::string& name() const override { return name_; } ///< "cpu:0|cpu:1"
   const std::string& kernel() const override { return kernel_; }
-  /// The host's; of devices with a memory each what all of them have for equal parts.
+  /// Returns the host's memory, or the least device's memory times the number of devices.
   DeviceMemory memory() const override;
   bool on_host() const override { return first().on_host(); }
-  /// Every shard reads and writes it.
+  /// Allocates memory that every shard reads and writes.
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override;
   Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {
     return first().allocate_shared(bytes);
   }
   Result<std::shared_ptr<Buffer>> allocate_reached_by(std::span<const Device* const> others,
                                                       std::size_t bytes) override;
-  /// Fails: weights belong on its shards.
+  /// Fails, because weights belong on the shards.
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override;
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     return first().upload(values);
@@ -50,7 +50,7 @@ private:
   const std::vector<std::shared_ptr<Device>> shards_;
   const OpenGroupLane open_;
   std::string name_;
-  std::string kernel_; ///< "highway", or all of them where they differ.
+  std::string kernel_; ///< e.g. "highway"; if they differ, the kernels of all shards.
 };
 
 inline std::shared_ptr<Device> make_group(std::span<const std::shared_ptr<Device>> shards,

@@ -13,14 +13,14 @@ namespace {
 
 using namespace gguf;
 
-// Files lay blocks one behind the other.
+// Files store blocks without gaps, so no type may have padding.
 static_assert(sizeof(Q4_0) == 18 && sizeof(Q4_1) == 20 && sizeof(Q5_0) == 22 && sizeof(Q5_1) == 24);
 static_assert(sizeof(Q8_0) == 34 && sizeof(Iq4Nl) == 18 && sizeof(Mxfp4) == 17);
 static_assert(sizeof(Q2_K) == 84 && sizeof(Q3_K) == 110 && sizeof(Q4_K) == 144);
 static_assert(sizeof(Q5_K) == 176 && sizeof(Q6_K) == 210 && sizeof(Iq4Xs) == 136);
 static_assert(sizeof(Nvfp4) == 36);
 
-/// E2M1; a zero has no sign here.
+/// Values of the E2M1 codes; both zeros are +0 here.
 constexpr float e2m1_values[16] = {0, 0.5f,  1,  1.5f,  2,  3,  4,  6,
                                    0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
@@ -35,7 +35,7 @@ int high(std::uint8_t byte) {
   return byte >> 4;
 }
 
-/// The code of element i of a run of 32 in 16 bytes.
+/// Returns the code of element i of a run of 32 in 16 bytes.
 std::uint8_t nibble(const std::uint8_t* codes, int i) {
   return std::uint8_t(i < 16 ? low(codes[i]) : high(codes[i - 16]));
 }
@@ -43,12 +43,12 @@ int bit(const std::uint8_t* bits, int i) {
   return bits[i / 8] >> (i % 8) & 1;
 }
 
-/// What is subtracted is added with the other sign.
+/// Changes the sign, for files whose least values are subtracted.
 half negative(half x) {
   return x ^ 0x8000;
 }
 
-/// code(i) for all of them.
+/// Sets each code to code(i).
 template <class F>
 void set_codes(ScaledBlock& to, int count, const F& code) {
   for (int i = 0; i < count; ++i)
@@ -65,7 +65,7 @@ void set_leasts(ScaledBlock& to, int parts, const F& least) {
     to.leasts[std::size_t(i)] = std::int8_t(least(i));
 }
 
-/// Of blocks that are one part.
+/// Makes a block that consists of one part.
 ScaledBlock of_one_part(half scale, half least = 0) {
   ScaledBlock out;
   out.scale = scale;
@@ -104,7 +104,7 @@ ScaledBlock load(const Q8_0& b) {
   return out;
 }
 
-/// Two bits of element i, of 128 elements in each 32 bytes.
+/// Returns two bits of element i; each 32 bytes hold those of 128 elements.
 int two_bits(const std::uint8_t* codes, int i) {
   return codes[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
@@ -132,8 +132,9 @@ ScaledBlock load(const Q3_K& b) {
   return out;
 }
 
-/// Eight scales and eight least values, of six bits each: of the first four they are the low bits
-/// of a byte, of the others four bits stand in the last bytes and two above the first four's.
+/// Sets eight scales and eight least values of six bits each. The first four of either are the low
+/// bits of a byte. The other four have four bits in the last bytes and two in the high bits of the
+/// bytes of the first four.
 void set_six_bits(ScaledBlock& to, const std::uint8_t* bytes) {
   set_scales(to, large / 32, [&](int i) {
     return i < 4 ? bytes[i] & 0x3F : low(bytes[4 + i]) | (bytes[i - 4] >> 6) << 4;
@@ -143,7 +144,7 @@ void set_six_bits(ScaledBlock& to, const std::uint8_t* bytes) {
   });
 }
 
-/// Four bits of element i, of 64 elements in each 32 bytes.
+/// Returns the four bits of element i; each 32 bytes hold those of 64 elements.
 int four_bits(const std::uint8_t* codes, int i) {
   const std::uint8_t byte = codes[i / 64 * 32 + i % 32];
   return i % 64 < 32 ? low(byte) : high(byte);
@@ -197,7 +198,7 @@ ScaledBlock load(const Iq4Xs& b) {
   return out;
 }
 
-/// Of codes that count steps from -offset on.
+/// Returns the numbers of codes that count steps from -offset on.
 constexpr std::array<std::int8_t, 64> steps(int offset) {
   std::array<std::int8_t, 64> out{};
   for (int i = 0; i < 64; ++i)
@@ -207,7 +208,7 @@ constexpr std::array<std::int8_t, 64> steps(int offset) {
 constexpr std::array<std::int8_t, 64> iq4_numbers{-127, -104, -83, -65, -49, -35, -22, -10,
                                                   1,    13,   25,  38,  53,  69,  89,  113};
 
-/// In the order of WeightFormat, from q4_0 on.
+/// How each format is coded, in the order of WeightFormat, from q4_0 on.
 constexpr ScaledCodes scaled_formats[] = {
     {GgufFormat::q4_0, 4, 32, small, false, steps(8)},
     {GgufFormat::q4_1, 4, 32, small, true, steps(0)},
@@ -229,7 +230,7 @@ void decode(const Mxfp4& b, float* values) {
     values[i] = e2m1_values[nibble(b.codes, i)] * scale;
 }
 
-/// What would be NaN is nothing.
+/// Returns the scale's value, or 0 for the code that would be NaN.
 float nvfp4_scale(std::uint8_t bits) {
   return (bits & 0x7F) == 0x7F ? 0 : decode_element(e4m3, bits & 0x7F);
 }
@@ -244,7 +245,7 @@ void decode(const Nvfp4& b, float* values) {
   }
 }
 
-/// Calls with a block of the format's kind.
+/// Calls `call` with a block of the format's type.
 template <class F>
 decltype(auto) with_block(GgufFormat format, const F& call) {
   switch (format) {

@@ -1,5 +1,5 @@
-// What the bytes of GGUF's blocks mean. All of it on the host and by itself; kernels that multiply
-// by such blocks have their own ways to the same numbers.
+// The meaning of the bytes of GGUF's blocks, for the host, one block at a time. Kernels that
+// multiply by such blocks compute the same numbers in their own ways.
 #pragma once
 
 #include "gpu/gguf_format.hpp"
@@ -10,24 +10,25 @@
 
 namespace paceline::gpu {
 
-/// Elements of one block, and its bytes.
+/// Return the number of elements of one block, and its bytes.
 int block_elements(GgufFormat format) noexcept;
 std::size_t block_bytes(GgufFormat format) noexcept;
 
-/// Exactly what the bytes mean, rounded to f32 once. block: [block_bytes], of any alignment;
-/// values: [block_elements].
+/// Computes exactly what the bytes mean, rounded to f32 once. block: [block_bytes], with any
+/// alignment; values: [block_elements].
 void decode_block(GgufFormat format, const std::byte* block, float* values);
 
-/// What all formats but MXFP4 and NVFP4 have in common: an element is a small integer, by its code,
-/// times its part's scale, plus its part's least value, where there is one. Either is a half of the
-/// block, times an integer of the part where blocks have several parts.
+/// How the elements of a format are coded; all formats but MXFP4 and NVFP4 have this form. An
+/// element is the integer of its code times its part's scale, plus its part's least value if there
+/// is one. A scale or least value is a half of the block, times an integer of the part if blocks
+/// have several parts.
 struct ScaledCodes {
   GgufFormat format;
-  int bits;                            ///< Of a code in packed weights: 4, 5, 6 or 8.
+  int bits;                            ///< Bits of a code in packed weights: 4, 5, 6 or 8.
   int part;                            ///< Elements that share a scale: 16 or 32.
   int block;                           ///< Elements that share the halves: 32 or 256.
   bool least;                          ///< Whether there are least values.
-  std::array<std::int8_t, 64> numbers; ///< By codes; those of 8 bits are their own.
+  std::array<std::int8_t, 64> numbers; ///< The integer of each code; codes of 8 bits are their own.
 
   constexpr int number(std::uint8_t code) const {
     return bits == 8 ? std::int8_t(code) : numbers[code];
@@ -35,19 +36,19 @@ struct ScaledCodes {
   constexpr int parts() const { return block / part; }
 };
 
-/// format: one that has_scaled_codes.
+/// Returns how a format for which has_scaled_codes is true is coded.
 const ScaledCodes& scaled_codes(WeightFormat format) noexcept;
 
-/// A block of such a format, taken apart.
+/// A block of such a format, unpacked.
 struct ScaledBlock {
   gguf::half scale = 0;
-  gguf::half least = 0;                               ///< To be added.
-  std::array<std::int8_t, gguf::large / 16> scales{}; ///< Of parts; 1 where there is one.
+  gguf::half least = 0;                               ///< Is added (the file's may be subtracted).
+  std::array<std::int8_t, gguf::large / 16> scales{}; ///< Each part's scale; 1 for a single part.
   std::array<std::int8_t, gguf::large / 16> leasts{};
   std::array<std::uint8_t, gguf::large> codes{};
 };
 ScaledBlock load_block(const ScaledCodes& how, const std::byte* block);
-/// values: [block]
+/// Decodes an unpacked block. values: [how.block]
 void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* values);
 
 } // namespace paceline::gpu

@@ -1,5 +1,5 @@
-// The types of blocks in which GGUF files store weights, and how they lie there; gguf_blocks.hpp
-// decodes them. The layouts are those of ggml (https://github.com/ggml-org/ggml).
+// The types of blocks in which GGUF files store weights, and their layouts; gguf_blocks.hpp decodes
+// them. The layouts are those of ggml (https://github.com/ggml-org/ggml).
 #pragma once
 
 #include "paceline/weight_format.hpp"
@@ -10,7 +10,7 @@
 
 namespace paceline::gpu {
 
-/// Every type of block that is read. The values are those that files have.
+/// The types of blocks that are read. The values are the type numbers in files.
 enum class GgufFormat : std::uint32_t {
   q4_0 = 2,
   q4_1 = 3,
@@ -33,12 +33,13 @@ inline constexpr std::array gguf_formats{
     GgufFormat::q2_k,   GgufFormat::q3_k,   GgufFormat::q4_k,  GgufFormat::q5_k, GgufFormat::q6_k,
     GgufFormat::iq4_nl, GgufFormat::iq4_xs, GgufFormat::mxfp4, GgufFormat::nvfp4};
 
-/// Numbers are little-endian; `half` is an IEEE half's bits. An element i < 16 of a run of 32 whose
-/// codes are 16 bytes is in the low bits of byte i, and element 16 + i in the high ones.
+/// Block layouts. Numbers are little-endian; `half` is an IEEE half's bits. Where a run of 32
+/// elements has 16 bytes of codes, element i < 16 is in the low bits of byte i, and element 16 + i
+/// in the high bits.
 namespace gguf {
 
-inline constexpr int small = 32;  ///< Elements of a small block,
-inline constexpr int large = 256; ///< and of a large one.
+inline constexpr int small = 32;  ///< Elements of a small block.
+inline constexpr int large = 256; ///< Elements of a large block.
 using half = std::uint16_t;
 
 /// (code - 8) * scale
@@ -52,7 +53,7 @@ struct Q4_1 {
   half least;
   std::uint8_t codes[small / 2];
 };
-/// (code - 16) * scale; the fifth bits are bits of `high`.
+/// (code - 16) * scale; `high` has the fifth bits of the codes.
 struct Q5_0 {
   half scale;
   std::uint8_t high[small / 8];
@@ -70,31 +71,31 @@ struct Q8_0 {
   half scale;
   std::int8_t codes[small];
 };
-/// code * scale - least, each of 16 elements: four bits of `scales` times `scale`, four bits times
-/// `least`. 32 bytes of codes are four runs of 32 elements, from the lowest bits on.
+/// code * scale - least, both for 16 elements: four bits of `scales` times `scale`, and four bits
+/// times `least`. 32 bytes of codes are four runs of 32 elements, from the lowest bits on.
 struct Q2_K {
   std::uint8_t scales[large / 16];
   std::uint8_t codes[large / 4];
   half scale;
   half least;
 };
-/// (code - 4) * scale, each of 16 elements; the third bits are in `high`, a bit of all 32 bytes
-/// being a run of 32 elements. Six bits of a scale, less 32: four in the first eight bytes, two in
-/// the last four.
+/// (code - 4) * scale, with a scale for 16 elements. `high` has the third bits: bit n of all 32
+/// bytes is the n-th run of 32 elements. A scale has six bits, less 32: four in the first eight
+/// bytes of `scales`, two in the last four.
 struct Q3_K {
   std::uint8_t high[large / 8];
   std::uint8_t codes[large / 4];
   std::uint8_t scales[12];
   half scale;
 };
-/// code * scale - least, each of 32 elements, in six bits each (`KScales`).
+/// code * scale - least, each for 32 elements and of six bits (set_six_bits in gguf_blocks.cpp).
 struct Q4_K {
   half scale;
   half least;
   std::uint8_t scales[12];
   std::uint8_t codes[large / 2];
 };
-/// The same; the fifth bits are in `high`, as in Q3_K.
+/// The same as Q4_K, with the fifth bits in `high`, laid out as in Q3_K.
 struct Q5_K {
   half scale;
   half least;
@@ -102,31 +103,31 @@ struct Q5_K {
   std::uint8_t high[large / 8];
   std::uint8_t codes[large / 2];
 };
-/// (code - 32) * scale, each of 16 elements. Halves of 128: 64 bytes of low bits, 32 of high ones.
+/// (code - 32) * scale, each for 16 elements; 128 elements have 64 bytes of `low`, 32 of `high`.
 struct Q6_K {
   std::uint8_t low[large / 2];
   std::uint8_t high[large / 4];
   std::int8_t scales[large / 16];
   half scale;
 };
-/// iq4_values[code] * scale
+/// iq4_numbers[code] * scale (gguf_blocks.cpp)
 struct Iq4Nl {
   half scale;
   std::uint8_t codes[small / 2];
 };
-/// The same, each of 32 elements with six bits of a scale, less 32.
+/// The same as Iq4Nl, with scales for 32 elements, of six bits, less 32.
 struct Iq4Xs {
   half scale;
   std::uint8_t high[2];
   std::uint8_t low[large / 64];
   std::uint8_t codes[large / 2];
 };
-/// E2M1 times a power of two (E8M0), as in gpu/mx.hpp; only the order of the codes is another one.
+/// E2M1 times a power of two (E8M0), as in gpu/mx.hpp, with the codes in another order.
 struct Mxfp4 {
   std::uint8_t scale;
   std::uint8_t codes[small / 2];
 };
-/// E2M1, each of 16 elements times a scale in E4M3 without a sign.
+/// E2M1 times a scale in E4M3 without a sign, one for each 16 elements.
 struct Nvfp4 {
   std::uint8_t scales[4];
   std::uint8_t codes[32];
@@ -135,11 +136,11 @@ struct Nvfp4 {
 } // namespace gguf
 
 const char* to_string(GgufFormat format) noexcept; ///< "q4_k"
-/// Of a file's number for it; none: it is no type of block that is read.
+/// Returns the format with this number in files; none if such blocks are not read.
 std::optional<GgufFormat> gguf_format(std::uint32_t type) noexcept;
-/// As what such blocks are multiplied with; none: no kernel does it (NVFP4).
+/// Returns the format in which kernels multiply by such blocks; none if no kernel does (NVFP4).
 std::optional<WeightFormat> weight_format(GgufFormat format) noexcept;
-/// Formats whose weights are ScaledCodes.
+/// Returns whether the format's weights are coded as ScaledCodes says.
 constexpr bool has_scaled_codes(WeightFormat format) {
   return format >= WeightFormat::q4_0;
 }

@@ -31,7 +31,7 @@ std::shared_ptr<const PageTable> PageTable::since(std::shared_ptr<const PageTabl
   return table;
 }
 
-// The lowest numbers are handed out first.
+// The free list is filled so that the lowest page numbers are handed out first.
 KvPool::KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages)
     : shape_(shape), memory_(std::move(memory)), base_(memory_->data()), total_(pages) {
   features_ = {reinterpret_cast<float*>(base_ + pages * shape_.page_bytes()),
@@ -63,7 +63,7 @@ PoolLedger KvPool::ledger() const {
 
 void KvPool::give_back(std::uint32_t id) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(id); // Reserved: never allocates.
+  free_.push_back(id); // Never allocates, since the capacity was reserved.
 }
 
 } // namespace paceline::gpu

@@ -13,24 +13,24 @@
 namespace paceline::gpu {
 namespace {
 
-constexpr int exponent_bias = 127; ///< Of E8M0, and of f32.
+constexpr int exponent_bias = 127; ///< Bias of E8M0 and of f32.
 constexpr int f32_mantissa_bits = 23;
 
 std::uint32_t bits_of(float x) {
   return std::bit_cast<std::uint32_t>(x);
 }
 
-/// 2^exponent, which is one of a normal f32.
+/// Returns 2^exponent, which must be a normal f32.
 float power_of_two(int exponent) {
   return std::bit_cast<float>(std::uint32_t(exponent + exponent_bias) << f32_mantissa_bits);
 }
 
-/// One loop without branches over the block, which a compiler makes vectors of. unit: 2^-scale.
-/// errors: what rounding cost each element, in the scale's units.
+/// Encodes a block in one loop without branches, which compilers vectorise. unit: 2^-scale. errors:
+/// each element's rounding error, in units of the scale.
 template <const MxElement& E>
 void encode_float(const float* values, float unit, std::uint8_t* codes, float* errors) {
   constexpr int least_exponent = 1 - E.bias;
-  constexpr float integers = 0x1p23f; // Added to less than it, leaves whole numbers, ties to even.
+  constexpr float integers = 0x1p23f; // Adding it rounds smaller numbers to whole, ties to even.
   for (int i = 0; i < mx_block; ++i) {
     const float x = values[i] * unit;
     const std::uint32_t magnitude = bits_of(x) & 0x7FFFFFFFu;
@@ -38,7 +38,7 @@ void encode_float(const float* values, float unit, std::uint8_t* codes, float* e
         std::max(int(magnitude >> f32_mantissa_bits) - exponent_bias, least_exponent);
     const float shown = std::bit_cast<float>(magnitude) * power_of_two(E.mantissa_bits - exponent);
     const std::uint32_t whole = bits_of(shown + integers) - bits_of(integers);
-    // A mantissa that rounds up to the next power of two carries into the exponent by itself.
+    // A mantissa that rounds up to the next power of two carries into the exponent.
     const int code = ((exponent - least_exponent) << E.mantissa_bits) + int(whole);
     const float kept =
         std::min(float(int(whole)) * power_of_two(exponent - E.mantissa_bits), E.largest());
@@ -75,7 +75,7 @@ void encode_elements(WeightFormat format, const float* values, int exponent, std
   assert(false && "no microscaling format");
 }
 
-/// With the scale 2^exponent. Returns the squared error, in order of the elements' pairs.
+/// Encodes with the scale 2^exponent. Returns the squared error, summed by a tree in a fixed order.
 double encode_with(WeightFormat format, const float* values, int exponent, MxBlock& block) {
   float errors[mx_block];
   block.scale = std::uint8_t(exponent + exponent_bias);
@@ -97,7 +97,7 @@ void widen_run(const T* from, int count, float* values) {
       values[i] = base::to_float(from[i]);
 }
 
-/// `count` elements of a row from `first` on, as f32.
+/// Converts `count` elements of a row, from `first` on, to f32.
 void widen(const HostMatrix& matrix, int row, int first, int count, float* values) {
   const std::size_t at = std::size_t(row) * std::size_t(matrix.cols) + std::size_t(first);
   switch (matrix.dtype) {
@@ -132,7 +132,7 @@ float decode_scale(std::uint8_t scale) {
 
 MxBlock encode_block(WeightFormat format, ScaleChoice choice, const float* values) {
   MxBlock block;
-  std::uint32_t largest = 0; // Magnitudes in the order of their bits.
+  std::uint32_t largest = 0; // Magnitudes are ordered like their bits.
   for (int i = 0; i < mx_block; ++i)
     largest = std::max(largest, bits_of(values[i]) & 0x7FFFFFFFu);
   if (largest >= bits_of(std::numeric_limits<float>::infinity())) {
@@ -160,7 +160,7 @@ void decode_block(WeightFormat format, const MxBlock& block, float* values) {
 }
 
 void store_codes(int bits, const std::uint8_t* codes, std::uint8_t* bytes) {
-  unsigned held = 0; // The codes' bits that no byte has yet, and how many they are.
+  unsigned held = 0; // The codes' bits that are in no byte yet.
   int held_bits = 0;
   for (int i = 0; i < mx_block; ++i) {
     held |= unsigned(codes[i]) << held_bits;

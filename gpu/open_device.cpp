@@ -1,4 +1,4 @@
-// Devices by name, behind their interface: no other file of this layer knows all back ends.
+// Opens devices by name; no other file of this layer knows all back ends.
 #include "gpu/cpu/device.hpp"
 #include "gpu/cuda/device.hpp"
 #include "gpu/device.hpp"
@@ -17,7 +17,7 @@ tl::unexpected<Error> bad_name(std::string_view name) {
               "use cpu, cpu:0-3 (cores), cuda:0 or sim:PROFILE");
 }
 
-// A whole number at the front of `text`, which is cut.
+// Takes a whole number off the front of `text`.
 std::optional<int> take_number(std::string_view& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -34,7 +34,7 @@ bool take(std::string_view& text, char expected) {
   return true;
 }
 
-// "0-3,8" to a sorted list without repetitions.
+// Parses e.g. "0-3,8" into a sorted list without repetitions.
 std::optional<std::vector<int>> parse_cores(std::string_view text) {
   std::vector<int> cores;
   do {

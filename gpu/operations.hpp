@@ -1,15 +1,15 @@
-// The operations a model is written with. A lane's work runs as one program on every thread of its
-// team at once: each rank calls the same operations in the same order with the same arguments, an
-// operation divides its work among the ranks, and when it returns on one rank its result is
-// complete on all (CPU: it ends with a barrier; CUDA: one rank, stream order).
+// The operations that models are written with. A lane's work runs as one program on every thread of
+// its team at once: each rank calls the same operations in the same order with the same arguments,
+// and an operation divides its work among the ranks. When an operation returns on one rank, its
+// result is complete on all (CPU: it ends with a barrier; CUDA: one rank, stream order).
 //
 // Tensors, rows of q and pages are device memory: only operations read and write them. Results of
-// tasks are there when the piece has completed (Step::complete), and until then whatever a call was
-// given (tokens, row maps, tasks and all that they point to) stays as it is.
+// tasks are there when the piece has completed (Step::complete). Until then, the arguments of a
+// call (tokens, row maps, tasks and all that they point to) must stay unchanged.
 //
-// Batch invariance (promise 2a): a row's result has the same bits whatever other rows are in the
-// call, whatever the ranks, and whatever the page size. Each row is reduced in one order, in
-// blocks counted from position 0.
+// Batch invariance (promise 2a): a row's result has the same bits whatever the other rows of the
+// call, the number of ranks and the page size are. Each row is reduced in one order, in blocks
+// counted from position 0.
 #pragma once
 
 #include "base/host_device.hpp"
@@ -24,12 +24,12 @@
 
 namespace paceline::gpu {
 
-/// Rows of Operations::linear_fast come in whole chunks of so many.
+/// The number of rows of Operations::linear_fast is a multiple of this.
 inline constexpr int fast_chunk = 64;
 
-/// How the transformer lays out a page: [layer][key, value][kv head], each a block of
-/// page_tokens x head_dim elements of `dtype` (f32 or bf16) in the order that the device's kernels
-/// read best. page_tokens and head_dim are even.
+/// How the transformer lays out a page: [layer][key, value][kv head], each a block of page_tokens x
+/// head_dim elements of `dtype` (f32 or bf16), in the order that the device's kernels read best.
+/// page_tokens and head_dim are even.
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
@@ -40,7 +40,7 @@ struct KvLayout {
   std::size_t token_bytes() const {
     return std::size_t(layers) * 2 * std::size_t(kv_heads) * std::size_t(head_dim) * size_of(dtype);
   }
-  /// Bytes from the page's start to the block of (layer, key or value, head).
+  /// Returns the bytes from the page's start to the block of (layer, key or value, head).
   std::size_t offset(int layer, int key_or_value, int head) const {
     const auto index =
         (std::size_t(layer) * 2 + std::size_t(key_or_value)) * std::size_t(kv_heads) +
@@ -49,10 +49,10 @@ struct KvLayout {
   }
 };
 
-/// Where each row of a batch stands. Row r is the token at `position[r]` of a sequence whose page
+/// The place of each row of a batch. Row r is the token at `position[r]` of a sequence whose page
 /// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending. A page
-/// that lies wholly before what its rows see (AttentionOptions::window) may be another's: none is
-/// read.
+/// that lies wholly before what its rows see (AttentionOptions::window) is not read, so it may
+/// belong to another sequence.
 struct RowMap {
   std::vector<std::int32_t> sequence;
   std::vector<std::int32_t> position;
@@ -60,8 +60,8 @@ struct RowMap {
   int rows() const { return int(position.size()); }
 };
 
-/// cos and sin of every (position, frequency): rows = positions, cols = half of the dimensions of a
-/// head that are rotated, counted from its first. Empty: no dimension is.
+/// cos and sin of every (position, frequency): rows = positions, cols = half of the number of a
+/// head's dimensions that are rotated, from its first on. Empty: no dimension is rotated.
 struct RopeTable {
   Tensor cos;
   Tensor sin;
@@ -69,8 +69,8 @@ struct RopeTable {
   bool operator==(const RopeTable&) const = default;
 };
 
-/// RMS norms of each query's and each key's own head_dim elements, before they are rotated
-/// (Henry et al. 2020 as Qwen 3 does it). weights: [head_dim], f32; null: no norm.
+/// RMS norms of each query's and each key's own head_dim elements, applied before the rotation
+/// (Henry et al. 2020, in the form of Qwen 3). weights: [head_dim], f32; null: no norm.
 struct HeadNorms {
   const float* query = nullptr;
   const float* key = nullptr;
@@ -81,19 +81,19 @@ struct HeadNorms {
 
 /// How scores of queries and keys become weights of values.
 struct AttentionOptions {
-  float scale = 1;    ///< Of the scores.
-  float soft_cap = 0; ///< Scores become soft_cap * tanh(score / soft_cap) (Gemma 2); 0: they stay.
+  float scale = 1;    ///< Factor of the scores.
+  float soft_cap = 0; ///< Scores become soft_cap * tanh(score / soft_cap) (Gemma 2); 0: unchanged.
   int window = 0;     ///< A row sees this many positions, its own the last; 0: all up to its own.
 
-  /// The first position that the row at `position` sees.
+  /// Returns the first position that the row at `position` sees.
   PACELINE_HOST_DEVICE int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
   }
   bool operator==(const AttentionOptions&) const = default;
 };
 
-/// What a gated feed-forward multiplies with: x sigmoid(x), or GELU in its tanh form (Hendrycks and
-/// Gimpel 2016).
+/// The activation of a gated feed-forward layer: x sigmoid(x), or GELU in its tanh form (Hendrycks
+/// and Gimpel 2016).
 enum class Activation { silu, gelu_tanh };
 
 /// One layer's slice of a paged cache.
@@ -103,53 +103,53 @@ struct KvLayer {
   int layer = 0;
 };
 
-/// Page numbers.
+/// A page to be copied, by numbers.
 struct PageCopy {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
 };
 
-/// A row of draft logits to draw from.
+/// A row of draft logits from which a token is drawn.
 struct ProposeTask {
   const float* logits = nullptr; ///< [vocabulary]
   int vocabulary = 0;            ///< Ids from here on are padding (p = q = 0).
   const sampling::Warping* warping = nullptr;
   sampling::History history;
-  /// Where the history's last token, which `history` lacks, is found when the task runs: `place` of
-  /// a task in the piece before this one (Step::prepare_behind); null: it lacks none.
+  /// The place of the token after `history`, read when the task runs: `place` of a task in the
+  /// piece before this one (Step::prepare_behind); null: `history` is complete.
   const TokenId* unseen = nullptr;
   sampling::Rule rule = sampling::Rule::rejection;
   sampling::Noise noise;
   std::uint32_t position = 0;
   std::uint32_t attempt = 0;
-  float* q = nullptr; ///< [q_size], where the warped row is left; null: not wanted.
-  int q_size = 0;     ///< Of `q`; ids from `vocabulary` on get 0. Less than it: nothing is added.
+  float* q = nullptr; ///< [max(q_size, vocabulary)], gets the warped row; null: not wanted.
+  int q_size = 0;     ///< Ids from `vocabulary` up to this get 0 in `q`; if less, none do.
   bool guesses_wanted = false;
   TokenId token = 0; ///< Result.
-  /// Where the piece behind this one finds the token: known once `run` has returned; null: in
-  /// `token`.
+  /// The place where the piece after this one finds the token, known once `run` has returned; null:
+  /// it is in `token`.
   const TokenId* place = nullptr;
   bool failed = false;       ///< Result: the row was not a distribution (NaN).
   sampling::Guesses guesses; ///< Result, if wanted.
 };
 
-/// A run of target rows to judge drafted tokens with. Row i judges tokens[i]; when all of them are
+/// A run of target rows that judge drafted tokens. Row i judges tokens[i]; when all of them are
 /// accepted and `follow` is set, the row after them draws one more token.
 struct VerifyTask {
   const float* logits = nullptr; ///< [tokens.size() + 1, stride], f32
   int stride = 0;
   int vocabulary = 0;
   const sampling::Warping* warping = nullptr;
-  sampling::History history; ///< Of row 0; tokens judged before a row are added by the operation.
+  sampling::History history; ///< Row 0's; the operation adds the tokens judged before a row.
   sampling::Rule rule = sampling::Rule::rejection;
   sampling::Noise noise;
-  std::uint32_t position = 0; ///< Of tokens[0].
+  std::uint32_t position = 0; ///< Position of tokens[0].
   std::span<const TokenId> tokens;
   std::span<const float* const> q; ///< One row per token; empty unless rule is `rejection`.
   bool follow = true;
-  /// Repeat the draft's draw of every judged token from the q row shown (`rejection` only).
+  /// Repeat the draft's draw of every judged token from the row of q (`rejection` only).
   bool check_draws = false;
-  std::uint32_t attempt = 0; ///< Of those draws.
+  std::uint32_t attempt = 0; ///< Attempt of these draws.
   int top_logprobs = -1;     ///< -1: no log-probabilities wanted.
   LogprobsMode logprobs_mode = LogprobsMode::raw;
 
@@ -161,7 +161,7 @@ struct VerifyTask {
   std::vector<TokenLogprob> logprobs; ///< Result: one per accepted token, and one for `next`.
 };
 
-/// Log-probabilities of given tokens (prompt scoring): row i against tokens[i].
+/// Computes log-probabilities of given tokens (prompt scoring): row i gives that of tokens[i].
 struct ScoreTask {
   const float* logits = nullptr; ///< [tokens.size(), stride], f32
   int stride = 0;
@@ -171,7 +171,7 @@ struct ScoreTask {
   std::vector<TokenLogprob> logprobs; ///< Result.
 };
 
-/// The shards of a model that one team works on, one after the other.
+/// The shards of a model that one team computes, one after the other.
 struct ShardRange {
   int first = 0;
   int count = 1;
@@ -184,63 +184,64 @@ public:
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// All ranks meet. Operations end with one; only code of a step's own needs this.
+  /// Waits for all ranks. Operations end with a barrier; only a step's own code needs this.
   virtual void barrier() = 0;
 
-  /// In a step that runs in shards (Step::in_shards): those of this team. The teams of all shards
-  /// are at work at once, and all operations but `meet` are a team's own.
+  /// Returns the shards of this team in a step that runs in shards (Step::in_shards). The teams of
+  /// all shards run at once, and all operations but `meet` are within one team.
   virtual ShardRange shards() const { return {}; }
-  /// All ranks of all teams meet: behind it each reads what the others have written before. Where
-  /// one of them fails it throws on the rest, so that nobody waits for who does not come.
+  /// Waits for all ranks of all teams; then each may read what the others have written before. If
+  /// one of them fails, it throws on the others, so that none waits for a rank that does not come.
   virtual void meet();
-  /// out = parts[0] + parts[1] + ..., each number in this order; with `add`, out += all of that. A
-  /// part: [rows, cols], which all shards' lanes reach where they can; read it behind `meet`.
+  /// Sets out = parts[0] + parts[1] + ..., each number in this order; with `add`, adds the sum to
+  /// out. A part: [rows, cols], in memory that all shards' lanes reach; call it after `meet`.
   virtual void sum(Tensor out, std::span<const Tensor> parts, bool add);
 
-  /// out[r] = scale * table[tokens[r]]; out: [rows, inputs of table]. An id outside the table gives
-  /// zeros.
+  /// Sets out[r] = scale * table[tokens[r]]; out: [rows, inputs of table]. Ids outside the table
+  /// give zeros.
   virtual void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
                      float scale) = 0;
-  /// The same of tokens that the piece before this one draws: row r's is at places[r]
+  /// Does the same for tokens that the piece before this one draws: row r's token is at places[r]
   /// (ProposeTask::place).
   virtual void embed_drawn(Tensor out, const Weight& table, std::span<const TokenId* const> places,
                            float scale);
-  /// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32. May be in place.
+  /// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32; may be in
+  /// place.
   virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
-  /// out[r] += rms_norm(in[r]) (a norm behind a sublayer, before its residual).
+  /// Sets out[r] += rms_norm(in[r]) (a norm after a sublayer, before its residual).
   virtual void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
-  /// out = in * w^T + bias; in: [rows, inputs], out: [rows, outputs] (stride may exceed the
+  /// Sets out = in * w^T + bias; in: [rows, inputs], out: [rows, outputs] (stride may exceed the
   /// columns).
   virtual void linear(Tensor out, Tensor in, const Weight& w) = 0;
-  /// out += in * w^T + bias (residual).
+  /// Sets out += in * w^T + bias (residual).
   virtual void linear_add(Tensor out, Tensor in, const Weight& w) = 0;
-  /// The same, or += with `add`, by whatever is fastest for many rows, once
-  /// Device::prepare_fast_products has seen the weight's shape. Its bits are others than linear's.
-  /// They depend on a row alone all the same, as long as rows come in whole chunks of fast_chunk.
+  /// Sets out = in * w^T + bias, or += with `add`, by the fastest way for many rows, once
+  /// Device::prepare_fast_products has seen the weight's shape. The bits may differ from linear's.
+  /// They depend on a row alone all the same, if rows come in whole chunks of fast_chunk.
   virtual void linear_fast(Tensor out, Tensor in, const Weight& w, bool add);
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
-  /// 2021 as Llama does it), then writes keys and values to the cache. qkv: [rows, (heads + 2
-  /// kv_heads) * head_dim], queries first, then keys, then values.
+  /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
+  /// * head_dim], queries first, then keys, then values.
   virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                           const RowMap& rows, const KvLayer& cache) = 0;
-  /// Causal attention of each row over the positions it sees, through the page tables. Pages
-  /// that no row of the call sees are not touched.
+  /// Computes causal attention of each row over the positions it sees, through the page tables.
+  /// Pages that no row of the call sees are not touched.
   /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
   virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                          const RowMap& rows, const KvLayer& cache) = 0;
-  /// out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
+  /// Sets out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
   virtual void gate(Tensor out, Tensor in, Activation activation) = 0;
-  /// x = cap * tanh(x / cap), cap > 0.
+  /// Sets x = cap * tanh(x / cap), cap > 0.
   virtual void soft_cap(Tensor x, float cap) = 0;
-  /// out[i] = in[rows[i]].
+  /// Sets out[i] = in[rows[i]].
   virtual void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
-  /// out[rows[i]] = in[i]; no row twice.
+  /// Sets out[rows[i]] = in[i]; `rows` has no duplicates.
   virtual void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) = 0;
-  /// out[r, i] = in[r, columns[i]], -infinity where columns[i] is negative. columns: [out.cols],
-  /// whole numbers as floats, in device memory (Device::upload).
+  /// Sets out[r, i] = in[r, columns[i]], or -infinity if columns[i] is negative. columns:
+  /// [out.cols], whole numbers as floats, in device memory (Device::upload).
   virtual void gather_columns(Tensor out, Tensor in, const float* columns) = 0;
 
-  /// Copies whole pages of the cache, before anything that this pass writes.
+  /// Copies whole pages of the cache; it precedes all writes of this pass.
   virtual void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) = 0;
 
   virtual void propose(std::span<ProposeTask> tasks) = 0;

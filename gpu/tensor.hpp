@@ -22,24 +22,24 @@ PACELINE_HOST_DEVICE inline std::size_t size_of(DType t) {
 }
 const char* to_string(DType t) noexcept; // "f32", "f16", "bf16"
 
-/// A row-major matrix of f32 in device memory; a view, valid as long as its buffer.
+/// A row-major matrix of f32 in device memory: a view, valid as long as its buffer.
 struct Tensor {
   float* data = nullptr;
   int rows = 0;
   int cols = 0;
-  int stride = 0; // elements from one row to the next, >= cols
+  int stride = 0; // Elements from one row to the next, >= cols.
 
   PACELINE_HOST_DEVICE float* row(int r) const {
     return data + std::size_t(r) * std::size_t(stride);
   }
   Tensor slice(int first, int count) const { return {row(first), count, cols, stride}; }
   Tensor columns(int first, int count) const { return {data + first, rows, count, stride}; }
-  bool operator==(const Tensor&) const = default; ///< The same view.
+  bool operator==(const Tensor&) const = default; ///< Whether it is the same view.
 };
 
 WeightFormat format_of(DType t) noexcept;
 
-/// A microscaling format, and how its scales are found.
+/// A microscaling format, and how its scales are chosen.
 struct Quantization {
   WeightFormat format = WeightFormat::mxfp8;
   ScaleChoice scales = ScaleChoice::search;
@@ -52,44 +52,44 @@ struct HostMatrix {
   const void* data = nullptr;
   int rows = 0;
   int cols = 0;
-  const float* bias = nullptr;                   ///< [rows]: what its product adds; null: nothing.
-  std::optional<Quantization> quantization = {}; ///< What it is packed as; none: as it is.
-  /// [rows, blocks_of(cols)], of a matrix that is stored in `quantization`'s format: `data` is then
-  /// [rows, blocks_of(cols), code_bytes] (store_codes). Null: data are numbers of `dtype`.
+  const float* bias = nullptr;                   ///< [rows], added to the product; null: none.
+  std::optional<Quantization> quantization = {}; ///< Format to pack it in; none: unchanged.
+  /// [rows, blocks_of(cols)], if the matrix is stored in `quantization`'s format: `data` is then
+  /// [rows, blocks_of(cols), code_bytes] (store_codes). Null: `data` are numbers of `dtype`.
   const std::uint8_t* block_scales = nullptr;
-  /// Data are such blocks instead, one behind the other, of a format that is multiplied with.
+  /// Format of the GGUF blocks that `data` holds, one after another; kernels multiply by it.
   std::optional<GgufFormat> blocks = {};
-  /// Whoever packs the matrix may tell it which bytes of `data` are read and not needed again, from
-  /// any thread; null: nobody wants to know.
+  /// Called from any thread by `pack`, with bytes of `data` that were read and are not needed
+  /// again; null: not called.
   void (*release)(std::span<const std::byte> read) = nullptr;
 
-  WeightFormat format() const; ///< In which it is packed.
+  WeightFormat format() const; ///< The format in which it is packed.
 };
 
-/// Matrices one below the other, as one weight is packed from them.
+/// Matrices one below the other, to be packed into one weight.
 struct WeightStack {
-  DType dtype = DType::f32; ///< Of the parts, where they are not quantized.
+  DType dtype = DType::f32; ///< The parts' dtype, if they are not quantized.
   WeightFormat format = WeightFormat::f32;
   int outputs = 0;
   int inputs = 0;
-  std::vector<float> bias; ///< [outputs], 0 where a part has none; empty: no part has one.
+  std::vector<float> bias; ///< [outputs], 0 for parts without bias; empty: no part has one.
 };
-/// Refuses parts of unlike columns or formats.
+/// Stacks the parts; they must have equal columns and formats.
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts);
 
-/// Device memory; freed with the last reference. Aligned to 64 bytes and zeroed.
+/// Device memory, freed with the last reference, aligned to 64 bytes and zeroed.
 class Buffer {
 public:
   virtual ~Buffer() = default;
   virtual std::byte* data() = 0;
   virtual std::size_t size() const = 0;
 
-  /// The first rows x cols floats of the buffer.
+  /// Returns a view of the first rows x cols floats of the buffer.
   Tensor tensor(int rows, int cols) { return {reinterpret_cast<float*>(data()), rows, cols, cols}; }
 };
 
-/// A weight matrix [outputs, inputs] packed for one device's kernels, with its bias where it has
-/// one. Immutable.
+/// A weight matrix [outputs, inputs] packed for one device's kernels, with its bias if it has one.
+/// It is immutable.
 class Weight {
 public:
   virtual ~Weight() = default;

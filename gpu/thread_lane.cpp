@@ -16,8 +16,8 @@
 namespace paceline::gpu {
 namespace {
 
-// The queue and the thread that empties it. Shared with that thread, so that a step whose end
-// drops the last owner of the lane does not pull the ground from under itself.
+// The queue and the thread that empties it. The thread shares ownership, because the end of a step
+// may drop the last owner of the lane while the thread still uses this state.
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   LaneState(ThreadLaneOptions options, std::unique_ptr<Executor> executor)
@@ -102,7 +102,7 @@ private:
     how.completed = !how.error;
     try {
       step.retire(how);
-    } catch (...) { // Nobody is left to tell: the step has retired all the same.
+    } catch (...) { // The step has retired; nobody is left to tell.
     }
     executor_->end_step();
   }
@@ -128,8 +128,8 @@ private:
     how.error = Error{ErrorCode::unavailable, "the lane " + options_.name + " was closed", {}};
   }
 
-  // The piece that was prepared at `begin`, and those that it has behind it. One that stood ready
-  // begins when the one before it ends.
+  // Runs the piece that was prepared at `begin`, and those that the step prepares behind it. A
+  // piece that stood ready begins when the one before it ends.
   void run_row(Step& step, Retirement& how, base::TimePoint begin) {
     Work work = step.work();
     executor_->launch(step, work);
@@ -156,7 +156,7 @@ private:
   const std::unique_ptr<Executor> executor_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Step>> queue_;
-  std::atomic<bool> closing_{false}; // Set under the mutex: no step slips in behind it.
+  std::atomic<bool> closing_{false}; // Set under the mutex, so that no step is accepted afterwards.
   WaitWord signal_;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// How a lane's threads wait for one another: spinning while the answer is likely to be close, then
-// asleep.
+// How a lane's threads wait for one another: they spin while the answer is likely to be close, then
+// sleep.
 #pragma once
 
 #include <atomic>
@@ -23,34 +23,34 @@ inline void pause() {
 }
 
 /// A number, and threads that wait for it to change. std::atomic's own wait yields the core before
-/// it sleeps: whoever yields to a busy neighbour gets it back after the neighbour's whole turn,
-/// milliseconds later, and a sleeper at once when it is woken. Threads: any.
+/// it sleeps, and a thread that yields to a busy neighbour runs again only after the neighbour's
+/// whole turn, milliseconds later. A sleeper runs as soon as it is woken. Threads: any.
 class WaitWord {
 public:
-  /// acquire
+  /// Loads with acquire order.
   std::uint32_t load() const { return word_.load(std::memory_order_acquire); }
-  /// Before anybody waits.
+  /// Sets the number; only before any thread waits.
   void store(std::uint32_t value) { word_.store(value, std::memory_order_relaxed); }
 
-  /// Returns the sum (acquire and release). Those who sleep go on sleeping until `wake`.
+  /// Returns the sum (acquire and release). Sleeping threads go on sleeping until `wake`.
   std::uint32_t add(std::uint32_t number) { return word_.fetch_add(number) + number; }
-  /// Wakes all who sleep. Threads: any, behind its own `add`.
+  /// Wakes all sleeping threads; may be called on any thread, after its own `add`.
   void wake() {
     if (sleepers_.load() > 0)
       futex(FUTEX_WAKE_PRIVATE, INT_MAX);
   }
 
-  /// Returns when the number is not `old` any more (acquire): spins for about so long, then sleeps.
+  /// Returns when the number is not `old` any more (acquire): spins for about `spin`, then sleeps.
   void wait_change(std::uint32_t old, std::chrono::nanoseconds spin) {
     wait_change(old, spin, spin, [] { return false; });
   }
-  /// The same on a core that is not the thread's alone: from `alone` on it is yielded as often as
-  /// `crowded()` says that somebody has a use for it who will give it back soon.
+  /// Does the same on a core that other threads use, too: after `alone` it yields the core whenever
+  /// `crowded()` says that another thread needs it which will soon give it back.
   template <class Crowded>
   void wait_change(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
                    const Crowded& crowded) {
     while (load() == old && !spun(old, spin, alone, crowded)) {
-      sleepers_.fetch_add(1); // Looked at behind the number, which is looked at behind this.
+      sleepers_.fetch_add(1); // Precedes the second load; `wake` loads this after `add`.
       if (word_.load() == old)
         futex(FUTEX_WAIT_PRIVATE, old);
       sleepers_.fetch_sub(1);
@@ -58,9 +58,9 @@ public:
     roused_until_.store({}, std::memory_order_relaxed);
   }
 
-  /// The number is about to change: who sleeps wakes up, and all who wait spin for so long from now
-  /// on, though not on a core that is crowded. A hint, which may be lost on a thread that falls
-  /// asleep just now. Threads: any.
+  /// Tells that the number is about to change: sleeping threads wake up, and all waiting threads
+  /// spin for `spin` from now on, except on crowded cores. It is a hint, which may be lost on a
+  /// thread that is just falling asleep. Threads: any.
   void rouse(std::chrono::nanoseconds spin) {
     roused_until_.store(Clock::now() + spin, std::memory_order_relaxed);
     wake();

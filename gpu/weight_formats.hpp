@@ -1,4 +1,4 @@
-// What weights are made of, whatever device they lie on.
+// The formats of weights, whatever device they lie on.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -7,8 +7,8 @@
 
 namespace paceline::gpu {
 
-/// The formats of a weight's outputs, from the first on, each run of alike ones once. Mostly it is
-/// one; matrices of unlike blocks are packed together as they are (Device::pack).
+/// Returns the formats of a weight's outputs, from the first on, each run of equal ones once. Most
+/// weights have one; matrices of different block formats may be packed together (Device::pack).
 std::vector<WeightFormat> formats_of(const Weight& weight);
 
 } // namespace paceline::gpu

@@ -19,7 +19,7 @@ namespace paceline::messages {
 #endif
 
 namespace detail {
-/// One of CAF's own types, or declared as a value or as local.
+/// True for CAF's own types and for those that are declared as a value or as local.
 template <class Message>
 inline constexpr bool declared = std::is_void_v<Message> || caf::has_type_id<Message>::value;
 
@@ -33,7 +33,8 @@ struct replies<caf::result<R...>(A...)> {
 };
 } // namespace detail
 
-/// What writes a value, what reads one, and what either says: nothing, or what was wrong.
+/// A Writer writes a value and a Reader reads one; Inspected is the result, empty or what was
+/// wrong.
 using Writer = caf::serializer;
 using Reader = caf::deserializer;
 using Inspected = caf::error;
@@ -44,23 +45,23 @@ Inspected inspect_all(Inspector& inspector, Fields&&... fields) {
   return inspector(fields...);
 }
 
-/// A typed actor by its handlers: Interface<caf::result<Answer>(Question), ...>.
+/// A typed actor, given by its handlers: Interface<caf::result<Answer>(Question), ...>.
 template <class... Signatures>
 using Interface = caf::typed_actor<typename detail::replies<Signatures>::type...>;
 
-/// Sends without expecting an answer. From an actor.
+/// Sends without expecting an answer. `self` is the actor that calls it.
 template <class Self, class To, class Message>
 void tell(Self* self, const To& to, Message&& message) {
   self->send(to, std::forward<Message>(message));
 }
 
-/// Sends without expecting an answer. From any thread, outside actors.
+/// Sends without expecting an answer. Code outside actors may call it, on any thread.
 template <class To, class Message>
 void tell(const To& to, Message&& message) {
   caf::anon_send(to, std::forward<Message>(message));
 }
 
-/// Overtakes ordinary messages in the receiver's mailbox.
+/// Sends a message that overtakes ordinary ones in the receiver's mailbox.
 template <class Self, class To, class Message>
 void tell_urgently(Self* self, const To& to, Message&& message) {
   self->template send<caf::message_priority::high>(to, std::forward<Message>(message));
@@ -71,20 +72,20 @@ void tell_after(Self* self, std::chrono::nanoseconds delay, const To& to, Messag
   self->delayed_send(to, delay, std::forward<Message>(message));
 }
 
-/// Ends an actor whose work has failed, as an exception of its own would. From any thread.
+/// Ends an actor whose work has failed, as an exception of its own would. Threads: any.
 inline void fail(const caf::actor_addr& actor) {
   caf::anon_send_exit(actor, caf::exit_reason::unhandled_exception);
 }
 
-/// A request; `.then(on_answer, on_error)` follows. limit: after which on_error is called.
+/// Sends a request; `.then(on_answer, on_error)` follows. on_error is called after `limit`.
 template <class Self, class To, class Message>
 auto ask(Self* self, const To& to, std::chrono::nanoseconds limit, Message&& message) {
   return self->request(to, limit, std::forward<Message>(message));
 }
 
-/// What a system of ours is made from.
+/// The configuration of an actor system of the engine's or a node's.
 struct SystemConfig : caf::actor_system_config {
-  base::Log log; ///< Where it says what actors die of.
+  base::Log log; ///< Gets a line for each actor that dies of an exception.
 };
 
 namespace detail {
@@ -96,7 +97,7 @@ struct Holder {
   std::unique_ptr<State> state;
 };
 
-/// What an actor dies of is said in the log; CAF itself would say it on standard output.
+/// Writes to the log what an actor died of; CAF itself would write it to standard output.
 inline caf::error died(const caf::actor_system& system, const char* name,
                        const std::exception_ptr& why) {
   std::string what = std::string("the ") + name + " died";
@@ -104,7 +105,7 @@ inline caf::error died(const caf::actor_system& system, const char* name,
     std::rethrow_exception(why);
   } catch (const std::exception& e) {
     what += std::string(": ") + e.what();
-  } catch (...) { // of which nothing more is known
+  } catch (...) { // Nothing more is known of it.
   }
   const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
   (config ? config->log : base::Log()).write(LogLevel::error, what);
@@ -129,18 +130,19 @@ typename State::Handle spawn(Host& host, Args&&... args) {
 
 } // namespace paceline::messages
 
-// At global scope. How a struct is written and read; defined in one source file, so that who sends
-// it need not compile that.
+// Declares, at global scope, how a struct is written and read. One source file defines it, so that
+// the files that send the struct need not compile it.
 #define PACELINE_DECLARE_INSPECT(space, Type)                                                      \
   namespace space {                                                                                \
   paceline::messages::Inspected inspect(paceline::messages::Writer& to, space::Type& value);       \
   paceline::messages::Inspected inspect(paceline::messages::Reader& from, space::Type& value);     \
   }
 
-// A message that stays in this process.
+// Declares a message that stays in this process.
 #define PACELINE_DECLARE_LOCAL(space, Type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(space::Type)
 
-// A message that could leave it: CAF knows it by name and number. Between the two others.
+// Declares, between the other two macros, a message that may leave this process. CAF knows it by
+// name and number.
 #define PACELINE_BEGIN_VALUES CAF_BEGIN_TYPE_ID_BLOCK(paceline, caf::first_custom_type_id)
 #define PACELINE_DECLARE_VALUE(space, Type) CAF_ADD_TYPE_ID(paceline, (space::Type))
 #define PACELINE_END_VALUES CAF_END_TYPE_ID_BLOCK(paceline)

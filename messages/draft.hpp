@@ -1,4 +1,4 @@
-// To the draft actor: the way to its lane.
+// The messages with which an actor asks the draft actor for the way to its lane.
 #pragma once
 
 #include "speculation/frontier.hpp"
@@ -7,7 +7,8 @@
 
 namespace paceline::messages {
 
-/// Answered with the way to the draft's lane, for as long as the actor lives.
+/// Asks the draft for the way to its lane. The answer, Lent, holds as long as the draft actor
+/// lives.
 struct Borrow {};
 struct Lent {
   std::shared_ptr<speculation::DraftInbox> inbox;

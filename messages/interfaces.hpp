@@ -42,7 +42,7 @@ using SchedulerActor = Interface<
     caf::result<void>(scheduling::Admit),
     /// A request whose end was decided elsewhere.
     caf::result<void>(scheduling::Abandon),
-    /// What became of a batch; stale ones are dropped.
+    /// What became of a batch; stale verdicts are dropped.
     caf::result<void>(scheduling::Verdicts),
     /// The windows that were waited for are there.
     caf::result<void>(WindowsReady),
@@ -53,14 +53,15 @@ using SchedulerActor = Interface<
 
 /// Drafts ahead: owns the draft lane.
 using DraftActor = Interface<
-    /// Where sequences stand: go on, or begin anew. Older epochs are dropped.
+    /// The frontiers of sequences: drafting goes on or begins anew there. Older epochs are dropped.
     caf::result<void>(speculation::Frontiers),
     /// Sequences are gone.
     caf::result<void>(scheduling::Forget),
     /// The way to the lane, for as long as this actor lives.
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping)>;
 
-/// One end of a connection: what it is told crosses, and what comes goes to its owner.
+/// One end of a connection: sends the values that it is told across, and tells its owner those that
+/// arrive.
 using LinkActor = Interface<
     caf::result<void>(OpenDraft), caf::result<void>(DraftOpened), caf::result<void>(Refused),
     caf::result<void>(DraftWork), caf::result<void>(Drafted), caf::result<void>(Ping),
@@ -72,53 +73,54 @@ using LinkActor = Interface<
     /// Its owner has room for more.
     caf::result<void>(ValueTaken)>;
 
-/// Stands for a draft that is on a node: understands what a draft does, and what comes from there.
+/// Stands for a draft that is on a node: understands the messages of a draft, and those that come
+/// from the node.
 using RemoteDraftActor = Interface<
-    // As DraftActor.
+    // These are DraftActor's handlers.
     caf::result<void>(speculation::Frontiers), caf::result<void>(scheduling::Forget),
     caf::result<Lent>(Borrow), caf::result<Pong>(Ping),
     /// There is a connection, or why not.
     caf::result<void>(Connected),
-    /// The node has what drafts, or has not.
+    /// The node has the draft model, or has not.
     caf::result<void>(DraftOpened), caf::result<void>(Refused),
-    /// Windows.
+    /// Windows that the node has drafted.
     caf::result<void>(Drafted),
     /// The node is alive.
     caf::result<void>(Pong),
-    /// What it shows, and did, for a trace.
+    /// What the node's clock shows, and what its lane did, for a trace.
     caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
-    /// Time to ask whether it is.
+    /// Time to ask whether the node is alive.
     caf::result<void>(Wake)>;
 
-/// On a node: takes a model's files, as they come, to the node's cache of them.
+/// Runs on a node and writes a model's files, as they come, to the node's cache of models.
 using ReceiverActor = Interface<
-    /// Look what of the files is there already, and ask for the rest.
+    /// Looks what parts of the files are there already, and asks for the rest.
     caf::result<void>(Wake),
-    /// What comes next of them.
+    /// The next part of the files.
     caf::result<void>(ModelPart)>;
 
-/// On a node: drafts for one engine, or has a stage of its target, which is at the other end of a
-/// connection.
+/// Runs on a node for the engine at the other end of a connection: drafts for it, or has a stage of
+/// its target.
 using NodeSessionActor = Interface<
-    /// What is there; answered with Surveyed.
+    /// The engine asks what the node has; answered with Surveyed.
     caf::result<void>(Survey),
-    /// Files of a model that the node lacks: what it takes them with is told of the parts.
+    /// Files of a model that the node lacks: their parts are passed on to a receiver.
     caf::result<void>(SendModel), caf::result<void>(ModelPart),
     /// The model that the engine asked for has been loaded, or not.
     caf::result<void>(ModelReady),
-    /// What is to draft; answered with DraftOpened or Refused.
+    /// The model that is to draft; answered with DraftOpened or Refused.
     caf::result<void>(OpenDraft),
-    /// Where sequences stand.
+    /// The frontiers of the engine's sequences.
     caf::result<void>(DraftWork),
-    /// What is to be a stage; answered with StageOpened or Refused. Then its passes.
+    /// Layers that are to be a stage, answered with StageOpened or Refused; then its passes.
     caf::result<void>(OpenStage), caf::result<void>(StageRows),
     /// Windows are there (from the draft's lane).
     caf::result<void>(WindowsReady),
     /// The engine asks whether the node is alive; answered with Pong.
     caf::result<void>(Ping),
-    /// It keeps a trace; answered with ClockRead, and NodeSpans follow.
+    /// The engine keeps a trace; answered with ClockRead, and NodeSpans follow.
     caf::result<void>(ReadClock),
-    /// Time to look whether the engine is.
+    /// Time to look whether the engine is alive.
     caf::result<void>(Wake)>;
 
 /// Runs the target's forward passes, or a stage of them: owns a lane of the target's.
@@ -126,13 +128,14 @@ using TargetActor = Interface<
     /// The first stage: enqueues a forward pass and tells the next stage or, behind the last,
     /// passes the logits' handle on to the sampler.
     caf::result<void>(scheduling::Batch),
-    /// Any other stage: what follows on its lane when the pass gets there; and the same.
+    /// Any other stage: enqueues what follows on its lane when the pass gets there, and passes the
+    /// pass on as the first stage does.
     caf::result<void>(StagePass), caf::result<void>(ActorHandles), caf::result<Pong>(Ping)>;
 
-/// Stands for a stage of the target that is on a node: understands what a stage does that is not
-/// the first, and what comes from there.
+/// Stands for a stage of the target that is on a node: understands the messages of a stage that is
+/// not the first, and those that come from the node.
 using RemoteStageActor = Interface<
-    // As TargetActor; it never gets a batch.
+    // These are TargetActor's handlers; a batch never comes.
     caf::result<void>(scheduling::Batch), caf::result<void>(StagePass),
     caf::result<void>(ActorHandles), caf::result<Pong>(Ping),
     /// A pass has left the stage before.
@@ -141,13 +144,13 @@ using RemoteStageActor = Interface<
     caf::result<void>(Connected),
     /// The node has the stage, or has not.
     caf::result<void>(StageOpened), caf::result<void>(Refused),
-    /// A piece has come back.
+    /// A piece of a pass has come back from the node.
     caf::result<void>(StageDone),
     /// The node is alive.
     caf::result<void>(Pong),
-    /// What its clock shows, and what its lane did.
+    /// What the node's clock shows, and what its lane did, for a trace.
     caf::result<void>(ClockRead), caf::result<void>(NodeSpans),
-    /// Time to ask whether it is, or to look for it again.
+    /// Time to ask whether the node is alive, or to look for it again.
     caf::result<void>(Wake)>;
 
 /// Judges: enqueues verification behind the pass, which tells the draft, and sends the verdicts.
@@ -156,7 +159,7 @@ using SamplerActor = Interface<
     caf::result<void>(Logits),
     /// A verification has retired: the scheduler is told.
     caf::result<void>(scheduling::Verdicts),
-    /// The draft has not lent its inbox yet: it is told.
+    /// Frontiers for a draft that has not lent its inbox yet: the draft actor is told of them.
     caf::result<void>(speculation::Frontiers), caf::result<void>(ActorHandles),
     caf::result<Pong>(Ping)>;
 
@@ -189,14 +192,14 @@ struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
-  std::vector<DraftActor> drafts; ///< Null: it is down. Each keeps its place.
-  /// Of the target, in the order in which a batch takes them. Null: of several, it is down.
+  std::vector<DraftActor> drafts; ///< Null: that draft is down. Each draft keeps its place.
+  /// The target's stages, in the order in which a batch takes them. Null (of several): it is down.
   std::vector<TargetActor> stages;
   SamplerActor sampler;
   KvCacheActor kv_cache;
   SupervisorActor supervisor;
-  std::string lost;   ///< Who went last without having been told to, and why; for messages.
-  bool ended = false; ///< The engine ends of that.
+  std::string lost;   ///< The last actor that ended without being told to, and why; for messages.
+  bool ended = false; ///< The engine ends because of that loss.
 };
 
 } // namespace paceline::messages

@@ -8,8 +8,8 @@
 
 namespace paceline::messages {
 
-/// Sending it takes no memory, so it cannot fail: for what has to be said where nothing may be
-/// thrown. Threads: any.
+/// A message whose sending takes no memory, so cannot fail: it serves where nothing may be thrown.
+/// Threads: any.
 class Prepared {
 public:
   template <class Message>
@@ -20,7 +20,7 @@ public:
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  /// The first time; afterwards nothing happens.
+  /// Sends the message the first time; afterwards does nothing.
   template <class To>
   void tell(const To& to) noexcept {
     if (caf::mailbox_element_ptr mail{mail_.exchange(nullptr)})

@@ -1,4 +1,4 @@
-// Engine and facade, beside a request itself (scheduling/requests.hpp).
+// The messages between engine and facade, beside a request itself (scheduling/requests.hpp).
 #pragma once
 
 #include "base/clock.hpp"
@@ -11,8 +11,8 @@ struct Cancel {
   speculation::SequenceId request = 0;
 };
 
-/// Engine to facade: refuse new requests, and answer when the last one has ended. After `limit`
-/// what is left is cancelled.
+/// Engine to facade: refuse new requests, and answer when the last one has ended. Requests that are
+/// left after `limit` are cancelled.
 struct Drain {
   base::Duration limit{};
 };

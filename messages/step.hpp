@@ -1,4 +1,4 @@
-// Between the actors of a target step.
+// The messages between the actors of a target step.
 #pragma once
 
 #include "execution/crossing_pass.hpp"
@@ -10,13 +10,13 @@
 
 namespace paceline::messages {
 
-/// A stage of the target to the next one: a pass that was enqueued. Its lanes hand it over by
-/// themselves; who is told says what follows there (ForwardPass::handovers).
+/// A stage of the target to the next one: a pass that was enqueued. The lanes hand the pass over by
+/// themselves; the receiver says what follows on its lane (ForwardPass::handovers).
 struct StagePass {
   std::shared_ptr<execution::ForwardPass> pass;
 };
 
-/// To a stage on another machine, from the lane of the stage before: a pass has got here.
+/// Lane of a stage to the actor of the next, on another machine: a pass is to cross to there.
 struct StageArrived {
   std::shared_ptr<execution::CrossingPass> pass;
 };
@@ -25,13 +25,13 @@ struct StageArrived {
 struct Logits {
   std::shared_ptr<execution::ForwardPass> pass;
   std::shared_ptr<gpu::Lane> lane;
-  /// The last stage's step where it is still to be enqueued: of a pre-enqueued pass, which has to
-  /// stand behind the verification of the one before, which the sampler enqueues; and of a pass
-  /// that comes from another stage, behind which nothing may slip in. Null: it is on the lane.
+  /// The last stage's step, when the sampler is to enqueue it: a pre-enqueued pass has to stand
+  /// behind the verification of the one before, which the sampler enqueues, too; and nothing may
+  /// slip in behind a pass that comes from another stage. Null: the step is on the lane already.
   std::shared_ptr<gpu::Step> step{};
 };
 
-/// All windows the scheduler waits for are there. ticket: which wait.
+/// All windows that the scheduler waits for are there. `ticket` is the number of that wait.
 struct WindowsReady {
   std::uint64_t ticket = 0;
 };

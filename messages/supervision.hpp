@@ -1,4 +1,4 @@
-// What an actor tells itself, and asks those it watches.
+// The messages that an actor sends to itself and to the actors it watches.
 #pragma once
 
 namespace paceline::messages {

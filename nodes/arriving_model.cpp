@@ -70,7 +70,7 @@ std::string ArrivingModel::folder() const {
   return cache_ + "/arriving/" + what_.identity;
 }
 
-/// By its content: another file of this name is another one.
+/// Returns a path that names the content: a file of the same name with other content has another.
 std::string ArrivingModel::path_of(std::size_t file) const {
   return folder() + "/" + what_.files[file].name + "." + what_.files[file].sha256;
 }
@@ -112,7 +112,7 @@ bool ArrivingModel::is_whole() const {
   return present_[current_] == what_.files[current_].size;
 }
 
-/// At its end, with the digest of what is there.
+/// Opens the current file at its end, with the digest of the bytes that are there.
 Result<void> ArrivingModel::open_file() {
   to_ = FileHandle(::open(path_of(current_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!to_)

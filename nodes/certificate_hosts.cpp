@@ -23,7 +23,7 @@ struct Reach {
 };
 template struct Reach<&caf::openssl::session::ssl_>;
 
-/// Where an SSL object keeps whom it expects.
+/// Returns the index under which an SSL object keeps the peer that it expects.
 int expected_index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;

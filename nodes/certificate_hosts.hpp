@@ -10,7 +10,7 @@ namespace paceline::nodes {
 /// Who is expected at the other end.
 struct ExpectedPeer {
   std::string host; ///< A name or an address, as it was dialled.
-  /// Where it is said why the peer's certificate is not trusted, before the connection ends.
+  /// Is set, before the connection ends, to why the peer's certificate is not trusted.
   std::shared_ptr<std::string> distrust;
 };
 

@@ -8,7 +8,7 @@
 
 namespace paceline::nodes {
 
-/// Of another chain; its attempt says so.
+/// True if the chain is a fork of another one, as its attempt says.
 bool is_fork(const speculation::Chain& chain);
 
 /// How many forks of so many tokens go with a window (limits::node_fork_bytes_max).

@@ -1,4 +1,4 @@
-// On a node: drafts for an engine.
+// The part of a node that drafts for an engine.
 #pragma once
 
 #include "messages/interfaces.hpp"

@@ -19,8 +19,8 @@
 
 namespace paceline::nodes {
 
-/// Of frames and what is in them; a peer with another one is refused by name. It changes whenever a
-/// value does.
+/// The version of frames and what is in them; a peer with another one is refused by name. It
+/// changes whenever a value does.
 inline constexpr std::uint16_t node_protocol = 5;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.

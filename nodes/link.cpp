@@ -165,13 +165,14 @@ private:
   caf::scheduled_actor* self_;
   std::unique_ptr<Pipe> pipe_;
   caf::actor owner_;
-  LinkEnd end_;                       ///< At which this one is.
-  std::optional<FrameHeader> header_; ///< Of the frame whose content comes next.
+  LinkEnd end_;                       ///< The end at which this link is.
+  std::optional<FrameHeader> header_; ///< Header of the frame whose content comes next.
   bool introduced_ = false;           ///< A first frame was what it should be.
-  int parts_ = 0;                     ///< Of files: that the owner has still to take.
-  int pieces_ = 0;                    ///< Of passes: that the owner has still to answer.
-  std::deque<std::uint32_t> waiting_; ///< At a node, of values that the owner has still to take:
-  std::size_t waiting_bytes_ = 0;     ///< their frames' sizes, and all together.
+  int parts_ = 0;                     ///< Parts of files that the owner has still to take.
+  int pieces_ = 0;                    ///< Pieces of passes that the owner has still to answer.
+  std::deque<std::uint32_t>
+      waiting_; ///< At a node: frame sizes of values that the owner has still to take.
+  std::size_t waiting_bytes_ = 0; ///< Sum of these sizes.
 };
 
 caf::message_handler FrameLink::handlers() {

@@ -36,7 +36,7 @@ public:
   virtual void received(const std::vector<char>& bytes) = 0;
   /// The peer has closed the connection, or shows no certificate that is trusted.
   virtual void closed() = 0;
-  /// Of the values that are to cross. They keep the link.
+  /// Returns the handlers of the values that are to cross. They keep the link alive.
   virtual caf::message_handler handlers() = 0;
 };
 

@@ -58,7 +58,7 @@ private:
   std::vector<std::uint64_t> present_;
   std::size_t current_ = 0; ///< The file that is being written.
   FileHandle to_;
-  models::Digest digest_; ///< Of what is there of it.
+  models::Digest digest_; ///< Digest of the bytes of it that are there.
 };
 
 /// What a model that is admitted may still take is promised to it: the folder of an arriving model
@@ -97,7 +97,8 @@ private:
 /// For who admits a model to a cache, or changes what is there of it: nobody else does meanwhile.
 FileHandle lock_cache(const std::string& cache);
 
-/// Where models are kept unless somebody says otherwise: paceline/models in the user's cache.
+/// Returns the folder where models are kept unless somebody says otherwise: paceline/models in the
+/// user's cache.
 std::string default_model_cache();
 
 } // namespace paceline::nodes

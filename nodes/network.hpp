@@ -48,9 +48,9 @@ Result<SocketDescriptor> dial(const Endpoint& to, const NodeTls& tls,
                               std::chrono::milliseconds limit);
 struct Listening {
   SocketDescriptor socket = -1;
-  std::uint16_t port = 0; ///< As it was given, or chosen for 0.
+  std::uint16_t port = 0; ///< The given port, or the one chosen for 0.
 };
-/// Listens. Where nobody has to show a certificate, to this machine only.
+/// Listens. If no certificate has to be shown, only this machine is listened to.
 Result<Listening> listen_at(const Endpoint& at, const NodeTls& tls);
 
 /// Has the actor system that is made from this deal with sockets.

@@ -16,14 +16,14 @@ struct NodeOptions {
   NodeTls tls;                     ///< Needed for all but loopback.
   std::vector<std::string> devices{"cpu"};
   std::vector<std::string> models{"demo"}; ///< Drafts, each on each device.
-  /// Of which engines may have layers here, loaded when one asks.
+  /// Targets of which engines may have layers here; they are loaded when an engine asks.
   std::vector<std::string> targets{"demo"};
   EngineOptions loading;                                ///< Formats, and what is said, and to whom.
-  std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< Of each engine.
+  std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< KV memory of each engine.
   /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
   std::uint64_t accept_models_bytes = 0;
-  std::string model_cache; ///< Where they are kept; empty: default_model_cache.
-  /// For tests: in traces, the node's clock shows so much more than it does.
+  std::string model_cache; ///< Folder in which they are kept; empty: default_model_cache.
+  /// How far the node's clock is ahead in traces; tests set this.
   base::Duration clock_ahead{};
 };
 

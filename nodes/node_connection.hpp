@@ -58,7 +58,7 @@ public:
   void hear() { heard_ = now(); }
   /// grace: what it may take longer.
   bool is_silent(base::Duration grace = {}) const;
-  /// After which it is asked again.
+  /// The pause after which the node is asked again.
   base::Duration pause() const { return heartbeat_ / 4; }
   /// Asks whether it is there, and what its clock shows.
   void ask();

@@ -27,7 +27,7 @@ public:
   };
   using OfferRef = std::shared_ptr<const Offer>;
   struct NamedDevice {
-    std::string name; ///< By which engines ask for it.
+    std::string name; ///< Name by which engines ask for it.
     std::shared_ptr<gpu::Device> device;
   };
   /// Files of this machine's.
@@ -37,23 +37,23 @@ public:
   };
   /// The weights that an engine asks for.
   struct Wanted {
-    std::string device; ///< As messages::OpenDraft's, and so the next two.
+    std::string device; ///< This and the next two are as in messages::OpenDraft.
     std::string model;
     std::string identity;
-    std::optional<messages::StageLayers> layers = {}; ///< As Offer's.
+    std::optional<messages::StageLayers> layers = {}; ///< The same as in Offer.
     bool operator==(const Wanted&) const = default;
   };
   std::vector<OfferRef> offers;      ///< Drafts, loaded from the start.
-  std::vector<Files> targets;        ///< Of which stages are loaded when an engine asks.
+  std::vector<Files> targets;        ///< Targets whose stages are loaded when an engine asks.
   std::vector<NamedDevice> devices;  ///< The first is meant where an engine names none.
-  std::shared_ptr<ModelCache> cache; ///< Of what engines send; null: it takes nothing.
-  std::shared_ptr<gpu::Device> host; ///< Where rows of q are read.
+  std::shared_ptr<ModelCache> cache; ///< Cache of files that engines send; null: it takes none.
+  std::shared_ptr<gpu::Device> host; ///< The device on which rows of q are read.
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
   std::shared_ptr<base::Timekeeper> time;
   base::Duration clock_ahead{};    ///< NodeOptions::clock_ahead
   EngineOptions loading;           ///< Formats; without a progress, which is one thread's.
-  std::size_t kv_memory_bytes = 0; ///< Of each engine.
+  std::size_t kv_memory_bytes = 0; ///< KV memory of each engine.
   int page_tokens = 16;
   int piece_rows = limits::stage_piece_rows_max; ///< Of a pass through a stage, at a time at most.
 
@@ -71,11 +71,11 @@ public:
   /// Errors: overloaded.
   using LoadPlace = std::shared_ptr<const Wanted>;
   Result<LoadPlace> take_load_place(const Wanted& wanted);
-  /// From the cache, or layers of a target. It takes the time that loading takes.
+  /// Loads a model from the cache, or layers of a target, which takes the time of loading.
   Result<void> load_kept(const Wanted& wanted, LoadPlace place);
   messages::Surveyed survey();
 
-  /// For one engine more, as long as somebody holds it. Null: it would be too many.
+  /// Takes the place of one more engine, for as long as it is held. Null: there are too many.
   std::shared_ptr<const void> take_place();
 
 private:
@@ -83,7 +83,7 @@ private:
   OfferRef find_loaded(const Wanted& wanted);
   std::optional<std::string> location_of(const Wanted& wanted) const;
   Result<OfferRef> load_layers(const std::string& location, const Wanted& wanted) const;
-  /// By the places that are held: CAF keeps a dead actor until its last timer would have rung.
+  /// Counts the places that are held, for CAF keeps a dead actor until its last timer would ring.
   int engines() const { return int(place_.use_count()) - 1; }
 
   std::mutex loading_; ///< One model at a time.
@@ -91,7 +91,7 @@ private:
   std::shared_ptr<const char> place_ = std::make_shared<const char>();
   /// From load_kept, as long as a session has it; the newest longer, for an engine that only asked.
   std::vector<std::weak_ptr<const Offer>> kept_;
-  std::vector<std::weak_ptr<const Wanted>> loads_; ///< That are under way.
+  std::vector<std::weak_ptr<const Wanted>> loads_; ///< Loads under way.
   OfferRef newest_;
 };
 

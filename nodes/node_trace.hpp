@@ -11,8 +11,9 @@
 
 namespace paceline::nodes {
 
-/// For one connection: asks what the node's clock shows, and writes down what its lanes did by this
-/// machine's. Throws std::invalid_argument at what a node cannot have said. Threads: one at a time.
+/// The trace of one connection: asks what the node's clock shows, and writes down by this machine's
+/// clock what the node's lanes did. Throws std::invalid_argument at what a node cannot have said.
+/// Threads: one at a time.
 class NodeTrace {
 public:
   /// trace: null: none is kept, and the node is asked for nothing. node: its name there.

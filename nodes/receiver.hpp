@@ -1,4 +1,5 @@
-// On a node: takes a model's files from an engine. It has a thread of its own, for disks wait.
+// The actor of a node that takes a model's files from an engine, on a thread of its own: disks
+// wait.
 #pragma once
 
 #include "messages/interfaces.hpp"

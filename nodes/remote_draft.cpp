@@ -19,7 +19,7 @@ using speculation::Frontiers;
 
 namespace {
 
-/// As the draft is to warp: q is whatever it really draws from, so it may be cut before it draws.
+/// Says how the draft is to warp: q is what it really draws from, so may be cut before it draws.
 speculation::SequenceSpec spec_for_node(const speculation::SequenceSpec& spec, int top_k) {
   speculation::SequenceSpec cut = spec;
   if (spec.needs_q() && top_k > 0)

@@ -17,10 +17,10 @@ namespace paceline::nodes {
 
 struct RemoteDraftParts : NodePlace {
   messages::OpenDraft hello;
-  std::chrono::milliseconds heartbeat{}; ///< Of silence, after which the node is gone.
+  std::chrono::milliseconds heartbeat{}; ///< Longest silence before the node counts as gone.
   int top_k = 0;                         ///< EngineOptions::draft_top_k
   std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
-  std::size_t q_rows = 0;                ///< Lent at a time.
+  std::size_t q_rows = 0;                ///< Most q rows lent at a time.
   std::shared_ptr<base::Telemetry> telemetry;
   /// Said in the log once, until it is back.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
@@ -63,8 +63,8 @@ private:
     int read = 0;            ///< Of these, those that it has read, or reads with the next draws.
     std::uint32_t chain = 0; ///< The chain's number.
     bool cut = false;        ///< The chain ended here, for want of memory: what comes is dropped.
-    base::TimePoint since;   ///< When something was asked for, or came.
-    int windows = 0;         ///< That were asked for with forks.
+    base::TimePoint since;   ///< The last time that something was asked for, or came.
+    int windows = 0;         ///< Windows that were asked for with forks.
   };
 
   void take(const speculation::Frontiers& news);
@@ -96,10 +96,10 @@ private:
   bool open_ = false; ///< The node drafts.
   std::map<speculation::SequenceId, Sequence> sequences_;
   std::uint32_t chains_ = 0;
-  messages::DraftWork work_; ///< To be sent.
+  messages::DraftWork work_; ///< Work to be sent.
   std::size_t work_tokens_ = 0;
   speculation::DraftPace pace_;
-  double row_bytes_; ///< Of a row of q that crosses, of late.
+  double row_bytes_; ///< Recent mean size of a row of q that crosses.
 };
 
 /// What a supervisor starts a RemoteDraft from.

@@ -20,7 +20,7 @@ void RemoteDraft::ask_forks(Sequence& s, DraftFrom& from) {
       forking.learns || (forking.rows > 0 && s.windows++ % limits::node_guesses_every == 0);
 }
 
-/// From here on all of it is bound: before any of its tokens is here, and whatever they are.
+/// Binds the whole fork from here on, before any of its tokens is here, whatever they are.
 void RemoteDraft::open(Sequence& s, const OpenedFork& opened) const {
   Chain& chain = *s.at.chain;
   const int frontier = int(opened.attempt % (1u << speculation::limits::frontier_bits));
@@ -46,7 +46,7 @@ void RemoteDraft::open(Sequence& s, const OpenedFork& opened) const {
   s.forks.push_back({s.chain, fork, end});
 }
 
-/// Of the chain at hand, or the one before where it is itself that fork.
+/// Takes a fork of the current chain, or of the one before if the current one is that fork.
 void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& drafted) {
   const auto found = std::ranges::find_if(s.forks, [&](const Fork& fork) {
     return fork.of == of && fork.chain->attempt() == drafted.attempt;

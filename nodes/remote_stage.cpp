@@ -220,7 +220,7 @@ bool RemoteStage::may_send() const {
          bytes_under_way() < limits::stage_bytes_in_flight;
 }
 
-/// As much as may be under way; as late as can be, for what a verdict ends meanwhile is not sent.
+/// Sends as much as may be under way, as late as can be: what a verdict ends meanwhile is not sent.
 void RemoteStage::send() {
   while (sending_ < queue_.size() && may_send()) {
     QueuedPass& queued = queue_[sending_];
@@ -239,7 +239,7 @@ void RemoteStage::send() {
     end_first();
 }
 
-/// Without pieces where there is nothing to send: it then waits for those before it alone.
+/// Cuts a pass into pieces; with nothing to send it has none, and waits only for those before it.
 void RemoteStage::begin(QueuedPass& queued) {
   queued.begun = now();
   try {

@@ -22,13 +22,13 @@ struct RemoteStageParts {
     messages::OpenStage hello;
   };
   std::vector<Place> places;               ///< The stage's own, then its reserve, if it has one.
-  std::chrono::milliseconds heartbeat{};   ///< Of silence, after which a node is gone.
-  std::chrono::milliseconds retry_pause{}; ///< Before the next one is asked, or the same again.
+  std::chrono::milliseconds heartbeat{};   ///< Longest silence before a node counts as gone.
+  std::chrono::milliseconds retry_pause{}; ///< Pause before the next node, or the same, is asked.
   std::chrono::milliseconds patience{};    ///< How long passes wait where none is there.
 
   /// What one RemoteStage leaves to the next.
   struct Memory {
-    std::atomic<std::int64_t> lost_at{0}; ///< In nanoseconds of the engine's clock; 0: it is there.
+    std::atomic<std::int64_t> lost_at{0}; ///< Nanoseconds of the engine's clock; 0: it is there.
     std::atomic<std::size_t> place{0};    ///< Of `places`: where the stage is, or is looked for.
     /// Why it was lost last, for messages.
     void note_loss(std::string why) {
@@ -95,7 +95,7 @@ private:
   const RemoteStageParts::Place& place() const {
     return parts_->places[parts_->memory->place % parts_->places.size()];
   }
-  std::string row() const; ///< Of traces.
+  std::string row() const; ///< Its row in traces.
   void look_after();
   base::TimePoint now() const { return self_->clock().now(); }
 

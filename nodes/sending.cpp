@@ -20,7 +20,7 @@ namespace {
 struct Luggage {
   SendModel announced;
   std::vector<models::MappedFile> files;
-  std::uint64_t bytes = 0;   ///< Of all of them.
+  std::uint64_t bytes = 0;   ///< Bytes of all files.
   std::uint64_t arrived = 0; ///< The most of them that was ever there.
 };
 

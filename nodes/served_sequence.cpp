@@ -158,7 +158,7 @@ void ServedSequence::follow_fork(const DraftFrom& from) {
   chain_->extend(from.window_end, from.limit);
 }
 
-/// As many as there are: the draft ends where it has no room.
+/// Adds as many pages as there are: the draft ends where it has no room.
 void ServedSequence::extend_pages(int end) {
   const int page_tokens = common_->page_tokens;
   const int has = pages_ ? pages_->capacity() : 0;

@@ -1,4 +1,4 @@
-// On a node: a sequence of an engine's that is drafted for.
+// A sequence of an engine for which a node drafts.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -20,8 +20,8 @@ public:
   /// What all sequences of an engine have in common.
   struct Common {
     int vocabulary = 0;    ///< The engine's ids.
-    int max_model_len = 0; ///< As the engine has said;
-    int context = 0;       ///< as the draft has it, if that is less.
+    int max_model_len = 0; ///< Longest sequence that the engine has.
+    int context = 0;       ///< The same, or the draft's context if that is less.
     int page_tokens = 0;
     std::shared_ptr<gpu::KvPool> pool;
     /// Called where there may be news of a chain, on any thread.
@@ -46,7 +46,7 @@ private:
   /// A fork that the engine knows of.
   struct Fork {
     speculation::ChainRef chain;
-    int position = 0;  ///< Of its outcome.
+    int position = 0;  ///< Position of its outcome.
     int end = 0;       ///< One past its last position, if it does not end before.
     int sent = 0;      ///< One past the last position that has been sent.
     bool told = false; ///< What it has got has been sent.
@@ -73,7 +73,7 @@ private:
   bool reads_ = false;          ///< The chain is only there to show that all has been read.
   int sent_ = 0;                ///< One past the last position that has been sent.
   int awaited_ = 0;             ///< What is there up to here is sent when all of it is; 0: nothing.
-  std::vector<Fork> forks_;     ///< Of the chain.
+  std::vector<Fork> forks_;     ///< Forks of the chain.
   speculation::Forking forking_;
   bool guesses_ = false; ///< Tokens are sent with what was guessed beside them.
 };

@@ -79,7 +79,7 @@ void ServedSequence::add_forks(DraftedTokens& news) {
   }
 }
 
-/// Without its zeros.
+/// Returns a row of q without its zeros.
 std::vector<TokenProbability> ServedSequence::row_of(const float* q) const {
   std::vector<TokenProbability> row;
   for (TokenId token = 0; token < common_->vocabulary; ++token)

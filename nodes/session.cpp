@@ -142,8 +142,8 @@ void NodeSession::open() {
   load(weights);
 }
 
-/// On a thread of its own; the session asks again what there is when that has ended. It may end
-/// before, and is one of few until then.
+/// Loads on a thread of its own; the session asks again what there is when that has ended. The
+/// session may end before, and the load is one of few until then.
 void NodeSession::load(const NodeParts::Wanted& weights) {
   auto load_place = node_->take_load_place(weights);
   if (!load_place)
@@ -170,7 +170,7 @@ void NodeSession::serve(const OpenStage& wanted, const NodeParts::OfferRef& offe
   const StageOpened opened = StageService::describe(*node_, *offer, wanted);
   if (wanted.only_asks)
     return tell(self_, link_, opened);
-  // From the lane: what a piece has become goes straight to the connection.
+  // The lane calls this: the result of a piece goes straight to the connection.
   const auto done = [link = link_, me = self_->address()](Result<StageDone> rows) {
     if (rows)
       return tell(link, std::move(*rows));

@@ -1,4 +1,4 @@
-// On a node: one engine's connection, and what is done for it.
+// One engine's connection to a node, and what the node does for it.
 #pragma once
 
 #include "messages/interfaces.hpp"

@@ -1,4 +1,4 @@
-// On a node: the engines that are connected.
+// The engines that are connected to a node.
 #pragma once
 
 #include "messages/caf.hpp"

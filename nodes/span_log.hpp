@@ -21,7 +21,7 @@ public:
   bool begun() const { return begun_.load(std::memory_order_relaxed); }
   /// Once it has begun.
   void add(messages::NodeSpan span);
-  /// As many as go into a message; others follow with the next one.
+  /// Takes as many spans as go into a message; others follow with the next one.
   messages::NodeSpans take();
   base::TimePoint by_its_clock(base::TimePoint now) const { return now + ahead_; }
 

@@ -41,7 +41,7 @@ std::shared_ptr<RemoteStageParts> parts_of(const EngineOptions& o) {
   return parts;
 }
 
-/// Where the stage is to be, and where it goes on when that is gone.
+/// Returns where the stage is to be, and where it goes on when that node is gone.
 Result<std::vector<NodeAddress>> addresses_of(const EngineOptions& o, const StageDevice& device) {
   std::vector<NodeAddress> all{device.address()};
   if (o.reserve_device.empty())

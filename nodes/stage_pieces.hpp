@@ -48,7 +48,7 @@ private:
   int rows_back_ = 0;
 };
 
-/// Of a row that crosses; format: f32 or bf16.
+/// Returns the bytes of a row that crosses; format: f32 or bf16.
 std::size_t row_bytes(int cols, NumberFormat format);
 /// Rows as they cross, [rows, cols] without gaps; to bf16 each number is rounded to nearest, ties
 /// to even, so that a row's bits depend on nothing but the row.

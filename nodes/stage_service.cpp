@@ -26,7 +26,7 @@ public:
     std::shared_ptr<models::Workspace> workspace; ///< The lane's; one step at a time.
     speculation::QRow in;
     speculation::QRow out;
-    NumberFormat format; ///< In which rows cross.
+    NumberFormat format; ///< Format in which rows cross.
     StageService::Done done;
   };
   LayersStep(Parts parts, const StageRows& rows)

@@ -1,4 +1,4 @@
-// On a node: the layers that an engine has here.
+// The layers that an engine has on a node.
 #pragma once
 
 #include "execution/row_pool.hpp"
@@ -42,7 +42,7 @@ private:
   Done done_;
   std::shared_ptr<SpanLog> spans_;
   int piece_rows_ = 0;
-  NumberFormat format_ = NumberFormat::f32; ///< In which rows cross.
+  NumberFormat format_ = NumberFormat::f32; ///< Format in which rows cross.
   std::shared_ptr<gpu::KvPool> pool_;
   std::shared_ptr<models::Workspace> workspace_;
   std::shared_ptr<execution::RowPool> in_;

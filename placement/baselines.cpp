@@ -13,7 +13,7 @@ Placement single_devices(const Problem& problem) {
   return empty_groups(std::vector<Shape>(std::size_t(problem.devices.count), Shape{1, 1}));
 }
 
-/// Of those that fit on a device, the model with most work for each device it has.
+/// Returns, among models that fit on a device, the one with most work for each device it has.
 int neediest(const Problem& problem, const std::vector<double>& work,
              const std::vector<int>& devices) {
   int best = -1;
@@ -27,13 +27,13 @@ int neediest(const Problem& problem, const std::vector<double>& work,
   return best;
 }
 
-/// A window that has requests, at the times of the whole run.
+/// A window of the run that has requests; their times are those of the whole run.
 struct Window {
-  double number; ///< From 0, by its place in the run.
+  double number; ///< Place in the run, counted from 0.
   Workload workload;
 };
 
-/// Requests decide how many windows there are, not the clock.
+/// Returns the windows with requests: these decide how many windows there are, not the clock.
 std::vector<Window> windows_of(const Workload& workload, double seconds) {
   std::vector<Window> windows;
   for (const Arrival& arrival : workload.arrivals) {
@@ -99,7 +99,7 @@ Outcome replace_in_windows(const Problem& problem, const Placement& first, const
   };
   double next = 0;
   for (const Window& window : windows_of(workload, window_seconds)) {
-    if (window.number > next) // whatever the number of empty windows, they say the same
+    if (window.number > next) // one call stands for any number of empty windows
       replace({});
     Dispatcher dispatcher(problem, placement);
     for (std::size_t g = 0; g < busy.size(); ++g)

@@ -34,8 +34,8 @@ void Controller::end(const Ticket& ticket, double now) {
     move(ticket.group, now - expected);
 }
 
-/// What should be done by now and is not will be done now at the earliest, and so what is behind
-/// it.
+/// Moves the queues whose oldest request should be done by now and is not: it will be done now at
+/// the earliest, and so will what is behind it.
 void Controller::note_overdue(double now) {
   for (std::size_t group = 0; group < queues_.size(); ++group) {
     const auto& [open, moved] = queues_[group];

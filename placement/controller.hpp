@@ -1,4 +1,4 @@
-// Who answers a request while models come and go.
+// Decides who answers a request while models come and go.
 #pragma once
 
 #include "placement/dispatcher.hpp"
@@ -11,13 +11,13 @@
 
 namespace paceline::placement {
 
-/// The simulator's dispatcher, told what really happens, and a memory of what was asked for. Times
+/// The simulator's dispatcher, told what really happens, with a memory of what was asked for. Times
 /// are seconds of one clock, which the caller reads. It knows no actor. Threads: one at a time.
 ///
-/// A group's queue is as long as the plan says of what was sent there. When the oldest request of a
-/// group ends, what is behind it moves by as much as that one was early or late; one that is
-/// overdue moves it as time passes; and a group without requests is idle. So an engine that
-/// batches, and is done sooner, gets more.
+/// A group's queue is as long as the plan expects of the requests sent there. When the oldest
+/// request of a group ends, what is behind it moves by as much as that one was early or late; a
+/// request that is overdue moves the queue as time passes; and a group without requests is idle. So
+/// an engine that batches, and is done sooner, gets more.
 class Controller {
 public:
   /// Copies what it needs.
@@ -30,43 +30,43 @@ public:
   };
   struct Routed {
     Dispatch dispatch;
-    Ticket ticket; ///< Of one that was accepted; to be given to `end` once.
+    Ticket ticket; ///< Given for an accepted request, to be passed to `end` once.
   };
-  /// now: not before the last call's. deadline: infinite: none.
+  /// Sends a request to a group. now: not before the last call's. deadline: infinite: none.
   Routed begin(int model, double now, double deadline);
-  /// The request is over, however it ended.
+  /// Notes that the request is over, however it ended.
   void end(const Ticket& ticket, double now);
 
-  /// Models were loaded or unloaded, or there are more of them. Groups and models keep their
-  /// numbers; more may follow. Queues stay.
+  /// Takes in that models were loaded or unloaded, or that there are more of them. Groups and
+  /// models keep their numbers; more may follow. Queues stay.
   void change(Problem problem, const Placement& placement);
 
   const Problem& problem() const { return problem_; }
-  /// Requests that groups work on.
+  /// Returns how many requests the group works on.
   std::size_t open(int group) const { return queues_[std::size_t(group)].open.size(); }
-  /// Seconds until a group is expected to be done.
+  /// Returns the seconds until a group is expected to be done.
   double queue_seconds(int group, double now) const;
 
   /// Notes that a request came, for `observed`.
   void note(int model, double now);
-  /// What came in the last `seconds`, counted from their beginning.
+  /// Returns what came in the last `seconds`, counted from their beginning.
   Workload observed(double now, double seconds) const;
 
 private:
   struct Open {
     std::uint64_t number;
-    double finish; ///< As it was expected, before what the queue has moved by since.
+    double finish; ///< Time as expected at first, without what the queue has moved by since.
   };
   struct Queue {
     std::deque<Open> open; ///< The oldest first.
-    double moved = 0;      ///< Seconds, in sum.
+    double moved = 0;      ///< Seconds, summed up.
   };
   void move(int group, double seconds);
   void note_overdue(double now);
 
   Problem problem_;
   Dispatcher dispatcher_;
-  std::vector<Queue> queues_; ///< By group.
+  std::vector<Queue> queues_; ///< One queue for each group.
   std::deque<Arrival> arrivals_;
   std::uint64_t number_ = 0;
 };

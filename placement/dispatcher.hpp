@@ -1,4 +1,4 @@
-// Which group answers a request: the policy of the simulator and of whoever serves.
+// Decides which group answers a request: the policy of the simulator and of whoever serves.
 #pragma once
 
 #include "placement/placement.hpp"
@@ -9,56 +9,56 @@
 
 namespace paceline::placement {
 
-/// What becomes of a request.
+/// A dispatch says what becomes of a request.
 struct Dispatch {
   enum class Outcome { accepted, not_placed, late };
   Outcome outcome = Outcome::not_placed;
-  int group = -1;           ///< That answers it, or would have been the earliest.
-  double finish = 0;        ///< When it does, or would have; on the caller's clock.
+  int group = -1;           ///< Group that answers it, or would have been the earliest.
+  double finish = 0;        ///< Time when it is done, or would have been; on the caller's clock.
   double slowest_stage = 0; ///< Seconds for which the group can begin no other, at a steady pace.
 };
 
 /// Sends each request to the group with the shortest expected queue: the one that would be done
 /// with it first, by what was sent there before. Groups are pipelines, first come first served. A
-/// request that would be late is refused as it comes (Li et al. 2023, section 4.3). It knows no
-/// clock and no actor. Threads: one at a time.
+/// request that would be late is refused as it comes (Li et al. 2023, section 4.3). The dispatcher
+/// knows no clock and no actor. Threads: one at a time.
 class Dispatcher {
 public:
   /// Copies what it needs.
   Dispatcher(const Problem& problem, const Placement& placement);
 
-  /// now: not before the last call's. deadline: on the same clock; infinite: none.
+  /// Sends a request. now: not before the last call's. deadline: on the same clock; infinite: none.
   Dispatch dispatch(int model, double now, double deadline);
 
   std::size_t groups() const { return begin_.size() - 1; }
-  /// When each stage of a group is done with all that was sent there; behind an accepted request,
-  /// when they are done with it.
+  /// Returns when each stage of a group is done with all that was sent there; behind an accepted
+  /// request, when it is done with that request.
   std::span<const double> busy_until(int group) const;
-  /// Seconds that a request of the model takes in each stage of a group that hosts it.
+  /// Returns the seconds that a request of the model takes in each stage of a group that hosts it.
   std::span<const double> stages(int model, int group) const;
-  /// Groups are as busy as they were; `before` has the same ones, and maybe fewer.
+  /// Makes groups as busy as they were; `before` has the same ones, and maybe fewer.
   void go_on_from(const Dispatcher& before);
-  /// As if the group had work until then.
+  /// Makes the group as busy as if it had work until then.
   void occupy(int group, double until);
-  /// The group has nothing left to do.
+  /// Notes that the group has nothing left to do.
   void release(int group, double now);
-  /// What was sent to the group takes so much longer than expected; below 0: less.
+  /// Makes what was sent to the group take so much longer than expected; below 0: less.
   void shift(int group, double seconds);
 
 private:
   struct Host {
     int group;
-    std::size_t begin; ///< Of its stages in busy_until_,
+    std::size_t begin; ///< Begin of its stages in busy_until_.
     std::size_t end;
-    std::size_t costs; ///< and of the model's seconds in seconds_.
+    std::size_t costs; ///< Begin of the model's seconds in seconds_.
     double slowest;
   };
   std::span<double> stages_of(int group);
   double finish(const Host& host, double now) const;
   void send(const Host& host, double now);
 
-  std::vector<std::vector<Host>> hosts_; ///< By model.
-  std::vector<std::size_t> begin_;       ///< By group, and one more.
+  std::vector<std::vector<Host>> hosts_; ///< The hosts of each model.
+  std::vector<std::size_t> begin_;       ///< Begin of each group's stages, and the end.
   std::vector<double> busy_until_;
   std::vector<double> seconds_;
 };

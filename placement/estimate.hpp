@@ -1,4 +1,4 @@
-// What a placement is expected to do, with how sure that is.
+// Estimates what a placement does, and how sure that is.
 #pragma once
 
 #include "placement/simulator.hpp"
@@ -9,23 +9,23 @@
 
 namespace paceline::placement {
 
-/// A mean over independent runs; the true value lies within `half_width` of it with a probability
+/// A mean over independent runs. The true value lies within `half_width` of it with a probability
 /// of 95 % (Student's t).
 struct Estimate {
   double mean = 0;
   double half_width = 0;
 };
 
-/// values: at most 30; the half width of fewer than two is 0.
+/// Returns the estimate of a mean. values: at most 30; the half width of fewer than two is 0.
 Estimate estimate(std::span<const double> values);
 
 struct Figures {
   Estimate attainment;
-  Estimate mean_latency; ///< Of the requests that were served, seconds.
+  Estimate mean_latency; ///< Seconds, over the requests that were served.
   Estimate p99_latency;
 };
 
-/// runs: independent workloads. simulate: what a run comes to.
+/// Returns the figures of all runs. runs: independent workloads. simulate: what a run comes to.
 Figures measure(std::span<const Workload> runs,
                 const std::function<Outcome(const Workload&)>& simulate);
 Figures measure(const Problem& problem, const Placement& placement, std::span<const Workload> runs);

@@ -1,4 +1,4 @@
-// Random changes of a placement that make it better.
+// Improves a placement by random changes.
 #include "placement/random.hpp"
 #include "placement/selection.hpp"
 
@@ -15,8 +15,8 @@ public:
   Changes(const Problem& problem, std::uint64_t seed)
       : problem_(problem), random_(seed, Draws::moves, 0) {}
 
-  /// A placement that differs and fits, by one change or a few at once: some pay together only.
-  /// None: this draw was not possible.
+  /// Returns a placement that differs and fits, by one change or by a few at once, as some only pay
+  /// together. Returns none if this draw was not possible.
   std::optional<Placement> draw(const Placement& from) {
     Placement next = from;
     do {
@@ -60,7 +60,7 @@ private:
 
   bool drop(Group& group) { return take(group).has_value(); }
 
-  /// One model of each for one of the other's; an empty group only gets one.
+  /// Exchanges one model of each group for one of the other's; an empty group only gets one.
   bool exchange(Group& one, Group& other) {
     const auto mine = take(one);
     const auto theirs = take(other);
@@ -84,7 +84,7 @@ Selection improve(const Problem& problem, Selection from, const Workload& worklo
     if (!next)
       continue;
     const auto unserved = std::size_t(std::lround((1 - from.score.attainment) * requests));
-    const Score of = score(simulate(problem, *next, workload, unserved)); // more is no better
+    const Score of = score(simulate(problem, *next, workload, unserved)); // more unserved is worse
     ++from.simulations;
     if (of.better_than(from.score)) {
       from.placement = std::move(*next);

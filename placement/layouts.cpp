@@ -21,7 +21,8 @@ bool usable(const Problem& problem, Shape shape) {
   return false;
 }
 
-/// 1x1 first, then by size, and pipelines before tensors.
+/// Returns the shapes that some model can use: 1x1 first, then by size, and pipelines before
+/// tensors.
 std::vector<Shape> usable_shapes(const Problem& problem, int devices, ShapeBounds bounds) {
   std::vector<Shape> shapes{{1, 1}};
   for (int size = 2; size <= devices; size *= 2)
@@ -54,7 +55,8 @@ void mix(const std::vector<Shape>& shapes, std::size_t from, int left, std::vect
     }
 }
 
-/// Places in the models by latency at which the ratio to the next is largest, and not small.
+/// Returns the places, in the models by latency, where the ratio to the next is largest and not
+/// small.
 std::vector<std::size_t> cuts(const Problem& problem, const Bucket& sorted) {
   std::vector<std::pair<double, std::size_t>> gaps;
   for (std::size_t i = 1; i < sorted.size(); ++i) {
@@ -72,7 +74,7 @@ std::vector<std::size_t> cuts(const Problem& problem, const Bucket& sorted) {
   return at;
 }
 
-/// In proportion to `work`, at least one each.
+/// Shares the devices in proportion to `work`, at least one each.
 std::vector<int> proportional(const std::vector<double>& work, int devices) {
   std::vector<int> shares(work.size(), 1);
   for (int given = int(work.size()); given < devices; ++given) {

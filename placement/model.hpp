@@ -1,4 +1,4 @@
-// What a placement is planned for: models, and the devices that they share.
+// Describes what a placement is planned for: models, and the devices that they share.
 #pragma once
 
 #include <compare>
@@ -10,8 +10,8 @@
 
 namespace paceline::placement {
 
-/// How a group of devices works on one request: stages one behind the other, each of them spread
-/// over `tensor` devices.
+/// A shape says how a group of devices works on one request: stages one behind the other, each
+/// spread over `tensor` devices.
 struct Shape {
   int pipeline = 1;
   int tensor = 1;
@@ -20,14 +20,15 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-/// "4x2": four stages of two devices each.
+/// Returns "4x2" for four stages of two devices each.
 std::string to_string(Shape shape);
 
 struct Model {
   std::string name;
-  double latency_seconds = 0;     ///< Of one request on one device.
-  std::uint64_t memory_bytes = 0; ///< Of all its weights.
-  /// From a request's arrival to its end; a later one is worth nothing, and is refused.
+  double latency_seconds = 0;     ///< Latency of one request on one device.
+  std::uint64_t memory_bytes = 0; ///< Bytes of all its weights.
+  /// Most seconds from a request's arrival to its end; a later one is worth nothing, and is
+  /// refused.
   double objective_seconds = std::numeric_limits<double>::infinity();
   /// Seconds of each stage where they were measured; other shapes are computed (cost.hpp).
   std::map<Shape, std::vector<double>> measured;
@@ -36,11 +37,11 @@ struct Model {
 /// Devices of one kind.
 struct Devices {
   int count = 1;
-  std::uint64_t memory_bytes = 0; ///< Of each.
-  double hop_seconds = 0;         ///< To pass a request on from one stage to the next.
+  std::uint64_t memory_bytes = 0; ///< Memory of each device.
+  double hop_seconds = 0;         ///< Time to pass a request on from one stage to the next.
   /// Share of a latency that does not shrink when a stage is spread over several devices.
   double tensor_overhead = 0;
-  /// By how much the slowest stage exceeds the mean one.
+  /// Excess of the slowest stage over the mean one, as a share of the mean.
   double imbalance = 0;
 };
 

@@ -12,7 +12,7 @@ int places(const Placement& placement, int model) {
                            [&](const Group& group) { return group.hosts(model); }));
 }
 
-/// Models of `one` that the same group of `other` does not have.
+/// Visits the models of `one` that the same group of `other` does not have.
 template <class Visit>
 void each_missing(const Placement& one, const Placement& other, const Visit& visit) {
   for (std::size_t g = 0; g < one.groups.size(); ++g)

@@ -1,4 +1,4 @@
-// The same work for many things, on a few threads.
+// Does the same work for many things, on a few threads.
 #pragma once
 
 #include <algorithm>

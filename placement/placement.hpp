@@ -1,4 +1,4 @@
-// Which devices form groups, and which models lie on them.
+// Says which devices form groups, and which models lie on them.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -10,7 +10,7 @@
 namespace paceline::placement {
 
 struct Group {
-  std::vector<int> devices; ///< Indices; stage by stage, `shape.tensor` of them each.
+  std::vector<int> devices; ///< Indices, stage by stage, `shape.tensor` for each.
   Shape shape;
   std::vector<int> models; ///< Indices, each once, growing.
 
@@ -25,22 +25,22 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// Bytes on each device of a group.
+/// Returns the bytes that are used on each device of a group.
 std::uint64_t bytes_per_device(const Group& group, const Problem& problem);
-/// Whether the group's devices have room for `model`, too.
+/// Says whether the group's devices have room for `model`, too.
 bool has_room(const Group& group, int model, const Problem& problem);
-/// The same of a group in a placement whose groups may share devices, as they do where one comes in
-/// place of others.
+/// Says the same of a group in a placement whose groups may share devices, as they do where one
+/// comes in place of others.
 bool has_room(const Placement& placement, std::size_t group, int model, const Problem& problem);
-/// Whether an idle group of that shape answers the model's requests in time.
+/// Says whether an idle group of that shape answers the model's requests in time.
 bool in_time(Shape shape, int model, const Problem& problem);
 
-/// Groups with these shapes and no models, on devices `first`, first + 1, ...
+/// Returns groups with these shapes and no models, on devices `first`, first + 1, ...
 Placement empty_groups(const std::vector<Shape>& shapes, int first = 0);
 
-/// Errors (`invalid_argument`): a device that is not there or in two groups, a group with too few
-/// or too many devices for its shape, a model that is not there or twice in a group, more than a
-/// device's memory.
+/// Checks a placement. Errors (`invalid_argument`): a device that is not there or in two groups, a
+/// group with too few or too many devices for its shape, a model that is not there or twice in a
+/// group, more than a device's memory.
 Result<void> check(const Placement& placement, const Problem& problem);
 
 } // namespace paceline::placement

@@ -13,15 +13,15 @@
 namespace paceline::placement {
 namespace {
 
-/// How many of what was found are followed further.
+/// The breadth of a search says how many of the results of each step are followed further.
 struct Breadth {
-  std::size_t layouts;    ///< Of each bucket, the best.
-  std::size_t ways;       ///< To divide models and devices, each followed by beams.
-  std::size_t placements; ///< That random changes improve,
-  int patience;           ///< each in so many times PlanOptions::trials.
+  std::size_t layouts;    ///< Best layouts of each bucket.
+  std::size_t ways;       ///< Ways to divide models and devices, each followed by beams.
+  std::size_t placements; ///< Placements that random changes improve.
+  int patience;           ///< Multiple of PlanOptions::trials that each of them gets.
 };
 
-/// A few devices are simulated in no time.
+/// Returns how broad the search is; a few devices are simulated in no time.
 constexpr Breadth breadth(int devices) {
   return devices <= limits::mixed_devices_max ? Breadth{64, 32, 32, 16} : Breadth{6, 8, 4, 1};
 }
@@ -31,13 +31,13 @@ constexpr Breadth breadth(int devices) {
 constexpr double harder = 1.3;
 constexpr int harder_times = 12;
 
-/// A bucket on a number of devices, as a problem of its own.
+/// A part is a bucket on a number of devices, as a problem of its own.
 struct Part {
   Bucket models;
   Problem problem;
   Workload workload;
   std::vector<std::vector<Shape>> layouts;
-  std::vector<Selection> selections; ///< By layout.
+  std::vector<Selection> selections; ///< One selection for each layout.
 
   std::vector<std::size_t> ranked; ///< Layouts, those whose selections are best first.
 
@@ -53,10 +53,10 @@ struct Part {
   }
 };
 
-/// Devices for each bucket, by parts.
+/// A division names the part, with its number of devices, of each bucket.
 using Division = std::vector<std::size_t>;
 
-/// A division whose parts have each their layout of this rank.
+/// A way is a division in which each part has its layout of this rank.
 struct Way {
   const Division* division;
   std::size_t rank;
@@ -69,7 +69,7 @@ public:
       : problem_(problem), workload_(workload), options_(options),
         breadth_(breadth(problem.devices.count)) {}
 
-  /// The best first.
+  /// Returns the selections that were found, the best first.
   std::vector<Selection> run() {
     divide();
     fill_layouts();
@@ -110,7 +110,7 @@ private:
     return part;
   }
 
-  /// The first layout of all, single devices, is filled whatever `stop` says.
+  /// Fills all layouts. The first of all, single devices, is filled whatever `stop` says.
   void fill_layouts() {
     std::vector<std::pair<Part*, std::size_t>> all;
     for (Part& part : parts_)
@@ -150,7 +150,8 @@ private:
     return ways;
   }
 
-  /// The better of what was found on each way and of what a beam finds there; and the seeds.
+  /// Returns, for each way, the better of what was found and of what a beam finds there; and the
+  /// seeds.
   std::vector<Selection> follow(const std::vector<Way>& ways) {
     std::vector<Selection> all(ways.size());
     in_parallel("models", all.size(), [&](std::size_t i) {
@@ -169,7 +170,7 @@ private:
     return all;
   }
 
-  /// The parts' placements side by side. beam 1: as they were found.
+  /// Puts the parts' placements side by side. beam 1: as they were found.
   Selection whole(const Way& way, int beam) const {
     Selection all;
     int device = 0;
@@ -248,14 +249,14 @@ private:
   std::mutex telling_;
 };
 
-/// By the factor `harder`.
+/// Makes the traffic faster by the factor `harder`.
 void hasten(Workload& workload) {
   for (Arrival& arrival : workload.arrivals)
     arrival.seconds /= harder;
   workload.seconds /= harder;
 }
 
-/// The one that serves most of the validation's traffic; of equals the first.
+/// Returns the selection that serves most of the validation's traffic; of equals the first.
 Selection best_of(const Problem& problem, const Workload& workload, const PlanOptions& options,
                   std::vector<Selection> all) {
   std::vector<double> served(all.size());

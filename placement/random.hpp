@@ -1,4 +1,4 @@
-// The random numbers of traffic and of searches, by Philox: the same on every platform.
+// Draws the random numbers of traffic and of searches, by Philox: the same on every platform.
 #pragma once
 
 #include "sampling/philox.hpp"
@@ -8,7 +8,7 @@
 
 namespace paceline::placement {
 
-/// What differs by purpose or by stream shares no noise.
+/// The purposes of draws. Draws of different purposes or streams share no noise.
 enum class Draws : std::uint32_t { gaps, periods, moves };
 
 /// A generator for Boost's distributions, which give the same draws everywhere.

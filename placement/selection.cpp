@@ -9,9 +9,9 @@
 namespace paceline::placement {
 namespace {
 
-/// Groups that are tried for a model by a beam of more than one.
+/// How many groups a beam of more than one tries for a model.
 constexpr std::size_t groups_tried = 2;
-/// Of all models, those that a greedy selection gives a place between two simulations.
+/// A greedy selection gives a place to one model in so many between two simulations.
 constexpr std::size_t models_share = 16;
 
 struct State {
@@ -35,7 +35,7 @@ public:
     return {std::move(placement), std::move(outcome), of};
   }
 
-  /// Each model once, those with most work first.
+  /// Gives each model one place, those with most work first.
   Placement start(Placement groups) const {
     std::vector<double> busy(groups.groups.size(), 0.0);
     for (const int model : by_size(work()))
@@ -43,7 +43,7 @@ public:
     return groups;
   }
 
-  /// With the room that is left given to all models in turn, those with most work first.
+  /// Gives the room that is left to all models in turn, those with most work first.
   Placement filled(const State& state) const {
     Placement next = state.placement;
     std::vector<double> busy = state.outcome.busy_seconds;
@@ -55,7 +55,7 @@ public:
     return next;
   }
 
-  /// Several places more at once; none: there is nothing to add.
+  /// Adds several places at once; none: there is nothing to add.
   std::optional<Placement> greedy_step(const State& state) const {
     Placement next = state.placement;
     std::vector<double> busy = state.outcome.busy_seconds;
@@ -68,7 +68,7 @@ public:
     return next == state.placement ? std::nullopt : std::optional(std::move(next));
   }
 
-  /// Placements with one place more, for each of the `width` models that want it most.
+  /// Returns placements with one place more, for each of the `width` models that want it most.
   std::vector<Placement> beam_step(const State& state, int width) const {
     std::vector<Placement> all;
     for (const int model : unserved(state)) {
@@ -87,7 +87,7 @@ public:
   std::size_t simulations() const { return simulations_; }
 
 private:
-  /// Seconds of one device that all requests take, by model.
+  /// Returns the seconds of one device that all requests take, by model.
   std::vector<double> work() const {
     std::vector<double> all = requests_;
     for (std::size_t m = 0; m < all.size(); ++m)
@@ -103,7 +103,7 @@ private:
     return order;
   }
 
-  /// Models with unserved requests, most of them first.
+  /// Returns the models with unserved requests, most of them first.
   static std::vector<int> unserved(const State& state) {
     const auto& counts = state.outcome.unserved;
     auto order = by_size({counts.begin(), counts.end()});
@@ -111,7 +111,7 @@ private:
     return order;
   }
 
-  /// Groups that could host the model, the least busy first.
+  /// Returns the groups that could host the model, the least busy first.
   std::vector<std::size_t> candidates(const Placement& placement, const std::vector<double>& busy,
                                       int model) const {
     std::vector<std::size_t> all;
@@ -126,7 +126,7 @@ private:
     return all;
   }
 
-  /// requests: what the group is expected to take over.
+  /// Gives the model a place, if it can. requests: what the group is expected to take over.
   bool place(Placement& placement, std::vector<double>& busy, int model, double requests) const {
     const auto groups = candidates(placement, busy, model);
     if (groups.empty())
@@ -141,7 +141,7 @@ private:
 
   const Problem& problem_;
   const Workload& workload_;
-  std::vector<double> requests_; ///< By model.
+  std::vector<double> requests_; ///< Requests for each model.
   std::size_t simulations_ = 0;
 };
 
@@ -149,7 +149,7 @@ bool better(const State& a, const State& b) {
   return a.score.better_than(b.score);
 }
 
-/// The next generation of a beam, the best first.
+/// Returns the next generation of a beam, the best first.
 std::vector<State> next_states(Selector& selector, const std::vector<State>& states, int beam,
                                const Stop& stop) {
   std::vector<Placement> placements;

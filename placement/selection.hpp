@@ -1,4 +1,4 @@
-// Which models lie on which of given groups.
+// Selects which models lie on which of given groups.
 #pragma once
 
 #include "placement/simulator.hpp"
@@ -8,7 +8,7 @@
 
 namespace paceline::placement {
 
-/// How good a placement is on a workload: what is served comes first, then how fast.
+/// A score says how good a placement is on a workload: what is served comes first, then how fast.
 struct Score {
   double attainment = 0;
   double mean_latency = 0;
@@ -16,18 +16,18 @@ struct Score {
 };
 Score score(const Outcome& outcome);
 
-/// Asked between simulations, from any thread; true: end with what has been found.
+/// Is asked between simulations, from any thread; true: end with what has been found.
 using Stop = std::function<bool()>;
 
 struct Selection {
   Placement placement;
   Score score;
-  std::size_t simulations = 0; ///< That it took.
+  std::size_t simulations = 0; ///< Simulations that it took.
 };
 
 /// Fills groups (their models are ignored) with models. First each model gets a place, on the group
 /// with the least to do; then, over and over, the model with most unserved requests gets another
-/// one on the group that was least busy (Li et al. 2023, section 4.2: beam search on simulated
+/// place on the group that was least busy (Li et al. 2023, section 4.2: beam search on simulated
 /// attainment, with that paper's fast choice of what to try). beam: placements that are followed at
 /// once; 1 is greedy, and gives places to several models before it simulates again where there are
 /// many. Where all is served, room that is left is given to all in turn, for traffic that differs

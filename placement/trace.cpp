@@ -1,4 +1,4 @@
-// Traces of requests: text.
+// Reads traces of requests, which are text.
 #include "placement/limits.hpp"
 #include "placement/workload.hpp"
 
@@ -62,7 +62,7 @@ private:
     return {};
   }
 
-  /// Recorded times often count from 1970.
+  /// Makes the first request come at 0 seconds: recorded times often count from 1970.
   void begin_with_first() {
     auto& arrivals = workload_.arrivals;
     const double first = arrivals.front().seconds;

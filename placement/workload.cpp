@@ -23,7 +23,7 @@ public:
       left_ = exponential(on_);
   }
 
-  /// The time after `seconds` more with requests.
+  /// Returns the time after `seconds` more with requests.
   double advance(double seconds) {
     while (off_ > 0 && seconds >= left_) {
       seconds -= left_;

@@ -1,4 +1,4 @@
-// What form an answer may have, as warpers see it: tokens that may come next.
+// The form that an answer must have, as warpers see it: the tokens that may come next.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -24,19 +24,20 @@ inline bool allows(std::span<const std::uint32_t> mask, TokenId token) {
          (mask[std::size_t(token) / 32] >> (token % 32) & 1u) != 0;
 }
 
-/// Whether nothing but these tokens is allowed.
+/// Returns whether no tokens but these are allowed.
 bool allows_only(std::span<const std::uint32_t> mask, std::span<const TokenId> tokens);
 
-/// The form of one request's answer. Threads: all members from any.
+/// The form of one request's answer. All members may be called from any thread.
 class Constraint {
 public:
   virtual ~Constraint() = default;
-  /// Which tokens may follow the output: a pure function of it, whatever was asked before.
-  /// mask: resized to mask_words of the vocabulary. Returns false, with `mask` unspecified, where
-  /// all tokens may: behind a token that was not allowed, too, whose rows nobody takes.
+  /// Finds the tokens that may follow the output: a pure function of the output, whatever was asked
+  /// before. mask: resized to mask_words of the vocabulary. Returns false, with `mask` unspecified,
+  /// where all tokens are allowed. That includes outputs with a forbidden token, whose rows nobody
+  /// uses.
   virtual bool next(const History& history, TokenMask& mask) const = 0;
-  /// What `next` will be asked soon, so that it is worked out meanwhile on another thread: behind
-  /// the history, and behind each token of a window that goes on from it.
+  /// Announces what `next` will be asked soon, so that another thread works it out meanwhile: the
+  /// masks after the history, and after each token of the window that follows it.
   virtual void expect(const History& history, std::span<const TokenId> window) const = 0;
 };
 

@@ -1,6 +1,6 @@
-// The numbers of a request that bend the target's distribution: what each is called, and what it
-// may be. Whoever takes one from somebody goes by this table: the library, the command line, HTTP,
-// a chat's commands, generation_config.json and nodes.
+// The numbers of a request that change the target's distribution, with their names and limits. All
+// code that reads such numbers uses this table: the library, the command line, HTTP, a chat's
+// commands, generation_config.json and nodes.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -13,14 +13,14 @@
 namespace paceline::sampling {
 
 struct NumberField {
-  std::string_view name; ///< Of `Sampling`, and in JSON.
-  const char* effect;    ///< For people.
+  std::string_view name; ///< Name of the member of `Sampling`, and in JSON.
+  const char* effect;    ///< Description for people.
   double least;
   double most;
   std::optional<float> Sampling::*asked;
   float Warping::*value;
 
-  /// NaN is not.
+  /// Returns whether the value may be `number`; NaN may not be.
   bool allows(float number) const { return number >= float(least) && number <= float(most); }
 };
 
@@ -38,10 +38,10 @@ inline constexpr NumberField number_fields[] = {
      &Sampling::frequency_penalty, &Warping::frequency_penalty},
 };
 
-/// Of the likeliest tokens; 0: all.
+/// The largest top-k: how many of the likeliest tokens are kept; 0: all.
 inline constexpr int top_k_max = 1 << 30;
 
-/// name: of one that there is.
+/// Returns the field of that name, which must exist.
 constexpr const NumberField& number_field(std::string_view name) {
   return *std::ranges::find(number_fields, name, &NumberField::name);
 }

@@ -10,7 +10,7 @@
 namespace paceline::sampling {
 namespace {
 
-/// With noise, a token this far down by its logit alone may still come first.
+/// Number of candidates by logit alone. With noise, even the last of them may come first.
 constexpr std::size_t contenders = 64;
 
 } // namespace

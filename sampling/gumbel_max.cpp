@@ -1,6 +1,6 @@
 #include "sampling/gumbel_max.hpp"
 
-// SVE's vectors have no size that a struct could hold; its machines have NEON, too.
+// SVE is off because its vectors have no size that a struct could hold; such machines have NEON.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sampling/gumbel_max.cpp"
@@ -22,7 +22,7 @@ using U = hn::RebindToUnsigned<F>;
 using VF = hn::Vec<F>;
 using VU = hn::Vec<U>;
 
-/// Who has the lowest score so far; among equals, who came first.
+/// The token with the lowest score so far; among equals, the one that entered first.
 struct Leader {
   std::span<const float> p;
   const DrawKey& key;
@@ -44,8 +44,8 @@ struct Leader {
 using Wide = hn::RepartitionToWide<U>;
 using VW = hn::Vec<Wide>;
 
-/// Philox blocks, one per 64-bit lane, whose upper half holds nothing of use: a product of two
-/// 32-bit words fills the lane, and the next reads lower halves only.
+/// Philox blocks, one per 64-bit lane, of which only the lower half counts: a product of two 32-bit
+/// words fills the lane, and the next product reads lower halves only.
 struct WideBlocks {
   VW word[4];
 };
@@ -78,8 +78,9 @@ HWY_INLINE Blocks interleave(const WideBlocks& even, const WideBlocks& odd) {
   return b;
 }
 
-/// The blocks of `index` and of `next`, whose counters differ in word 0 only. A round waits for the
-/// one before: four of them beside each other keep the processor busy.
+/// Computes the blocks of `index` and of `next`, whose counters differ in word 0 only. Each round
+/// waits for the one before it, so four independent blocks are interleaved to keep the processor
+/// busy.
 HWY_INLINE void philox_blocks(VU index, VU next, const DrawKey& key, Blocks& first,
                               Blocks& second) {
   const Wide wide;
@@ -108,16 +109,16 @@ HWY_INLINE void philox_blocks(VU index, VU next, const DrawKey& key, Blocks& fir
   second = interleave(even1, odd1);
 }
 
-/// At most word * 2^-32, less what the rounding of a product may add.
+/// Returns at most word * 2^-32: the value is lowered by what rounding may have added.
 HWY_INLINE VF lower_bound(VU word) {
   const VU halved = hn::ShiftRight<1>(word); // fits the signed type that converts
   return hn::Mul(hn::ConvertTo(F(), hn::BitCast(hn::RebindToSigned<F>(), halved)),
                  hn::Set(F(), 0x1p-31f * (1 - 0x1p-20f)));
 }
 
-/// Enters tokens first .. first + 4 lanes, whose noise is `b`. A token's score is at least
-/// word * 2^-32 / p, because -log(1 - v) >= v: only the few whose bound undercuts the leader are
-/// scored in full.
+/// Enters tokens first .. first + 4 lanes, whose noise is `b`. A token's score is at least word *
+/// 2^-32 / p, because -log(1 - v) >= v. So only the few tokens whose bound is below the leader's
+/// score are scored in full.
 HWY_INLINE void enter_blocks(std::size_t first, const Blocks& b, Leader& leader) {
   const F f;
   const std::size_t lanes = hn::Lanes(f);
@@ -135,7 +136,7 @@ HWY_INLINE void enter_blocks(std::size_t first, const Blocks& b, Leader& leader)
   }
 }
 
-/// Tokens first .. first + 8 lanes; where none of them has mass there is no race.
+/// Enters tokens first .. first + 8 lanes; if all have p = 0, no noise is computed.
 HWY_INLINE void enter_vectors(std::size_t first, Leader& leader) {
   const F f;
   const std::size_t lanes = hn::Lanes(f);

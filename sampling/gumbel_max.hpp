@@ -1,4 +1,4 @@
-// The Gumbel-max draw of `coupled`, vectorised like row_kernels.hpp.
+// The Gumbel-max draw of the rule `coupled`, vectorised like row_kernels.hpp.
 #pragma once
 
 #include "sampling/philox.hpp"
@@ -8,8 +8,8 @@
 
 namespace paceline::sampling::row {
 
-/// argmin of exponential(key, token) / p over tokens with p > 0, the lowest token among equals; -1
-/// when there is none. Rows of up to 2^31 - 1 tokens.
+/// Returns the argmin of exponential(key, token) / p over tokens with p > 0, the lowest token among
+/// equals, or -1 if there is none. Rows have at most 2^31 - 1 tokens.
 std::int32_t draw_gumbel_max(std::span<const float> p, const DrawKey& key);
 
 } // namespace paceline::sampling::row

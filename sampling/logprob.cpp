@@ -10,8 +10,8 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// The `top` ids of highest score, likeliest first, the lower id first among equals. Blocks in
-/// which nothing is high enough are passed over.
+/// Returns the `top` ids of highest score, likeliest first, the lower id first among equals. Blocks
+/// whose highest score cannot enter the list are skipped.
 std::vector<std::pair<TokenId, float>> likeliest(std::span<const float> scores, int top) {
   constexpr std::size_t block = 256;
   const auto count = std::min(std::size_t(std::max(top, 0)), scores.size());

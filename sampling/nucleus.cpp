@@ -20,7 +20,7 @@ void collect(std::span<const float> logits, float cut, Candidates& out) {
   out.count = row::collect(logits, cut, values, ids);
 }
 
-/// Where a rank is cut: values above `value` stay, and the first `ties` of those equal to it.
+/// The cut of a ranking: values above `value` stay, and the first `ties` of those equal to it.
 struct Threshold {
   float value = 0;
   std::size_t ties = 0;
@@ -43,7 +43,7 @@ void keep_above(Threshold threshold, Candidates& kept) {
   kept.count = count;
 }
 
-/// Middle of a few elements spread over a pool.
+/// Returns the median of nine elements spread over the pool.
 float choose_pivot(const float* values, std::size_t count) {
   float sample[9];
   for (std::size_t i = 0; i < 9; ++i)
@@ -52,9 +52,9 @@ float choose_pivot(const float* values, std::size_t count) {
   return sample[4];
 }
 
-/// The threshold at which the mass of the candidates, taken from the highest value down, reaches
-/// `goal`: quickselect by mass, and by rank where every mass is 1.
-/// kept.masses: [kept.count], their sum at least `goal`; 0 < goal.
+/// Returns the threshold at which the mass of the candidates, taken from the highest value down,
+/// reaches `goal`. The search is quickselect by mass, which is by rank if every mass is 1.
+/// kept.masses: [kept.count], their sum is at least `goal`; 0 < goal.
 Threshold reach(double goal, Candidates& kept) {
   for (int side = 0; side < 2; ++side) {
     grown(kept.pool_values[side], kept.count);
@@ -92,8 +92,9 @@ Threshold reach_rank(std::size_t k, Candidates& kept) {
   return reach(double(k), kept);
 }
 
-/// A value that at least k of the logits reach, close to the k-th highest: the k-th highest of the
-/// maxima of groups that are short enough to be many more than k. None for a large k.
+/// Returns a value that at least k of the logits reach, close to the k-th highest: the k-th highest
+/// of the maxima of groups, which are short so that there are many more than k. -infinity for a
+/// large k.
 float low_bound_of_kth(std::span<const float> logits, std::size_t k, Candidates& scratch) {
   const auto length = std::min<std::size_t>(logits.size() / (8 * k), 64);
   if (length < 4)
@@ -103,9 +104,9 @@ float low_bound_of_kth(std::span<const float> logits, std::size_t k, Candidates&
   return scratch.count < k ? -std::numeric_limits<float>::infinity() : reach_rank(k, scratch).value;
 }
 
-/// A cut that leaves mass of about `spare` below it, and rather less: what a sample of the logits
-/// has there. Likely tokens that it misses do not matter, since they are above. None for few
-/// logits.
+/// Returns a cut below which the mass is about `spare`, and rather less, estimated from a sample of
+/// the logits. It does not matter that the sample misses likely tokens, since these are above the
+/// cut. -infinity for few logits.
 float guessed_cut(std::span<const float> logits, double spare, row::Exponential e,
                   Candidates& scratch) {
   constexpr std::size_t sampled = 512;
@@ -123,7 +124,7 @@ float guessed_cut(std::span<const float> logits, double spare, row::Exponential 
 }
 
 double goal_of(float top_p, double total) {
-  return std::max(double(top_p) * total, 1.0); // at least the likeliest token
+  return std::max(double(top_p) * total, 1.0); // keeps at least the likeliest token
 }
 
 } // namespace
@@ -142,8 +143,9 @@ void keep_top_p(float top_p, row::Exponential e, Candidates& kept) {
 void keep_top_p(std::span<const float> logits, float top_p, row::Exponential e, Candidates& kept) {
   const double total = row::masses(logits, e, nullptr);
   const double goal = goal_of(top_p, total);
-  // Tokens so unlikely that all of them together could not fill what may be missing: they need not
-  // be looked at. Most of the time still fewer need be. Both estimates are checked, not trusted.
+  // All tokens below `cut` together have less mass than total - goal, so they can be skipped.
+  // Mostly the sample allows a higher cut. Both cuts are checked, and lowered where they miss the
+  // goal.
   const double share = (total - goal) / double(logits.size()) * row::mass_unit;
   const float cut = share > 0 ? e.highest + float(std::log(share)) / e.rate
                               : -std::numeric_limits<float>::infinity();

@@ -15,9 +15,9 @@ enum class Purpose : std::uint32_t { draft, accept, residual, target, coupled };
 
 /// The name of one draw. `position` is the index in the sequence (prompt included) of the token
 /// that is drawn or judged. `attempt` names the chain that a draft's draw belongs to, by the length
-/// of the frontier behind which it was begun and the number of the fork that it is (0: none); for
-/// all other purposes it is 0. A position that is drafted again after a rejection gets fresh noise,
-/// and the number is the same in every run of the same rounds.
+/// of the frontier after which the chain began and the number of its fork (0: none); it is 0 for
+/// all other purposes. So a position that is drafted again after a rejection gets fresh noise, and
+/// every run of the same rounds gets the same numbers.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;
@@ -33,10 +33,10 @@ struct PhiloxBlock {
 inline constexpr int philox_rounds = 10;
 inline constexpr std::uint32_t philox_m0 = 0xD2511F53u; ///< Multipliers of words 0 and 2.
 inline constexpr std::uint32_t philox_m1 = 0xCD9E8D57u;
-inline constexpr std::uint32_t philox_w0 = 0x9E3779B9u; ///< Added to the key after each round.
+inline constexpr std::uint32_t philox_w0 = 0x9E3779B9u; ///< Increments of the key per round.
 inline constexpr std::uint32_t philox_w1 = 0xBB67AE85u;
 
-/// Ten rounds of Philox4x32 over (counter, key).
+/// Applies ten rounds of Philox4x32 to (counter, key).
 PACELINE_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, std::uint32_t key0,
                                                std::uint32_t key1) {
   for (int round = 0; round < philox_rounds; ++round) {
@@ -50,26 +50,27 @@ PACELINE_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, std::uint32_
   return counter;
 }
 
-/// The counter of a draw: index, position, attempt, choice and purpose. index: a token's id / 4
-/// for the noise of `coupled`, else 0.
+/// Returns the counter of a draw, made of index, position, attempt, choice and purpose. index: a
+/// token's id / 4 for the noise of `coupled`, else 0.
 PACELINE_HOST_DEVICE inline PhiloxBlock noise_counter(const DrawKey& key, std::uint32_t index) {
   return {{index, key.position, key.attempt, (key.choice << 3) | std::uint32_t(key.purpose)}};
 }
 
-/// The block of four words that belongs to `key` and `index`; the seed is Philox's key.
+/// Returns the block of four words for `key` and `index`; the seed is Philox's key.
 PACELINE_HOST_DEVICE inline PhiloxBlock noise(const DrawKey& key, std::uint32_t index = 0) {
   return philox(noise_counter(key, index), std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
 }
 
-/// Uniform in [0, 1) with 53 bits.
+/// Returns a uniform number in [0, 1) with 53 bits.
 PACELINE_HOST_DEVICE inline double uniform(const DrawKey& key) {
   const PhiloxBlock b = noise(key);
   const std::uint64_t bits = (std::uint64_t(b.word[0]) << 21) ^ (b.word[1] >> 11);
   return double(bits) * 0x1p-53;
 }
 
-/// Exponential with mean 1, one per token: each word of a block serves a token. Small values decide
-/// races between tokens, so they get 64 bits: the draw is right for tokens of any probability.
+/// Returns a token's exponential number with mean 1; each word of a block serves one token. Small
+/// values decide races between tokens, so they get 64 bits: the draw is right for tokens of any
+/// probability.
 PACELINE_HOST_DEVICE inline double exponential(const DrawKey& key, std::uint32_t token) {
   const std::uint32_t word = noise(key, token / 4).word[token % 4];
   double v = double(word);

@@ -1,4 +1,4 @@
-// SVE's vectors have no size that a struct could hold; its machines have NEON, too.
+// SVE is off because its vectors have no size that a struct could hold; such machines have NEON.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sampling/row_kernels.cpp"
@@ -21,7 +21,7 @@ using VF = hn::Vec<F>;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// A row's last, partial vector, filled up with `fill`.
+/// Loads a row's last, partial vector, filled up with `fill`.
 HWY_INLINE VF load_tail(const float* x, std::size_t count, float fill) {
   const F f;
   HWY_ALIGN float tail[hn::MaxLanes(f)];
@@ -37,7 +37,7 @@ HWY_INLINE void store_tail(VF v, float* x, std::size_t count) {
   std::copy_n(tail, count, x);
 }
 
-/// Adds floats up in double.
+/// A sum of floats, added up in double.
 #if HWY_TARGET == HWY_SCALAR
 struct Total {
   double sum = 0;
@@ -95,31 +95,32 @@ std::size_t Find(std::span<const float> x, float value) {
   return i;
 }
 
-/// exp(x) for x <= 0, within two units in the last place; 0 where it is no normal number. Shorter
-/// chains than Highway's, which sees to positive arguments too: this is most of what a row costs.
+/// Computes exp(x) for x <= 0 within two units in the last place, and 0 for subnormal results. The
+/// chains are shorter than in Highway's Exp, which also handles positive arguments; this function
+/// is most of a row's cost.
 HWY_INLINE VF exp_of_negative(VF x) {
   const F f;
   const auto c = [f](float value) HWY_ATTR { return hn::Set(f, value); };
-  // x / ln 2 to the nearest whole number, which then stands in the sum's lowest bits.
+  // Rounds x / ln 2 to a whole number, which then stands in the lowest bits of `shifted`.
   const VF shift = c(0x1.8p23f);
   const VF shifted = hn::MulAdd(x, c(1.44269504f), shift);
   const VF whole = hn::Sub(shifted, shift);
-  // ln 2 in two parts, the first with few enough bits for the product to be exact.
+  // Subtracts ln 2 in two parts, the first with so few bits that its product is exact.
   VF r = hn::NegMulAdd(whole, c(0.693359375f), x);
   r = hn::NegMulAdd(whole, c(-2.12194440e-4f), r);
-  // Taylor, in pairs of terms; |r| <= ln 2 / 2 and r^8 / 8! is 5e-9 at most.
+  // Taylor series in pairs of terms; |r| <= ln 2 / 2, and r^8 / 8! is at most 5e-9.
   const VF r2 = hn::Mul(r, r);
   const VF low = hn::MulAdd(r2, hn::MulAdd(r, c(1.0f / 6), c(0.5f)), hn::Add(r, c(1)));
   const VF high = hn::MulAdd(r2, hn::MulAdd(r, c(1.0f / 5040), c(1.0f / 720)),
                              hn::MulAdd(r, c(1.0f / 120), c(1.0f / 24)));
   const VF sum = hn::MulAdd(hn::Mul(r2, r2), high, low);
-  const U u; // The whole number goes to the exponent's place.
+  const U u; // The whole number is shifted into the exponent bits.
   const VF power =
       hn::BitCast(f, hn::Add(hn::ShiftLeft<23>(hn::BitCast(u, shifted)), hn::Set(u, 0x3F800000u)));
   return hn::IfThenElseZero(hn::Ge(x, c(-87)), hn::Mul(sum, power));
 }
 
-/// A weight is an exponential that is not below a floor, or a mass.
+/// The exponential of x, or 0 if that is below a floor.
 struct Weight {
   VF highest;
   VF rate;
@@ -224,7 +225,7 @@ std::size_t KeepFrom(float* values, std::uint32_t* ids, std::size_t count, float
   for (std::size_t i = 0; i < count; i += lanes) {
     const VF v = hn::LoadU(f, values + i);
     const auto mask = hn::And(hn::Ge(v, hn::Set(f, cut)), hn::FirstN(f, count - i));
-    // In place: writes end where reading has come to at the latest.
+    // Writing in place is safe, since at most as much is written as was read.
     hn::CompressStore(hn::LoadU(u, ids + i), hn::RebindMask(u, mask), u, ids + kept);
     kept += hn::CompressStore(v, mask, f, values + kept);
   }

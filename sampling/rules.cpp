@@ -79,7 +79,7 @@ TokenId propose(Rule rule, std::span<const TokenWeight> q, const Noise& noise,
   return std::ranges::min_element(q, {}, score)->token;
 }
 
-// What a liar shows need not be a distribution; NaN fails both comparisons.
+// A draft that lies may show a row that is no distribution; NaN fails both comparisons.
 bool is_draw(TokenId token, Rule rule, std::span<const float> q, const Noise& noise,
              std::uint32_t position, std::uint32_t attempt) {
   double sum = 0;
@@ -106,7 +106,7 @@ Judgement judge_rejection(std::span<const float> p, std::span<const float> q, To
   const DrawKey key = noise.key(position, Purpose::residual);
   const auto t = std::size_t(token);
   if (token < 0 || t >= p.size())
-    return {false, draw(p, key)}; // Nothing was proposed that q could have drawn.
+    return {false, draw(p, key)}; // The token is not one that q could have drawn.
   assert(q.size() == p.size());
   if (accepts(uniform(noise.key(position, Purpose::accept)), p[t], q[t]))
     return {true, token};

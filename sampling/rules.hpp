@@ -10,23 +10,23 @@
 
 namespace paceline::sampling {
 
-/// The rules of docs/theory.md; `automatic` is resolved before anything is drawn.
+/// Rules of docs/theory.md; `automatic` is resolved before anything is drawn.
 using Rule = VerifyRule;
 
-/// `automatic` becomes `coupled` when the request named a seed, else `rejection`.
+/// Replaces `automatic`: by `coupled` when the request named a seed, else by `rejection`.
 Rule resolve(VerifyRule rule, bool seed_given);
 
-// Every draw is -1 where no mass is positive: what has no distribution has no token.
+// Every draw returns -1 if no mass is positive, as there is no distribution then.
 
-/// One token from a distribution, by inversion of its cumulative sum in id order.
+/// Draws one token from a distribution, by inversion of its cumulative sum in id order.
 /// probabilities: [vocabulary], f32, need not be normalised. A token of probability zero is never
 /// drawn.
 TokenId draw(std::span<const float> probabilities, const DrawKey& key);
 
-/// argmax over tokens with mass of log p + Gumbel noise of (seed, choice, position, token).
+/// Returns the argmax of log p + Gumbel noise of (seed, choice, position, token), where p > 0.
 TokenId draw_coupled(std::span<const float> probabilities, const DrawKey& key);
 
-/// Who draws or judges: (seed, choice) of a request.
+/// The noise of one answer, named by the request's seed and the number of the answer.
 struct Noise {
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;
@@ -35,22 +35,22 @@ struct Noise {
   }
 };
 
-/// The draft's own draw from its row q for `position`, under `rule`. A pure function, so that the
-/// verifier can repeat it (a draft that lies is found out). attempt: see DrawKey.
+/// Makes the draft's draw from its row q for `position`, under `rule`. It is a pure function, so
+/// that the verifier can repeat it and find out a draft that lies. attempt: see DrawKey.
 TokenId propose(Rule rule, std::span<const float> q, const Noise& noise, std::uint32_t position,
                 std::uint32_t attempt);
 
-/// The same where q is sparse: tokens that each stand there once, with weights as `draw` wants
-/// them.
+/// Draws from a sparse q: tokens, each given once, whose weights are positive or zero and need not
+/// be normalised.
 TokenId propose(Rule rule, std::span<const TokenWeight> q, const Noise& noise,
                 std::uint32_t position, std::uint32_t attempt);
 
-/// Whether `token` is what `propose` draws from the row shown, and that row a distribution at all:
-/// a draft that lies may show anything.
+/// Returns whether the row is a distribution and `propose` draws `token` from it. A draft that lies
+/// may show any row.
 bool is_draw(TokenId token, Rule rule, std::span<const float> q, const Noise& noise,
              std::uint32_t position, std::uint32_t attempt);
 
-/// The target's draw for a position at which nothing is judged (bonus token or plain decoding).
+/// Makes the target's draw where nothing is judged (bonus token or plain decoding).
 TokenId follow(Rule rule, std::span<const float> p, const Noise& noise, std::uint32_t position);
 
 struct Judgement {

@@ -9,30 +9,30 @@
 
 namespace paceline::sampling {
 
-/// Leviathan et al. 2022, algorithm 1: accept with probability min(1, p/q). Strict, so that a
-/// token with p = 0 is rejected even when u = 0.
+/// Accepts with probability min(1, p/q) (Leviathan et al. 2022, algorithm 1). The comparison is
+/// strict, so that a token with p = 0 is rejected even when u = 0.
 PACELINE_HOST_DEVICE inline bool accepts(double u, float p, float q) {
   return u * double(q) < double(p);
 }
 
-/// Mass of a token in the residual norm(max(0, p - q)), before normalising.
+/// Returns a token's mass in the residual norm(max(0, p - q)), before normalising.
 PACELINE_HOST_DEVICE inline float residual(float p, float q) {
   return p > q ? p - q : 0.0f;
 }
 
-/// A token's score in a Gumbel-max draw, written as a race of exponentials: with g = -log E,
-/// argmax of log p + g is argmin of E / p. p must be positive.
+/// Returns a token's score in a Gumbel-max draw, written as a race of exponentials: with g = -log
+/// E, the argmax of log p + g is the argmin of E / p. p must be positive.
 PACELINE_HOST_DEVICE inline double gumbel_score(const DrawKey& key, std::uint32_t token, float p) {
   return exponential(key, token) / double(p);
 }
 
 inline constexpr std::size_t inversion_block = 512;
 
-/// Draws by inversion of the cumulative sum in id order: the first token at which it exceeds u
-/// times the total. The sum goes block by block, so that whole blocks are passed over quickly.
-/// row.weight(i): of one token; row.sum(first, count): of a block, positive if a weight is.
-/// u: in [0, 1). Never a token of weight zero: where rounding leaves the goal out of reach, the
-/// last token with mass. -1 when there is no mass.
+/// Draws by inversion of the cumulative sum in id order: returns the first token at which the sum
+/// exceeds u times the total. Sums are taken block by block, so that whole blocks are skipped
+/// quickly. row.weight(i): the weight of one token; row.sum(first, count): that of a block,
+/// positive if a weight is. u: in [0, 1). A token of weight zero is never drawn: where rounding
+/// leaves the goal out of reach, the last token with mass is. Returns -1 when there is no mass.
 template <class Row>
 PACELINE_HOST_DEVICE std::int32_t invert(const Row& row, std::size_t size, double u) {
   const auto count = [size](std::size_t first) {

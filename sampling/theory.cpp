@@ -17,7 +17,7 @@ double coupled_acceptance_bound(double a) {
 }
 
 double expected_tokens(double a, int window) {
-  // The geometric sum itself: no division that fails at a = 1.
+  // This form of the geometric sum has no division, which would fail at a = 1.
   double sum = 1;
   for (int i = 0; i < window; ++i)
     sum = 1 + a * sum;

@@ -19,7 +19,7 @@ bool inside(TokenId token, std::size_t vocabulary) {
   return token >= 0 && std::size_t(token) < vocabulary;
 }
 
-/// Calls see(token, in_output) for everything that penalties look at.
+/// Calls see(token, in_output) for each token that penalties look at.
 template <class See>
 void for_each_token(const History& history, See see) {
   for (std::size_t i = 0; i < history.committed.size(); ++i)
@@ -28,8 +28,8 @@ void for_each_token(const History& history, See see) {
     see(token, true);
 }
 
-/// logits: [vocabulary], changed in place. counts is all zero between calls: only what the history
-/// names is touched, however large the vocabulary.
+/// Applies the penalties. logits: [vocabulary], changed in place. counts is all zero between calls:
+/// only tokens of the history are touched, however large the vocabulary is.
 void penalise(std::span<float> logits, const Warping& warping, const History& history,
               std::vector<std::uint32_t>& counts) {
   counts.resize(std::max(counts.size(), logits.size()));
@@ -57,8 +57,8 @@ void penalise(std::span<float> logits, const Warping& warping, const History& hi
   });
 }
 
-/// A copy of the logits that may be changed, of allowed tokens; +infinity becomes the greatest
-/// finite value, so that differences are defined.
+/// Copies the logits of allowed tokens for changing them, the others being -infinity. +infinity
+/// becomes the greatest finite value, so that differences are defined.
 std::span<float> copy(std::span<const float> logits, const Warping& warping, WarpScratch& scratch) {
   scratch.logits.resize(std::max(scratch.logits.size(), logits.size()));
   const std::span<float> own{scratch.logits.data(), logits.size()};
@@ -74,7 +74,7 @@ std::span<float> copy(std::span<const float> logits, const Warping& warping, War
   return own;
 }
 
-/// Leaves what the mask allows; words of a mask are mostly empty, or full.
+/// Makes impossible what the mask forbids. Most words of a mask are empty or full.
 void keep_allowed(std::span<float> logits, std::span<const std::uint32_t> mask) {
   for (std::size_t word = 0; word * 32 < logits.size(); ++word) {
     const std::uint32_t bits = word < mask.size() ? mask[word] : 0;
@@ -88,7 +88,7 @@ void keep_allowed(std::span<float> logits, std::span<const std::uint32_t> mask) 
   }
 }
 
-/// Bias, what is outside the constraint or held back, and penalties.
+/// Applies the bias, the constraint, the tokens held back and the penalties.
 void adjust(std::span<float> logits, const Warping& warping, const History& history,
             WarpScratch& scratch) {
   for (const auto& [token, bias] : warping.logit_bias)
@@ -111,7 +111,7 @@ void one_hot(std::span<const float> logits, float highest, std::span<float> prob
   probabilities[row::find(logits, highest)] = 1;
 }
 
-/// Temperature and min-p, where no token is cut off by rank: three passes.
+/// Applies temperature and min-p if no token is cut off by rank, in three passes.
 void soften(std::span<const float> logits, row::Exponential e, float min_p,
             std::span<float> probabilities) {
   const auto out = probabilities.first(logits.size());
@@ -120,7 +120,7 @@ void soften(std::span<const float> logits, row::Exponential e, float min_p,
   std::fill(probabilities.begin() + std::ptrdiff_t(logits.size()), probabilities.end(), 0.0f);
 }
 
-/// The same for the few tokens that top-k and top-p have left.
+/// Does the same for the few tokens that top-k and top-p have left.
 void soften(Candidates& kept, row::Exponential e, float min_p, std::span<float> probabilities) {
   std::fill(probabilities.begin(), probabilities.end(), 0.0f);
   const std::span<float> weights{kept.values.data(), kept.count};

@@ -1,5 +1,5 @@
-// What the scheduler wants done. Values that name who is to do it and what; an adapter carries them
-// out in their order (actors/scheduler.cpp).
+// Actions are what the scheduler wants done: values that name who is to do what. An adapter carries
+// them out in their order (actors/scheduler.cpp).
 #pragma once
 
 #include "scheduling/batch.hpp"
@@ -13,24 +13,24 @@
 
 namespace paceline::scheduling {
 
-/// The KV-cache manager is asked; its answer comes back as Scheduler::reserved.
+/// Asks the KV-cache manager; its answer comes back as Scheduler::reserved.
 struct AskReserve {
   KvReserve wanted;
   Epoch asked;
 };
-/// The same for Scheduler::grown.
+/// Asks it for more; the answer comes back as Scheduler::grown.
 struct AskGrow {
   KvGrow wanted;
   Epoch residency;
 };
 
-/// A call of Scheduler::windows_ready with this ticket once every chain is settled up to its
-/// position.
+/// Asks for a call of Scheduler::windows_ready with this ticket, once every chain is settled up to
+/// its position.
 struct AwaitWindows {
   std::uint64_t ticket = 0;
   std::vector<std::pair<ChainRef, int>> windows;
 };
-/// A call of Scheduler::time_passed after so long.
+/// Asks for a call of Scheduler::time_passed after this delay.
 struct WakeAfter {
   base::Duration delay{};
 };
@@ -40,9 +40,9 @@ struct Forget {};
 
 /// The draft was caught with an inconsistent draw, and is not to be used again.
 struct DisableDraft {};
-/// The target's steps keep failing: it goes on where it has a standby.
+/// The target's steps keep failing, so it goes on at its standby, if it has one.
 struct MoveTarget {};
-/// Its lane stands still: it is ended, and has a successor with another one.
+/// The target's lane stands still: the target is ended, and has a successor with another lane.
 struct EndTarget {};
 struct EndDraft {};
 
@@ -50,7 +50,7 @@ using Action = std::variant<Batch, Commits, Failed, speculation::Frontiers, Forg
                             AskGrow, KvRelease, KvPublish, KvReset, AwaitWindows, WakeAfter,
                             DisableDraft, MoveTarget, EndTarget, EndDraft>;
 
-/// One fact being taken in: when it came, and what is to be done about it, in order.
+/// A turn takes in one fact: when it came, and what is to be done about it, in order.
 template <class Done>
 struct TurnOf {
   base::TimePoint now;

@@ -1,4 +1,4 @@
-// When the scheduler wants to be woken.
+// Decides when the scheduler is to be woken.
 #pragma once
 
 #include "scheduling/actions.hpp"
@@ -18,7 +18,7 @@ public:
     pending_.insert(when);
     turn.act(WakeAfter{std::max(base::Duration::zero(), base::Duration(when - turn.now))});
   }
-  /// Those up to now have rung.
+  /// Forgets the alarms up to now, which have rung.
   void rang(base::TimePoint now) { pending_.erase(pending_.begin(), pending_.upper_bound(now)); }
 
 private:

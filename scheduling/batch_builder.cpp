@@ -10,11 +10,11 @@
 
 namespace paceline::scheduling {
 
-/// What is left of a step for the sequences that come next.
+/// The rows of a step that are left for the sequences that come next.
 struct BatchBuilder::Allowance {
   int prefill_rows = 0;
   int logit_rows = 0;
-  Forking forking; ///< Each one's, but for the window.
+  Forking forking; ///< Each sequence's forks, but for the window.
   base::TimePoint now{};
 };
 
@@ -24,7 +24,8 @@ BatchBuilder::BatchBuilder(const SchedulerConfig& config, Sequences& sequences, 
     : config_(config), sequences_(sequences), epochs_(epochs), drafting_(drafting),
       residency_(residency), cost_(cost), mix_(mix) {}
 
-/// In a target of several stages who has to wait for its window holds up nobody else.
+/// Says whether a sequence has to wait for its window, in a target of several stages, where that
+/// holds up no other sequence.
 bool BatchBuilder::waits_for_others(const Sequence& s, base::TimePoint now) const {
   return config_.stages > 1 && drafting_.waits.must_wait(s, now);
 }
@@ -47,16 +48,16 @@ std::vector<Sequence*> BatchBuilder::order(base::TimePoint now) const {
   return order;
 }
 
-/// A target of several stages has as many batches under way: each has its share of those that
-/// decode, so that all are of a size (Agrawal et al. 2023, "SARATHI", section 4.2). `decoding`: all
-/// there are.
+/// Leaves one batch's share of the sequences that decode. A target of several stages has as many
+/// batches under way, and equal shares keep all of a size (Agrawal et al. 2023, "SARATHI", section
+/// 4.2). decoding: how many decode in all.
 void BatchBuilder::leave_share(std::vector<Sequence*>& order, int decoding) const {
   int left = (decoding + config_.stages - 1) / config_.stages;
   std::erase_if(order, [&left](const Sequence* s) { return s->decoding() && left-- <= 0; });
 }
 
-/// Of a step of the streams that have none in this one and go on behind it: their drafts hold them
-/// up, or they are in other stages, each of which has its share of them.
+/// Returns the rows of a step for streams that have none in this one and go on behind it: their
+/// drafts hold them up, or they are in other stages, each of which has its share of them.
 int BatchBuilder::rows_of_others() const {
   if (config_.batching != Batching::hybrid)
     return 0; // prompts are to go first
@@ -67,7 +68,7 @@ int BatchBuilder::rows_of_others() const {
   return (rows + config_.stages - 1) / config_.stages;
 }
 
-/// Of a step for all of these.
+/// Returns the rows of prompts that a step for all of these may have.
 int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   int decoding = 0;
   double context = 0;
@@ -89,7 +90,7 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
-/// What the requests ask for that are there, as far as their ends are known.
+/// Returns the average work of the requests that are open, as far as their ends are known.
 RequestWork BatchBuilder::open_work() const {
   RequestWork work;
   for (const auto& [id, s] : sequences_) {
@@ -99,9 +100,9 @@ RequestWork BatchBuilder::open_work() const {
   return work;
 }
 
-/// All rows of a step that has so many of streams. Without an objective as many as make it better,
-/// or, while requests wait for a place, as serve most of them; and no more than streams notice
-/// little of.
+/// Returns all rows of a step that has so many rows of streams. Without an objective these are as
+/// many as make the step better or, while requests wait for a place, as serve most of them; and no
+/// more than lengthen a step of the streams alone by `limits::prompts_lengthen`.
 int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
                               double context) const {
   if (config_.row_budget > 0)
@@ -130,8 +131,8 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
   return cost_.rows_within(base::from_seconds(longest), context, rows);
 }
 
-/// Of the step behind the one that reads so many rows of prompts, which their rest is likely to be
-/// in, too.
+/// Shares windows for the step behind the one that reads so many rows of prompts. What is left of
+/// the prompts is likely to be in that step, too.
 void BatchBuilder::share_windows(std::span<Sequence* const> order, int prompt_rows) {
   std::vector<Sequence*> decoding;
   int left = prompt_rows;
@@ -174,7 +175,7 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
   return made;
 }
 
-/// Committed tokens; 0: none can be fed now.
+/// Returns how many committed tokens can be fed now; 0: none can.
 int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
   const int missing = s.length() - s.fed();
   int count = std::min(
@@ -193,7 +194,7 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
       residency_.ensure_pages(turn, s);
     return std::nullopt;
   }
-  drafting_.waits.release(s, turn.now); // before it is planned what is drafted next
+  drafting_.waits.release(s, turn.now); // released before it is planned what is drafted next
   BatchEntry entry;
   entry.spec = s.spec;
   entry.epoch = epochs_.next();
@@ -215,8 +216,8 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
   return entry;
 }
 
-/// Whatever is bound is judged, in every mode: what was drawn under another plan may not be dropped
-/// for a new one, which may have come from how long its drawing took. The verdict adds a token of
+/// Judges whatever is bound, in every mode: what was drawn under another plan may not be dropped
+/// for a new plan, which may have come from how long the drawing took. The verdict adds a token of
 /// its own, and every token fed needs a slot.
 Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
   Round round;
@@ -234,7 +235,7 @@ Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
 
 std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& before,
                                                         base::TimePoint now) {
-  const bool in_stages = config_.stages > 1; // then a part of it could not run without the rest
+  const bool in_stages = config_.stages > 1; // a part of it could not run without the rest
   if (others_want_rows() || (in_stages && before.batch.entries.size() > 1))
     return std::nullopt;
   InFlightBatch made;
@@ -256,7 +257,7 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
   return made;
 }
 
-/// Somebody has, or is about to have, something to do in the next step.
+/// Says whether some sequence has, or is about to have, something to do in the next step.
 bool BatchBuilder::others_want_rows() const {
   return std::ranges::any_of(sequences_, [](const auto& entry) {
     const Sequence& s = entry.second;
@@ -264,13 +265,13 @@ bool BatchBuilder::others_want_rows() const {
   });
 }
 
-/// None where a full hit is not to be had, or would leave no room for a whole window.
+/// Returns no entry where a full hit is not possible, or would leave no room for a whole window.
 std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, Allowance& left) {
   const auto at = sequences_.find(before.spec->id);
   if (at == sequences_.end())
     return std::nullopt;
   const Sequence& s = at->second;
-  const int ahead = before.length - s.length(); // which batches in flight are to commit
+  const int ahead = before.length - s.length(); // tokens that batches in flight are to commit
   const bool follows = ahead == 0 ? s.epoch == before.epoch : ahead > 0 && s.in_flight;
   if (!follows || !s.chain || s.chain != before.round.chain || !before.round.whole ||
       !before.round.judge_lookahead || before.next.lookahead == 0)
@@ -298,8 +299,9 @@ std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, A
   return entry;
 }
 
-/// As many as make the step longer by no more than they are likely to be worth: what is behind a
-/// rejection has most of a pass before it, a part of which they save where they hold its outcome.
+/// Allows as many rows for forks as lengthen the step by no more than they are likely to be worth:
+/// what is behind a rejection has most of a pass before it, and rows that hold its outcome save a
+/// part of that.
 ForForks BatchBuilder::for_forks(const BatchEntry& entry, int logit_rows) const {
   if (config_.stages == 1 || entry.next.forking.rows == 0)
     return {};
@@ -318,7 +320,7 @@ ForForks BatchBuilder::for_forks(const BatchEntry& entry, int logit_rows) const 
   return {rows, std::min(limits::fed_again_max, config_.prefill_chunk)};
 }
 
-/// For its rows, and for what is drafted after another hit.
+/// Says whether there are pages for the entry's rows, and for what is drafted after another hit.
 bool BatchBuilder::has_pages_behind(const Sequence& s, const BatchEntry& entry) const {
   const int end = entry.length + entry.round.window;
   const int room = s.room(config_.max_model_len);

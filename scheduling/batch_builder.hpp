@@ -1,4 +1,4 @@
-// What a step of the target does for whom.
+// Decides what a step of the target does, and for which sequences.
 #pragma once
 
 #include "scheduling/config.hpp"
@@ -14,26 +14,27 @@
 
 namespace paceline::scheduling {
 
-/// Builds batches within a step's bounds: its rows, and its rows of logits. By `hybrid` batching
+/// Builds batches within a step's bounds: its rows, and its rows of logits. With `hybrid` batching
 /// all running streams are in every step, and prompts get the rows that they leave (Agrawal et al.
 /// 2023, "SARATHI", section 4): as many as the objective of SchedulerConfig::time_between_tokens
-/// allows by what steps cost, or where more would only make the step longer. The two others are
-/// what SARATHI is compared with: whole prompts before any stream goes on, and batches that run to
-/// their end.
+/// allows by what steps cost, or up to where more would only make the step longer. The two others
+/// are what SARATHI is compared with: whole prompts before any stream goes on, and batches that run
+/// to their end.
 class BatchBuilder {
 public:
   BatchBuilder(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                Drafting& drafting, Residency& residency, const StepCost& cost,
                const RequestMix& mix);
 
-  /// The next step, numbered so, of all that run and are in none; those that are in it are marked
-  /// so. In a target of several stages a prompt's next chunk goes behind those under way. Has
-  /// sequences that lack pages for a row ask for them. No entries: there is nothing to do.
+  /// Builds the next step, with this number, of all sequences that run and are in none; it marks
+  /// those that it takes. In a target of several stages a prompt's next chunk goes behind the
+  /// chunks under way. Sequences that lack pages for a row ask for them here. The result has no
+  /// entries when there is nothing to do.
   InFlightBatch build(Turn& turn, std::uint64_t id);
 
-  /// The batch behind one that is in flight, as it is to be if all of that is accepted. Only with
-  /// the very same sequences: a step of others' would keep those waiting that had to be left out.
-  /// None where a full hit is not likely enough, or somebody else wants rows.
+  /// Builds the batch behind one that is in flight, as it is to be if all of that is accepted. It
+  /// has the very same sequences: a step of others would keep those waiting that had to be left
+  /// out. Returns none where a full hit is not likely enough, or somebody else wants rows.
   std::optional<InFlightBatch> build_behind(const InFlightBatch& before, base::TimePoint now);
 
 private:

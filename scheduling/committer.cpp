@@ -46,13 +46,13 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
   if (!entry.round.judges)
     return s.spec->max_tokens == 0 && entry.length == s.length() && commit(s, verdict, commits);
   s.stats.windows_cut |= verdict.draft_late || cut(s, entry);
-  if (verdict.tokens.empty()) { // all of it waits for a bound token that is late
+  if (verdict.tokens.empty()) { // every token waits for a bound token that is late
     follow_chain(turn, s, entry, verdict);
     return false;
   }
   count(s, verdict);
   drafting_.planning.learn(s, verdict);
-  const bool ended = commit(s, verdict, commits); // before the chain: it says where these are from
+  const bool ended = commit(s, verdict, commits); // first, as the chain says where these are from
   follow_chain(turn, s, entry, verdict);
   if (!s.published && !ended) {
     s.published = true;
@@ -61,7 +61,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
   return ended;
 }
 
-/// Appends to the log up to where the sequence ends. True when it has ended.
+/// Appends to the log up to where the sequence ends. Returns whether it has ended.
 bool Committer::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
   const auto room = std::min(s.budget(), config_.max_model_len - s.length());
   const sampling::Cut cut =
@@ -79,7 +79,7 @@ bool Committer::commit(Sequence& s, const Verdict& verdict, Commits& commits) {
   return ended;
 }
 
-/// The first `keep` tokens of the verdict.
+/// Returns the news of the first `keep` tokens of the verdict.
 Committed Committer::news_of(Sequence& s, const Verdict& verdict, std::size_t keep) {
   Committed news;
   const auto end = std::ptrdiff_t(keep);
@@ -87,7 +87,7 @@ Committed Committer::news_of(Sequence& s, const Verdict& verdict, std::size_t ke
   news.first = s.output();
   news.tokens.assign(verdict.tokens.begin(), verdict.tokens.begin() + end);
   news.sources.assign(verdict.sources.begin(), verdict.sources.begin() + end);
-  for (std::size_t i = 0; i < keep; ++i) // drafted under a verification, confirmed by this one
+  for (std::size_t i = 0; i < keep; ++i) // drafted during one verification, confirmed by this
     if (news.sources[i] == TokenSource::draft && s.length() + int(i) < s.lookahead_until)
       news.sources[i] = TokenSource::lookahead;
   if (!verdict.logprobs.empty())
@@ -102,7 +102,8 @@ Committed Committer::news_of(Sequence& s, const Verdict& verdict, std::size_t ke
   return news;
 }
 
-/// The target's lane has turned the chains over already (round.hpp); this one goes by the same.
+/// Goes on with the chain that the target's lane has turned to already (round.hpp gives both the
+/// same).
 void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
                              const Verdict& verdict) {
   const Resolution resolved = resolve(entry, verdict);
@@ -123,8 +124,8 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
   }
 }
 
-/// Whether less was judged, or is drafted next, than the plan and what is left of the output say.
-/// A look-up that knows no more was not late.
+/// Says whether less was judged, or is drafted next, than the plan and what is left of the output
+/// say. A look-up that knows no more does not count as late.
 bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   const int room = std::min(s.budget(), config_.max_model_len - s.length()) - 1;
   const int wanted = std::min(s.window, room);
@@ -139,7 +140,7 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   return drafts && !drafting_.planning.pauses(s) && room > 1 && !entry.next.chain;
 }
 
-/// The look-up before the model, where there are both.
+/// Counts by drafter. Where there are both, the look-up comes before the model.
 void Committer::count_drafters(Sequence& s, const Verdict& verdict) {
   const std::size_t drafters = config_.drafters.size();
   const bool both = drafters > 1;

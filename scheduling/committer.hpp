@@ -1,4 +1,4 @@
-// What a verdict means for its sequence: tokens are committed, chains go on, statistics are kept.
+// Applies a verdict to its sequence: tokens are committed, chains go on, statistics are kept.
 #pragma once
 
 #include "scheduling/config.hpp"
@@ -13,8 +13,8 @@ public:
             QueueOrder& order)
       : config_(config), drafting_(drafting), residency_(residency), order_(order) {}
 
-  /// Takes the verdict of a sequence's step in flight; what is committed goes to `commits`. True:
-  /// the sequence has ended.
+  /// Takes the verdict of a sequence's step in flight; what is committed goes to `commits`. Returns
+  /// whether the sequence has ended.
   bool apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Verdict& verdict,
              Commits& commits);
 

@@ -1,5 +1,5 @@
-// What always holds where actors hand over, checked there in every build: a breach ends the actor
-// that finds it, with its reason, and what it was at is recomputed from committed tokens.
+// Contracts always hold where actors hand over, and are checked there in every build. A breach ends
+// the actor that finds it, with its reason, and its work is recomputed from committed tokens.
 #pragma once
 
 #include "scheduling/batch.hpp"
@@ -10,13 +10,13 @@
 
 namespace paceline::scheduling {
 
-/// Throws std::logic_error.
+/// Throws std::logic_error with the message `otherwise` unless `holds`.
 inline void require(bool holds, const char* otherwise) {
   if (!holds)
     throw std::logic_error(otherwise);
 }
 
-/// A step's tokens are in the log, and its pages hold them and the window.
+/// Checks that a step's tokens are in the log, and that its pages hold them and the window.
 inline void check_contract(const Batch& batch) {
   require(batch.after < batch.id, "a batch follows a later one");
   for (const BatchEntry& e : batch.entries) {
@@ -30,8 +30,9 @@ inline void check_contract(const Batch& batch) {
   }
 }
 
-/// Drafting goes on from tokens that are there, with a chain that begins no later than they end.
-/// The target has not fed the last of them, so behind the one before lie what rejected tokens left.
+/// Checks that drafting goes on from tokens that are there, with a chain that begins no later than
+/// they end. The target has not fed the last of them, so the features at its position may be a
+/// rejected token's.
 inline void check_contract(std::span<const speculation::Frontier> frontiers) {
   for (const speculation::Frontier& f : frontiers) {
     require(f.spec && f.log && f.chain && f.residency, "a frontier is not complete");
@@ -41,7 +42,7 @@ inline void check_contract(std::span<const speculation::Frontier> frontiers) {
   }
 }
 
-/// What was judged was there to be judged, and every token has its source.
+/// Checks that what was judged was there to be judged, and that every token has its source.
 inline void check_contract(const Verdicts& verdicts) {
   for (const Verdict& v : verdicts.sequences) {
     require(v.accepted <= v.judged && v.judged <= v.window + 1, "more was judged than was there");

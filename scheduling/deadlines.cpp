@@ -10,7 +10,7 @@ namespace {
 
 constexpr double prompts_remembered = 32;
 
-/// Tokens that it must still say.
+/// Returns the fewest tokens that the sequence must still have.
 int least_output(const Sequence& s) {
   const int all = s.spec->end_of_text.empty() ? s.spec->max_tokens : s.spec->warping.min_tokens;
   return std::max(1, all - s.output());
@@ -26,7 +26,8 @@ double Deadlines::rows_to_read(const Sequence& s) const {
   return (s.length() - s.cached) * (s.running() ? 1 : read_.value);
 }
 
-/// None as long as no step was timed, whatever the prior: nobody is refused for a guess.
+/// Returns none as long as no step was timed, whatever the prior says: nobody is refused for a
+/// guess.
 std::optional<double> Deadlines::seconds_needed(const Sequence& s) const {
   if (!cost_.is_measured())
     return std::nullopt;

@@ -1,4 +1,4 @@
-// Which requests cannot make their deadline.
+// Finds requests that cannot make their deadline.
 #pragma once
 
 #include "scheduling/config.hpp"
@@ -10,19 +10,19 @@
 
 namespace paceline::scheduling {
 
-/// With SchedulingPolicy::deadline: who would be late all the same is refused at once, and leaves
-/// the rows to those that can make it. Counted is what is certain: the prompt, those of others that
-/// go first, and tokens that the answer must have (Request::min_tokens, and all of max_tokens where
-/// no token ends it), at the times that steps have taken.
+/// SchedulingPolicy::deadline has requests that would be late all the same refused at once, which
+/// leaves the rows to those that can make it. Only what is certain is counted: the prompt, the
+/// prompts of others that go first, and tokens that the answer must have (Request::min_tokens, and
+/// all of max_tokens where no token ends it), at the times that steps have taken.
 class Deadlines {
 public:
   Deadlines(const SchedulerConfig& config, const Sequences& sequences, const StepCost& cost,
             const Drafting& drafting)
       : config_(config), sequences_(sequences), cost_(cost), drafting_(drafting) {}
 
-  /// It has pages: what of it the prefix cache had need not be read.
+  /// Notes that a sequence has pages: what the prefix cache had of its prompt need not be read.
   void began(const Sequence& s);
-  /// Why it is refused; none: it may make it, or has begun.
+  /// Returns why the request is refused; none: it may make its deadline, or has begun.
   std::optional<Error> refusal(const Sequence& s, base::TimePoint now) const;
 
 private:

@@ -8,11 +8,11 @@
 
 namespace paceline::scheduling {
 
-// ---- of one sequence ----
+// ---- the draft of one sequence ----
 
 void SequenceHealth::observe(int window, int accepted, double cost) {
   const double gain = accepted - cost;
-  const double most = std::max(window + 1 - cost, 1.0); // with a lookahead that came true
+  const double most = std::max(window + 1 - cost, 1.0); // a whole window, whose lookahead came true
   lost_ = std::max(lost_ - gain, 0.0);
   double highest = 0;
   for (std::size_t i = 0; i < stakes.size(); ++i) {
@@ -41,7 +41,7 @@ bool SequenceHealth::has_grown(int tokens) {
   return tokens > std::exchange(tokens_, tokens);
 }
 
-// ---- of all ----
+// ---- the draft of all ----
 
 DraftState DraftHealth::state(base::TimePoint now) const {
   if (disabled_)

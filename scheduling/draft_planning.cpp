@@ -18,7 +18,8 @@ double shrunk(FadingMean own, double engines) {
   return own.value;
 }
 
-/// One that drafts nothing for a while is like the others again.
+/// Learns a sequence's acceptance. One that drafts nothing for a while is taken to be like the
+/// others again.
 void learn_of(FadingMean& acceptance, int judged, int accepted) {
   if (judged > 0)
     acceptance.add(double(accepted) / judged, judged, limits::acceptance_memory);
@@ -50,7 +51,7 @@ bool DraftPlanning::speculates(const Sequence& s, base::TimePoint now) const {
          plan_for(s).mode != SpeculationMode::off;
 }
 
-/// A look-up drafts for it beside the model, or alone.
+/// Says whether a look-up drafts for the sequence, beside the model or alone.
 bool DraftPlanning::looks_up(const Sequence& s) const {
   return config_.policy.lookup && s.spec->lookup_drafts;
 }
@@ -81,8 +82,8 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
   return plan;
 }
 
-/// Of one sequence behind its window. Where a target has more stages than there are sequences to
-/// keep them at work, windows of one sequence are in flight in several.
+/// Returns how many windows of one sequence are drafted behind the present one. Where a target has
+/// more stages than sequences to keep them busy, windows of one sequence are in flight in several.
 int DraftPlanning::windows_ahead(int window) const {
   if (config_.stages == 1)
     return 1;
@@ -96,7 +97,7 @@ double DraftPlanning::acceptance(const Sequence& s) const {
   return shrunk(s.acceptance, policy_.acceptance());
 }
 
-/// The model's token is the likelier one by its acceptance, and costs a pass.
+/// Returns who drafts. The model's token is the likelier one by its acceptance, and costs a pass.
 Drafters DraftPlanning::drafters(const Sequence& s, const Plan& plan) const {
   if (!looks_up(s))
     return {};
@@ -104,14 +105,15 @@ Drafters DraftPlanning::drafters(const Sequence& s, const Plan& plan) const {
   return {plan.model, true, plan.model ? model - policy_.cost_ratio() : 0};
 }
 
-/// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
+/// Returns the time of a pass of the draft. rows: of the target's step, to whose time the prior is
+/// a ratio.
 double DraftPlanning::draft_seconds(int rows) const {
   const double measured = policy_.draft_seconds();
   const auto step = cost_.predict(rows, 0);
   return measured > 0 || !step ? measured : policy_.cost_ratio() * base::seconds(*step);
 }
 
-/// rows: without windows. waits: for windows, in `overlap`, too.
+/// rows: those of the step without windows. waits: windows are waited for, in `overlap`, too.
 speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, bool waits) const {
   const Plan plan = policy_.plan();
   const bool hidden = !waits && plan.mode == SpeculationMode::overlap &&
@@ -154,7 +156,7 @@ void DraftPlanning::share_windows(std::span<Sequence* const> decoding, int promp
   for (Sequence* s : decoding) {
     context += s->length();
     rows += s->spec->window;
-    const bool has_room = s->budget() > 2; // for a token of a window, between two of the target's
+    const bool has_room = s->budget() > 2; // a window's token between two of the target's
     if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0 && has_room)
       sharing.push_back(s);
   }
@@ -235,8 +237,8 @@ bool DraftPlanning::repeats(const Sequence& s) const {
   return fixed && plan_for(s).mode == SpeculationMode::sync;
 }
 
-/// Of a step like the last one, in tokens that plain decoding would have brought: all sequences
-/// take longer for them.
+/// Returns what these rows cost a step like the last one, in tokens that plain decoding would have
+/// brought: all sequences take longer for them.
 double DraftPlanning::rows_cost(int rows) const {
   const int all = std::max(last_.rows, last_.sequences + rows);
   const auto seconds = [this](int of) {

@@ -1,4 +1,4 @@
-// What is drafted for the sequences.
+// Plans what is drafted for the sequences.
 #pragma once
 
 #include "scheduling/config.hpp"
@@ -11,49 +11,50 @@
 
 namespace paceline::scheduling {
 
-/// What the draft is to write for each sequence: the engine's plan, bent by what its request asked
-/// for, by what has been judged of it, and by how its draft does.
+/// Plans what the draft is to write for each sequence: the engine's plan, changed by what its
+/// request asked for, by what has been judged of it, and by how its draft does.
 class DraftPlanning {
 public:
   DraftPlanning(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                 const StepCost& cost, const DraftHealth& health);
 
-  /// Of its draft.
+  /// Returns the state of the sequence's draft.
   DraftState state(const Sequence& s, base::TimePoint now) const;
   bool speculates(const Sequence& s, base::TimePoint now) const;
-  /// Its windows do not pay, and nobody drafts but a model.
+  /// Says whether the sequence's windows do not pay, and nobody but a model drafts.
   bool pauses(const Sequence& s) const { return !s.health.pays() && !looks_up(s); }
-  /// The engine's plan, bent by what the request asked for.
+  /// Returns the engine's plan, changed by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
-  /// Whoever asked for this has its tokens repeat, whatever the rule.
+  /// Says whether the request's tokens have to repeat, whatever the rule.
   bool repeats(const Sequence& s) const;
   /// Chooses the window of each of these, which the next step decodes beside so many rows of
-  /// prompts: the rows of a step go to whom they are expected to bring most, and where lookahead is
+  /// prompts: the rows of a step go where they are expected to bring most, and where lookahead is
   /// left to the engine nothing is drafted ahead while waiting for windows should bring more. One
-  /// sequence alone has the engine's, and so have all where it is fixed.
+  /// sequence alone has the engine's window, and so have all where it is fixed.
   void share_windows(std::span<Sequence* const> decoding, int prompt_rows);
-  /// What each of so many sequences may spend on forks, which share the rows of a pass: nothing
-  /// while a sequence that has begun waits for pages.
+  /// Returns what each of so many sequences may spend on forks, which share the rows of a pass:
+  /// nothing while a sequence that has begun waits for pages.
   Forking share_of_forks(std::size_t sequences) const;
-  /// What the draft does after the verdict of a step that ends at `length`, decided before it is
-  /// known; no chain where nothing is drafted.
+  /// Plans what the draft does after the verdict of a step that ends at `length`, before that
+  /// verdict is known. The plan has no chain where nothing is drafted.
   NextDraft plan_next(const Sequence& s, int length, const Forking& forking, base::TimePoint now);
-  /// What has it read the committed tokens, and draw nothing yet.
+  /// Returns a frontier that makes the draft read the committed tokens, and draw nothing yet.
   speculation::Frontier reading(const Sequence& s);
-  /// Its pages of the draft's; null: what drafts has none.
+  /// Returns the sequence's pages of the draft; null: what drafts has none.
   gpu::PageTableRef pages_of(const Sequence& s) const;
 
-  /// What was judged of it.
+  /// Learns from what was judged of the sequence.
   void learn(Sequence& s, const Verdict& verdict);
   void observe_guess(int rank) { policy_.observe_guess(rank); }
   void observe(speculation::RoundObservation round);
 
   const speculation::SpeculationPolicy& policy() const { return policy_; }
-  /// Its own, as far as it is known.
+  /// Returns the sequence's own acceptance, as far as it is known.
   double acceptance(const Sequence& s) const;
-  /// A pass of the draft. rows: of the target's step, to whose time the prior is a ratio.
+  /// Returns the time of a pass of the draft. rows: of the target's step, to whose time the prior
+  /// is a ratio.
   double draft_seconds(int rows) const;
-  /// A step of the target, of whatever size: boldly predicted. 0: nothing is known.
+  /// Returns the time of a target step of any size, boldly predicted; 0: nothing is known.
   double step_seconds(int rows, double context) const;
 
 private:
@@ -74,7 +75,7 @@ private:
     int sequences = 1;
     int rows = 1;
     double context = 0;
-  } last_; ///< Step.
+  } last_; ///< The last step.
   speculation::SpeculationPolicy policy_;
 };
 

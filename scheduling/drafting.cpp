@@ -35,7 +35,7 @@ bool Drafting::end_forks() {
 
 void Drafting::disable(Turn& turn) {
   health.disable();
-  turn.act(DisableDraft{}); // so that nobody uses it again
+  turn.act(DisableDraft{}); // nobody uses it again
 }
 
 void Drafting::watch(Turn& turn) {

@@ -7,7 +7,8 @@
 
 namespace paceline::scheduling {
 
-/// How it does, what it is to write, what steps wait for, and what becomes of its chains.
+/// Joins how the draft does, what it is to write, what steps wait for, and what becomes of its
+/// chains.
 class Drafting {
 public:
   Drafting(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
@@ -20,14 +21,14 @@ public:
   DraftPlanning planning;
   WindowWaits waits;
 
-  /// Nobody will go on with the sequence's chain. successor: a fork of it that goes on.
+  /// Gives up the sequence's chain. successor: a fork of it that goes on.
   void retire_chain(Sequence& s, const Chain* successor = nullptr);
   void retire_all_chains(base::TimePoint now);
-  /// No more is written for outcomes other than the chains' own. False: nothing was.
+  /// Ends what is written for outcomes other than the chains' own. Returns false when nothing was.
   bool end_forks();
-  /// It drew a token that its q and the key do not give: it is not used again.
+  /// Disables a draft that drew a token which its q and the key do not give.
   void disable(Turn& turn);
-  /// Ends a draft that stands still. One that is late is done without; only this one has to go.
+  /// Ends a draft that stands still. One that is only late is done without, and stays.
   void watch(Turn& turn);
 
 private:

@@ -18,15 +18,15 @@ namespace paceline::scheduling {
 struct InFlightBatch {
   Batch batch;
   base::TimePoint sent;
-  std::optional<base::TimePoint> overdue; ///< When the target's lane counts as stalled.
-  int rows = 0;                           ///< Of committed tokens.
+  std::optional<base::TimePoint> overdue; ///< Time from which the target's lane counts as stalled.
+  int rows = 0;                           ///< Rows of committed tokens.
   bool prefill = false;
   std::uint64_t draft = 0; ///< The draft that was to go on after its verdicts.
   SpeculationMode mode = SpeculationMode::off;
-  bool model = true; ///< False: a look-up beside the model was all that was to draft.
-  std::optional<Verdicts> verdicts; ///< They have come, and wait for those of the batch before.
+  bool model = true;                ///< False when only a look-up beside the model was to draft.
+  std::optional<Verdicts> verdicts; ///< Early verdicts, which wait for those of the batch before.
 
-  /// Tokens in the caches that its rows see.
+  /// Returns the tokens in the caches that its rows see.
   double context() const {
     double sum = 0;
     for (const BatchEntry& entry : batch.entries)
@@ -35,9 +35,9 @@ struct InFlightBatch {
   }
 };
 
-/// In the order in which the target's lanes take them: of other sequences in each stage, and those
-/// that were pre-enqueued.
-/// Verdicts may overtake each other on their way; they are taken in this order.
+/// Batches in the order in which the target's lanes take them: those of other sequences in each
+/// stage, and those that were pre-enqueued. Verdicts may overtake each other on their way; they are
+/// taken in this order.
 class InFlightBatches {
 public:
   bool empty() const { return batches_.empty(); }
@@ -54,7 +54,7 @@ public:
   void clear() { batches_.clear(); }
 
   bool is_front(std::uint64_t batch) const { return !empty() && front().batch.id == batch; }
-  /// Verdicts that are early stay with their batch; those of no batch in flight are dropped.
+  /// Keeps verdicts that are early with their batch; verdicts of no batch in flight are dropped.
   void keep(const Verdicts& verdicts) {
     if (InFlightBatch* const flight = find(verdicts.batch))
       flight->verdicts = verdicts;
@@ -65,13 +65,13 @@ public:
                                       [](const InFlightBatch& flight) { return flight.batch.id; });
     return at == batches_.end() ? nullptr : &*at;
   }
-  /// The batch that was pre-enqueued behind this one; null: none was.
+  /// Returns the batch that was pre-enqueued behind this one; null: none was.
   InFlightBatch* behind(std::uint64_t batch) {
     const auto at = std::ranges::find(
         batches_, batch, [](const InFlightBatch& flight) { return flight.batch.after; });
     return at == batches_.end() ? nullptr : &*at;
   }
-  /// Those that were not pre-enqueued behind another one in flight.
+  /// Counts the batches that were not pre-enqueued behind another one in flight.
   std::size_t leading() const {
     return std::size_t(std::ranges::count_if(batches_, [this](const InFlightBatch& flight) {
       return std::ranges::none_of(batches_, [&flight](const InFlightBatch& other) {
@@ -79,7 +79,7 @@ public:
       });
     }));
   }
-  /// Of those that were pre-enqueued behind this one these run, one behind the other, and no more.
+  /// Keeps, of the batches pre-enqueued behind this one, those that run, one behind the other.
   void leave_behind(std::uint64_t batch, std::span<const Continuation> continuations) {
     std::uint64_t last = batch;
     std::uint64_t left = batch;
@@ -99,11 +99,11 @@ private:
   std::deque<InFlightBatch> batches_;
 };
 
-/// Batches that nobody waits for any more: a stage of the target was lost, or who judges them. The
-/// other lanes run what they have of them, and hold its pages as long.
+/// Batches that nobody waits for any more, since a stage of the target was lost, or whoever judges
+/// them. The other lanes run what they have of them, and hold their pages as long.
 class GivenUpBatches {
 public:
-  /// overdue: a lane that has one of them still then stands still.
+  /// overdue: when a lane that still has one of them counts as standing still.
   void add(const InFlightBatch& flight, base::TimePoint overdue) {
     for (const BatchEntry& entry : flight.batch.entries)
       tables_.push_back(entry.feed.pages);
@@ -113,7 +113,7 @@ public:
     tables_.clear();
     overdue_.reset();
   }
-  /// When lanes have let go of all of them; none: they have, or there is none.
+  /// Returns when lanes should have let go of all of them; none: they have, or there are none.
   std::optional<base::TimePoint> overdue() {
     std::erase_if(tables_, [](const auto& table) { return table.expired(); });
     if (tables_.empty())

@@ -1,4 +1,4 @@
-// Scheduler and KV-cache manager.
+// Messages between the scheduler and the KV-cache manager.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -17,14 +17,14 @@ namespace paceline::scheduling {
 using Pool = std::size_t;
 inline constexpr Pool target_pool = 0;
 
-/// One for each pool.
+/// One value for each pool.
 template <class T>
 using PerPool = std::vector<T>;
 
-/// Which products wrote, or are to write, a sequence's keys and values in the target's pages. Of
-/// positions that another path wrote the bits are others: they are not shared.
+/// Says which products wrote, or are to write, a sequence's keys and values in the target's pages.
+/// Positions that another path wrote have other bits, and are not shared.
 struct PrefillPath {
-  int fast = 0;  ///< The leading positions by the fast path, all others by the invariant one.
+  int fast = 0;  ///< Leading positions by the fast path; all others are by the invariant one.
   int chunk = 1; ///< The fast path reads whole chunks of this many, counted from position 0.
 
   /// How many of the positions [begin, end) are of the fast path.
@@ -40,21 +40,22 @@ struct KvReserve {
   TokenLogView log;
   int length = 0;
   int capacity = 0;
-  /// But where attention looks back only so far not more than this past what is shared.
+  /// Most tokens granted past what is shared, where attention looks back only so far.
   int windowed_ahead = std::numeric_limits<int>::max();
   PrefillPath path{};
-  std::string salt{}; ///< Shares with sequences of the same one alone (Request::cache_salt).
+  std::string salt{}; ///< Shares only with sequences of the same salt (Request::cache_salt).
 };
 
-/// More pages for a sequence that has some; and fewer where attention looks back only so far.
+/// Asks for more pages for a sequence that has some; where attention looks back only so far, also
+/// returns some.
 struct KvGrow {
   SequenceId sequence = 0;
   int capacity = 0;
-  int windowed_capacity = 0; ///< Where attention looks back only so far.
-  int read = 0;              ///< Leading tokens that are not fed again there.
+  int windowed_capacity = 0; ///< Capacity of pools where attention looks back only so far.
+  int read = 0;              ///< Leading tokens that are not fed to such pools again.
 };
 
-/// Tables that cover `capacity` tokens; or, with `granted` false, nothing changed.
+/// The tables that cover `capacity` tokens; with `granted` false, nothing changed.
 struct KvGrant {
   SequenceId sequence = 0;
   bool granted = false;
@@ -63,7 +64,7 @@ struct KvGrant {
 };
 
 /// Gives a sequence's pages back. Full pages of the log's first `valid` tokens are right and go to
-/// the prefix cache; of a pool that is not named none do.
+/// the prefix cache; a pool that is not named gives it none.
 struct KvRelease {
   SequenceId sequence = 0;
   TokenLogView log;
@@ -72,7 +73,7 @@ struct KvRelease {
   std::string salt{};
 };
 
-/// A new scheduler: no sequence has pages.
+/// Tells of a new scheduler: no sequence has pages.
 struct KvReset {};
 
 /// Shares full pages of a running sequence (after prefill), so that requests with the same prompt

@@ -14,9 +14,9 @@ std::size_t pages_of(int tokens, const KvDemand& d) {
   return (std::size_t(tokens) + std::size_t(d.page_tokens) - 1) / std::size_t(d.page_tokens) + 1;
 }
 
-/// Tokens that one sequence holds at most. Pages behind an attention's window come back, but later
-/// than new ones are granted: a step in each stage, the one after these, and one asked for are
-/// there besides.
+/// Returns the most tokens that one sequence holds. Pages behind an attention's window come back,
+/// but later than new ones are granted, so it also holds those of a step in each stage, of the one
+/// after these, and of one asked for.
 int held_by_one(const PoolDemand& pool, const KvDemand& d) {
   const int beyond = (d.stages + 2) * d.prefill_chunk + 4 * limits::tokens_ahead;
   return pool.attention_window > 0 ? std::min(d.max_model_len, pool.attention_window + beyond)
@@ -31,8 +31,8 @@ KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_row
   return budget;
 }
 
-/// The least that any pool has room for. A sequence needs no page but those of its tokens; where
-/// they come and go one more, since a window may begin inside one.
+/// Returns the fewest sequences that any pool has room for. A sequence needs no page but those of
+/// its tokens; where pages come and go it needs one more, since a window may begin inside one.
 int full_length_of(const KvBudget& b, const KvDemand& d) {
   std::size_t sequences = std::size_t(d.max_num_seqs);
   for (Pool pool = 0; pool < d.pools.size(); ++pool) {
@@ -99,7 +99,7 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
                             "EngineOptions::max_model_len",
                             least));
   const bool with_forks = budget >= least + bytes_of(forks, d);
-  const KvBudget whole = budget_of( // with what the prefix cache may keep of one
+  const KvBudget whole = budget_of( // one sequence, with what the prefix cache may keep of it
       d, [&](const PoolDemand&) { return pages_of(d.max_model_len, d); }, d.q_rows);
   const std::size_t most = bytes_of(whole, d) * std::size_t(d.max_num_seqs);
   const std::size_t rest = std::min(with_forks ? budget - bytes_of(forks, d) : budget, most);

@@ -125,7 +125,7 @@ std::size_t PageManager::spare(Pool pool) const {
   return pools_[pool].has_forks ? std::min(eighth, limits::fork_pages_spare_max) : 0;
 }
 
-/// Either all pools have that many free pages afterwards, or nothing was evicted.
+/// Either leaves all pools with that many free pages, or evicts nothing and returns false.
 bool PageManager::make_room(const PerPool<std::size_t>& pages) {
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
     const std::size_t lacking = shortage(pool, pages[pool]);
@@ -137,7 +137,7 @@ bool PageManager::make_room(const PerPool<std::size_t>& pages) {
   return true;
 }
 
-/// As far as what is only cached goes.
+/// Evicts pages that are only cached until the spare ones are free, or no such page is left.
 void PageManager::leave_spare() {
   for (Pool pool = 0; pool < pools_.size(); ++pool)
     prefixes_.evict(pool, std::min(shortage(pool, spare(pool)), prefixes_.evictable(pool)));

@@ -1,4 +1,5 @@
-// The KV caches: grants pages of all pools, shares prefixes, keeps the ledger. Plain logic.
+// Manages the KV caches: grants pages of all pools, shares prefixes, keeps the ledger. It is plain
+// logic.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -10,45 +11,45 @@
 
 namespace paceline::scheduling {
 
-/// Where a pool's pages are: total = free + cached + used + quarantined. An idle engine has
-/// nothing used and nothing quarantined.
+/// The ledger of a pool says where its pages are: total = free + cached + used + quarantined. An
+/// idle engine has nothing used and nothing quarantined.
 struct KvLedger {
   std::size_t total = 0;
   std::size_t free = 0;
-  std::size_t cached = 0;      ///< Named by the prefix cache only: free as soon as wanted.
-  std::size_t used = 0;        ///< Named by a sequence's table.
-  std::size_t quarantined = 0; ///< Named by neither: held by steps in flight until they retire.
+  std::size_t cached = 0;      ///< Pages that only the prefix cache names: free as soon as wanted.
+  std::size_t used = 0;        ///< Pages that a sequence's table names.
+  std::size_t quarantined = 0; ///< Pages that only steps in flight hold, until they retire.
 };
 
-/// Keeps nothing that is not also known to reference counts: the pools outlive it, and what a
-/// predecessor granted comes back to them by itself.
+/// Keeps nothing that is not also known to reference counts: the pools outlive it, and pages that a
+/// predecessor granted come back to them by themselves.
 class PageManager {
 public:
   struct PoolConfig {
     std::shared_ptr<gpu::KvPool> pages;
-    /// Positions that the model's rows see at most (models::Model::window), whose pages behind it
-    /// are given back; 0: all stay. A draft's do: a lane that takes over from one that failed
-    /// reads them anew.
+    /// Positions that the model's rows see at most (models::Model::window): pages behind them are
+    /// given back. 0: all stay. A draft's pages all stay, since a lane that takes over from one
+    /// that failed reads them anew.
     int attention_window = 0;
-    /// Forks in flight take pages without asking: the prefix cache leaves some free.
+    /// Forks in flight take pages without asking, so the prefix cache leaves some free.
     bool has_forks = false;
   };
   struct Config {
-    PerPool<PoolConfig> pools; ///< A page of each has room for a page's tokens of the target's.
+    PerPool<PoolConfig> pools; ///< A page of each pool has room for the tokens of a target's page.
     std::shared_ptr<base::Telemetry> telemetry;
   };
   explicit PageManager(Config config);
   PageManager(const PageManager&) = delete;
   PageManager& operator=(const PageManager&) = delete;
 
-  /// Drops what the sequence had; then all that was asked for, or nothing.
+  /// Drops what the sequence had, and then grants all that was asked for, or nothing.
   KvGrant reserve(const KvReserve& wanted);
   KvGrant grow(const KvGrow& wanted);
   void release(const KvRelease& done);
   void publish(const KvPublish& right);
   void reset();
 
-  /// Once after each of these: counts it as a message, and shows the ledger.
+  /// Counts a message, and publishes the ledger; called once after each of these functions.
   void account();
 
   KvLedger ledger(Pool pool) const;

@@ -10,7 +10,7 @@
 namespace paceline::scheduling {
 namespace {
 
-/// The key before a sequence's first page.
+/// Returns the key before a sequence's first page.
 std::uint64_t key_before(std::string_view salt) {
   return salt.empty() ? 0 : std::hash<std::string_view>{}(salt);
 }
@@ -73,7 +73,7 @@ std::uint64_t PrefixCache::key_of(const Entry* parent, const Content& page) cons
   return hash_(parent ? parent->key : key_before(page.salt), page.tokens, page.fast);
 }
 
-/// The entries of the leading `pages` pages, as far as they are there.
+/// Returns the entries of the leading `pages` pages, as far as they are there.
 PrefixCache::Path PrefixCache::walk(const Text& text, std::size_t pages) {
   Path walked;
   while (walked.size() < pages) {
@@ -92,7 +92,7 @@ PrefixCache::Path PrefixCache::walk(const Text& text, std::size_t pages) {
   return walked;
 }
 
-/// Parents end up before their children.
+/// Moves a path to the front, so that parents end up before their children.
 void PrefixCache::touch(const Path& path) {
   std::for_each(path.rbegin(), path.rend(),
                 [&](Position entry) { recent_.splice(recent_.begin(), recent_, entry); });
@@ -174,7 +174,7 @@ std::size_t PrefixCache::evictable(Pool pool) const {
       recent_, [&](const Entry& entry) { return entry.pages[pool].use_count() == 1; }));
 }
 
-// From the least recently used on; whatever follows an entry has been passed by then.
+// Begins at the least recently used entry; whatever follows an entry has been passed by then.
 std::size_t PrefixCache::evict(Pool pool, std::size_t pages) {
   std::size_t evicted = 0;
   for (Position entry = recent_.end(); evicted < pages && entry != recent_.begin();) {

@@ -1,4 +1,5 @@
-// Which prefixes are worth keeping, and who names which page. Plain classes: no actor in sight.
+// Decides which prefixes are kept, and counts who names which page. The classes are plain, without
+// actors.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -41,11 +42,11 @@ private:
   std::size_t cached_ = 0;
 };
 
-/// Full pages of committed tokens by what they hold: each entry is one page's tokens after those of
-/// its parent, and how many of them the fast path read, found by a chain of hashes and then
-/// compared; a chain begins with its salt, so that none is found by who has another. An entry has
-/// the target's page and, where they are right too, the other pools'; a page of one of those is
-/// never there without those before it.
+/// The prefix cache keeps full pages of committed tokens by what they hold. Each entry is one
+/// page's tokens after those of its parent, and how many of them the fast path read. Entries are
+/// found by a chain of hashes and then compared; a chain begins with its salt, so that nobody with
+/// another salt finds it. An entry has the target's page and, where they are right too, the other
+/// pools'; a page of another pool is never there without the pages before it.
 ///
 /// Entries are kept in order of use, parents as recent as their children or more. Threads: one.
 class PrefixCache {
@@ -53,14 +54,14 @@ public:
   using Hash = std::uint64_t (*)(std::uint64_t parent, std::span<const TokenId> page, int fast);
   static std::uint64_t hash_page(std::uint64_t parent, std::span<const TokenId> page, int fast);
 
-  /// books: told of every page that comes and goes.
+  /// books: they are told of every page that comes and goes.
   PrefixCache(int page_tokens, PerPool<PageBook*> books,
               std::size_t entries_max = limits::prefix_entries_max, Hash hash = hash_page);
 
   using Pages = std::vector<gpu::PageRef>;
-  /// The pages that hold the beginning of `tokens` as `path` would write them, short of the last
-  /// one, for a sequence has to feed one token at least, and up to where `path` can go on. Never
-  /// more pages of another pool than of the target's.
+  /// Returns the pages that hold the beginning of `tokens` as `path` would write them, without the
+  /// last one, since a sequence has to feed at least one token, and only up to where `path` can go
+  /// on. Another pool never has more pages than the target's.
   PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {},
                         std::string_view salt = {});
 
@@ -70,14 +71,14 @@ public:
     int valid = 0;
   };
   /// Keeps the full pages, up to one that the table has let go of and that is not here either. What
-  /// is there already stays; pages that it lacked of other pools are added.
+  /// is there already stays; pages of other pools that it lacked are added.
   void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
                const PrefillPath& path = {}, std::string_view salt = {});
 
-  /// How many pages `evict` could give back: those that nobody else holds.
+  /// Counts the pages that `evict` could give back: those that nobody else holds.
   std::size_t evictable(Pool pool) const;
-  /// Gives back up to `pages` pages, least recently used first; how many. An entry goes with all
-  /// that follow it: by then those hold nothing that could be given back.
+  /// Gives back up to `pages` pages, least recently used first, and returns how many. An entry goes
+  /// with all that follow it: these hold nothing by then that could be given back.
   std::size_t evict(Pool pool, std::size_t pages);
 
   std::size_t entries() const { return recent_.size(); }
@@ -87,25 +88,25 @@ private:
     Entry* parent = nullptr;
     std::uint64_t key = 0;
     std::vector<TokenId> tokens;
-    int fast = 0;     ///< Of the tokens.
-    std::string salt; ///< Of what has no parent.
+    int fast = 0;     ///< Tokens that the fast path read.
+    std::string salt; ///< Salt of an entry without a parent.
     PerPool<gpu::PageRef> pages;
     std::vector<std::list<Entry>::iterator> children;
   };
   using Position = std::list<Entry>::iterator;
   using Path = std::vector<Position>;
 
-  /// What a sequence's pages are known by.
+  /// The text that a sequence's pages are known by.
   struct Text {
     std::span<const TokenId> tokens;
     const PrefillPath& path;
     std::string_view salt;
   };
-  /// One of them.
+  /// The content of one page.
   struct Content {
     std::span<const TokenId> tokens;
     int fast;
-    std::string_view salt; ///< Of the first.
+    std::string_view salt; ///< Salt of the first page.
   };
   Content page_of(const Text& text, std::size_t index) const;
   std::uint64_t key_of(const Entry* parent, const Content& page) const;
@@ -115,7 +116,7 @@ private:
   void touch(const Path& path);
   void set(Entry& entry, Pool pool, gpu::PageRef page);
   std::vector<Position> with_descendants(Position entry) const;
-  /// Returns the position behind it, like std::list::erase.
+  /// Returns the position behind the erased entry, like std::list::erase.
   Position erase(Position entry);
   void erase_pages(Position entry, Pool pool);
 

@@ -43,8 +43,8 @@ void QueueOrder::leave(const Sequence& s) {
     clients_.erase(at);
 }
 
-/// Who has begun and lost its pages goes before those that have not: its caller sees a stream that
-/// stands still.
+/// Puts sequences that have begun and lost their pages before those that have not: their callers
+/// see a stream that stands still.
 bool QueueOrder::goes_first(const Sequence& a, const Sequence& b) const {
   const auto key = [this](const Sequence& s) {
     const double served = clients_.at(s.spec->client).served;

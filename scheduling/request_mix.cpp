@@ -28,9 +28,9 @@ std::optional<RequestWork> RequestMix::average() const {
   return RequestWork{prompt_rows_.value, rounds_.value};
 }
 
-/// With n chunks to a prompt and B places: either prompts are there all the time, and of the others
-/// as many decode as their answers take; or answers take longer, and a place is free for the next
-/// prompt every (n + D) / B steps, of which n have a chunk.
+/// There are n chunks to a prompt, D rounds to an answer and B places. Either prompts are there all
+/// the time, and as many others decode as their answers take; or answers take longer, and a place
+/// is free for the next prompt every (n + D) / B steps, of which n have a chunk.
 double seconds_of_request(const StepCost& cost, const RequestWork& work, const StepShares& shares,
                           int prompt_rows) {
   const auto step = [&](double rows) {

@@ -162,7 +162,8 @@ void Requests::take(Turn& turn, const Committed& news) {
     open.sink->deliver(std::move(delta));
 }
 
-/// The stop string that the token completed, if any. ends: it is the end of the text.
+/// Returns the stop string that the token completed, if any. ends: the token is the end of the
+/// text.
 std::optional<std::string> Requests::append(Open& open, TokenId token, bool ends, Delta& delta) {
   open.tokens.push_back(token);
   delta.tokens.push_back(token);
@@ -174,14 +175,14 @@ std::optional<std::string> Requests::append(Open& open, TokenId token, bool ends
 
 // ---- ends ----
 
-/// The one place where a request ends.
+/// Ends a request; nothing else does.
 void Requests::finish(Turn& turn, SequenceId id, FinishReason reason, std::optional<Error> error,
                       std::string stop_match, Delta last) {
   const auto at = open_.find(id);
   if (at == open_.end())
     return;
   Open& open = at->second;
-  if (stop_match.empty()) // held back for a stop string that did not come
+  if (stop_match.empty()) // text was held back for a stop string that did not come
     last.text += open.utf8.feed(open.stops.finish());
   last.text += open.utf8.finish();
   if (!last.tokens.empty() || !last.text.empty())

@@ -24,13 +24,14 @@ struct Submit {
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
   bool skip_special_tokens = true;
-  std::optional<base::Duration> deadline; ///< From now on.
+  std::optional<base::Duration> deadline; ///< Time allowed from now on.
   std::shared_ptr<base::EventSink> sink;
 };
 
-/// A token is committed when it stands in the log kept here; a new scheduler is rebuilt from it.
-/// Events go to a request's sink from within the calls. Each call takes in one fact at `now`, and
-/// returns what the scheduler is told, in order, and when to call `time_passed`. Threads: one.
+/// The open requests. A token is committed when it stands in the log kept here; a new scheduler is
+/// rebuilt from it. Events go to a request's sink from within the calls. Each call takes in one
+/// fact at `now`, and returns what the scheduler is told, in order, and when to call `time_passed`.
+/// Threads: one.
 class Requests {
 public:
   struct Config {
@@ -44,21 +45,21 @@ public:
   explicit Requests(Config config) : config_(std::move(config)) {}
 
   Actions submit(const Submit& request, base::TimePoint now);
-  /// Harmless when late or repeated.
+  /// Cancels a request; harmless when late or repeated.
   Actions cancel(SequenceId id, base::TimePoint now);
-  /// Newly committed tokens; repeats are dropped, and behind a gap the sequence begins again.
+  /// Takes newly committed tokens; repeats are dropped, and behind a gap the sequence begins again.
   Actions committed(const Commits& news, base::TimePoint now);
   Actions failed(const Failed& news, base::TimePoint now);
-  /// Its deadline, or that of `drain`, may have passed.
+  /// Looks for requests whose deadline has passed, and for the end of `drain`.
   Actions time_passed(base::TimePoint now);
-  /// Every request that is open, with all its tokens so far.
+  /// Admits every open request again, with all its tokens so far.
   Actions all_again() const;
 
-  /// No new requests; what is left after `limit` is cancelled.
+  /// Refuses new requests; what is left after `limit` is cancelled.
   Actions drain(base::Duration limit, base::TimePoint now);
-  /// That was asked for, and none is left.
+  /// Says whether `drain` was asked for, and no request is left.
   bool drained() const { return draining_ && open_.empty(); }
-  /// Nothing is committed any more: whatever is open ends with an error. lost: who kept failing,
+  /// Ends whatever is open with an error, as nothing is committed any more. lost: who kept failing,
   /// and of what; empty: nobody did.
   void close(base::TimePoint now, const std::string& lost = {});
 
@@ -78,7 +79,7 @@ private:
     base::TimePoint last_token;
     std::optional<base::TimePoint> deadline;
     base::OverlapMeter::Sums lanes_before;
-    std::uint64_t failures_before = 0; ///< Of a Drafter.
+    std::uint64_t failures_before = 0; ///< Failures of a Drafter before it.
     SpeculationStats speculation;
     int cached_tokens = 0;
 
@@ -98,7 +99,7 @@ private:
   std::map<SequenceId, Open> open_;
   bool draining_ = false;
   std::optional<base::TimePoint> drain_deadline_;
-  std::optional<base::TimePoint> alarm_; ///< The next that is under way.
+  std::optional<base::TimePoint> alarm_; ///< The next alarm that is under way.
 };
 
 } // namespace paceline::scheduling

@@ -10,7 +10,8 @@
 namespace paceline::scheduling {
 namespace {
 
-/// Pages that a step does not let go of are nobody's, however many there are.
+/// Says why no pages came. Pages that a step does not let go of are nobody's, however many there
+/// are.
 Error stayed_full(const base::Telemetry& telemetry) {
   const auto held = telemetry.kv_pages_quarantined.load(std::memory_order_relaxed);
   if (held == 0)
@@ -34,7 +35,7 @@ void Residency::admit_next(Turn& turn) {
   int taken = 0;
   bool reserving = false;
   bool decoding = false;
-  bool stuck = false; // what comes back is for somebody who runs: who makes room for it waits
+  bool stuck = false; // pages that come back are for a running sequence, so nobody is admitted
   for (const auto& [id, s] : sequences_) {
     stuck |= s.running() && s.lacks_pages;
     reserving |= s.phase == Sequence::Phase::reserving;
@@ -60,7 +61,7 @@ void Residency::reserve(Turn& turn, Sequence& s) {
                    std::min(room, s.length() + limits::tokens_ahead)};
   wanted.path = s.path;
   wanted.salt = s.spec->cache_salt;
-  if (config_.attention_window > 0) // the rest as the prompt is read, and then not all at a time
+  if (config_.attention_window > 0) // the rest follows as the prompt is read, not all at a time
     wanted.windowed_ahead = config_.prefill_chunk + limits::tokens_ahead;
   turn.act(AskReserve{std::move(wanted), s.epoch});
 }
@@ -105,8 +106,8 @@ void Residency::begin(Turn& turn, Sequence& s, const KvGrant& grant) {
     turn.act(speculation::Frontiers{{drafting_.planning.reading(s)}});
 }
 
-/// Pages were refused. A request that can never fit was refused at submission: they are only late
-/// in coming back, from those that run or from steps that have not retired.
+/// Asks again after a refusal. A request that can never fit was refused at submission, so pages are
+/// only late in coming back, from sequences that run or from steps that have not retired.
 void Residency::ask_again(Turn& turn, Sequence& s) {
   pages_short_ = true;
   if (s.started && !s.lacks_pages)
@@ -117,7 +118,7 @@ void Residency::ask_again(Turn& turn, Sequence& s) {
     alarms_.wake_at(turn, turn.now + limits::reservation_pause);
 }
 
-/// Nobody else has pages that may come back.
+/// Says whether nobody else has pages that may come back.
 bool Residency::runs_alone(const Sequence& s) const {
   return std::ranges::none_of(
       sequences_, [&](const auto& other) { return &other.second != &s && other.second.running(); });
@@ -140,7 +141,7 @@ void Residency::ensure_pages(Turn& turn, Sequence& s) {
     grow(turn, s, end, windowed_end);
 }
 
-/// Enough of them to be worth a message.
+/// Says whether the sequence holds enough pages behind its attention window to be worth a message.
 bool Residency::holds_unseen_pages(const Sequence& s) const {
   if (config_.attention_window == 0)
     return false;
@@ -152,10 +153,10 @@ bool Residency::holds_unseen_pages(const Sequence& s) const {
 void Residency::grow(Turn& turn, Sequence& s, int capacity, int windowed_capacity) {
   if (s.growing)
     return;
-  if (turn.now < s.grows_at) // whoever was woken for something else
+  if (turn.now < s.grows_at) // woken for something else
     return alarms_.wake_at(turn, s.grows_at);
   s.growing = true;
-  if (config_.attention_window > 0) // what is let go of may still serve others
+  if (config_.attention_window > 0) // pages that are let go of may still serve others
     publish(turn, s);
   const int room = s.room(config_.max_model_len);
   const auto with_more = [room](int tokens) {
@@ -186,22 +187,23 @@ bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant&
   return true;
 }
 
-/// Forks hold pages of the draft's. False: nobody has any whose chain goes on; those of chains that
-/// are over may be there, until the draft's lane has heard of it.
+/// Ends forks, which hold pages of the draft. Returns false when no chain that goes on has any;
+/// forks of chains that are over may be there until the draft's lane has heard of it.
 bool Residency::end_forks(Turn& turn) {
   const bool any = drafting_.end_forks();
   if (any || (config_.draft_pool && drafting_.health.draft() != 0))
-    turn.act(Forget{}); // so that the draft's lane lets go of their pages
+    turn.act(Forget{}); // the draft's lane lets go of their pages
   return any;
 }
 
-/// Those that are over, too, until the draft's lane has heard of it.
+/// Says whether forks may hold pages, those of ended chains included, until the draft's lane has
+/// heard of it.
 bool Residency::forks_may_hold_pages(const Sequence& s, base::TimePoint now) const {
   return config_.draft_pool &&
          now < s.lacks_pages.value_or(now) + limits::passes_to_let_go * drafting_.waits.step();
 }
 
-/// The sequence that came last gives its pages up.
+/// Takes the pages of the sequence that comes last in order.
 void Residency::preempt_for(Turn& turn, Sequence& needy) {
   Sequence* last = nullptr;
   int running = 0;
@@ -221,7 +223,7 @@ void Residency::preempt_for(Turn& turn, Sequence& needy) {
 
 // ---- sharing and release ----
 
-/// How many leading tokens of the log its pages have right.
+/// Returns how many leading tokens of the log its pages have right.
 PerPool<int> Residency::valid_of(const Sequence& s) const {
   PerPool<int> valid(s.pages.size());
   if (valid.empty())

@@ -1,4 +1,4 @@
-// Which sequences have pages of the KV caches: admission, growth, preemption, release.
+// Decides which sequences have pages of the KV caches: admission, growth, preemption, release.
 #pragma once
 
 #include "scheduling/actions.hpp"
@@ -10,9 +10,9 @@
 
 namespace paceline::scheduling {
 
-/// One sequence at a time asks for its first pages, in QueueOrder, and none overtakes it while they
-/// are short. When pages run out the last in order gives its own up, and is recomputed from its
-/// committed tokens. Pages are asked for ahead of need, so that no step waits for the cache
+/// One sequence at a time asks for its first pages, in QueueOrder, and none overtakes it while
+/// pages are short. When pages run out the last in order gives up its own, and is recomputed from
+/// its committed tokens. Pages are asked for ahead of need, so that no step waits for the cache
 /// manager.
 class Residency {
 public:
@@ -21,24 +21,25 @@ public:
 
   /// Asks for pages for the sequence whose turn it is, where there is room for one more.
   void admit_next(Turn& turn);
-  /// Answers to AskReserve and AskGrow; `granted` is false, too, where none came. What they are
-  /// about may be over by now. True: a step may be possible that was not before.
+  /// Takes the answers to AskReserve and AskGrow; `granted` is also false where no answer came.
+  /// What they are about may be over by now. Returns whether a step may be possible that was not
+  /// before.
   bool reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& grant);
   bool grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant& grant);
-  /// Two windows ahead of the frontier.
+  /// Asks for pages up to two windows ahead of the frontier.
   void ensure_pages(Turn& turn, Sequence& s);
 
-  /// What its pages hold by now may serve others.
+  /// Lets what the sequence's pages hold by now serve others.
   void publish(Turn& turn, const Sequence& s);
-  /// Takes a sequence's pages; steps in flight keep theirs alive until they have retired.
-  /// valid: what they hold is right, and may serve others.
+  /// Takes a sequence's pages; steps in flight keep theirs alive until they have retired. valid:
+  /// what the pages hold is right, and may serve others.
   void evict(Turn& turn, Sequence& s, bool valid);
-  /// Forgets it, pages and all.
+  /// Forgets a sequence, pages and all.
   void end(Turn& turn, SequenceId id);
-  /// The same, as a failure that its request is told of.
+  /// Does the same, as a failure that its request is told of.
   void fail(Turn& turn, SequenceId id, Error why);
 
-  /// Pages may have come back: who was refused asks again.
+  /// Lets refused sequences ask again, since pages may have come back.
   void retry() { pages_short_ = false; }
 
 private:
@@ -59,7 +60,7 @@ private:
   Drafting& drafting_;
   Alarms& alarms_;
   QueueOrder& order_;
-  bool pages_short_ = false; ///< Pages were refused; nobody asks until some come back, or a while.
+  bool pages_short_ = false; ///< Pages were refused; nobody asks until some may have come back.
 };
 
 } // namespace paceline::scheduling

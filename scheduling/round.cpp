@@ -20,13 +20,13 @@ Resolution resolution(const BatchEntry& entry, const Verdict& verdict, ChainRef 
   return resolved;
 }
 
-/// That was drafted for just this verdict.
+/// Returns the fork that was drafted for just this verdict.
 ChainRef fork_behind(const BatchEntry& entry, const Verdict& verdict) {
   const int length = entry.length + int(verdict.tokens.size());
   return entry.round.chain->fork(length - 1, verdict.tokens.back());
 }
 
-/// Nobody waits for its next step: it was cancelled or evicted, or has said its last token.
+/// Says whether nobody waits for the next step: it was cancelled or evicted, or has its last token.
 bool is_over(const BatchEntry& entry, const Verdict& verdict) {
   const std::vector<TokenId>& tokens = verdict.tokens;
   return (entry.round.chain && entry.round.chain->closed()) ||

@@ -47,7 +47,7 @@ speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const
   round.rows = verdicts.rows;
   round.round_seconds = base::seconds(took);
   round.context = flight.context();
-  const bool beside_others = took < verdicts.busy; // in a target of several stages
+  const bool beside_others = took < verdicts.busy; // happens in a target of several stages
   if (!round.prefill && continues && !beside_others && flight.mode != SpeculationMode::overlap) {
     base::add(telemetry.decode_round_ns, took.count());
     base::add(telemetry.decode_lane_ns, verdicts.busy.count() + drafting.count());

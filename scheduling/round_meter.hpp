@@ -1,4 +1,4 @@
-// What rounds cost, for the policy and for the figures.
+// Measures what rounds cost, for the policy and for the figures.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -11,15 +11,15 @@ namespace paceline::scheduling {
 
 class RoundMeter {
 public:
-  /// Nothing is in flight: the next round begins with its batch.
+  /// Notes that nothing is in flight: the next round begins with its batch.
   void idle() { last_end_.reset(); }
-  /// The batch's verdicts have been taken, but for what they cost. Reads what the draft spent from
-  /// the chains that they judged.
+  /// Returns what the round of this batch cost, once its verdicts have been taken. Reads what the
+  /// draft spent from the chains that were judged.
   speculation::RoundObservation end(const InFlightBatch& flight, const Verdicts& verdicts,
                                     base::TimePoint now, base::Telemetry& telemetry);
 
 private:
-  std::optional<base::TimePoint> last_end_; ///< Of the batch just before, when nothing idled.
+  std::optional<base::TimePoint> last_end_; ///< End of the batch just before; none after idling.
 };
 
 } // namespace paceline::scheduling

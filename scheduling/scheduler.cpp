@@ -18,7 +18,7 @@ Scheduler::Scheduler(SchedulerConfig config)
       committer_(config_, drafting_, residency_, order_),
       batches_(std::uint64_t(config_.incarnation) << 40) {}
 
-// What its sequences had is nobody's now: the lanes let go of it, and a successor begins anew.
+// Closes what its sequences had: the lanes let go of it, and a successor begins anew.
 Scheduler::~Scheduler() {
   for (auto& [id, s] : sequences_) {
     if (s.chain)
@@ -56,8 +56,8 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
   return std::move(turn.actions);
 }
 
-/// A prompt's whole chunks go by the fast path, but for its last token, whose logits are asked for.
-/// The logits of a prompt that is scored are all asked for.
+/// Sends a prompt's whole chunks by the fast path, except for its last token, whose logits are
+/// asked for. A prompt that is scored needs all its logits.
 PrefillPath Scheduler::path_of(const SequenceSpec& spec) const {
   const int chunk = config_.fast_chunk;
   if (chunk == 0 || spec.prompt_logprobs)
@@ -86,7 +86,7 @@ Scheduler::Actions Scheduler::grown(SequenceId id, Epoch residency, const KvGran
                                     base::TimePoint now) {
   Turn turn{now, {}};
   const bool taken = residency_.grown(turn, id, residency, grant);
-  if (taken && in_flight_.size() < std::size_t(config_.stages)) // else with the next verdicts
+  if (taken && in_flight_.size() < std::size_t(config_.stages)) // otherwise the next verdicts do
     schedule(turn);
   return std::move(turn.actions);
 }
@@ -147,7 +147,7 @@ Scheduler::Actions Scheduler::time_passed(base::TimePoint now) {
 
 // ---- what runs next ----
 
-/// Who would be given pages next, and cannot make its deadline any more, makes room for others.
+/// Refuses sequences that would be given pages next and cannot make their deadline any more.
 void Scheduler::refuse_late(Turn& turn) {
   while (Sequence* next = order_.next(sequences_)) {
     auto late = deadlines_.refusal(*next, turn.now);
@@ -162,7 +162,7 @@ void Scheduler::schedule(Turn& turn) {
     refuse_late(turn);
   if (peers_.version > 0)
     residency_.admit_next(turn);
-  if (drafting_.waits.await_held_up(turn)) // or until their draft counts as dead
+  if (drafting_.waits.await_held_up(turn)) // their draft counts as dead after the timeout
     alarms_.wake_at(turn, turn.now + drafting_.waits.timeout());
   while (in_flight_.leading() < std::size_t(config_.stages)) {
     const bool others_go = config_.stages > 1 && drafting_.waits.any_ready(turn.now);
@@ -175,7 +175,7 @@ void Scheduler::schedule(Turn& turn) {
   }
 }
 
-/// False: there is nothing to send.
+/// Returns false when there is nothing to send.
 bool Scheduler::send_batch(Turn& turn) {
   if (peers_.target == 0)
     return false;
@@ -196,8 +196,8 @@ bool Scheduler::send_batch(Turn& turn) {
 }
 
 /// Sends the batches behind those in flight, where there are to be some: behind the one that runs
-/// on a device, or one in each stage. No more wait for the first stage: it would begin what the
-/// verdict that comes when the last stage ends may just have made useless.
+/// on a device, or one in each stage. No more than that wait for the first stage: it would begin
+/// work that the verdict from the last stage may just have made useless.
 void Scheduler::send_behind(Turn& turn) {
   const std::size_t most = std::max<std::size_t>(2, std::size_t(config_.stages));
   for (std::size_t i = 0; peers_.target != 0 && i < in_flight_.size(); ++i) {
@@ -220,7 +220,7 @@ const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
   return sent;
 }
 
-/// The first batch in flight is waited for. begun: the lane's turn came to it.
+/// Waits for the first batch in flight. begun: when the lane's turn came to it.
 void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
   flight.sent = begun;
@@ -272,7 +272,7 @@ void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error&
   schedule(turn);
 }
 
-/// Returns who has ended. A verdict is stale whose sequence ended or lost its pages meanwhile.
+/// Returns who has ended. A verdict is stale if its sequence ended or lost its pages meanwhile.
 std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch& flight,
                                                  const Verdicts& verdicts, Commits& commits) {
   std::vector<SequenceId> ended;
@@ -288,7 +288,7 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
   return ended;
 }
 
-/// What is under way for the chain that came true, or for a fork of it, is what goes on.
+/// Keeps the batches under way for the chain that came true, or for the fork of it that did.
 void Scheduler::follow(std::uint64_t before, const Verdict& verdict) {
   in_flight_.leave_behind(before, verdict.continuations);
   if (verdict.hit != Hit::fork)
@@ -303,8 +303,8 @@ void Scheduler::follow(std::uint64_t before, const Verdict& verdict) {
   base::add(config_.telemetry->fork_steps, std::int64_t(verdict.continuations.size()));
 }
 
-/// The target's lane has gone on with what was pre-enqueued, or it never will. Who ended meanwhile,
-/// or lost its pages, has a row in vain: its epoch is another.
+/// Follows the target's lane, which has gone on with what was pre-enqueued, or never will. A
+/// sequence that ended or lost its pages meanwhile has a row in vain: its epoch is another.
 void Scheduler::go_on(Turn& turn, const Verdicts& before) {
   const auto on = std::ranges::find_if(before.sequences, &Verdict::goes_on);
   if (on == before.sequences.end())
@@ -330,7 +330,7 @@ void Scheduler::go_on(Turn& turn, const Verdicts& before) {
     residency_.ensure_pages(turn, *s);
 }
 
-/// Whichever batch is the first one now.
+/// Waits for whichever batch is the first one now.
 void Scheduler::expect_next(Turn& turn, base::TimePoint begun) {
   if (!in_flight_.empty() && !in_flight_.front().overdue)
     expect_in_time(turn, begun);
@@ -338,8 +338,8 @@ void Scheduler::expect_next(Turn& turn, base::TimePoint begun) {
 
 // ---- faults ----
 
-/// Its lane stands still. What the step in flight may touch is kept from everybody until it has
-/// retired. The sequences are recomputed when the successor is announced.
+/// Gives up a target whose lane stands still. What the step in flight may touch is kept from
+/// everybody until it has retired. The sequences are recomputed when the successor is announced.
 void Scheduler::abandon_target(Turn& turn) {
   base::add(config_.telemetry->stalls, 1);
   in_flight_.clear();
@@ -350,8 +350,8 @@ void Scheduler::abandon_target(Turn& turn) {
   peers_.target = 0;
 }
 
-/// Nobody waits for what is left of them, so that a lane which stands still with one is looked for:
-/// soon, though it were a step like none before, for requests may lack the pages.
+/// Gives up all batches in flight. Nobody waits for their rest, so a lane that stands still with
+/// one is looked for: soon, even if the step is like none before, as requests may lack the pages.
 void Scheduler::give_up_batches(Turn& turn) {
   const base::Duration patience = config_.faults.stall_patience;
   for (std::size_t i = 0; i < in_flight_.size() && patience.count() > 0; ++i)
@@ -360,7 +360,8 @@ void Scheduler::give_up_batches(Turn& turn) {
   in_flight_.clear();
 }
 
-/// While the target is not whole, nobody can be told to end; this is looked at when it is.
+/// Looks for lanes that stand still with such batches. While the target is not whole nobody can be
+/// told to end, so this waits until it is.
 void Scheduler::watch_given_up(Turn& turn) {
   const auto overdue = given_up_.overdue();
   if (!overdue || peers_.target == 0)
@@ -370,7 +371,8 @@ void Scheduler::watch_given_up(Turn& turn) {
   alarms_.wake_at(turn, *overdue);
 }
 
-/// From its committed tokens, in new pages; given up where that was tried too often.
+/// Recomputes a sequence from its committed tokens, in new pages, or gives it up after too many
+/// tries.
 void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
   base::add(config_.telemetry->recomputations, 1);
   if (++s.recomputations <= config_.faults.rebuilds_max || move_target(turn, why))
@@ -384,8 +386,9 @@ void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
   residency_.fail(turn, s.spec->id, std::move(error));
 }
 
-/// Where it can: nothing is sent to the target that fails meanwhile, and whoever takes over from
-/// this scheduler begins with fresh counts. A step that lacks memory is the request's own affair.
+/// Moves the target to its standby, if it has one: nothing is sent to the failing target meanwhile,
+/// and whoever takes over from this scheduler begins with fresh counts. A step that lacks memory is
+/// the request's own affair.
 bool Scheduler::move_target(Turn& turn, const Error* why) {
   if (!config_.has_standby || (why && why->code == ErrorCode::out_of_memory))
     return false;
@@ -394,26 +397,26 @@ bool Scheduler::move_target(Turn& turn, const Error* why) {
   return true;
 }
 
-/// Target, sampler or cache manager was replaced: what was in their hands is lost.
+/// Recomputes what the target, sampler or cache manager that was replaced had in its hands.
 void Scheduler::target_path_lost(Turn& turn) {
   give_up_batches(turn);
   const bool stalled = std::exchange(stalled_, false);
   const Error why{ErrorCode::unavailable, stalled ? "the target stood still" : peers_.lost, ""};
-  std::vector<SequenceId> in_caches; // by id: what is done to one may end it
+  std::vector<SequenceId> in_caches; // ids, since what is done to one may end it
   for (const auto& [id, s] : sequences_)
     if (s.phase != Sequence::Phase::waiting)
       in_caches.push_back(id);
   for (const SequenceId id : in_caches) {
     Sequence& s = *find(id);
-    if (s.in_flight) // which may be why the target died
+    if (s.in_flight) // its step may be why the target died
       recompute(turn, s, why.message.empty() ? nullptr : &why);
     else
       residency_.evict(turn, s, false);
   }
 }
 
-/// The sequences of a scheduler that died may have ended meanwhile: nobody gives back what they
-/// had.
+/// Clears what sequences of a scheduler that died had: they may have ended meanwhile, so that
+/// nobody else gives it back.
 void Scheduler::clear_predecessor(Turn& turn) {
   turn.act(KvReset{});
   if (peers_.draft != 0)

@@ -1,5 +1,5 @@
-// The scheduler: which sequences run next, with which windows, in which pages. Plain logic: facts
-// in, actions out; no actor, no lane, no clock.
+// The scheduler decides which sequences run next, with which windows, in which pages. It is plain
+// logic: facts in, actions out; no actor, no lane, no clock.
 #pragma once
 
 #include "scheduling/batch_builder.hpp"
@@ -16,21 +16,21 @@
 
 namespace paceline::scheduling {
 
-/// Which neighbours there are: a number for each, another one for its successor; 0: there is none.
+/// The present neighbours: a number for each, and another one for its successor; 0: there is none.
 struct Peers {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   std::uint64_t draft = 0;
   std::uint64_t target = 0;
   std::uint64_t sampler = 0;
   std::uint64_t kv_cache = 0;
-  std::string lost = {}; ///< Why there are others: who went, and of what; for messages.
+  std::string lost = {}; ///< Which neighbour was lost, and of what; for messages.
 };
 
-/// When the verdicts of a batch are taken in, the next batch is the first action: between two
-/// target steps stand this class' few microseconds, no request to the cache manager and no other
-/// actor's answer. Where a full hit is likely enough, the next batch is *pre-enqueued*: sent at
-/// once, as that hit would have it. The target's lane goes on with it the moment the hit is known,
-/// and the verdicts only say that it has.
+/// The next batch is the first action when the verdicts of a batch are taken in: between two target
+/// steps stand this class' few microseconds, no request to the cache manager and no other actor's
+/// answer. Where a full hit is likely enough, the next batch is *pre-enqueued*: it is sent at once,
+/// as that hit would have it. The target's lane goes on with it the moment the hit is known, and
+/// the verdicts only say that it has.
 ///
 /// Each call takes in one fact at `now`, and returns what is to be done about it, in order.
 /// Threads: one.
@@ -43,20 +43,20 @@ public:
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// A request to decode, with all its tokens so far.
+  /// Takes a request to decode, with all its tokens so far.
   Actions admit(const Admit& request, base::TimePoint now);
-  /// A request's end was decided elsewhere.
+  /// Takes a request's end that was decided elsewhere.
   Actions abandon(SequenceId id, base::TimePoint now);
-  /// The answers to AskReserve and AskGrow; `granted` false where none came.
+  /// Take the answers to AskReserve and AskGrow; `granted` is false where none came.
   Actions reserved(SequenceId id, Epoch asked, const KvGrant& grant, base::TimePoint now);
   Actions grown(SequenceId id, Epoch residency, const KvGrant& grant, base::TimePoint now);
-  /// What became of a batch; stale verdicts are dropped.
+  /// Takes the verdicts of a batch; stale ones are dropped.
   Actions judged(const Verdicts& verdicts, base::TimePoint now);
-  /// The windows of this AwaitWindows are there.
+  /// Is told that the windows of this AwaitWindows are there.
   Actions windows_ready(std::uint64_t ticket, base::TimePoint now);
-  /// Neighbours came or went: sequences that depended on the old ones are recomputed.
+  /// Takes in that neighbours came or went: sequences that depended on the old ones are recomputed.
   Actions peers_changed(const Peers& peers, base::TimePoint now);
-  /// A wait may have lasted too long.
+  /// Looks for waits that have lasted too long.
   Actions time_passed(base::TimePoint now);
 
 private:
@@ -98,7 +98,7 @@ private:
   Committer committer_;
 
   Peers peers_;
-  std::uint64_t batches_; ///< Numbered through all incarnations: an old one's verdicts may come.
+  std::uint64_t batches_; ///< Numbers go on through incarnations: an old one's verdicts may come.
   InFlightBatches in_flight_;
   GivenUpBatches given_up_;
   bool stalled_ = false; ///< The target was told to end, since it stood still.

@@ -19,7 +19,7 @@ constexpr auto mean_rows = [](const auto& bin) { return bin.rows.value; };
 
 } // namespace
 
-/// By the highest three bits of the rows before the last.
+/// Returns the size by the highest three bits of the rows before the last.
 int StepCost::size_of(int rows) {
   const auto before = unsigned(std::max(rows, 1) - 1);
   const int doublings = std::max(int(std::bit_width(before)) - 3, 0);
@@ -73,7 +73,7 @@ double StepCost::per_context_token() const {
   return std::max(0.0, context_covariance_.value / context_variance_.value);
 }
 
-/// Of a size that was never observed.
+/// Returns the seconds of a size that was never observed.
 double StepCost::unseen(const Bin& nearest, int rows) const {
   const double scale =
       prior_.is_known() ? prior_.seconds(rows) / prior_.seconds(nearest.rows.value) : 1;
@@ -91,8 +91,8 @@ double StepCost::below_all(int rows) const {
                     least.seconds.value * rows / least.rows.value, least.seconds.value);
 }
 
-/// On the line between the nearest sizes that were observed. Below all of them a step costs what
-/// the smallest did; above them time grows in proportion.
+/// Returns the point on the line between the nearest sizes that were observed. Below all of them a
+/// step costs what the smallest did; above them time grows in proportion.
 StepCost::Point StepCost::at(int rows, bool boldly) const {
   const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
   if (above == bins_.begin())
@@ -144,11 +144,11 @@ int StepCost::rows_within(base::Duration limit, double context, int most) const 
   return std::max(rows, 1);
 }
 
-/// All sizes are looked at: one of which only a slow step was seen says nothing of those below it.
+/// Looks at all sizes, since one of which only a slow step was seen says nothing of those below it.
 int StepCost::knee(double context, int most) const {
   if (!is_known())
     return most;
-  std::vector<double> per_row; // of `most` rows, and of a tile less each
+  std::vector<double> per_row; // time of a row for `most` rows, and for a tile less each
   for (int rows = most; rows == most || rows > limits::row_tile; rows -= limits::row_tile)
     per_row.push_back(seconds(rows, context) / rows);
   const double enough = nearly_as_good * *std::ranges::min_element(per_row);

@@ -1,4 +1,4 @@
-// What a step of the target costs, learned from its own steps.
+// Learns what a step of the target costs from its own steps.
 #pragma once
 
 #include "base/clock.hpp"
@@ -12,7 +12,7 @@
 
 namespace paceline::scheduling {
 
-/// What is believed before a step was observed: whichever takes longer.
+/// The time expected before a step was observed: the longer of the two.
 struct StepPrior {
   double weights = 0; ///< Seconds in which all weights are read.
   double row = 0;     ///< Seconds that the arithmetic of a row takes. 0, as weights: not known.
@@ -21,43 +21,44 @@ struct StepPrior {
   double seconds(double rows) const { return std::max(weights, rows * row); }
 };
 
-/// Lane time as a function of a step's rows, whoever they are of, and of the tokens of context that
-/// they see. Rows are kept by size, each of them up to 8 and four sizes to every doubling from
-/// there, with straight lines between them, because time over rows is a hinge: reading the weights
-/// at first, arithmetic later. A size ends where a tile of the kernels does, so that no mean is
-/// over both sides of a bend there. Context adds to it in proportion, by what steps of like rows
-/// show.
+/// Models lane time as a function of a step's rows, whichever sequence they belong to, and of the
+/// tokens of context that they see. Rows are kept by size, each of them up to 8 and four sizes to
+/// every doubling from there, with straight lines between them, because time over rows is a hinge:
+/// reading the weights at first, arithmetic later. A size ends where a tile of the kernels does, so
+/// that no mean is over both sides of a bend there. Context adds to it in proportion, by what steps
+/// with similar rows show.
 class StepCost {
 public:
   explicit StepCost(StepPrior prior = {}) : prior_(prior) {}
 
   /// context: tokens in the caches, over all sequences of the step.
   void observe(int rows, double context, base::Duration took);
-  /// A step was observed: what is predicted is more than the prior.
+  /// Says whether a step was observed, so that predictions are more than the prior.
   bool is_measured() const { return observed_ > 0; }
-  /// A step of about so many rows was observed, or one of half as many at least.
+  /// Says whether a step of about so many rows, or at least of half as many, was observed.
   bool knows(int rows) const;
-  /// None as long as nothing was observed, where there is no prior.
+  /// Returns none as long as nothing was observed and there is no prior.
   std::optional<base::Duration> predict(int rows, double context) const;
 
-  /// The same for who would try a size that was never observed, for a step will tell: up to twice
-  /// the next smaller one as if the rows between were free, and below all of them on the line
-  /// through the smallest two. Where there is a prior, it says how the nearest one's time goes on.
+  /// Predicts for callers that would try a size that was never observed, since a step will tell: up
+  /// to twice the next smaller one as if the rows between were free, and below all of them on the
+  /// line through the smallest two. Where there is a prior, it says how the nearest size's time
+  /// goes on.
   std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
-  /// When its lane counts as standing still: `limits::stall_steps` times as long as it should take,
-  /// and no sooner than `least`.
+  /// Returns when the lane counts as standing still: after `limits::stall_steps` times as long as
+  /// the step should take, and no sooner than `least`.
   base::Duration timeout(int rows, double context, base::Duration least) const;
 
-  /// The most rows, up to `most`, of a step that takes no longer than this; at least 1, and `most`
-  /// as long as nothing is known.
+  /// Returns the most rows, up to `most`, of a step that takes no longer than this; at least 1, and
+  /// `most` as long as nothing is known.
   int rows_within(base::Duration limit, double context, int most) const;
-  /// The fewest rows, up to `most`, whose time per row is nearly as good as it gets: more would
-  /// make the step longer, and hardly anything faster.
+  /// Returns the fewest rows, up to `most`, whose time per row is nearly as good as it gets: more
+  /// would make the step longer, and hardly anything faster.
   int knee(double context, int most) const;
 
-  /// Of the last predictions, each made before its step was observed: the median of the errors
-  /// over the times. 0: there was none.
+  /// Returns the median relative error of the last predictions, each made before its step was
+  /// observed. 0: there was none.
   double median_error() const { return median_error_; }
 
 private:
@@ -82,9 +83,9 @@ private:
   double per_context_token() const;
 
   StepPrior prior_;
-  std::vector<Bin> bins_; ///< Of the sizes that were observed, the smallest first.
+  std::vector<Bin> bins_; ///< Observed sizes, the smallest first.
   speculation::FadingMean context_variance_;
-  speculation::FadingMean context_covariance_; ///< With the seconds.
+  speculation::FadingMean context_covariance_; ///< Covariance with the seconds.
   std::array<double, 32> errors_{};
   std::size_t observed_ = 0;
   double median_error_ = 0;

@@ -7,7 +7,7 @@
 namespace paceline::scheduling {
 namespace {
 
-/// What belongs to the target's device, or is told of by what it holds.
+/// Says whether a child belongs to the target's device, or is told of by what that holds.
 bool moves_with_target(Role role) {
   return role != Role::facade && role != Role::sampler;
 }
@@ -38,7 +38,7 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   else if (role == Role::facade || (failing && role != Role::draft))
     return {EndEngine{}};
   if (role == Role::draft) {
-    turn.act(Announce{}); // nobody waits for it meanwhile
+    turn.act(Announce{}); // nobody waits for the draft meanwhile
     if (failing)
       disable(turn, child);
     if (care.disabled) {
@@ -55,7 +55,8 @@ Supervision::Actions Supervision::went_down(Child child, base::TimePoint now) {
   return std::move(turn.actions);
 }
 
-/// Counts this time, unless it was told to go. What comes back some day does not keep failing.
+/// Counts a failure, unless the child was told to go. A child that comes back some day does not
+/// keep failing.
 bool Supervision::keeps_failing(Child child, base::TimePoint now) {
   Care& care = care_[child];
   if (now - care.started >= config_.faults.restarts_forgotten) {
@@ -70,7 +71,7 @@ bool Supervision::returns(Child child) const {
   return std::ranges::find(config_.returning, child) != config_.returning.end();
 }
 
-/// What they know of pages is lost on the other machine.
+/// Ends the cache managers, since what they know of pages is lost on the other machine.
 void Supervision::end_caches(Turn& turn) {
   for (Child child = 0; child < care_.size(); ++child)
     if (config_.children[child] == Role::kv_cache && care_[child].running) {

@@ -1,5 +1,5 @@
-// Which of the engine's actors are started, ended and started again, and when. Plain logic: facts
-// in, actions out; no actor and no clock.
+// Decides which of the engine's actors are started, ended and started again, and when. It is plain
+// logic: facts in, actions out; no actor and no clock.
 #pragma once
 
 #include "paceline/engine.hpp"
@@ -15,7 +15,7 @@ namespace paceline::scheduling {
 
 enum class Role { facade, scheduler, draft, target, sampler, kv_cache };
 
-/// By its place among those that are watched.
+/// A child's place among those that are watched.
 using Child = std::size_t;
 
 struct StartChild {
@@ -24,9 +24,9 @@ struct StartChild {
 struct EndChild {
   Child child = 0;
 };
-/// Everybody is told who is there now.
+/// Tells everybody who is there now.
 struct Announce {};
-/// All end.
+/// Ends all actors.
 struct EndEngine {};
 
 /// A child that went down is started again after a pause that doubles; then everybody is told. Its
@@ -39,32 +39,33 @@ struct EndEngine {};
 class Supervision {
 public:
   struct Config {
-    std::vector<Role> children; ///< In the order in which they are started.
+    std::vector<Role> children; ///< Children in the order in which they are started.
     FaultOptions faults;
     bool has_standby = false; ///< Another device for the target, once.
-    /// Those on other machines, which come back some day: a draft is never disabled for failing,
-    /// nor does a stage of the target end the engine. With such a stage its pages are lost, so that
-    /// the KV-cache manager begins anew, too.
+    /// Children on other machines, which come back some day: a draft is never disabled for failing,
+    /// nor does a stage of the target end the engine. The pages of such a stage are lost with it,
+    /// so that the KV-cache manager begins anew, too.
     std::vector<Child> returning = {};
   };
-  /// DisableDraft: it is down, or it is ended next, and is not used again. MoveTarget: the target
-  /// is made for its standby from now on.
+  /// DisableDraft: the draft is down, or is ended next, and is not used again. MoveTarget: the
+  /// target is made for its standby from now on.
   using Action =
       std::variant<StartChild, EndChild, DisableDraft, MoveTarget, Announce, WakeAfter, EndEngine>;
   using Actions = std::vector<Action>;
 
   explicit Supervision(Config config);
 
-  /// All of them, for the first time.
+  /// Starts all of them, for the first time.
   Actions start(base::TimePoint now);
   Actions went_down(Child child, base::TimePoint now);
-  /// A pause has passed.
+  /// Starts children whose pause has passed.
   Actions time_passed(base::TimePoint now);
-  /// Whether it is down or not.
+  /// Disables a draft, whether it is down or not.
   Actions disable(Child draft);
-  /// Pages, and the rows that drafts write for the verification, belong to a device: whoever has to
-  /// do with either ends, and all are down before the first of them begins on the other. A draft
-  /// whose own device failed as well is disabled in its turn. Without a standby nothing happens.
+  /// Moves the target to its standby. Pages, and the rows that drafts write for the verification,
+  /// belong to a device: whoever uses either ends, and all are down before the first of them begins
+  /// on the other device. A draft whose own device failed as well is disabled in its turn. Nothing
+  /// happens without a standby.
   Actions move_target();
 
   const std::vector<Role>& roles() const { return config_.children; }
@@ -74,11 +75,11 @@ private:
   struct Care {
     bool running = false;
     base::TimePoint started{};
-    FailureCount failures; ///< Since it last ran for long.
+    FailureCount failures; ///< Failures since it last ran for long.
     base::Duration pause{};
-    std::optional<base::TimePoint> due{}; ///< Down; to be started then.
-    bool leaving = false;  ///< Was told to go; until all such are down nobody is started.
-    bool disabled = false; ///< A draft, for good.
+    std::optional<base::TimePoint> due{}; ///< Time of its next start, while it is down.
+    bool leaving = false;  ///< Told to go; nobody is started until all such are down.
+    bool disabled = false; ///< The draft is disabled for good.
   };
 
   bool keeps_failing(Child child, base::TimePoint now);

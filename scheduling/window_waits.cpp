@@ -8,13 +8,13 @@
 
 namespace paceline::scheduling {
 
-/// Its window is not all there, and may yet be.
+/// Says whether the sequence's window is not all there, and may yet be.
 bool WindowWaits::is_awaited(const Sequence& s, base::TimePoint now) const {
   return s.running() && s.chain && s.window > 0 && !s.in_flight && !s.chain->closed() &&
          !s.window_settled() && planning_.state(s, now) == DraftState::healthy;
 }
 
-/// Tokens have to repeat, or the mode was chosen at that price.
+/// Says whether tokens have to repeat, or the mode was chosen at that price.
 bool WindowWaits::waits_for_all(const Sequence& s) const {
   return planning_.repeats(s) ||
          (planning_.plan_for(s).mode == SpeculationMode::sync && s.bound() < s.window);
@@ -39,9 +39,9 @@ WindowWaits::StepNow WindowWaits::step_now() const {
   return now;
 }
 
-/// All that are late gain a token with each pass, and everybody waits for it: that is worth what
-/// they gain less what all bring in that time. Who goes without its window now drafts the next one
-/// under the step.
+/// Returns the passes of the draft that are worth waiting for. Late sequences gain a token with
+/// each pass, and everybody waits for it: the pass is worth what they gain less what all bring in
+/// that time. A sequence that goes without its window now drafts the next one under the step.
 int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) const {
   const StepNow now = step_now();
   int missing = 0;
@@ -52,7 +52,7 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
   }
   const double step = planning_.step_seconds(now.rows, now.context);
   if (step <= 0)
-    return missing; // it costs nothing that is known
+    return missing; // what it costs is not known
   const double per_second = now.tokens / step;
   const double pass = planning_.draft_seconds(now.rows);
   double best = 0;

@@ -11,7 +11,7 @@ void DraftPace::observe(std::chrono::nanoseconds took, int rows) {
     fork_rows += (rows - fork_rows) / (mean.count() == 0 ? 1 : 8);
   if (mean.count() == 0)
     mean = took;
-  else // one that stalled says little of the next
+  else // a stalled step says little about the next one
     mean += (std::min(took, 8 * mean) - mean) / 8;
 }
 
@@ -106,7 +106,7 @@ std::shared_ptr<Chain> Chain::fork(int position, TokenId token) const {
 }
 
 std::uint64_t Chain::drop_forks(int position, const Chain* kept) {
-  std::vector<Fork> dropped; // let go of outside the lock
+  std::vector<Fork> dropped; // the forks are freed outside the lock
   {
     const std::lock_guard lock(forks_mutex_);
     const auto first = std::stable_partition(forks_.begin(), forks_.end(), [&](const Fork& fork) {
@@ -160,7 +160,7 @@ void Chain::announce() {
     gate->arrive();
 }
 
-// The gate that was replaced is let go of outside the lock: what it holds is not ours.
+// Releases the replaced gate outside the lock: its callback owns objects that are not this class's.
 void Chain::notify_at(int position, std::shared_ptr<Gate> gate) {
   {
     const std::lock_guard lock(gate_mutex_);

@@ -28,7 +28,7 @@ void DraftPlanner::take(std::vector<Frontier> news) {
     return entry.second.at.residency->over.load(std::memory_order_acquire);
   });
   for (auto& [id, s] : sequences_)
-    if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs their pages
+    if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs the forks' pages
       s.forks.clear();
 }
 
@@ -95,25 +95,25 @@ DraftPass DraftPlanner::plan() {
   return pass;
 }
 
-/// Its own window is whole, and nobody has let go of it.
+/// Says whether forks are written: the sequence's own window is whole, and its chain is still open.
 bool DraftPlanner::writes_forks(const DraftSequence& s) {
   const Chain& chain = *s.at.chain;
   return s.at.forking.rows > 0 && s.at.drafters.model && !s.at.features.pages && !chain.closed() &&
          chain.drawn() >= chain.window_end();
 }
 
-/// Slots that a sequence may use. A page has room for as many tokens as the pool says.
+/// Returns how many slots a sequence may use. A page has as many as the pool's shape says.
 int DraftPlanner::context(const DraftSequence& s) const {
   const std::size_t pages = s.at.pages->ids.size();
   return std::min(limits_.context, int(pages) * pool_->shape().page_tokens);
 }
 
-/// Of the token at `position`: how many slots it takes.
+/// Returns how many slots the token at `position` takes.
 int DraftPlanner::count(const DraftSequence& s, int position) const {
   return map_ ? map_->count(position, s.at.token_at(position)) : 1;
 }
 
-/// Slots that all tokens before `position` take.
+/// Returns how many slots all tokens before `position` take.
 int DraftPlanner::slot(const DraftSequence& s, int position) const {
   if (!map_)
     return position;
@@ -124,7 +124,7 @@ int DraftPlanner::slot(const DraftSequence& s, int position) const {
   return slots;
 }
 
-/// How many of the committed tokens have room, and features to be read with.
+/// Returns how many committed tokens can be fed: they have room and, for a head, features.
 int DraftPlanner::end_within(const DraftSequence& s, int context) const {
   const TargetFeatures& features = s.at.features;
   const int length = features.pages ? std::min(s.at.length(), features.count + 1) : s.at.length();
@@ -137,7 +137,7 @@ int DraftPlanner::end_within(const DraftSequence& s, int context) const {
   return end;
 }
 
-/// How much of what is in its pages stays as it is.
+/// Returns how many of the fed tokens never have to be fed again.
 int DraftPlanner::read_for_good(const DraftSequence& s) const {
   const int fed = int(s.fed.size());
   const TargetFeatures& features = s.at.features;
@@ -154,7 +154,7 @@ DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   };
   const bool read = !s.at.features.pages || s.at.length() <= s.at.features.count + 1;
   if (draws >= 0 && read && slot(s, draws) <= context)
-    return reach(std::min(fed, draws - 1), draws, draws); // the last one again: for its logits
+    return reach(std::min(fed, draws - 1), draws, draws); // again: the last one's logits are needed
   if (draws >= 0) // its logits would need a token that has no room, or no features
     s.at.chain->end_at(draws);
   const int end = end_within(s, context);
@@ -253,7 +253,7 @@ void DraftPlanner::fed(DraftRows& rows) {
   s.settled = std::min(int(s.fed.size()), s.at.features.count + 1);
   const int read = std::min(int(s.fed.size()), s.at.length());
   s.at.residency->read.store(read, std::memory_order_relaxed);
-  if (rows.counts.empty() && !s.at.features.pages) // else they are of use to this sequence only
+  if (rows.counts.empty() && !s.at.features.pages) // else they are this sequence's alone
     s.at.residency->cached.store(read, std::memory_order_release);
 }
 

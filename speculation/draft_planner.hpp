@@ -1,5 +1,5 @@
-// What the draft's lane does next: which sequences, which of their tokens, which forks. Plain
-// logic: it knows tokens, positions and page numbers, and computes nothing.
+// Decides what the draft's lane does next: which sequences, which of their tokens, which forks. It
+// is plain logic: it knows tokens, positions and page numbers, and computes nothing.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -17,32 +17,32 @@ namespace paceline::speculation {
 struct DraftSequence {
   Frontier at;
   std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
-  /// Of a draft with a vocabulary of its own: one past the slot of fed[i]'s last token.
+  /// One past the last slot of each token in `fed`, for a draft with a vocabulary of its own.
   std::vector<int> ends;
-  int agreed = 0; ///< Of these, leading ones known to be committed.
-  /// Of a head on the target: leading ones that it read with the target's features. What it read
-  /// with its own is read once more when the target's are there.
+  int agreed = 0; ///< Leading tokens of `fed` that are known to be committed.
+  /// Leading tokens of `fed` that a head on the target read with the target's features. Tokens that
+  /// it read with its own features are read once more when the target's are there.
   int settled = 0;
   ForkSet forks;
 };
 
-/// One sequence's, or one of its forks', part of a pass: tokens that are fed, and the position that
-/// is drawn after them.
+/// The part of a pass that one sequence, or one of its forks, has: the tokens that are fed, and the
+/// position that is drawn after them.
 struct DraftRows {
   DraftSequence* sequence = nullptr;
-  Fork* fork = nullptr;        ///< Null: the sequence's own chain.
+  Fork* fork = nullptr;        ///< Null for the sequence's own chain.
   int start = 0;               ///< Position of the first token fed.
-  std::vector<TokenId> tokens; ///< Fed; a place holder where the token is pending.
-  int draws = -1;              ///< -1: nothing, it only catches up.
-  /// What the draft reads where its vocabulary is its own, and how many of it for each token.
+  std::vector<TokenId> tokens; ///< Tokens to feed; a placeholder where the token is pending.
+  int draws = -1;              ///< Position to draw; -1: the part only catches up.
+  /// What a draft with a vocabulary of its own reads for the tokens, and how many for each of them.
   std::vector<TokenId> readings;
   std::vector<int> counts;
-  int slot = 0; ///< Of the first, in the draft's pages: `start`, but for such a draft.
-  /// The token to feed is pending: the pass before is still drawing it, as this one of its parts.
+  int slot = 0; ///< Slot of the first token; `start` unless the vocabulary is the draft's own.
+  /// Which part of the pass before is still drawing the token to feed; -1: no token is pending.
   int follows = -1;
 
   bool pending() const { return follows >= 0; }
-  /// As the draft has them.
+  /// Returns the tokens as the draft reads them.
   const std::vector<TokenId>& read() const { return counts.empty() ? tokens : readings; }
   Chain& chain() const { return fork ? *fork->chain : *sequence->at.chain; }
   const std::vector<std::uint32_t>& pages() const {
@@ -51,62 +51,63 @@ struct DraftRows {
   TokenId token_at(int position) const;
 };
 
-/// Every sequence one token further, as far as its chain reaches.
+/// A pass takes every sequence one token further, as far as its chain reaches.
 struct DraftPass {
   std::vector<DraftRows> parts;
-  int fork_rows = 0;       ///< Parts that are forks'.
-  bool hurries = false;    ///< For a window that somebody waits for, or will soon.
+  int fork_rows = 0;       ///< Parts that belong to forks.
+  bool hurries = false;    ///< It drafts for a window that somebody waits for, or will soon.
   bool leaves_out = false; ///< There is more to do when no pass hurries any more.
 };
 
 struct DraftLimits {
   int context = 0;   ///< Positions that the draft can take.
-  int fork_rows = 0; ///< Most parts of a pass that are forks', over all sequences.
+  int fork_rows = 0; ///< Most parts of a pass that belong to forks, over all sequences.
 };
 
-/// A window that somebody waits for, or will soon, goes before those that have much to read first,
-/// and before forks. Pointers in a pass are good until the next call of `take`. Threads: the draft
-/// lane's alone.
+/// Plans the passes of the draft's lane. A window that somebody waits for, or will soon, goes
+/// before sequences that have much to read first, and before forks. Pointers in a pass are good
+/// until the next call of `take`. Threads: the draft lane's alone.
 ///
-/// Where the draft has a vocabulary of its own everything is counted in the target's tokens all the
-/// same, but for slots of its pages and rows of a pass: each token has as many as the draft reads
-/// for it. There are no forks, and what is in its pages is shared with nobody.
+/// A draft may have a vocabulary of its own. Everything is still counted in the target's tokens,
+/// except slots of the draft's pages and rows of a pass: each token has as many of these as the
+/// draft reads for it. Such a draft has no forks, and shares what is in its pages with nobody.
 ///
 /// A draft that is a head on the target reads a token when the target's features of the position
-/// before are there, and what it drafted itself with its own. That a page's last row depends on a
-/// token behind it keeps its pages from being shared, too, and it has no forks: nobody copies what
-/// they would go on from.
+/// before are there, and the tokens that it drafted itself with its own features. The last row of a
+/// page then depends on a token behind the page, so its pages are not shared either. It has no
+/// forks, since nobody copies the features that they would go on from.
 class DraftPlanner {
 public:
-  /// pool: forks take pages of it that no sequence has. map: null where the vocabulary is one.
+  /// pool: forks take its pages that no sequence has. map: null where draft and target share a
+  /// vocabulary.
   DraftPlanner(DraftLimits limits, std::shared_ptr<gpu::KvPool> pool,
                std::shared_ptr<const text::VocabularyMap> map = nullptr)
       : limits_(limits), pool_(std::move(pool)), map_(std::move(map)) {}
 
   /// Newer frontiers replace what is known; sequences whose residency is over are forgotten.
   void take(std::vector<Frontier> news);
-  /// The next pass; no parts: there is nothing to do until there are news.
+  /// Returns the next pass; it has no parts when there is nothing to do until news come.
   DraftPass plan();
-  /// What `plan` would give once the pass before, all of whose parts draw, has completed; no parts
-  /// where that depends on what it draws.
+  /// Returns what `plan` would give once the pass before, all of whose parts draw, has completed.
+  /// The result has no parts where that depends on what `before` draws.
   DraftPass plan_behind(const DraftPass& before) const;
 
-  /// The pass that feeds these rows begins.
+  /// Notes that the pass that feeds these rows begins.
   static void begins(const DraftRows& rows);
-  /// They have been fed.
+  /// Notes that these rows have been fed.
   static void fed(DraftRows& rows);
-  /// What was under way is lost: nobody waits for what is left undone.
+  /// Ends all chains and forks where they stand, so that nobody waits for what was under way.
   void abandon();
 
 private:
-  /// What a sequence wants next: the tokens of positions [start, end) fed, and then the token at
-  /// `draws` (-1: none, it only reads).
+  /// What a sequence wants next: it feeds the tokens of positions [start, end), and then draws the
+  /// token at `draws` (-1: none, it only reads).
   struct Reach {
     int start = 0;
     int end = 0;
     int draws = -1;
-    int rows = 0;     ///< That feeding them takes.
-    bool far() const; ///< Too much for the pass that draws: it catches up first.
+    int rows = 0;     ///< Rows that feeding them takes.
+    bool far() const; ///< Whether it is too much for a pass that draws: it then catches up first.
   };
   void take_one(Frontier frontier);
   int context(const DraftSequence& s) const;

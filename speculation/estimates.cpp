@@ -14,7 +14,7 @@ Estimates::Estimates(double prior_acceptance)
 
 namespace {
 
-/// theory::expected_tokens for a mean window, which need not be whole.
+/// Returns theory::expected_tokens of a mean window, which need not be a whole number.
 double geometric_tokens(double a, double window) {
   return a > 1 - 1e-9 ? window + 1 : (1 - std::pow(a, window + 1)) / (1 - a);
 }

@@ -1,4 +1,4 @@
-// What rounds tell about the models and the machine: acceptance, and how long steps take.
+// Learns from rounds what the acceptance of the models is, and how long steps take.
 #pragma once
 
 #include "paceline/event.hpp"
@@ -17,28 +17,28 @@ using sampling::Odds;
 /// acceptance: rows after a rejection say nothing.
 struct RoundObservation {
   SpeculationMode mode = SpeculationMode::off;
-  bool model = true;        ///< False: a look-up beside the model was all that was to draft.
+  bool model = true;        ///< False when only a look-up beside the model could draft.
   int sequences = 0;        ///< Sequences that committed tokens.
   int window = 0;           ///< Longest window in the batch.
   int rows = 0;             ///< Rows of the target step.
-  std::vector<int> windows; ///< Of each sequence that decodes; empty: all alike.
+  std::vector<int> windows; ///< Windows of the sequences that decode; empty: all alike.
   bool prefill = false;     ///< The step carried prefill rows: its time says nothing of decoding.
-  int judged = 0;           ///< Over all sequences.
+  int judged = 0;           ///< Judged tokens, over all sequences.
   int accepted = 0;
-  int looked_up = 0;          ///< Judged, of what a look-up beside the model wrote,
-  int looked_up_accepted = 0; ///< and accepted.
-  JudgedByMargin by_margin;   ///< As far as the draft said how sure it was.
-  int tokens = 0;             ///< Committed, over all sequences.
+  int looked_up = 0;          ///< Judged tokens that a look-up beside the model wrote.
+  int looked_up_accepted = 0; ///< Accepted tokens among these.
+  JudgedByMargin by_margin;   ///< Tokens by margin, as far as the draft said how sure it was.
+  int tokens = 0;             ///< Committed tokens, over all sequences.
   int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
   int hits = 0;
-  double round_seconds = 0;      ///< Previous verdict (or first order) to this verdict.
+  double round_seconds = 0;      ///< Time from the previous verdict (or first order) to this one.
   double context = 0;            ///< Tokens in the caches that the step saw.
   double draft_step_seconds = 0; ///< Lane time of one drafted token; 0: none drafted.
   double fork_step_seconds = 0;  ///< Lane time of a pass that advances forks; 0: there was none.
   double fork_rows = 0;          ///< Forks that it advances.
 };
 
-/// A mean that forgets: of the last `memory` units of weight, or so.
+/// A mean that forgets: it covers about the last `memory` units of weight.
 struct FadingMean {
   double value = 0;
   double weight = 0;
@@ -52,50 +52,53 @@ struct FadingMean {
   void limit(double most) { weight = weight < most ? weight : most; }
 };
 
-/// A time as far as it is believable: one stall must not pass for the speed of a machine. A real
-/// change comes again and is followed in a few steps. expected: 0 when nothing is known yet.
+/// Returns `seconds`, but at most three times the expected time: one stall must not pass for the
+/// speed of a machine. A real change comes again and is followed in a few steps. expected: 0 when
+/// nothing is known yet.
 inline double unless_stalled(double seconds, double expected) {
   return expected > 0 && seconds > 3 * expected ? 3 * expected : seconds;
 }
 
-/// What rounds tell of the pair: smoothed a, and how long passes of the draft take. A pure function
-/// of the rounds observed.
+/// The estimates of the pair of models: the smoothed acceptance rate a, and how long passes of the
+/// draft take. They are a pure function of the rounds observed.
 class Estimates {
 public:
   explicit Estimates(double prior_acceptance);
 
   void observe(const RoundObservation& round);
-  /// From now on the next judged positions count more than all before: what was learned may be out
+  /// Makes the next judged positions count more than all before, since what was learned may be out
   /// of date.
   void doubt_acceptance() {
     with_model_.acceptance.limit(acceptance_doubted);
     model_acceptance_.limit(acceptance_doubted);
   }
 
-  /// model: of rounds that it drafts in; else of those that leave it to the look-up beside it.
+  /// Returns the rate a of rounds in which the model drafts, or else of rounds that leave it to the
+  /// look-up beside it.
   double acceptance(bool model = true) const { return yield(model).acceptance.value; }
-  /// Of tokens that are the model's own.
+  /// Returns the acceptance rate of the tokens that are the model's own.
   double model_acceptance() const { return model_acceptance_.value; }
-  /// The share of what is judged, where the model drafts, that is its own.
+  /// Returns the model's own share of the judged tokens, over rounds in which the model drafts.
   double model_share() const { return model_share_.value; }
-  /// Expected tokens per sequence of a round with windows of (on average) `window` tokens:
-  /// theory.hpp's E, corrected by what rounds have really brought (acceptance is not the same at
-  /// every position of a text).
+  /// Returns the expected tokens per sequence of a round with windows of (on average) `window`
+  /// tokens: theory.hpp's E, corrected by what rounds have really brought (acceptance is not the
+  /// same at every position of a text).
   double tokens(double window) const;
-  /// The same of rounds without the model, whose windows differ widely. expected: E, on average.
+  /// Returns the same for rounds without the model, whose windows differ widely. expected: E, on
+  /// average.
   double tokens_without(double expected) const;
-  /// E, for the windows of this round.
+  /// Returns E for the windows of this round.
   double expected_tokens(const RoundObservation& round) const;
-  /// The window with which, if all had it, a round should bring as much as with those that it has.
+  /// Returns the window that, if all had it, should bring as much as the windows of this round.
   double mean_window(const RoundObservation& round) const;
-  /// Of a pass that drafts; 0 before the first one was seen.
+  /// Returns the time of a pass that drafts; 0 before the first one was seen.
   double draft_seconds() const { return draft_seconds_.value; }
-  /// What so many forks add to it: on the line through one that advances none and those that were
-  /// seen. As if forks cost nothing before.
+  /// Returns what so many forks add to that time, on the line through a pass that advances none and
+  /// those that were seen; 0 before passes with forks were seen.
   double fork_seconds(double rows) const;
-  /// A rejected token's place was taken by the guess of this rank (-1: by none).
+  /// Notes the rank of the guess that took a rejected token's place (-1: none did).
   void observe_guess(int rank);
-  /// Rejections that were seen where there were guesses.
+  /// Returns how many rejections were seen where there were guesses.
   double guesses_seen() const { return guess_.front().weight - prior_weight; }
   Odds odds() const;
 
@@ -107,24 +110,24 @@ private:
   static constexpr double time_memory = 32;
   static constexpr double guess_memory = 400;  // rejections
   static constexpr double margin_memory = 200; // judged positions of one class
-  static constexpr double margin_prior = 8;    // that the class is like all others
+  static constexpr double margin_prior = 8;    // prior weight: the class is like all others
 
-  /// What windows bring.
+  /// What windows bring, by who drafts.
   struct Yield {
     FadingMean acceptance;
-    FadingMean gain; ///< Tokens gained by speculation over those expected.
+    FadingMean gain; ///< Tokens gained by speculation, divided by those expected.
   };
   const Yield& yield(bool model) const { return model ? with_model_ : without_; }
   void observe_drafters(const RoundObservation& round);
 
   Yield with_model_;
-  Yield without_; ///< By the look-up beside it alone.
+  Yield without_; ///< Rounds of the look-up beside the model alone.
   FadingMean model_acceptance_;
   FadingMean model_share_{1, 1};
   std::array<FadingMean, margin_classes> by_margin_; ///< Acceptance, by how sure the draft was.
-  FadingMean draft_seconds_;                         ///< Of one step,
-  FadingMean fork_seconds_;                          ///< and of one that advances forks,
-  FadingMean fork_rows_;                             ///< so many.
+  FadingMean draft_seconds_;                         ///< Time of a step that drafts.
+  FadingMean fork_seconds_;                          ///< Time of a step that advances forks.
+  FadingMean fork_rows_;                             ///< Forks that such a step advances.
   std::array<FadingMean, std::size_t(sampling::limits::guesses_max)> guess_; ///< Hits by rank.
 };
 

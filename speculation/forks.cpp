@@ -9,7 +9,8 @@ namespace paceline::speculation {
 using speculation::Chain;
 using speculation::Frontier;
 
-/// A token that a pass could draw: of a fork that is there, or the first of a new one.
+/// A token that a pass could draw: the next one of an existing fork, or the first one of a new
+/// fork.
 struct ForkSet::Candidate {
   double worth = 0;
   Fork* fork = nullptr;
@@ -30,7 +31,7 @@ void ForkSet::clear() {
 
 void ForkSet::settle(const Chain& chain, int length, const sampling::Odds& odds) {
   const int settled = std::min(length - first_, int(opened_.size()));
-  double reached = 1; // which is certain now
+  double reached = 1; // the chance, before the verdict, of what is certain now
   for (int position = first_; position < first_ + settled; ++position)
     reached *= odds.accepted(chain.guesses(position));
   opened_.erase(opened_.begin(), opened_.begin() + std::max(settled, 0));
@@ -53,7 +54,7 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
   for (const auto& fork : forks_)
     if (fork->chain->next() >= 0)
       candidates.push_back({fork->worth(odds), fork.get()});
-  // Outcomes end at the token behind the last window that is judged this time, or on its way.
+  // The last outcome is the token behind the last window that is judged this time or is in flight.
   const int last = at.chain->window_end() + at.forking.beyond;
   const int end = std::min({at.chain->drawn(), last + 1, fed + 1});
   first_ = at.length();

@@ -1,4 +1,4 @@
-// Where a sequence stands: all that is needed to draft from there.
+// A frontier says where a sequence stands, with all that is needed to draft from there.
 #pragma once
 
 #include "gpu/kv_pool.hpp"
@@ -11,67 +11,69 @@
 
 namespace paceline::speculation {
 
-/// One time that a sequence spends in the KV caches, from grant to release. The draft's lane notes
-/// how many leading committed tokens its pages hold, which is what the prefix cache may keep
+/// A residency is one stay of a sequence in the KV caches, from grant to release. The draft's lane
+/// notes how many leading committed tokens its pages hold, which is what the prefix cache may keep
 /// afterwards.
 struct CacheResidency {
-  Epoch epoch;             ///< Of the grant.
+  Epoch epoch;             ///< Epoch of the grant.
   int cached_at_grant = 0; ///< Leading tokens that came from the prefix cache (draft's pages).
-  /// Writer: the draft's lane. Readers: the scheduler, for what may be shared.
+  /// Leading committed tokens in the draft's pages that may be shared. Writer: the draft's lane.
+  /// Reader: the scheduler.
   std::atomic<int> cached{0};
-  /// Committed tokens that the draft has read, whether its pages are of use to others or not: a
-  /// sign of life. Writer: the draft's lane, or who stands for it. Reader: the scheduler.
+  /// Committed tokens that the draft has read, whether or not its pages are of use to others; a
+  /// sign of life. Writer: the draft's lane, or whoever stands in for it. Reader: the scheduler.
   std::atomic<int> read{0};
-  /// Writer: the scheduler, before it sends Forget, and when it dies. Reader: the draft's lane,
-  /// which drops a frontier of this residency that arrives behind that.
+  /// Set when the residency has ended. Writer: the scheduler, before it sends Forget, and when it
+  /// dies. Reader: the draft's lane, which drops a frontier of this residency that arrives
+  /// afterwards.
   std::atomic<bool> over{false};
 };
 using CacheResidencyRef = std::shared_ptr<CacheResidency>;
 
-/// What the draft may spend on outcomes of the verification under way other than its chain's own.
+/// A budget for outcomes of the verification under way other than the one that the chain bets on.
 struct Forking {
   int rows = 0;   ///< Forks that a pass advances, for this sequence; 0: none.
-  int window = 0; ///< Tokens of each.
+  int window = 0; ///< Tokens of each fork.
   sampling::Odds odds;
-  int beyond = 0;      ///< Positions behind the window's outcomes that are judged soon: in flight.
-  bool learns = false; ///< Guesses are wanted, without forks: to see how good they are.
-  int most = limits::forks_max; ///< Forks that there may be of a frontier.
+  int beyond = 0;               ///< Positions in flight behind the window's outcomes, judged soon.
+  bool learns = false;          ///< Guesses are wanted without forks, to see how good they are.
+  int most = limits::forks_max; ///< Most forks that a frontier may have.
 };
 
-/// Who drafts a sequence where a look-up shares the lane of a model. Chosen from the past and the
-/// clock: never from what is drafted.
+/// The drafters of a sequence where a look-up shares the lane of a model. They are chosen from the
+/// past and the clock, never from what is drafted.
 struct Drafters {
   bool model = true;
   bool lookup = false;
-  /// The look-up goes first, with tokens that come true with this chance or a better one.
+  /// The look-up goes first with tokens that come true with this chance or a better one.
   double chance = 0;
 };
 
-/// What the target's pages hold for a draft that is a head on it (models::with_taps). Features are
-/// right where keys and values are: of leading committed positions. Behind them may be those of
-/// tokens that were rejected.
+/// The features in the target's pages, for a draft that is a head on the target
+/// (models::with_taps). Like keys and values they are right for leading committed positions; behind
+/// these there may be features of tokens that were rejected.
 struct TargetFeatures {
-  gpu::PageTableRef pages; ///< The target's; null: the draft is no head.
+  gpu::PageTableRef pages; ///< The target's pages; null: the draft is no head.
   int count = 0;           ///< Leading positions whose features are there.
 };
 
-/// (sequence, committed length, epoch) with all that is needed to draft from there: the draft
-/// keeps nothing that it could not rebuild from one of these.
+/// A frontier is (sequence, committed length, epoch) with all that is needed to draft from there:
+/// the draft keeps nothing that it could not rebuild from one of these.
 struct Frontier {
   SequenceSpecRef spec;
   Epoch epoch;
   TokenLogView log;
-  int log_length = 0;          ///< Committed tokens to read from `log` ...
-  std::vector<TokenId> tokens; ///< ... and those that follow them (the log may not have them yet).
-  ChainRef chain;              ///< Already begun at `length()`, or kept after a hit.
-  gpu::PageTableRef pages;     ///< The draft's.
+  int log_length = 0;          ///< Committed tokens to read from `log`.
+  std::vector<TokenId> tokens; ///< Committed tokens after those; the log may not have them yet.
+  ChainRef chain;              ///< Begun at `length()` already, or kept after a hit.
+  gpu::PageTableRef pages;     ///< The draft's pages.
   CacheResidencyRef residency;
   Forking forking;
   TargetFeatures features{};
   Drafters drafters{};
 
   int length() const { return log_length + int(tokens.size()); }
-  /// The sequence's token at `position`: committed, or of its chain.
+  /// Returns the sequence's token at `position`, which is committed or its chain's.
   TokenId token_at(int position) const {
     if (position < log_length)
       return log->first(log_length)[std::size_t(position)];
@@ -81,7 +83,7 @@ struct Frontier {
   }
 };
 
-/// Several at once: the verdicts of one target step.
+/// Several frontiers at once, from the verdicts of one target step.
 struct Frontiers {
   std::vector<Frontier> sequences;
 };
@@ -91,7 +93,7 @@ struct Frontiers {
 class DraftInbox {
 public:
   virtual ~DraftInbox() = default;
-  /// A hint: it is lost when the draft is gone.
+  /// Posts a hint, which is lost when the draft is gone.
   virtual void post(const Frontiers& frontiers) = 0;
 };
 

@@ -23,15 +23,16 @@ constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
 constexpr int longest_costly_pause = 16 * longest_pause;
-constexpr int rounds_per_lookahead = 16; // its choice takes some thousand operations
+constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
-constexpr int rounds_per_guess = 8;      // between looks at them, afterwards
+constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
 
 constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
                                          SpeculationMode::overlap};
 
-/// Tokens in the time of a plain step, of windows of K whose next one is drafted meanwhile. A step
-/// finds its window all there, or waits for so many passes as are best. v: of each window up to K.
+/// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
+/// A step finds its window all there, or waits for the best number of passes. v: of each window up
+/// to K.
 double overlapped_rate(double a, double c, std::span<const double> v) {
   const int window = int(v.size()) - 1;
   const double hit = theory::chain_hit(a, window);
@@ -39,7 +40,7 @@ double overlapped_rate(double a, double c, std::span<const double> v) {
   double best = 0;
   for (int waited = 0; waited <= window; ++waited) {
     const double part_hits = theory::chain_hit(a, waited);
-    const double there = part_hits / (1 - hit + part_hits); // of steps
+    const double there = part_hits / (1 - hit + part_hits); // share of steps that find it all there
     const auto seconds = [&](double step, double hits) {
       return hits * std::max(step, (window + 1) * c) + (1 - hits) * (step + waited * c);
     };
@@ -51,7 +52,8 @@ double overlapped_rate(double a, double c, std::span<const double> v) {
   return best;
 }
 
-/// Rounds without the model are of one kind, whether or not a look-up drafts.
+/// Returns the arm of a round. Rounds without the model are of one kind, whether or not a look-up
+/// drafts.
 SpeculationMode arm_of(const RoundObservation& round) {
   return round.model ? round.mode : SpeculationMode::off;
 }
@@ -69,7 +71,7 @@ double SpeculationPolicy::acceptance() const {
   return estimates_.acceptance(plan().model);
 }
 
-/// Behind a hit nobody waits for the draft.
+/// Returns the cost of drafting that is waited for. Behind a hit nobody waits for the draft.
 double SpeculationPolicy::drafting_cost(SpeculationMode mode, int window, double acceptance) const {
   const double exposed = mode == SpeculationMode::overlap ? 1 - hit(acceptance, window) : 1;
   return window * exposed * cost_ratio();
@@ -81,7 +83,7 @@ double SpeculationPolicy::cost_ratio() const {
   return drafting > 0 && plain > 0 ? drafting / plain : options_.prior_cost_ratio;
 }
 
-/// Of a step in which all sequences have such a window.
+/// Returns the time of a step in which all sequences have such a window, in plain steps.
 double SpeculationPolicy::v(int window) const {
   const double plain = step_(sequences_);
   return plain > 0 ? step_(sequences_ * (window + 1)) / plain : 1;
@@ -125,8 +127,9 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   last_mode_ = prefill_ ? SpeculationMode::automatic : arm_of(round);
 }
 
-/// A new load starts in the mode that is in use. With fewer sequences speculation pays more, and so
-/// does overlap: what lost to them before is not tried again any sooner.
+/// Goes over to a load. A new load starts in the mode that is in use. With fewer sequences
+/// speculation pays more, and so does overlap: a mode that lost to them before is not tried again
+/// any sooner.
 void SpeculationPolicy::enter_load(int sequences) {
   Load before = load();
   if (!before.known)
@@ -150,7 +153,7 @@ bool SpeculationPolicy::open_to(SpeculationMode mode) const {
   return mode != SpeculationMode::overlap || options_.lookahead != Lookahead::none;
 }
 
-/// Tokens per second and sequence; 0 for a mode that was never timed.
+/// Returns tokens per second and sequence; 0 for a mode that was never timed.
 double SpeculationPolicy::rate(SpeculationMode mode) const {
   const Arm& arm = load().arms[std::size_t(mode)];
   if (arm.seconds.weight == 0)
@@ -161,7 +164,8 @@ double SpeculationPolicy::rate(SpeculationMode mode) const {
          arm.seconds.value;
 }
 
-/// Of a sequence that is like all others. drafting: in units of a plain step, by the window.
+/// Returns the best window of a sequence that is like all others. drafting: plain steps, by the
+/// window.
 int SpeculationPolicy::best_window(double acceptance,
                                    const std::function<double(int)>& drafting) const {
   ShareTerms terms;
@@ -187,7 +191,7 @@ int SpeculationPolicy::best_overlapped(double a, double c) const {
   return window;
 }
 
-/// What a look-up writes costs nothing.
+/// Chooses the window of each mode. What a look-up writes costs nothing.
 void SpeculationPolicy::choose_windows() {
   const double a = estimates_.acceptance();
   const double c = cost_ratio() * estimates_.model_share();
@@ -200,7 +204,7 @@ void SpeculationPolicy::choose_windows() {
     choose(SpeculationMode::off, [&] { return best_window(estimates_.acceptance(false), {}); });
 }
 
-/// Where what is drafted ahead is chosen, and there may be a row for each sequence.
+/// Says whether the options allow forks, and there may be a row for each sequence.
 bool SpeculationPolicy::may_fork() const {
   const bool overlaps =
       options_.mode == SpeculationMode::automatic || options_.mode == SpeculationMode::overlap;
@@ -224,9 +228,9 @@ double SpeculationPolicy::fork_rate(double acceptance, int window, int rows, dou
   return theory::fork_rate(acceptance, window, c, c + forks, v(window), hit);
 }
 
-/// One sequence has all rows. Several share them, and have more as long as more bring something for
-/// what they cost, which is nothing where a pass of the draft takes the time that its weights take
-/// to be read.
+/// Returns the best forks. One sequence has all rows. Several share them, and have more as long as
+/// more are worth their cost, which is nothing where a pass of the draft takes the time of reading
+/// its weights.
 SpeculationPolicy::Forks SpeculationPolicy::best_forks(const Odds& odds) const {
   const int most = fork_rows_max();
   Forks best;
@@ -247,8 +251,8 @@ SpeculationPolicy::Forks SpeculationPolicy::best_forks(const Odds& odds) const {
   return best.rate < fork_window_lead * present.rate ? present : best;
 }
 
-/// A chain or forks, by what each should bring with its best window. Times that `overlap` showed
-/// with the other kind are forgotten.
+/// Chooses between a chain and forks by what each should bring with its best window. The times that
+/// `overlap` showed with the other kind are forgotten.
 void SpeculationPolicy::choose_lookahead() {
   const bool before = std::exchange(forks_, false);
   if (!may_fork())
@@ -258,7 +262,7 @@ void SpeculationPolicy::choose_lookahead() {
   fork_window_ = best.window;
   fork_rows_ = best.rows;
   estimate_covered(odds);
-  double chain_rate = 0; // by the model that forks have, in which whole windows are waited for
+  double chain_rate = 0; // rated as forks are: whole windows are waited for
   const int first = options_.window.value_or(1);
   const int last = options_.window.value_or(options_.window_limit);
   for (int window = first; window <= last; ++window)
@@ -293,8 +297,8 @@ std::vector<double> SpeculationPolicy::hits(double acceptance, int window) const
   return hits;
 }
 
-/// A lookahead has to fit under a step, where nobody waits for it, and begins half a pass late: the
-/// verdict before finds the draft in the middle of one.
+/// Returns what windows bring. A lookahead has to fit under a step, where nobody waits for it, and
+/// begins half a pass late, because the verdict before it finds the draft in the middle of a pass.
 WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
   const int limit = std::min(options_.window_limit, WindowGains::tokens_max);
   if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
@@ -303,8 +307,8 @@ WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) co
   return WindowGains::overlapped(acceptance, hits(acceptance, std::clamp(hidden, 1, limit)));
 }
 
-/// The first round after a change of mode, or after prefill, is not typical of its mode; nor is one
-/// that stalled.
+/// Times a round, unless it is the first one after a change of mode or after prefill, which is not
+/// typical of its mode. A stalled round counts only up to a limit.
 void SpeculationPolicy::time(const RoundObservation& round) {
   if (arm_of(round) != last_mode_)
     return;
@@ -329,7 +333,8 @@ void SpeculationPolicy::steer() {
       return begin_probe(mode);
 }
 
-/// Rounds; the first is not timed. Plain rounds are all alike, others bring luck with them.
+/// Returns a probe's rounds; the first is not timed. Plain rounds are all alike, others vary by
+/// luck.
 int SpeculationPolicy::probe_length(SpeculationMode mode) const {
   return mode == SpeculationMode::off && !options_.lookup ? 5 : 12;
 }
@@ -352,8 +357,8 @@ void SpeculationPolicy::end_probe() {
   arm(probed).pause = pause_before(probed);
 }
 
-/// So many rounds that a probe which loses as much as it would by what is known stays within the
-/// budget.
+/// Returns how many rounds to wait before a probe, so that the loss that it should bring, by what
+/// is known, stays within the budget.
 int SpeculationPolicy::pause_before(SpeculationMode mode) const {
   const Arm& probed = load().arms[std::size_t(mode)];
   const Arm& present = load().arms[std::size_t(load().mode)];
@@ -367,7 +372,8 @@ int SpeculationPolicy::pause_before(SpeculationMode mode) const {
   return std::max(probed.pause_at_least, int(pause));
 }
 
-/// What is known of the others stays known: the one that was left, and those that lost to it.
+/// Changes the mode. What is known of the mode that was left, and of those that lost to it, is
+/// kept.
 void SpeculationPolicy::follow(SpeculationMode mode) {
   load().mode = mode;
   for (auto other : all_modes) {

@@ -1,4 +1,4 @@
-// What all actors know of a sequence: its name, its committed tokens, its fixed settings.
+// The parts of a sequence that all actors know: its name, its committed tokens, its fixed settings.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -20,16 +20,16 @@ namespace paceline::speculation {
 
 using SequenceId = std::uint64_t;
 
-/// Minted only by the scheduler and never used twice; what carries an older one is stale.
+/// Only the scheduler issues epochs, and none twice; whatever carries an older one is stale.
 struct Epoch {
-  std::uint32_t incarnation = 0; ///< Of the scheduler.
+  std::uint32_t incarnation = 0; ///< Incarnation of the scheduler.
   std::uint64_t counter = 0;
   friend auto operator<=>(const Epoch&, const Epoch&) = default; // NOLINT(modernize-use-nullptr)
 };
 
 /// The committed tokens of one sequence: append-only with a fixed capacity, so that a message which
-/// names (log, length) is as immutable as a copy. Threads: one writer, any readers of a prefix they
-/// were told of.
+/// names (log, length) is as immutable as a copy. Threads: one writer, and any readers of a prefix
+/// that they were told of.
 class TokenLog {
 public:
   TokenLog(std::span<const TokenId> prompt, std::size_t capacity)
@@ -56,7 +56,7 @@ private:
 using TokenLogRef = std::shared_ptr<TokenLog>;
 using TokenLogView = std::shared_ptr<const TokenLog>;
 
-/// Fixed for a sequence's life.
+/// The settings that are fixed for a sequence's life.
 struct SequenceSpec {
   SequenceId id = 0;
   int prompt_tokens = 0;
@@ -70,17 +70,18 @@ struct SequenceSpec {
   bool prompt_logprobs = false;
   SpeculationMode speculation = SpeculationMode::automatic;
   int window = 0;           ///< Fixed K; 0: the policy's.
-  bool model_drafts = true; ///< Where a look-up drafts beside a model: the request takes either.
+  bool model_drafts = true; ///< The request takes the model's drafts, if a look-up drafts too.
   bool lookup_drafts = true;
-  std::string draft_scope; ///< As Request has them.
+  std::string draft_scope; ///< This and `cache_salt` are as in Request.
   std::string cache_salt;
 
-  int priority = 0;                    ///< The lesser goes first, where priorities count.
-  std::uint64_t client = 0;            ///< Whose share it counts against,
-  int client_weight = 1;               ///< and how large that is.
-  std::chrono::nanoseconds deadline{}; ///< From its arrival; 0: none.
+  int priority = 0;                    ///< The smaller value goes first, where priorities count.
+  std::uint64_t client = 0;            ///< Client whose share the sequence counts against.
+  int client_weight = 1;               ///< Weight of that client's share.
+  std::chrono::nanoseconds deadline{}; ///< Time allowed from its arrival; 0: no limit.
 
-  /// What judges: greedy decoding is the limit of all rules, and `match` needs no q.
+  /// Returns the rule that judges: greedy decoding is the limit of all rules, and `match` needs no
+  /// q.
   sampling::Rule judged_by() const { return warping.greedy() ? sampling::Rule::match : rule; }
   bool needs_q() const { return judged_by() == sampling::Rule::rejection; }
 };

@@ -20,7 +20,7 @@ struct Bid {
   std::size_t sequence = 0;
 };
 
-/// The rows worth most come first, and those of a sequence in their order.
+/// Returns all bids, the rows worth most first, and those of a sequence in their order.
 std::vector<Bid> bids_of(std::span<const WindowGains> sequences, int longest) {
   std::vector<Bid> bids;
   for (std::size_t i = 0; i < sequences.size(); ++i)
@@ -32,21 +32,21 @@ std::vector<Bid> bids_of(std::span<const WindowGains> sequences, int longest) {
   return bids;
 }
 
-/// How many bids are met, and how deep they are.
+/// A choice of how many bids are met, and of how long windows may be.
 struct Choice {
   double rate = 0;
   std::size_t bids = 0;
   int depth = 0;
 };
 
-/// For each depth the best number of bids, by their order: rows that cost nothing are taken while
-/// there are any, and dearer ones as long as they are worth it. A depth ends where even all bids
-/// that are left would bring too little, took they no time at all.
+/// Finds the best number of bids, in their order, for each depth, and returns the best of all: rows
+/// that cost nothing are taken while there are any, and dearer ones as long as they are worth it. A
+/// depth ends where even all its bids would bring too little if they took no time at all.
 Choice best_choice(std::span<const Bid> bids, const ShareTerms& terms) {
-  std::array<double, WindowGains::tokens_max + 1> gains{}; // by token
+  std::array<double, WindowGains::tokens_max + 1> gains{}; // gain of all bids, by token
   for (const Bid& bid : bids)
     gains[std::size_t(bid.token)] += bid.gain;
-  std::vector<double> seconds{terms.seconds(terms.rows)}; // by bids that are met
+  std::vector<double> seconds{terms.seconds(terms.rows)}; // seconds of a step, by bids that are met
   Choice best{terms.rows / seconds[0], 0, 0};
   const int first = terms.drafting ? 1 : terms.longest;
   for (int depth = first; depth <= terms.longest; ++depth) {
@@ -98,8 +98,8 @@ WindowGains WindowGains::overlapped(double acceptance, std::span<const double> h
   return gains;
 }
 
-/// Without a window it gets a token, and goes on with what was drafted meanwhile if that is what
-/// was to follow.
+/// A sequence without a window gets a token, and goes on with what was drafted meanwhile if that is
+/// what was to follow.
 OverlappedSequence::OverlappedSequence(double acceptance, std::span<const double> hits)
     : acceptance_(acceptance), hits_(hits.begin(), hits.end()) {
   const double tokens = theory::expected_tokens(acceptance, int(hits.size()) - 1);

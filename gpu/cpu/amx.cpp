@@ -1,7 +1,7 @@
-// Products of bf16 weights on AMX tiles; attention over bf16 is in amx_attention.cpp, and all else
-// is the portable family's. A tile product takes up to 16 rows at the price of one while weights
-// come from memory, and sums every row in the same order, so that verifying a window costs what one
-// token costs.
+// Products of bf16 weights on AMX tiles. Attention over bf16 is in amx_attention.cpp, and all else
+// is done by the portable family. While weights come from memory, a tile product takes as long for
+// 16 rows as for one, and it sums every row in the same order, so that verifying a window costs
+// what one token costs.
 #include "gpu/cpu/amx.hpp"
 
 #include "gpu/cpu/amx_codes.hpp"
@@ -30,7 +30,7 @@ bool processor_has_amx() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx512_bf16);
 }
 
-// Linux grants the tiles' large state to a process that asks for it.
+// Asks Linux for the tiles' large state, which it grants to processes that ask.
 bool system_grants_amx() {
   constexpr long request_permission = 0x1023; // ARCH_REQ_XCOMP_PERM
   constexpr long tile_data = 18;
@@ -45,15 +45,15 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// How many input tiles ahead of the products of few rows their weights are asked for.
+/// How many input tiles ahead of the products of few rows their weights are prefetched.
 constexpr int prefetch_tiles = 8;
-/// Many rows are multiplied with this many tiles of weights, and chunks of this many input tiles at
-/// most, at a time: with what is asked for ahead they fit the second-level cache (2 MiB).
+/// Many rows are multiplied with this many tiles of weights, and chunks of at most chunk_max input
+/// tiles, at a time. Together with what is prefetched they fit the second-level cache (2 MiB).
 constexpr int run_tiles = 12;
 constexpr int chunk_max = 48;
 
-/// Where staged inputs lie: [chunk][pair of row blocks][input tile of the chunk][row block of the
-/// pair][16][32], bf16; an odd last block is alone.
+/// The layout of staged inputs: [chunk][pair of row blocks][input tile of the chunk][row block of
+/// the pair][16][32], bf16; an odd last block is alone.
 class Chunks {
 public:
   Chunks(int rows, const PackedWeight& w)
@@ -65,7 +65,7 @@ public:
   int count() const { return count_; }
   int begin(int chunk) const { return std::min(chunk * size_, input_tiles_); }
   int tiles(int chunk) const { return begin(chunk + 1) - begin(chunk); }
-  /// Row blocks of a pair.
+  /// Returns the number of row blocks of a pair.
   int width(int pair) const { return std::min(blocks_ - 2 * pair, 2); }
   std::size_t offset(int chunk, int pair) const {
     return std::size_t(begin(chunk) * blocks_ + tiles(chunk) * 2 * pair) * tile_size;
@@ -81,14 +81,14 @@ private:
 
 struct Product {
   Tensor out;
-  const std::byte* staged = nullptr; // As Chunks says.
+  const std::byte* staged = nullptr; // Laid out as Chunks says.
   const PackedWeight& w;
   bool add = false;
-  int tile_rows = 0; // Of tiles 0 to 5.
+  int tile_rows = 0; // Rows of tiles 0 to 5.
   Bf16Tiles tiles;
 };
 
-// Adds or copies the part of a finished tile that is wanted.
+// Stores the valid part of a finished tile to the output, or adds it.
 void finish(const Product& p, const float* sums, int first_row, int rows, int tile) {
   const int first = tile * tile_outputs;
   const __mmask16 wanted = first_lanes(p.w.outputs() - first);
@@ -101,7 +101,7 @@ void finish(const Product& p, const float* sums, int first_row, int rows, int ti
   }
 }
 
-// The intrinsics take a tile's number as text.
+// Selects the tile by a switch, since the intrinsics need its number as a literal.
 inline void store_accumulator(int number, float* to, std::size_t stride) {
   switch (number) {
   case 0: _tile_stored(0, to, stride); break;
@@ -111,7 +111,7 @@ inline void store_accumulator(int number, float* to, std::size_t stride) {
   }
 }
 
-// An accumulator goes to rows [first_row, first_row + rows) of weight tile `tile`.
+// Stores an accumulator to rows [first_row, first_row + rows) of weight tile `tile`.
 inline void store(int accumulator, const Product& p, int first_row, int rows, int tile) {
   const bool whole = rows == p.tile_rows && (tile + 1) * tile_outputs <= p.w.outputs();
   if (whole && !p.add) {
@@ -129,8 +129,8 @@ void prefetch_tile(const std::byte* tile) {
     _mm_prefetch(reinterpret_cast<const char*>(tile) + line * 64, _MM_HINT_T0);
 }
 
-// Up to 16 rows against Count (1 to 4) tiles of weights, side by side. Weights are prefetched
-// `ahead` input tiles early, at the end those of the tiles that follow.
+// Multiplies up to 16 rows with Count (1 to 4) tiles of weights, side by side. Weights are
+// prefetched `ahead` input tiles early; at the end, those of the tiles that follow.
 template <int Count>
 void narrow(const Product& p, int tile) {
   const int input_tiles = p.w.padded_inputs() / tile_inputs;
@@ -148,7 +148,7 @@ void narrow(const Product& p, int tile) {
     _tile_zero(3);
   for (int k = 0; k < input_tiles; ++k, in += tile_size, w += tile_size, next += tile_size) {
     if (k == input_tiles - ahead)
-      next += std::size_t(Count - 1) * stride; // To the Count tiles that follow.
+      next += std::size_t(Count - 1) * stride; // Go on with the Count tiles that follow.
     _tile_loadd(4, in, tile_row);
     prefetch_tile(next);
     _tile_loadd(6, w, tile_row);
@@ -185,16 +185,16 @@ void few_rows(const Product& p, int first, int last) {
     narrow<1>(p, first);
 }
 
-// What is asked for while products run: weights, inputs and the lines that results go to.
+// What is prefetched while products run: weights, inputs and the lines that results go to.
 struct Ahead {
-  const std::byte* weights = nullptr; // Of two tiles,
+  const std::byte* weights = nullptr; // Weights of two tiles.
   std::size_t tile_bytes = 0;
-  int weight_lines = 0; // this much of each per step.
+  int weight_lines = 0; // Lines of each tile per step.
   const std::byte* inputs = nullptr;
   int input_lines = 0;
   float* results = nullptr;
   int stride = 0;
-  int rows = 0; // Per step, as long as there are any.
+  int rows = 0; // Rows per step, until none are left.
   int rows_left = 0;
 
   void step() {
@@ -216,8 +216,8 @@ struct Ahead {
   }
 };
 
-// One or two blocks of rows against one or two tiles of weights: every load serves two products.
-// Accumulators: 0 and 1 the first block's, 2 and 3 the second's.
+// Multiplies one or two blocks of rows with one or two tiles of weights; every load serves two
+// products. Accumulators 0 and 1 are the first block's, 2 and 3 the second's.
 template <int Blocks, int Tiles>
 void multiply(const std::byte* in, const std::byte* w, std::size_t tile, int steps, Ahead ahead) {
   for (int k = 0; k < steps; ++k, in += Blocks * tile_size, w += tile_size) {
@@ -254,11 +254,11 @@ void store_accumulators(float* sums) {
   _tile_stored(3, sums + 3 * accumulator, tile_row);
 }
 
-// All rows against up to run_tiles tiles of weights: chunk by chunk of inputs, and in it pair by
-// pair of row blocks. Sums that are not finished wait in memory, which changes nothing in them.
+// Multiplies all rows with up to run_tiles tiles of weights: chunk by chunk of inputs, and in each
+// pair by pair of row blocks. Unfinished sums wait in memory, which does not change their bits.
 class Run {
 public:
-  /// sums: sums_bytes
+  /// sums: [sums_bytes]
   Run(const Product& p, int first, int last, std::byte* sums)
       : p_(p), chunks_(p.out.rows, p.w), first_(first), last_(last),
         sums_(reinterpret_cast<float*>(sums)) {}
@@ -279,7 +279,7 @@ private:
     return p_.tiles.tile(tile) + std::size_t(chunks_.begin(chunk)) * tile_size;
   }
 
-  /// Two tiles of weights against a pair of row blocks.
+  /// Multiplies two tiles of weights with a pair of row blocks.
   void multiply_panel(int chunk, int pair, int tile) const {
     const bool two_tiles = tile + 1 < last_;
     const auto kernel = chunks_.width(pair) == 2 ? (two_tiles ? multiply<2, 2> : multiply<2, 1>)
@@ -305,8 +305,8 @@ private:
     }
   }
 
-  /// Each pair asks for a part of the weights that come next, and each panel for a part of the next
-  /// pair's inputs.
+  /// Returns what a panel prefetches: a part of the next weights, divided among the pairs, and a
+  /// part of the next pair's inputs, divided among the panels.
   Ahead ahead_of(int chunk, int pair, int tile) const {
     const int steps = chunks_.tiles(chunk);
     const bool last_chunk = chunk + 1 == chunks_.count();
@@ -340,7 +340,7 @@ private:
   float* const sums_; ///< [panel][pair of blocks][accumulator][16][16]
 };
 
-/// sums: Run::sums_bytes; of few rows none.
+/// Multiplies with tiles [first, last). sums: [Run::sums_bytes], unused for few rows.
 void all_rows(const Product& p, int first, int last, std::byte* sums) {
   if (p.out.rows <= row_block)
     return few_rows(p, first, last);
@@ -349,7 +349,8 @@ void all_rows(const Product& p, int first, int last, std::byte* sums) {
     Run(p, first, std::min(first + run_tiles, last), sums).multiply_all();
 }
 
-/// A microscaling weight: as many tiles as are multiplied together, decoded once into the cache.
+/// Multiplies with a microscaling weight: decodes as many tiles as are multiplied together, once,
+/// into the cache.
 void all_rows_decoded(Product p, int first, int last, std::size_t sums_bytes, Scratch& scratch) {
   const int together = p.out.rows <= row_block ? 4 : run_tiles;
   std::byte* const memory =

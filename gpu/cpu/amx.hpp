@@ -5,7 +5,8 @@ namespace paceline::gpu::cpu {
 
 class Kernels;
 
-/// Null where the processor has no AMX or the system does not grant it. Asks once per process.
+/// Returns the family, or null if the processor has no AMX or the system does not grant it. Both
+/// are checked once per process.
 const Kernels* amx_kernels();
 
 } // namespace paceline::gpu::cpu

@@ -1,12 +1,12 @@
-// Attention over a cache of bf16 on AMX tiles: a tile is up to 16 queries, scores are queries times
-// keys, sums are weights times values, and between the two stands a running softmax over blocks of
-// keys (FlashAttention, Dao et al. 2022). Queries and weights are rounded to bf16.
+// Attention over a bf16 cache on AMX tiles. A tile is up to 16 queries, scores are queries times
+// keys, sums are weights times values, and between the two is a running softmax over blocks of keys
+// (FlashAttention, Dao et al. 2022). Queries and weights are rounded to bf16.
 //
-// The cache's order of keys is that of an operand already (pairs of dimensions by slots), so keys
-// are loaded where they lie if tiles fit the page; values (pairs of slots by dimensions) are copied
-// once for all queries of a panel, because pages are shorter than a tile, and because 0 times what
-// nobody sees must be 0. One kernel serves one row and many: no other instruction has to be trusted
-// to give a tile's bits.
+// The cache stores keys in an operand's order already (pairs of dimensions by slots), so keys are
+// loaded in place if tiles fit the page. Values (pairs of slots by dimensions) are copied once for
+// all queries of a panel, because pages are shorter than a tile, and because values that no row
+// sees must be 0 (0 times NaN is NaN). One kernel serves one row and many rows, so no other
+// instructions need to give the same bits as a tile.
 #include "gpu/cpu/amx_tiles.hpp"
 
 #if defined(__x86_64__)
@@ -21,11 +21,11 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// Queries of a panel, where one row has fewer: more share the copy of values, fewer stay in the
-/// cache.
+/// Queries of a panel, unless one row has more. More queries share the copy of values, fewer stay
+/// in the cache.
 constexpr int panel_queries = 64;
-constexpr int value_steps = key_block / tile_inputs; ///< Products of a block's weights.
-constexpr int key_tiles = key_block / tile_outputs;  ///< Of 16 keys.
+constexpr int value_steps = key_block / tile_inputs; ///< Steps of products with a block's weights.
+constexpr int key_tiles = key_block / tile_outputs;  ///< Tiles of 16 keys in a block.
 constexpr int score_row = key_block * int(sizeof(float));
 constexpr int pair_bytes = 4; ///< Two dimensions of a key, or two keys' values of a dimension.
 
@@ -33,7 +33,7 @@ int round_up(int n, int to) {
   return (n + to - 1) / to * to;
 }
 
-/// What a panel needs beside its arguments.
+/// The memory that a panel needs beside its arguments.
 struct Workspace {
   Workspace(Scratch& scratch, int queries, int head_dim) {
     const auto tiles = std::size_t(round_up(queries, row_block) / row_block);
@@ -61,17 +61,17 @@ struct Workspace {
     softmax = reinterpret_cast<Softmax*>(take());
   }
 
-  int width = 0;             ///< head_dim, in whole tiles.
+  int width = 0;             ///< head_dim, rounded up to whole tiles.
   std::byte* queries_staged; ///< bf16, [tile][32 dimensions][16][32]
-  std::byte* keys;           ///< bf16, [pair of dimensions][key][2]: gathered, where need be.
+  std::byte* keys;           ///< bf16, [pair of dimensions][key][2]: keys that are not in place.
   std::byte* values;         ///< bf16, [32 keys][16 dimensions][pair of keys][dimension][2]
-  float* scores;             ///< [16][key_block], of one tile of queries.
+  float* scores;             ///< [16][key_block], for one tile of queries.
   std::byte* weights;        ///< bf16, [32 keys][16][32]
   float* sums;               ///< [query][width]
   Softmax* softmax;          ///< [query]
 };
 
-/// Rows whose queries go through the keys together.
+/// Rows whose queries are multiplied with the keys together.
 class Panel {
 public:
   Panel(Tensor out, Tensor q, std::span<const std::int32_t> positions,
@@ -84,7 +84,7 @@ public:
         seen_by_all_{options.first_seen(positions.back()), positions.front() + 1},
         work_(scratch, queries_, kv.head_dim) {}
 
-  /// False, and nothing written: a value that only some of the rows see is not finite.
+  /// Returns false, with nothing written, if a value that only some of the rows see is not finite.
   bool attend() {
     configure_tiles(std::min(queries_, row_block));
     begin();
@@ -117,13 +117,13 @@ private:
       work_.softmax[i] = Softmax();
     }
     std::fill_n(work_.sums, queries_ * work_.width, 0.0f);
-    if (!keys_in_place_) // What fills up the last step of dimensions.
+    if (!keys_in_place_) // Clears what fills up the last step of dimensions.
       std::memset(work_.keys + kv_.head_dim / 2 * key_block * pair_bytes, 0,
                   std::size_t(steps_ * row_block - kv_.head_dim / 2) * key_block * pair_bytes);
   }
 
-  /// Where the tiles of a block's keys are. One that no row sees is read from one that some row
-  /// does: what comes of it is not looked at.
+  /// Finds the tiles of a block's keys. A tile that no row sees is read from one that some row
+  /// sees; its scores are not used.
   void find_keys(int block) {
     if (!keys_in_place_)
       gather_keys(block);
@@ -151,8 +151,8 @@ private:
     }
   }
 
-  /// Zeros where no row of the panel sees. False: a value that only some rows see is not finite,
-  /// and a weight of 0 would not hide it from the others.
+  /// Copies a block's values, with zeros where no row of the panel sees. Returns false if a value
+  /// that only some rows see is not finite: a weight of 0 would not hide it from the others.
   bool copy_values(int block) {
     bool good = true;
     for (int pair = 0; pair < key_block / 2; ++pair) {
@@ -179,7 +179,7 @@ private:
     return good;
   }
 
-  /// In a pair of keys, first and first + 1, the bits of those that `keys` holds.
+  /// Returns the bits, in a pair of keys first and first + 1, of those that `keys` holds.
   static unsigned pair_mask(const Span& keys, int first) {
     return (keys.holds(first) ? 0xFFFFu : 0) | (keys.holds(first + 1) ? 0xFFFF0000u : 0);
   }
@@ -215,7 +215,7 @@ private:
     _tile_stored(3, work_.scores + 3 * tile_outputs, score_row);
   }
 
-  /// Scores become weights, and what was summed so far is made to fit them.
+  /// Turns scores into weights, and scales the sums so far to fit them.
   void weigh(int tile, int block) {
     const int count = std::min(row_block, queries_ - tile * row_block);
     for (int i = 0; i < count; ++i) {
@@ -254,7 +254,7 @@ private:
       sum_columns<1>(tile, column);
   }
 
-  /// Count (1 to 4) tiles of 16 dimensions, side by side.
+  /// Sums Count (1 to 4) tiles of 16 dimensions, side by side.
   template <int Count>
   void sum_columns(int tile, int column) {
     float* sums = work_.sums + tile * row_block * work_.width + column * tile_outputs;
@@ -312,14 +312,14 @@ private:
   const KvHead& kv_;
   const int heads_;
   const int queries_;
-  const int steps_; ///< Of 32 dimensions.
+  const int steps_; ///< Steps of 32 dimensions.
   const bool keys_in_place_;
-  const Span seen_;        ///< By any row.
-  const Span seen_by_all_; ///< May be empty.
+  const Span seen_;        ///< Positions that any row sees.
+  const Span seen_by_all_; ///< Positions that all rows see; may be empty.
   const Workspace work_;
-  WeighBlock& weigh_block_ = *highway_weigh_block(); ///< There wherever tiles are.
-  const std::byte* keys_[key_tiles] = {};            ///< Of the block at hand;
-  std::size_t key_stride_ = 0; ///< bytes from one pair of dimensions to the next.
+  WeighBlock& weigh_block_ = *highway_weigh_block(); ///< Not null where there are tiles.
+  const std::byte* keys_[key_tiles] = {};            ///< Tiles of the current block's keys.
+  std::size_t key_stride_ = 0; ///< Bytes from one pair of dimensions to the next.
 };
 
 } // namespace
@@ -336,7 +336,7 @@ void attend_on_tiles(Tensor out, Tensor q, std::span<const std::int32_t> positio
     };
     if (!attend(first, rows))
       for (int row = first; row < first + rows; ++row)
-        attend(row, 1); // Of itself a row sees all or nothing of a value.
+        attend(row, 1); // A single row sees all or nothing of a value.
   }
   _tile_release();
 }

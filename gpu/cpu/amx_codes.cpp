@@ -1,5 +1,6 @@
-// Products with weights of scaled codes on AMX tiles: which parts, rows and tiles take turns
-// (amx_parts.hpp says how). One row or two have the same bits sooner from vectors.
+// Products with weights of scaled codes on AMX tiles: the order of parts, rows and tiles
+// (amx_parts.hpp has the arithmetic). Vectors compute one row or two with the same bits, but
+// faster.
 #include "gpu/cpu/amx_codes.hpp"
 
 #include "gpu/cpu/amx_parts.hpp"
@@ -9,7 +10,7 @@
 
 #include <cstring>
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
@@ -17,9 +18,9 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// Inputs whose codes are decoded at a time, and then stay in the first-level cache.
+/// Inputs whose codes are decoded at a time, which then stay in the first-level cache.
 constexpr int chunk_inputs = 256;
-/// For many rows: of so many tiles, so many.
+/// Tiles whose codes are decoded together for many rows, and inputs of each at a time.
 constexpr int decoded_together = 4;
 constexpr int many_inputs = 128;
 
@@ -35,7 +36,7 @@ void finish_codes(const CodesProduct& p, const float* sums, int row, int rows, i
   }
 }
 
-/// Asks for what comes from memory some time after a chunk: tiles are one stream.
+/// Prefetches from memory what is needed some time after a chunk; the tiles are one stream.
 void ask_ahead(const PackedWeight& w, int tile, int from, int to) {
   constexpr std::size_t distance = 16384;
   const std::size_t bytes = w.tile_bytes();
@@ -46,10 +47,10 @@ void ask_ahead(const PackedWeight& w, int tile, int from, int to) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
 }
 
-/// A piece of a tile.
+/// A chunk of a tile's inputs, decoded at a time.
 struct Chunk {
   int tile;
-  int begin; ///< Of its inputs.
+  int begin; ///< First of its inputs.
 
   int end(const PackedWeight& w) const { return std::min(begin + chunk_inputs, w.padded_inputs()); }
   Chunk next(const PackedWeight& w) const {
@@ -57,8 +58,8 @@ struct Chunk {
   }
 };
 
-/// Up to 16 rows: a chunk is decoded while the one before it is multiplied, for tiles wait until
-/// what they load has left the processor's queue of stores.
+/// Multiplies up to 16 rows. A chunk is decoded while the one before it is multiplied, because tile
+/// loads wait until the data has left the processor's store queue.
 void few_rows_of_codes(const CodesProduct& p, int first, int last) {
   const PackedWeight& w = p.w;
   const int part = w.codes().part;
@@ -86,7 +87,7 @@ void few_rows_of_codes(const CodesProduct& p, int first, int last) {
   }
 }
 
-/// Staged rows as avx512_stage_pairs has them.
+/// Returns the staged rows in the order of avx512_stage_pairs.
 const std::byte* pairs_of(const CodesProduct& p, Scratch& scratch) {
   const int pairs = p.w.padded_inputs() / 2;
   auto* const to = reinterpret_cast<std::uint32_t*>(
@@ -99,9 +100,9 @@ const std::byte* pairs_of(const CodesProduct& p, Scratch& scratch) {
   return reinterpret_cast<const std::byte*>(to);
 }
 
-/// Many rows with a few tiles, chunk by chunk of inputs: a chunk is decoded once, and stays in the
-/// first-level cache while all rows pass. Sums that are not finished wait in memory, which changes
-/// nothing in them.
+/// Multiplies many rows with a few tiles, chunk by chunk of inputs. A chunk is decoded once, and
+/// stays in the first-level cache while all rows pass. Unfinished sums wait in memory, which does
+/// not change their bits.
 class CodesRun {
 public:
   CodesRun(const CodesProduct& p, int first, int last, std::byte* memory)
@@ -153,7 +154,7 @@ private:
             sums_of(row, t)};
   }
 
-  /// Two blocks of rows.
+  /// Multiplies two blocks of rows with all tiles.
   void multiply_panel(int row, int begin, int end) const {
     AddPanel* const add = panel_adder(p_.w.codes());
     int t = 0;
@@ -163,7 +164,7 @@ private:
     multiply_block(row + row_block, begin, end, t);
   }
 
-  /// With the tiles from `t` on.
+  /// Multiplies a block of rows with the tiles from `t` on.
   void multiply_block(int row, int begin, int end, int t) const {
     AddParts* const add = parts_adder(part_, std::min(row_block, p_.out.rows - row));
     for (; t < tiles_; ++t)

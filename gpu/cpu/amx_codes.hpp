@@ -1,4 +1,4 @@
-// Products with weights of scaled codes on AMX tiles: as Kernels has them.
+// Products with weights of scaled codes on AMX tiles, as Kernels specifies them.
 #pragma once
 
 #include "gpu/cpu/memory.hpp"
@@ -10,7 +10,7 @@ namespace paceline::gpu::cpu {
 
 std::size_t amx_codes_staged_bytes(int rows, const PackedWeight& w);
 void amx_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
-/// Leaves tiles configured.
+/// Multiplies, and leaves tiles configured.
 void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                       int last, bool add, Scratch& scratch);
 

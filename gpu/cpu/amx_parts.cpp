@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
@@ -14,7 +14,7 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// Walks over the scales of a tile's parts.
+/// An iterator over the scales of a tile's parts.
 class PartScales {
 public:
   PartScales(const PackedWeight& w, int tile, int part)
@@ -50,7 +50,7 @@ private:
   int part_;
 };
 
-/// Where a part's inputs begin among staged ones.
+/// Returns where a part's inputs begin among the staged ones.
 template <int Part>
 constexpr std::size_t staged_offset(int part) {
   return std::size_t(part * Part / tile_inputs) * tile_size +
@@ -59,7 +59,7 @@ constexpr std::size_t staged_offset(int part) {
 
 constexpr int parts_together = 8;
 
-/// One part into `partial`: [row][16].
+/// Multiplies one part; writes the product to `partial`: [row][16].
 template <int Part>
 inline void multiply_one(const std::byte* in, const std::byte* codes, float* partial) {
   _tile_zero(0);
@@ -69,7 +69,7 @@ inline void multiply_one(const std::byte* in, const std::byte* codes, float* par
   _tile_stored(0, partial, tile_row);
 }
 
-/// Two parts, into `partial`; in turn by other tiles.
+/// Multiplies two parts, writes to `partial`, and alternates between two sets of tiles.
 template <int Part, int Turn>
 inline void multiply_two(const std::byte* in, const std::byte* codes, float* partial) {
   const std::byte* const second = in + staged_offset<Part>(1);
@@ -106,7 +106,7 @@ __attribute__((noinline)) void add_parts(const CodesProduct& p, const CodeParts&
   const std::ptrdiff_t stride = p.w.parts();
   const std::byte* const in = p.rows(of.row) + staged_offset<Part>(of.first);
   const float* const row_sums = p.sums(of.row) + of.first;
-  const std::byte* const codes = of.codes; // Else it is read again after each store.
+  const std::byte* const codes = of.codes; // A local copy is not reloaded after each store.
   float* const sums = of.sums;
   const int parts = of.count;
   PartScales scales(p.w, of.tile, of.first);
@@ -152,11 +152,11 @@ __attribute__((noinline)) void add_parts(const CodesProduct& p, const CodeParts&
     _mm512_store_ps(sums + r * tile_outputs, sum[r]);
 }
 
-/// Parts whose products wait for their scales together, of two tiles and two blocks of rows.
+/// Number of parts of two tiles and two blocks of rows whose products are scaled together.
 constexpr int parts_of_panel = 4;
 
-/// A part of two blocks of rows with two tiles, every load serving two products: `partial` is
-/// [block][tile][row][16].
+/// Multiplies a part of two blocks of rows with two tiles; every load serves two products. partial:
+/// [block][tile][row][16]
 template <int Part>
 inline void multiply_four(const std::byte* in, const std::byte* next_in, const std::byte* codes,
                           const std::byte* next_codes, float* partial) {
@@ -178,14 +178,14 @@ inline void multiply_four(const std::byte* in, const std::byte* next_in, const s
   _tile_stored(3, partial + 3 * of_part, tile_row);
 }
 
-/// Scales of parts, and least values, of two tiles.
+/// Scales and least values of the parts of two tiles.
 struct PanelScales {
   __m512 scale[parts_of_panel][2];
   __m512 least[parts_of_panel][2];
 };
 
-/// Adds parts of eight rows to their sums. partial: [part][block][tile][16][16], of the first row
-/// in the first tile; row_sums: of that row; sums: [tile][16][16], of that row
+/// Adds the parts of eight rows to their sums. partial: [part][block][tile][16][16], at the first
+/// row in the first tile; row_sums: of that row; sums: [tile][16][16], at that row
 template <bool Least>
 inline void add_eight_rows(const PanelScales& scales, const float* partial, int parts,
                            const float* row_sums, std::ptrdiff_t stride, float* sums) {
@@ -265,7 +265,7 @@ constexpr std::array<AddParts*, row_block> adders(std::integer_sequence<int, r..
 
 } // namespace
 
-/// Tiles 0 to 3 are what parts give, 4 and 5 inputs of rows, 6 and 7 codes.
+/// Tiles 0 to 3 hold the products of parts, 4 and 5 inputs of rows, 6 and 7 codes.
 void configure_for_parts(int rows, int part) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {

@@ -1,8 +1,8 @@
-// What parts of scaled codes add to the sums of rows on AMX tiles. A tile product is one part of 16
-// outputs, the codes as bf16 integers: it begins at zero, and what it gives is added to the sums of
-// its rows, in registers, in units of the part's scale. A part's least value is multiplied with the
-// sum of its inputs, which is staged with the row. However many rows and tiles take turns, a sum's
-// parts are added in one order.
+// Products of parts of scaled codes on AMX tiles, added to the sums of rows. A tile product is one
+// part of 16 outputs, with the codes as bf16 integers. It begins at zero, and its result is added
+// to the sums of its rows, in registers, in units of the part's scale. A part's least value is
+// multiplied with the sum of its inputs, which is staged with the row. A sum's parts are added in
+// one order, however many rows and tiles are processed together.
 #pragma once
 
 #include "gpu/cpu/amx_tiles.hpp"
@@ -12,10 +12,10 @@
 namespace paceline::gpu::cpu {
 
 inline constexpr std::size_t decoded_input = tile_outputs * 2; ///< Bytes of an input of a tile.
-inline constexpr int of_part = row_block * tile_outputs;       ///< Numbers of what a part gives.
+inline constexpr int of_part = row_block * tile_outputs;       ///< Numbers of a part's product.
 
-/// Staged: blocks of row_block rows, each [32 inputs][row][32] in bf16; then, where there are least
-/// values, the sums of each row's parts.
+/// A product with a weight of scaled codes. Staged are blocks of row_block rows, each [32
+/// inputs][row][32] in bf16; then, if there are least values, the sums of each row's parts.
 struct CodesProduct {
   Tensor out;
   const std::byte* staged;
@@ -33,26 +33,26 @@ struct CodesProduct {
   }
 };
 
-/// Parts of rows and a tile, and what they are added to.
+/// Parts of rows and a tile, and the sums that they are added to.
 struct CodeParts {
-  int row; ///< The first, of a block.
+  int row; ///< First row, at the start of a block.
   int tile;
-  int first;              ///< Part,
-  int count;              ///< and how many there are.
-  const std::byte* codes; ///< Decoded, of the first part: [pair of inputs][16][2], bf16.
+  int first;              ///< First part.
+  int count;              ///< Number of parts.
+  const std::byte* codes; ///< Decoded codes from the first part on: [pair of inputs][16][2], bf16.
   float* sums;            ///< [row][16]
 };
 
-/// For up to `rows` rows and parts of `part` inputs.
+/// Configures the tiles for up to `rows` rows and parts of `part` inputs.
 void configure_for_parts(int rows, int part);
 
 using AddParts = void(const CodesProduct& p, const CodeParts& of);
-/// Of `rows` rows, as many as are configured.
+/// Returns the function for `rows` rows, as many as are configured.
 AddParts* parts_adder(int part, int rows);
 
-/// The same of two whole blocks of rows and two tiles, the first ones being those of CodeParts.
+/// Does the same for two whole blocks of rows and two tiles, of which CodeParts has the first.
 /// tile_codes: bytes to the codes of the second tile; block_sums: numbers to the sums of the second
-/// block. Those of the second tile, [16][16], follow on the first's.
+/// block. The sums of the second tile, [16][16], follow those of the first.
 using AddPanel = void(const CodesProduct& p, const CodeParts& of, std::size_t tile_codes,
                       std::ptrdiff_t block_sums);
 AddPanel* panel_adder(const ScaledCodes& how);

@@ -1,4 +1,4 @@
-// What products and attention on AMX tiles share (Intel SDM volume 1, chapter 18).
+// Common parts of products and attention on AMX tiles (Intel SDM volume 1, chapter 18).
 #pragma once
 
 #include "gpu/cpu/kernels.hpp"
@@ -16,8 +16,8 @@
 
 namespace paceline::gpu::cpu {
 
-inline constexpr std::size_t tile_size = 1024; ///< 16 rows
-inline constexpr int tile_row = 64;            ///< of 64 bytes.
+inline constexpr std::size_t tile_size = 1024; ///< Bytes of 16 rows.
+inline constexpr int tile_row = 64;            ///< Bytes of a row.
 
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
@@ -27,13 +27,13 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {};
 };
 
-/// GCC 12 does not tell its optimizer what the tile instructions read: what `memory` points to must
-/// be written by here.
+/// Makes the compiler finish its writes to what `memory` points to. GCC 12 does not tell its
+/// optimizer what the tile instructions read.
 inline void written(const void* memory) {
   asm volatile("" ::"r"(memory) : "memory");
 }
 
-/// Kernels::attend over a cache of bf16.
+/// Implements Kernels::attend for a cache of bf16.
 void attend_on_tiles(Tensor out, Tensor q, std::span<const std::int32_t> positions,
                      const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
 
@@ -43,8 +43,8 @@ PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 
 namespace paceline::gpu::cpu {
 
-/// Tiles 0 to 3 accumulate, 4 and 5 hold inputs, all of them `rows` high; 6 and 7 hold what inputs
-/// are multiplied with.
+/// Tiles 0 to 3 accumulate, 4 and 5 hold inputs, all of them with `rows` rows; 6 and 7 hold what
+/// inputs are multiplied with.
 inline void configure_tiles(int rows) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {
@@ -55,13 +55,13 @@ inline void configure_tiles(int rows) {
   _tile_loadconfig(&config);
 }
 
-/// The first `count` of 16 lanes.
+/// Returns a mask of the first `count` of 16 lanes.
 inline __mmask16 first_lanes(int count) {
   return __mmask16((1u << std::clamp(count, 0, 16)) - 1u);
 }
 
-/// One row of inputs, rounded to bf16, into its place in every input tile; zeros fill up the last.
-/// stride: tiles from one of its input tiles to the next.
+/// Rounds one row of inputs to bf16 and writes it to its place in every input tile; zeros fill up
+/// the last. stride: tiles from one input tile of the row to the next.
 inline void stage_row(std::byte* to, const float* in, int inputs, int stride = 1) {
   for (int i = 0; i < inputs; i += tile_inputs, to += std::size_t(stride) * tile_size) {
     const __m512 low = _mm512_maskz_loadu_ps(first_lanes(inputs - i), in + i);

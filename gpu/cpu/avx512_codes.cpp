@@ -1,9 +1,9 @@
-// Products with weights of scaled codes by vdpbf16ps. Codes become pairs of bf16 integers by
-// tables: of 16 bits, where a code has six or fewer; of its two bytes, where it has eight. A part's
-// products are summed by themselves, and the sum is added to the row's in units of the part's
-// scale. A part's least value is multiplied with the sum of its inputs, which is staged with the
-// row. Few rows decode in registers; for more, tiles are decoded once. All sums are the same, in
-// the same order.
+// Products with weights of scaled codes by vdpbf16ps. Tables turn codes into pairs of bf16
+// integers: one table of 16-bit numbers for codes of six bits or fewer, two tables of their bytes
+// for codes of eight. A part's products are summed by themselves, and the sum is added to the row's
+// in units of the part's scale. A part's least value is multiplied with the sum of its inputs,
+// which is staged with the row. For few rows, codes are decoded in registers; for more, tiles are
+// decoded once. All sums are the same, in the same order.
 #include "gpu/cpu/avx512_codes.hpp"
 
 #if defined(__x86_64__)
@@ -13,7 +13,7 @@
 
 #include <array>
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -23,11 +23,11 @@ namespace {
 struct Product {
   Tensor out;
   const std::byte* staged; ///< Blocks of row_block rows: [pair of inputs][row of the block][2].
-  const float* sums;       ///< [rows, parts], where there are least values.
+  const float* sums;       ///< [rows, parts], if there are least values.
   const PackedWeight& w;
   bool add;
-  const CodeTable* table;           ///< Of codes of up to six bits.
-  const std::byte* tiles = nullptr; ///< Decoded ones, one behind the other.
+  const CodeTable* table;           ///< Numbers of codes of up to six bits.
+  const std::byte* tiles = nullptr; ///< Decoded tiles, one after another.
 
   int pairs() const { return w.padded_inputs() / 2; }
   int rows_of(int block) const { return std::min(row_block, out.rows - block * row_block); }
@@ -52,10 +52,11 @@ ALWAYS_INLINE __m512 bytes(const std::byte* from) {
       _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(from))));
 }
 
-/// A part's products as vdpbf16ps sums them, pair by pair.
+/// The sum of a part's products as vdpbf16ps computes it, pair by pair.
 struct PairSum {
-  static constexpr int most_rows = 8; ///< Whose sums are in registers together.
-  /// A row waits for its last product before the next: few rows take several tiles in turn.
+  static constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.
+  /// Each product of a row waits for the one before it, so few rows alternate between several
+  /// tiles.
   static constexpr int tiles_together(int rows) { return rows <= 3 ? 4 : rows <= 6 ? 2 : 1; }
 
   ALWAYS_INLINE PairSum() : sum(_mm512_setzero_ps()) {}
@@ -67,7 +68,7 @@ struct PairSum {
   __m512 sum;
 };
 
-/// The same as AMX tiles sum them: even inputs apart from odd ones.
+/// The sum of a part's products as AMX tiles compute it: even inputs apart from odd ones.
 struct TileSum {
   static constexpr int most_rows = rows_as_tiles;
   static constexpr int tiles_together(int rows) { return rows == 1 ? 4 : 2; }
@@ -91,10 +92,10 @@ struct TileSum {
   __m512 odd;
 };
 
-/// Rows of `in`, the first being `row`, with Tiles tiles from `tile` on. Words are those of the
-/// weight or, decoded, at `words`. The tiles that come next are asked for in the order in which
-/// they lie in memory, into the second-level cache: decoding leaves the processor no room to look
-/// ahead.
+/// Multiplies Rows rows of `in`, of which `row` is the first, with Tiles tiles from `tile` on.
+/// words: the weight's words, or the decoded tiles. The next tiles are prefetched into the
+/// second-level cache, in the order of memory, because decoding leaves the processor no room to
+/// look ahead.
 template <class Sum, int bits, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
                                      int row, int tile, const std::byte* words) {
@@ -103,7 +104,7 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   const ScaledCodes& how = p.w.codes();
   const std::size_t tile_bytes = p.w.tile_bytes();
   const std::size_t words_stride = bits == decoded ? p.w.bf16_tile_bytes() : tile_bytes;
-  const std::size_t numbers = how.least ? 2 : 1; // A scale, and a least value.
+  const std::size_t numbers = how.least ? 2 : 1; // A scale, and maybe a least value.
   const bool several = how.parts() > 1;
   const int runs = how.part / 2 / Decoder<bits>::pairs;
   const auto parts = std::size_t(p.w.parts());
@@ -156,7 +157,7 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   });
 }
 
-/// f(a constant that is `value`), which is from 1 to most.
+/// Calls f(a constant with this value), where value is from 1 to most.
 template <int most, class F>
 ALWAYS_INLINE void with_constant(int value, const F& f) {
   if constexpr (most > 1) {
@@ -166,7 +167,7 @@ ALWAYS_INLINE void with_constant(int value, const F& f) {
   f(std::integral_constant<int, most>());
 }
 
-/// Tiles that are decoded for many rows.
+/// Tiles that are decoded together for many rows.
 constexpr int panel_tiles = 3;
 
 template <class Sum, int bits>
@@ -182,7 +183,7 @@ void few_rows(const Product& p, int first, int last) {
   });
 }
 
-/// Codes of a tile as pairs of bf16 integers. words: of the first.
+/// Decodes a tile's codes to pairs of bf16 integers. words: the words of its first input.
 template <int bits>
 void decode(const Product& p, const std::byte* words, int inputs, std::byte* to) {
   const Decoder<bits> decoder(*p.table);
@@ -196,7 +197,7 @@ void decode(const Product& p, const std::byte* words, int inputs, std::byte* to)
   }
 }
 
-/// All rows with decoded tiles.
+/// Multiplies all rows with decoded tiles.
 template <int Tiles>
 void panel(const Product& p, int tile) {
   constexpr int most = PairSum::most_rows;
@@ -233,7 +234,7 @@ void product(const Product& p, int first, int last, Scratch& scratch) {
     many_rows<bits>(p, first, last, scratch);
 }
 
-/// Of each part of a row. Halves of a vector are summed alike.
+/// Sums each part of a row. Both halves of a vector are summed in the same order.
 void sum_parts(float* sums, const float* in, int inputs, int part) {
   const __m512bh ones = __m512bh(_mm512_set1_epi16(0x3F80));
   for (int i = 0; i < inputs; i += 32) {
@@ -267,7 +268,7 @@ float* sums_of(std::byte* staged, int rows, const PackedWeight& w) {
   return reinterpret_cast<float*>(staged + std::size_t(rows) * row_bytes(w));
 }
 
-/// f(a constant that is how many bits a code has)
+/// Calls f(a constant with the number of bits).
 template <class F>
 void with_bits(int bits, const F& f) {
   switch (bits) {
@@ -282,7 +283,7 @@ template <std::size_t... i>
 std::array<CodeTable, sizeof...(i)> make_tables(std::index_sequence<i...>) {
   return {CodeTable(scaled_codes(WeightFormat(int(WeightFormat::q4_0) + int(i))))...};
 }
-/// Of all formats.
+/// Returns the table of a format; the tables of all formats are made once.
 const CodeTable& table_of(WeightFormat format) {
   constexpr auto first = std::size_t(WeightFormat::q4_0);
   constexpr auto last = std::size_t(WeightFormat::iq4_xs);

@@ -1,5 +1,5 @@
-// Products with weights of scaled codes on AVX-512, where the processor has tables of bytes (VBMI):
-// as Kernels has them.
+// Products with weights of scaled codes on AVX-512, for processors with byte permutations (VBMI),
+// as Kernels specifies them.
 #pragma once
 
 #include "gpu/cpu/memory.hpp"
@@ -9,7 +9,7 @@
 
 namespace paceline::gpu::cpu {
 
-/// Whether the rest can be called.
+/// Returns whether the processor has what the other functions here need.
 bool avx512_has_codes();
 
 std::size_t avx512_codes_staged_bytes(int rows, const PackedWeight& w);
@@ -17,17 +17,17 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
 void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                          int last, bool add, Scratch& scratch);
 
-/// Rows whose products avx512_linear_codes_as_tiles has sooner than tiles have them.
+/// Rows up to which avx512_linear_codes_as_tiles is faster than AMX tiles.
 inline constexpr int rows_as_tiles = 2;
-/// The same bits as AMX tiles give, where denormal numbers are flushed (denormals.hpp). pairs: as
-/// avx512_stage_pairs has them; sums: [rows, parts], where there are least values.
+/// Gives the same bits as AMX tiles if denormal numbers are flushed (denormals.hpp). pairs: rows as
+/// avx512_stage_pairs stages them; sums: [rows, parts], if there are least values.
 void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
                                   const PackedWeight& w, int first, int last, bool add);
 
-/// Inputs [first, last) of a tile, whole runs of 32: its codes as bf16 integers, [pair of inputs]
-/// [output][2].
+/// Decodes the codes of a tile's inputs [first, last), whole runs of 32, to bf16 integers: [pair of
+/// inputs][output][2].
 void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, std::byte* to);
-/// The sums of a row's parts, rounded to bf16 before. sums: [parts]
+/// Computes the sums of a row's parts, of inputs that are rounded to bf16. sums: [parts]
 void avx512_sum_parts(float* sums, const float* row, const PackedWeight& w);
 
 } // namespace paceline::gpu::cpu

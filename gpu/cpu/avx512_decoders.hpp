@@ -1,5 +1,5 @@
-// How scaled codes become pairs of bf16 integers: by tables, of 16 bits where a code has six or
-// fewer, of its two bytes where it has eight.
+// Decoders of scaled codes to pairs of bf16 integers: by one table of 16-bit numbers for codes of
+// six bits or fewer, by two tables of their bytes for codes of eight.
 #pragma once
 
 #include "base/bf16.hpp"
@@ -13,7 +13,7 @@ inline std::uint16_t bf16_bits(int number) {
   return base::to_bf16(float(number)).bits;
 }
 
-/// The bf16 number of each code of up to six bits. Bits above a code's are its neighbours'.
+/// The bf16 number of each code of up to six bits; higher bits of an index do not matter.
 struct CodeTable {
   alignas(64) std::uint16_t numbers[64];
   explicit CodeTable(const ScaledCodes& how) {
@@ -22,7 +22,7 @@ struct CodeTable {
   }
 };
 
-/// The two bytes of the bf16 number of each integer of seven bits.
+/// The two bytes of the bf16 number of each integer from 0 to 127.
 struct ByteTables {
   alignas(64) std::uint8_t low[128];
   alignas(64) std::uint8_t high[128];
@@ -34,12 +34,12 @@ struct ByteTables {
   }
 };
 
-/// Instead of the bits of a code: a tile holds bf16, which was decoded.
+/// Stands for the bits of a code where a tile holds decoded bf16 numbers.
 inline constexpr int decoded = 16;
 
 } // namespace paceline::gpu::cpu
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -47,8 +47,8 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
 
-/// How a run of words (see pack_words), after which the order of codes repeats itself, becomes
-/// pairs of numbers.
+/// A decoder of a run of words to pairs of numbers. After a run the order of codes repeats itself
+/// (see pack_words).
 template <int bits>
 class Decoder;
 
@@ -70,7 +70,7 @@ private:
   __m512i table_;
 };
 
-constexpr int either = 0xCA; // vpternlog: the first operand's bits choose.
+constexpr int either = 0xCA; // Code for vpternlog: the first operand's bits choose.
 
 template <>
 class Decoder<5> {
@@ -145,7 +145,7 @@ public:
       high_[i] = _mm512_load_si512(tables.high + 64 * i);
     });
   }
-  /// The lowest integer's size has eight bits: tables have zero for it, which is its lower byte.
+  /// The size of -128 has eight bits: tables give 0 for it, which is right for the low byte.
   ALWAYS_INLINE Run run(const std::byte* at) const {
     const __m512i codes =
         in_order(at, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
@@ -154,7 +154,7 @@ public:
     const __m512i sign = _mm512_set1_epi8(char(0x80));
     __m512i high = _mm512_permutex2var_epi8(high_[0], index, high_[1]);
     high = _mm512_mask_mov_epi8(high, _mm512_cmpeq_epi8_mask(codes, sign), _mm512_set1_epi8(0x43));
-    constexpr int with_sign = 0xF8; // vpternlog: the first, or both others.
+    constexpr int with_sign = 0xF8; // Code for vpternlog: first | (second & third).
     high = _mm512_ternarylogic_epi32(high, codes, sign, with_sign);
     return {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
   }

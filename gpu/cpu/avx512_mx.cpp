@@ -1,8 +1,9 @@
-// Products of few rows with microscaling weights by vdpbf16ps. A block's codes become pairs of bf16
-// numbers in registers, by tables: of 16 bits, where a code has six or fewer; of its two bytes,
-// where it has eight. Numbers are elements without their scale: sums are kept in units of the
-// scales, and multiplied where the next block has another, which rounds nothing as long as scales
-// and rows are moderate (highway_mx.cpp says why). So a product has the bits of the bf16 weight's.
+// Products of few rows with microscaling weights by vdpbf16ps. A block's codes are decoded to pairs
+// of bf16 numbers in registers, by one table of 16-bit numbers for codes of six bits or fewer, by
+// two tables of their bytes for codes of eight. These numbers lack the scale: sums are in units of
+// the current block's scales, and converted when the next block has others, which rounds nothing as
+// long as scales and rows are moderate (highway_mx.cpp says why). So a product has the bits of the
+// bf16 weight's.
 #include "gpu/cpu/avx512_mx.hpp"
 
 #include "gpu/cpu/avx512_words.hpp"
@@ -12,20 +13,20 @@
 #include "base/bf16.hpp"
 #include "gpu/mx.hpp"
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 namespace paceline::gpu::cpu {
 namespace {
 
-/// The bf16 number of each code of up to six bits, in the order that words have them.
+/// The bf16 number of each code of up to six bits, in the order in which words store codes.
 template <const MxElement& E>
 struct CodeTable {
   alignas(64) std::uint16_t numbers[64] = {};
   explicit CodeTable(WeightFormat format) {
     constexpr int codes = 1 << E.bits();
-    for (int i = 0; i < 64; ++i) { // Bits above a code's are its neighbours'.
+    for (int i = 0; i < 64; ++i) { // Higher bits do not matter.
       const int index = i % codes;
       const int code = E.bits() == 6 ? six_bits(format).to_code[std::size_t(index)] : index;
       numbers[i] = base::to_bf16(decode_element(E, std::uint8_t(code))).bits;
@@ -33,7 +34,7 @@ struct CodeTable {
   }
 };
 
-/// The two bytes of the bf16 number of each code of eight bits, without its sign.
+/// The two bytes of the bf16 number of each code of eight bits without its sign.
 template <const MxElement& E>
 struct ByteTables {
   alignas(64) std::uint8_t low[128] = {};
@@ -55,8 +56,8 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// How a run of words (see pack_words), after which the order of codes repeats itself, becomes
-/// pairs of numbers.
+/// A decoder of a run of words to pairs of numbers. After a run the order of codes repeats itself
+/// (see pack_words).
 template <const MxElement& E, int bits = E.bits()>
 class Decoder;
 
@@ -102,7 +103,7 @@ public:
   template <int pair>
   ALWAYS_INLINE __m512i numbers(const Run& run) const {
     constexpr int four = pair / 2, half = pair % 2 * 8;
-    constexpr int either = 0xCA; // vpternlog: the first operand's bits choose.
+    constexpr int either = 0xCA; // Code for vpternlog: the first operand's bits choose.
     const __m512i index = _mm512_ternarylogic_epi32(
         _mm512_set1_epi16(15), shifted_right<four % 2 * 4 + half>(run.four_bits[four / 2]),
         shifted_right<2 * four + half - 4>(run.two_bits), either);
@@ -135,7 +136,7 @@ public:
     const __m512i index = E.integer() ? _mm512_abs_epi8(codes) : codes;
     const __m512i low = _mm512_permutex2var_epi8(low_[0], index, low_[1]);
     __m512i high = _mm512_permutex2var_epi8(high_[0], index, high_[1]);
-    constexpr int with_sign = 0xF8; // vpternlog: the first, or both others.
+    constexpr int with_sign = 0xF8; // Code for vpternlog: first | (second & third).
     high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8(char(0x80)), with_sign);
     return {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
   }
@@ -162,9 +163,9 @@ struct Product {
   bool add;
 };
 
-/// All rows with Tiles tiles from `tile` on. The tiles that come next are asked for in the order in
-/// which they lie in memory, into the second-level cache: decoding leaves the processor no room to
-/// look ahead by itself, and where it reads several tiles in turn it would not see one stream.
+/// Multiplies all rows with Tiles tiles from `tile` on. The next tiles are prefetched into the
+/// second-level cache, in the order of memory: decoding leaves the processor no room to look ahead,
+/// and it sees no single stream when several tiles are read in turn.
 template <const MxElement& E, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, int tile) {
   const Decoder<E> decoder;
@@ -216,7 +217,7 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
   });
 }
 
-/// A row waits for its last product before the next: few rows take several tiles in turn.
+/// Each product of a row waits for the one before it, so few rows alternate between several tiles.
 constexpr int tiles_together(int rows) {
   return rows <= 3 ? 4 : rows <= 6 ? 2 : 1;
 }
@@ -234,7 +235,7 @@ void product(const Product& p, int first, int last) {
     block<E, Rows, 1>(p, first);
 }
 
-/// As DecodeBlocks says. Numbers that are not zero have the scale added to their exponents.
+/// Implements DecodeBlocks. The scale is added to the exponents of numbers that are not zero.
 template <const MxElement& E>
 void decode(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
   const Decoder<E> decoder;
@@ -268,7 +269,7 @@ void decode_blocks(const PackedWeight& w, int tile, int first, int last, std::by
   }
 }
 
-/// bf16 numbers, from 2^-60 to 2^16 or zero.
+/// Returns whether all staged bf16 numbers are 0 or of a size from 2^-60 up to 2^16.
 bool all_moderate(const std::byte* staged, std::size_t bytes) {
   constexpr int least = (127 - 60) << 7, most = (127 + 16) << 7;
   for (std::size_t at = 0; at < bytes; at += line) {

@@ -1,5 +1,5 @@
-// Microscaling weights on AVX-512: where the processor has tables of bytes (VBMI) as well, and
-// tiles are moderate.
+// Products with moderate tiles of microscaling weights on AVX-512, for processors that also have
+// byte permutations (VBMI).
 #pragma once
 
 #include "gpu/cpu/highway.hpp"
@@ -7,14 +7,14 @@
 
 namespace paceline::gpu::cpu {
 
-/// Null where the processor lacks what it takes.
+/// Returns null if the processor lacks the needed instructions.
 DecodeBlocks* avx512_decode_blocks();
 
-/// Whether avx512_linear_mx can be called: by what the processor has, and rows that are few and
-/// moderate. staged: [pair of inputs][row][2]
+/// Returns whether avx512_linear_mx can be called: the processor must have the instructions, and
+/// the rows must be few and moderate. staged: [pair of inputs][row][2]
 bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w);
-/// The rows' products with tiles [first, last), whose blocks are decoded in registers. As
-/// Kernels::linear has it.
+/// Computes the rows' products with tiles [first, last), whose blocks are decoded in registers. See
+/// Kernels::linear.
 void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                       int last, bool add);
 

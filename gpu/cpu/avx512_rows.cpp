@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
@@ -14,7 +14,7 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// v[i][j] becomes v[j][i].
+/// Moves v[i][j] to v[j][i].
 inline void transpose(__m512i (&v)[16]) {
   __m512i t[16];
   UNROLL for (int i = 0; i < 16; i += 2) {

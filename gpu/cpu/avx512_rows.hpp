@@ -1,4 +1,4 @@
-// Rows as products by vdpbf16ps take them.
+// Staging of rows for products by vdpbf16ps.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -7,8 +7,8 @@
 
 namespace paceline::gpu::cpu {
 
-/// Rows [first, last) of `in`, rounded to bf16: blocks of row_block rows, each [pair of inputs][row
-/// of the block][2]. padded: inputs. first: a multiple of row_block.
+/// Stages rows [first, last) of `in`, rounded to bf16: blocks of row_block rows, each [pair of
+/// inputs][row of the block][2]. padded: number of inputs, padded. first: a multiple of row_block.
 void avx512_stage_pairs(std::byte* staged, Tensor in, int padded, int first, int last);
 
 } // namespace paceline::gpu::cpu

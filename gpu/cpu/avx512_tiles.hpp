@@ -1,6 +1,7 @@
-// What products by vdpbf16ps share (Intel SDM volume 2; also AMD from Zen 4 on): a lane is an
-// output, a step is a pair of inputs, broadcast from the staged rows. Every row of every product is
-// summed over the pairs from 0 on, in one accumulator: the number of rows leaves no mark.
+// Common parts of products by vdpbf16ps (Intel SDM volume 2; also AMD from Zen 4 on). A lane is an
+// output, and a step is a pair of inputs, broadcast from the staged rows. Every row of every
+// product is summed over the pairs from 0 on, in one accumulator, so its bits do not depend on the
+// number of rows.
 #pragma once
 
 #include "gpu/cpu/kernels.hpp"
@@ -13,7 +14,7 @@
 #include <cstdint>
 #include <immintrin.h>
 
-#ifdef __clang__ // has no preference of width, and takes the whole one
+#ifdef __clang__ // Clang has no preferred width and uses all of it.
 #define PACELINE_AVX512_TARGET "avx512f,avx512bw,avx512bf16"
 #else
 #define PACELINE_AVX512_TARGET "avx512f,avx512bw,avx512bf16,prefer-vector-width=512"
@@ -21,8 +22,8 @@
 
 namespace paceline::gpu::cpu {
 
-inline constexpr std::size_t pair_bytes = 4;                   // Two inputs of a row, staged,
-inline constexpr std::size_t line = tile_outputs * pair_bytes; // or of a tile's outputs.
+inline constexpr std::size_t pair_bytes = 4;                   // Bytes of two staged inputs.
+inline constexpr std::size_t line = tile_outputs * pair_bytes; // A pair for each output of a tile.
 
 } // namespace paceline::gpu::cpu
 
@@ -37,7 +38,7 @@ inline void prefetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
-/// 16 pairs of inputs of one row, rounded to bf16; zeros past `inputs`.
+/// Rounds 16 pairs of inputs of one row to bf16, with zeros past `inputs`.
 inline __m512i pairs_of_row(const float* in, int inputs) {
   const auto mask = [&](int first) {
     return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
@@ -47,7 +48,7 @@ inline __m512i pairs_of_row(const float* in, int inputs) {
   return __m512i(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// Copies or adds the sums of one row and tile, as far as there are outputs.
+/// Stores or adds the sums of one row and tile, up to the last output.
 inline void finish(Tensor out, const PackedWeight& w, bool add, __m512 sum, int row, int tile) {
   const int first = tile * tile_outputs;
   float* to = out.row(row) + first;

@@ -1,4 +1,4 @@
-// What products with weights that lie as codes in words of 32 bits share (pack_words).
+// Common parts of products with weights whose codes are in words of 32 bits (pack_words).
 #pragma once
 
 #include "gpu/cpu/avx512_tiles.hpp"
@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-/// With tables of bytes (VBMI).
+/// The target with byte permutations (VBMI).
 #ifdef __clang__
 #define PACELINE_AVX512_TABLES_TARGET "avx512f,avx512bw,avx512bf16,avx512vbmi"
 #else
@@ -32,7 +32,7 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
 
-/// f(0), f(1) ... with numbers that are known to the compiler.
+/// Calls f(0), f(1), ..., f(N - 1) with compile-time constants.
 template <int N, class F>
 ALWAYS_INLINE void repeat(const F& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) INLINED {
@@ -51,11 +51,11 @@ ALWAYS_INLINE __m512i shifted_right(__m512i of_16_bits) {
     return _mm512_srli_epi16(of_16_bits, count);
 }
 
-/// Words of 16 outputs, their bytes in another order.
+/// Loads words of 16 outputs and permutes the bytes of each four words by `order`.
 ALWAYS_INLINE __m512i in_order(const std::byte* words, __m128i order) {
   return _mm512_shuffle_epi8(_mm512_load_si512(words), _mm512_broadcast_i32x4(order));
 }
-/// Both halves of a word then begin with codes of one pair.
+/// Loads words so that both halves of each begin with codes of one pair.
 ALWAYS_INLINE __m512i split_in_pairs(const std::byte* words) {
   return in_order(words, _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
 }

@@ -1,4 +1,4 @@
-// Products of bf16 weights, and of whatever else decodes to them, by vdpbf16ps.
+// Products of bf16 weights, and of those that are decoded to bf16, by vdpbf16ps.
 #include "gpu/cpu/avx512bf16.hpp"
 
 #include "gpu/cpu/avx512_rows.hpp"
@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 
-// GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
@@ -17,17 +17,17 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-/// Rows and weight tiles whose sums are in registers together, where rows are many: eight
+/// Rows and weight tiles whose sums are in registers together if there are many rows: eight
 /// broadcasts and three loads for 24 products.
 constexpr int panel_rows = 8;
 constexpr int panel_tiles = 3;
-/// A single stream of weights is asked for this far ahead, whatever tile that is in: a step of
-/// 16 rows takes longer than a line takes to come, and leaves the hardware's prefetcher no room.
+/// A single stream of weights is prefetched this far ahead, across tiles. A step of 16 rows takes
+/// longer than a line takes to come, and leaves the hardware's prefetcher no room.
 constexpr std::size_t prefetch_bytes = 16384;
-/// Smaller weights come from a cache, where one row waits for its own sums: several tiles at once.
+/// Smaller weights are cached, and a row would wait for its own sums, so several tiles alternate.
 constexpr std::size_t cached_bytes = std::size_t(4) << 20;
 
-// staged: blocks of row_block rows, each [pair of inputs][row of the block][2].
+// A product. staged: blocks of row_block rows, each [pair of inputs][row of the block][2].
 struct Product {
   Tensor out;
   const std::byte* staged = nullptr;
@@ -45,8 +45,8 @@ struct Product {
 inline __m512bh load(const std::byte* weights) {
   return __m512bh(_mm512_load_si512(weights));
 }
-/// Rows against Tiles tiles from `tile` on. in: the first of the rows' pairs, `stride` bytes from
-/// one pair to the next. Each step asks for the line at `ahead`, which moves on with it.
+/// Multiplies rows with Tiles tiles from `tile` on. in: the first of the rows' pairs, `stride`
+/// bytes from one pair to the next. ahead: the line to prefetch, which advances with each step.
 template <int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
                                      int row, int tile, const std::byte* ahead) {
@@ -68,7 +68,7 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
       finish(p.out, p.w, p.add, sum[r][t], row + r, tile + t);
 }
 
-/// Up to 16 rows: the weights are one stream, from memory once.
+/// Multiplies up to 16 rows; the weights are one stream, read from memory once.
 template <int Rows = row_block>
 void few_rows(const Product& p, int first, int last) {
   if constexpr (Rows > 1) {
@@ -85,7 +85,7 @@ void few_rows(const Product& p, int first, int last) {
     block<Rows, 1>(p, p.staged, stride, 0, first, p.tiles.tile(first) + prefetch_bytes);
 }
 
-/// The rows of one staged block, from `from` on, against Tiles tiles.
+/// Multiplies the rows of one staged block with Tiles tiles. next: what is prefetched meanwhile.
 template <int Tiles>
 void rows_of_block(const Product& p, int staged_block, int tile, const std::byte* next) {
   const int rows = p.rows_of(staged_block);
@@ -99,8 +99,8 @@ void rows_of_block(const Product& p, int staged_block, int tile, const std::byte
     block<1, Tiles>(p, in + std::size_t(r) * pair_bytes, stride, first + r, tile, next);
 }
 
-/// All rows against a panel of tiles that stays in the second-level cache; while the first rows
-/// pass, the next panel is asked for.
+/// Multiplies all rows with a panel of tiles that stays in the second-level cache; the next panel
+/// is prefetched while the first rows pass.
 template <int Tiles>
 void panel(const Product& p, int tile) {
   const int blocks = (p.out.rows + row_block - 1) / row_block;
@@ -126,7 +126,7 @@ void all_rows(const Product& p, int first, int last) {
     many_rows(p, first, last);
 }
 
-/// A few tiles at a time become bf16, which stay in the second-level cache.
+/// Decodes a few tiles at a time to bf16, which stay in the second-level cache.
 void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
   constexpr int together = 4;
   std::byte* const decoded = scratch.at_least(together * p.w.bf16_tile_bytes());
@@ -137,7 +137,7 @@ void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
   }
 }
 
-/// Runs of tiles that are moderate, or are not.
+/// Alternates between runs of tiles that are moderate and runs that are not.
 void few_rows_mx(const Product& p, int first, int last, Scratch& scratch) {
   for (int end = first; first < last; first = end) {
     const bool moderate = p.w.moderate(first);
@@ -160,7 +160,7 @@ public:
     UNROLL for (int i = 0; i < sums; ++i) sum[i] = _mm512_set1_ps(float(i));
     __m512bh ones = __m512bh(_mm512_set1_epi16(0x3F80));
     for (int round = 0; round < rounds; ++round) {
-      asm volatile("" : "+v"(ones)); // Not known to the compiler.
+      asm volatile("" : "+v"(ones)); // Hides the value from the compiler.
       UNROLL for (__m512& one : sum) one = _mm512_dpbf16_ps(one, ones, ones);
     }
     UNROLL for (const __m512& one : sum) asm volatile("" ::"v"(one));

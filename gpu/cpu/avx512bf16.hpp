@@ -5,7 +5,7 @@ namespace paceline::gpu::cpu {
 
 class Kernels;
 
-/// Null where the processor or the system has no AVX-512 BF16.
+/// Returns the family, or null if the processor or the system has no AVX-512 BF16.
 const Kernels* avx512bf16_kernels();
 
 } // namespace paceline::gpu::cpu

@@ -10,12 +10,13 @@
 
 namespace paceline::gpu::cpu {
 
-/// Thrown at a barrier on the ranks that did not fail, so that they leave the region too.
+/// Thrown at a barrier on the ranks that did not fail, so that they leave the region, too.
 struct Poisoned : std::exception {
   const char* what() const noexcept override { return "another thread of the team failed"; }
 };
 
-/// An epoch counter. Threads: arrive_and_wait and poison from any rank; reset when all have left.
+/// A barrier with an epoch counter. arrive_and_wait and poison may be called from any rank, reset
+/// when all have left.
 class Barrier {
 public:
   explicit Barrier(int parties) : parties_(std::uint32_t(parties)) {}
@@ -36,7 +37,7 @@ public:
       throw Poisoned();
   }
 
-  /// Everybody who waits or arrives from now on throws.
+  /// Makes all ranks throw that wait or arrive from now on.
   void poison() {
     poisoned_.store(true, std::memory_order_release);
     turn();
@@ -48,7 +49,8 @@ public:
   }
 
 private:
-  // A read-modify-write always: who sees any later epoch also sees an earlier poisoning.
+  // Always a read-modify-write, so that ranks that see any later epoch see an earlier poisoning,
+  // too.
   void turn() {
     epoch_.add(1);
     epoch_.wake();

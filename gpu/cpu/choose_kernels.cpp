@@ -1,4 +1,4 @@
-// The families of kernels, behind their interface: no other file knows all of them.
+// Chooses among the kernel families; no other file knows all of them.
 #include "gpu/cpu/amx.hpp"
 #include "gpu/cpu/avx512bf16.hpp"
 #include "gpu/cpu/highway.hpp"

@@ -8,8 +8,8 @@
 namespace paceline::gpu::cpu {
 namespace {
 
-/// Lanes that have work for each core: of all engines, since threads of all of them are bound to
-/// the same cores.
+/// How many lanes have work for each core. All engines share the counters, since the threads of all
+/// of them are bound to the same cores.
 std::array<std::atomic<std::uint32_t>, limits::core_index_max + 1> lanes;
 
 } // namespace

@@ -1,4 +1,4 @@
-// Which cores this process' lanes have work for.
+// Tells for which cores this process' lanes have work.
 #pragma once
 
 #include <atomic>
@@ -6,9 +6,9 @@
 
 namespace paceline::gpu::cpu {
 
-/// A lane's word about its cores. Lanes may share a core, a draft's and a target's say: a thread
-/// that spins there for want of work gives the core to a lane that has some, and to nobody else.
-/// Threads: `claim` and `release` one after the other; wanted_by_others any.
+/// A lane's claim to its cores. Lanes may share a core, e.g. a draft's and a target's. A thread
+/// that spins there without work yields the core to a lane that has some, and to no other. Threads:
+/// `claim` and `release` on any, one at a time; `wanted_by_others` on any.
 class CoreClaims {
 public:
   explicit CoreClaims(std::vector<int> cores) : cores_(std::move(cores)) {}
@@ -16,9 +16,9 @@ public:
   CoreClaims(const CoreClaims&) = delete;
   CoreClaims& operator=(const CoreClaims&) = delete;
 
-  void claim() { set(true); } ///< The lane has work; again: nothing.
+  void claim() { set(true); } ///< The lane has work; idempotent.
   void release() { set(false); }
-  /// Whether another lane has work for this core of the lane's.
+  /// Returns whether another lane has work for this core of the lane.
   bool wanted_by_others(int core) const;
 
 private:

@@ -1,5 +1,5 @@
-// Denormal numbers are flushed to zero on every thread that runs operations: part of the numeric
-// setting, and the same on all of them.
+// Flushing of denormal numbers to zero on every thread that runs operations: it is part of the
+// numeric setting, which is the same on all of them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace paceline::gpu::cpu {
 
-/// Flushes while it lives, then restores what was set before.
+/// A scope in which denormal numbers are flushed; its end restores the previous setting.
 class FlushDenormals {
 public:
   FlushDenormals() : before_(get()) { set(before_ | flush_bits); }
@@ -30,7 +30,7 @@ private:
     _mm_setcsr(std::uint32_t(bits));
   }
 #elif defined(__aarch64__)
-  static constexpr std::uint64_t flush_bits = std::uint64_t(1) << 24; // FZ, both.
+  static constexpr std::uint64_t flush_bits = std::uint64_t(1) << 24; // FZ: both.
   static constexpr std::uint64_t operand_bits = flush_bits;
   static std::uint64_t get() {
     std::uint64_t bits;
@@ -51,14 +51,14 @@ private:
   std::uint64_t before_;
 };
 
-/// Operands that are denormal are taken for what they are while it lives: for kernels whose weights
-/// become such for a moment, and which see to it that no result is one.
+/// A scope in which denormal operands are not flushed, for kernels whose weights become denormal
+/// for a moment, and whose results never are.
 class TakeDenormals {
 public:
   TakeDenormals() { FlushDenormals::set(flags_.before_ & ~FlushDenormals::operand_bits); }
 
 private:
-  FlushDenormals flags_; // Restores them.
+  FlushDenormals flags_; // Restores the previous setting.
 };
 
 } // namespace paceline::gpu::cpu

@@ -65,7 +65,7 @@ private:
     return cpu::open_lane(std::move(lane));
   }
 
-  // The teams of all, one behind the other.
+  // Opens a lane with the teams of all shards, one after another.
   static Result<std::unique_ptr<Lane>> open_group_lane(const DeviceGroup& group,
                                                        const std::string& role) {
     LaneOptions lane;
@@ -78,8 +78,8 @@ private:
         .open(role + " " + group.name(), std::move(lane));
   }
 
-  // Physical cores first, then their siblings, then from the start again. A small draft team is
-  // seated from the far end, away from the target's rank 0, which has the serial work to do.
+  // Orders physical cores first, then their siblings, then the same again. A small draft team
+  // starts from the far end, away from the target's rank 0, which has the serial work to do.
   std::vector<int> team_cores(const std::string& role) const {
     std::vector<int> order = one_per_physical(cores_);
     const std::size_t physical = order.size();

@@ -1,4 +1,4 @@
-// Numbers to blocks of microscaling formats, in vectors (highway_quantize.cpp).
+// Vectorised encoding of numbers to blocks of microscaling formats (highway_quantize.cpp).
 #pragma once
 
 #include "gpu/mx.hpp"
@@ -9,19 +9,19 @@
 
 namespace paceline::gpu::cpu {
 
-/// Numbers of 16 outputs as a weight's tile has them, which are no blocks yet.
+/// Numbers of 16 outputs in the order of a weight's tile, to be encoded.
 struct Numbers {
   DType dtype = DType::f32;
   const std::byte* data = nullptr;
-  int blocks = 0; ///< Of mx_block inputs.
+  int blocks = 0; ///< Blocks of mx_block inputs.
 };
 
-/// What encode_block makes of each block, as the tile of a microscaling weight. scales: [blocks]
-/// [16]; words: as pack_words has them, [word of all blocks][16].
+/// Encodes each block as encode_block does, and writes the tile of a microscaling weight. scales:
+/// [blocks][16]; words: in the order of pack_words, [word of all blocks][16].
 using EncodeBlocks = void(const Numbers& numbers, const Quantization& to, std::uint8_t* scales,
                           std::uint32_t* words);
 
-/// Null where the portable family has no vectors to do it with.
+/// Returns null if the portable family has no vectors for it.
 EncodeBlocks* highway_encode_blocks();
 
 } // namespace paceline::gpu::cpu

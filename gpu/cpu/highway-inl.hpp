@@ -1,6 +1,6 @@
-// What the portable kernels are written with: blocks of 16 floats, however wide the registers are,
-// so that every machine with fused multiply-add sums in the same order. Compiled once for each
-// instruction set (hence the guard, which is Highway's way).
+// Building blocks of the portable kernels: blocks of 16 floats, whatever the width of registers, so
+// that every machine with fused multiply-add sums in the same order. The file is compiled once for
+// each instruction set (hence the guard, which is Highway's way).
 #if defined(PACELINE_GPU_CPU_HIGHWAY_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef PACELINE_GPU_CPU_HIGHWAY_INL_HPP
 #undef PACELINE_GPU_CPU_HIGHWAY_INL_HPP
@@ -23,21 +23,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
-/// Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
+/// Implement Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
 void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
             Scratch& scratch);
-/// The same of up to mx_rows_max rows, all moderate, and moderate tiles of a microscaling weight,
-/// which is decoded in registers.
+/// Implements linear for up to mx_rows_max rows, all of them moderate, and moderate tiles of a
+/// microscaling weight, which is decoded in registers.
 inline constexpr int mx_rows_max = 8;
 void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
                bool add, Scratch& scratch);
-/// Whether all numbers of a staged row are zero, or from 2^-60 to 2^16. inputs: padded.
+/// Returns whether all numbers of a staged row are 0 or of a size from 2^-60 up to 2^16. inputs:
+/// padded.
 bool moderate(const float* row, int inputs);
-/// The same of a weight of scaled codes. staged: all rows, then, where there are least values, the
-/// sums of each row's parts.
+/// Implements linear for a weight of scaled codes. staged: all rows, then, if there are least
+/// values, the sums of each row's parts.
 void linear_codes(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
                   bool add, Scratch& scratch);
-/// sums: [parts_of_row], of `part` inputs each.
+/// Computes the sums of a row's parts, of `part` inputs each. sums: [parts_of_row]
 void sum_parts(const float* row, int part, int parts_of_row, float* sums);
 DecodeBlocks decode_blocks; // See highway.hpp.
 EncodeBlocks encode_blocks; // See encode_blocks.hpp.
@@ -54,8 +55,8 @@ using V = hn::Vec<D>;
 constexpr int lanes = int(hn::MaxLanes(D()));
 constexpr int parts = 16 / lanes;
 
-/// f(0), f(1) ... f(N - 1), each with a constant of its own: arrays that are indexed so live in
-/// registers. Lambdas for it are marked INLINED.
+/// Calls f(0), f(1) ... f(N - 1) with constants, so that arrays indexed by them stay in registers.
+/// Lambdas for it are marked INLINED.
 template <int N, int I = 0, class F>
 HWY_INLINE void repeat(const F& f) {
   if constexpr (I < N) {
@@ -64,7 +65,7 @@ HWY_INLINE void repeat(const F& f) {
   }
 }
 
-/// f(a constant that is `value`), which is from 1 to most.
+/// Calls f(a constant with this value), where value is from 1 to most.
 template <int most, class F>
 HWY_INLINE void with_constant(int value, const F& f) {
   if constexpr (most > 1) {
@@ -78,7 +79,7 @@ constexpr int divide_up(int value, int by) {
   return (value + by - 1) / by;
 }
 
-/// 16 floats.
+/// A block of 16 floats.
 struct V16 {
   V part[parts];
 };
@@ -119,7 +120,7 @@ HWY_INLINE V16 add(const V16& a, const V16& b) {
 HWY_INLINE V16 mul(const V16& a, const V16& b) {
   return each([&](int i) INLINED { return hn::Mul(a.part[i], b.part[i]); });
 }
-/// a * b + c
+/// Returns a * b + c.
 HWY_INLINE V16 mul_add(const V16& a, const V16& b, const V16& c) {
   return each([&](int i) INLINED { return hn::MulAdd(a.part[i], b.part[i], c.part[i]); });
 }
@@ -129,7 +130,7 @@ HWY_INLINE V16 max(const V16& a, const V16& b) {
 HWY_INLINE V16 exp(const V16& x) {
   return each([&](int i) INLINED { return hn::Exp(D(), x.part[i]); });
 }
-/// To bf16 and back, to nearest even; NaN stays NaN.
+/// Rounds to bf16, to nearest even, and converts back; NaN stays NaN.
 HWY_INLINE V16 round_bf16(const V16& x) {
   return each([&](int i) INLINED {
     const hn::RebindToUnsigned<D> u;
@@ -140,7 +141,7 @@ HWY_INLINE V16 round_bf16(const V16& x) {
     return hn::IfThenElse(hn::Eq(x.part[i], x.part[i]), hn::BitCast(D(), rounded), x.part[i]);
   });
 }
-/// cap * tanh(x / cap)
+/// Returns cap * tanh(x / cap).
 HWY_INLINE V16 soft_capped(const V16& x, float cap) {
   return each([&](int i) INLINED {
     const V c = hn::Set(D(), cap);
@@ -178,8 +179,8 @@ HWY_INLINE float highest(const V16& x) {
   return fold(x, [](const auto& a, const auto& b) INLINED { return hn::Max(a, b); });
 }
 
-/// Readers of two rows of 16 elements that belong to neighbouring inputs, keys or dimensions.
-/// stride: elements between the rows, where they are apart.
+/// The readers below read two rows of 16 elements that belong to neighbouring inputs, keys or
+/// dimensions. stride: elements between the rows, if they are apart.
 struct ReadBf16 { // Interleaved: a 32-bit lane holds one element of each row.
   static constexpr std::size_t bytes = 2;
   HWY_INLINE static V16 even(const std::byte* from, int) {

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_SCALAR // Without vectors the oracle is as good as any.
+#if HWY_TARGET == HWY_SCALAR // The oracle serves as well without vectors.
 
 const Kernels* best_kernels() {
   return &scalar_kernels();
@@ -38,7 +38,7 @@ EncodeBlocks* best_encode_blocks() {
 
 #else
 
-/// out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i]
+/// Computes out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i].
 template <class F>
 HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, const F& argument) {
   for (int i = 0; i < n; i += 16) {
@@ -46,7 +46,7 @@ HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, c
     const V16 u = load_n(up + i, n - i);
     store_n(each([&](int part) INLINED {
               const V x = g.part[part];
-              // exp's argument is bounded: past 88 the quotient vanishes anyway.
+              // exp's argument is bounded, since past 88 the quotient vanishes anyway.
               const V e = hn::Exp(D(), hn::Min(hn::Neg(argument(x)), hn::Set(D(), 88.0f)));
               return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
             }),
@@ -207,7 +207,7 @@ const Kernels& highway_kernels() {
   return *HWY_DYNAMIC_DISPATCH(best_kernels)();
 }
 
-// Chooses by hand, and leaves alone what the process dispatches to elsewhere.
+// Reads the tables directly, so that the dispatch of the rest of the process does not change.
 std::vector<const Kernels*> highway_variants() {
   std::vector<const Kernels*> all;
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -1,5 +1,5 @@
 // Attention of the portable kernels: a running softmax over blocks of keys, for the queries of a
-// group together. In scores a key is a lane, in sums a dimension is.
+// group together. A lane is a key in scores, and a dimension in sums.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,16 +17,16 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 namespace {
 
-/// Queries that read keys and values together, and what they do of them at a time.
+/// Queries that share reading keys and values, and chunks of 16 lanes that they process at a time.
 constexpr int queries_together = parts == 1 ? 4 : 3;
 constexpr int chunks_together = parts == 1 ? 4 : parts == 2 ? 2 : 1;
 
-/// A pair of bf16 or one f32: the bytes from one slot of keys, or dimension of values, to the next.
+/// Bytes from one slot of keys, or dimension of values, to the next: two bf16 or one f32.
 constexpr std::size_t lane_bytes = 4;
 
 /// The part of one page that a block of keys covers.
 struct KeyRun {
-  const std::byte* keys; // of the page's slot 0
+  const std::byte* keys; // keys of the page's slot 0
   const std::byte* values;
   int slot;  // even
   int first; // index in the block
@@ -41,7 +41,7 @@ struct Queries {
   int page_tokens;
 };
 
-/// Scores of Q queries against Chunks * 16 keys from `slot` on.
+/// Computes scores of Q queries with Chunks * 16 keys from `slot` on.
 template <class Read, int Q, int Chunks>
 HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at) {
   const std::size_t row = std::size_t(s.page_tokens) * 2 * Read::bytes;
@@ -71,8 +71,8 @@ HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at
   });
 }
 
-/// out += probabilities * values, for Chunks * 16 dimensions from `d` on. What lies in the slots
-/// before key `hidden` of the block and after the last may be anything.
+/// Adds probabilities * values to out, for Chunks * 16 dimensions from `d` on. Values in slots
+/// before key `hidden` of the block and after the last are not used.
 template <class Read, int Q, int Chunks>
 HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count, int hidden,
                                 int d) {
@@ -117,8 +117,8 @@ struct RoundedBf16 {
   HWY_INLINE V16 operator()(const V16& x) const { return round_bf16(x); }
 };
 
-/// Scores [begin, end) of `count` (a multiple of 16) become weights, the others 0; returns what
-/// earlier sums must be multiplied with.
+/// Turns scores [begin, end) of `count` (a multiple of 16) into weights, the others into 0; returns
+/// the factor for earlier sums.
 template <class Rounding>
 HWY_INLINE float weigh(Softmax& softmax, float* row, int begin, int end, int count, float soft_cap,
                        const Rounding& rounded) {
@@ -144,7 +144,7 @@ HWY_INLINE float weigh(Softmax& softmax, float* row, int begin, int end, int cou
   return factor;
 }
 
-/// The pages that keys [first, first + count) lie in.
+/// Finds the pages that hold keys [first, first + count); returns their number.
 HWY_INLINE int runs_of_block(const KvHead& kv, int first, int count, KeyRun* runs) {
   int n = 0;
   for (int done = 0; done < count; ++n) {
@@ -157,7 +157,7 @@ HWY_INLINE int runs_of_block(const KvHead& kv, int first, int count, KeyRun* run
   return n;
 }
 
-/// Keys of pages that vectors do not fit, as if they lay in one page of key_block slots.
+/// Copies keys of pages that vectors do not fit, into the order of one page of key_block slots.
 void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to) {
   const bool pairs = kv.dtype == DType::bf16; // A row is a pair of dimensions, a slot 4 bytes.
   for (int row = 0; row < (pairs ? kv.head_dim / 2 : kv.head_dim); ++row)
@@ -167,7 +167,7 @@ void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to)
                   std::size_t(runs[i].count) * 4);
 }
 
-/// Which keys the queries of a row read, and what becomes of the scores.
+/// The keys that the queries of a row read, and the cap of their scores.
 struct Sight {
   int first;
   int end;
@@ -182,7 +182,7 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
   Softmax softmax[Q];
   std::fill_n(out, Q * kv.head_dim, 0.0f);
   KeyRun runs[key_block];
-  // Vectors begin where one may in the page, a little before the first key that is seen.
+  // The first vector is aligned in the page, so it may begin before the first key that is seen.
   int first = sight.first - sight.first % (fits ? 16 : 2);
   for (int end = 0; first < sight.end; first = end) {
     end = std::min((first / key_block + 1) * key_block, sight.end);
@@ -234,7 +234,7 @@ HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, const
   attend_queries<Read, Q>(out, scaled, sight, kv, probabilities, gathered);
 }
 
-/// The heads of one row. scratch: scaled queries, probabilities and gathered keys.
+/// Computes the heads of one row. scratch: scaled queries, probabilities and gathered keys.
 HWY_INLINE void attend_row(float* out, const float* q, int heads, const AttentionOptions& options,
                            int position, const KvHead& kv, float* scratch) {
   const Sight sight{options.first_seen(position), position + 1, options.soft_cap};

@@ -1,8 +1,8 @@
 // Scaled codes in the portable kernels. A part's codes become small integers, their products with a
-// row are summed by themselves, and the sum is added to the row's in units of the part's scale: a
-// code costs no multiplication of its own. A part's least value is multiplied with the sum of its
-// inputs, which is staged with the row. Few rows decode in registers; for many a tile's integers
-// are decoded once. Either way all sums are the same, in the same order.
+// row are summed by themselves, and the sum is added to the row's in units of the part's scale, so
+// a code costs no multiplication of its own. A part's least value is multiplied with the sum of its
+// inputs, which is staged with the row. For few rows, codes are decoded in registers; for many, a
+// tile's integers are decoded once. Both ways have the same sums, in the same order.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,25 +17,25 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 namespace {
 
-/// Integers are in the highest byte of 32 bits when they become floats, and scales are smaller by
-/// as much.
+/// Unit of the numbers: integers are in the highest byte of 32 bits when they are converted to
+/// floats, and scales are multiplied by this unit.
 constexpr float number_unit = 0x1p-24f;
 
-/// The bits of what a tile holds instead of codes once it is decoded: floats.
+/// Stands for the bits of a code where a tile holds decoded floats.
 constexpr int decoded = 32;
 
 struct Product {
   Tensor out;
   const float* rows = nullptr; // [rows, padded inputs]
-  const float* sums = nullptr; // [rows, parts], where there are least values.
+  const float* sums = nullptr; // [rows, parts], if there are least values
   const PackedWeight& w;
   bool add = false;
-  Table numbers;                   // By codes of 4 bits.
-  std::uint8_t offset = 0;         // Of others.
-  const std::byte* tile = nullptr; // One that is decoded.
+  Table numbers;                   // Integers of codes of 4 bits.
+  std::uint8_t offset = 0;         // Subtracted from other codes.
+  const std::byte* tile = nullptr; // A decoded tile.
 };
 
-/// Inputs after which the order of codes repeats itself, and bytes of so many.
+/// Inputs after which the order of codes repeats itself, and the bytes of their codes.
 template <int bits>
 constexpr int run_inputs = bits == 4   ? 8
                            : bits == 5 ? 32
@@ -44,7 +44,7 @@ constexpr int run_inputs = bits == 4   ? 8
 template <int bits>
 constexpr std::size_t run_bytes = std::size_t(run_inputs<bits>) * bits / 8 * tile_outputs;
 
-/// The integers of inputs 4 `four` to 4 `four` + 3 of a run, as bytes.
+/// Returns the integers of inputs 4 `four` to 4 `four` + 3 of a run, as bytes.
 template <int bits, int four>
 HWY_INLINE W16 bytes_of(const Product& p, const std::byte* at) {
   const auto* run = reinterpret_cast<const std::uint32_t*>(at);
@@ -85,8 +85,8 @@ HWY_INLINE V16 load_int8(const std::byte* from) {
   });
 }
 
-/// Scales, or least values, of a part of Tiles tiles: the block's, times the part's where blocks
-/// have several.
+/// Computes the scales, or least values, of a part of Tiles tiles: the block's, times the part's if
+/// blocks have several parts.
 template <int Tiles>
 HWY_INLINE void of_part(V16 (&to)[Tiles], const V16 (&whole)[Tiles], const std::byte* own,
                         std::size_t tile_bytes, bool several) {
@@ -95,7 +95,7 @@ HWY_INLINE void of_part(V16 (&to)[Tiles], const V16 (&whole)[Tiles], const std::
   });
 }
 
-/// Adds the products of one run, x being its inputs of the first row.
+/// Adds the products of one run. x: its inputs of the first row.
 template <int bits, int Rows, int Tiles>
 HWY_INLINE void accumulate(V16 (&sum)[Rows][Tiles], const Product& p, const float* x,
                            const std::byte* words, std::size_t stride) {
@@ -127,13 +127,13 @@ HWY_INLINE void clear(V16 (&sum)[Rows][Tiles]) {
                    INLINED { repeat<Tiles>([&](auto t) INLINED { sum[r][t] = splat(0); }); });
 }
 
-/// Rows x Tiles blocks of 16 outputs. The tiles that come next are asked for in the order of
-/// memory, into the second-level cache.
+/// Computes Rows x Tiles blocks of 16 outputs. The next tiles are prefetched into the second-level
+/// cache, in the order of memory.
 template <int bits, int Rows, int Tiles>
 HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   const ScaledCodes& how = p.w.codes();
   const std::size_t tile_bytes = p.w.tile_bytes();
-  const std::size_t numbers = how.least ? 2 : 1; // A scale, and a least value.
+  const std::size_t numbers = how.least ? 2 : 1; // A scale, and maybe a least value.
   const bool several = how.parts() > 1;
   const int runs = how.part / run_inputs<bits>;
   const std::byte* record = p.w.tile(tile);
@@ -186,7 +186,7 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   });
 }
 
-/// A tile's integers as floats, in units of number_unit.
+/// Decodes a tile's integers to floats, in units of number_unit.
 template <int bits>
 void decode(const Product& p, int tile, std::byte* to) {
   const std::byte* words = p.w.tile(tile) + p.w.scale_bytes();
@@ -214,8 +214,8 @@ void few_rows(const Product& p, int first, int last) {
   });
 }
 
-/// p: given back with a tile. Not a copy: GCC 12 thinks a copy on the address sanitizer's own stack
-/// to be aligned to a vector, and it is to half of one.
+/// Sets p's tile. p is no copy, because GCC 12 takes a copy on the address sanitizer's own stack to
+/// be aligned to a vector, while it is aligned to half of one.
 template <int bits>
 void many_rows(Product& p, int first, int last, Scratch& scratch) {
   std::byte* const room =

@@ -1,4 +1,4 @@
-// Products of the portable kernels: an output is a lane, summed over the inputs from 0 on.
+// Products of the portable kernels: a lane is an output, summed over the inputs from 0 on.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -15,17 +15,17 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 namespace {
 
-/// Registers for sums, the rest being for their operands (AVX2 has 16, the others 32), and rows
-/// of a product that share what is read of the weights.
+/// Registers for sums, the rest being for their operands (AVX2 has 16, the others 32), and rows of
+/// a product that share the reading of weights.
 constexpr int accumulators = lanes == 8 ? 12 : 16;
 constexpr int rows_together = lanes == 16 ? 8 : accumulators / parts;
 
-/// How far ahead of the reading a tile's bytes are asked for, where rows pass over them once: the
-/// more arithmetic there is between two loads, the less a processor looks ahead by itself.
+/// Returns how far ahead a tile's bytes are prefetched if rows pass over them once: the more
+/// arithmetic there is between two loads, the less a processor looks ahead by itself.
 constexpr std::size_t prefetch_bytes(int rows) {
   return rows > 2 ? 4096 : 1024;
 }
-/// Blocks of rows that share the asking for the tiles that come next.
+/// Blocks of rows that share prefetching the next tiles.
 constexpr int askers_max = 8;
 
 struct Product {
@@ -33,7 +33,7 @@ struct Product {
   const float* rows = nullptr; // [rows, padded inputs]
   int inputs = 0;              // Padded.
   int outputs = 0;
-  const std::byte* weights = nullptr; // From tile `first_tile` on.
+  const std::byte* weights = nullptr; // Weights from tile `first_tile` on.
   int first_tile = 0;
   std::size_t tile_bytes = 0;
   bool add = false;
@@ -43,17 +43,17 @@ struct Product {
   }
 };
 
-/// Bytes that are asked for while a block is computed: at `from` and, `stride` further at each
-/// step, behind it; the same of each of its tiles.
+/// Bytes that are prefetched while a block is computed: at `from`, which advances by `stride` at
+/// each step, for each of the block's tiles.
 struct Ahead {
   const std::byte* from = nullptr;
   std::size_t stride = 0;
 };
 
-/// Rows x Tiles blocks of 16 outputs, in registers.
+/// Computes Rows x Tiles blocks of 16 outputs, in registers.
 template <class Read, int Rows, int Tiles>
 HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead) {
-  constexpr std::size_t step = 2 * tile_outputs * Read::bytes; // Of two inputs.
+  constexpr std::size_t step = 2 * tile_outputs * Read::bytes; // Bytes of two inputs.
   const int inputs = p.inputs;
   const float* x = p.rows + std::size_t(row) * std::size_t(inputs);
   const std::byte* w = p.tile(tile);
@@ -91,10 +91,10 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile, Ahead ahead
 template <int Rows>
 constexpr int tiles_together = std::clamp(accumulators / (Rows * parts), 1, 4);
 
-/// All rows against tiles [tile, tile + Tiles) while those are in the cache: in as few blocks as
-/// may be, the first of Rows, and of sizes that differ by one at most. The first passes over what
-/// comes from memory; so that the others need not wait for that, all ask for the tiles that come
-/// next.
+/// Multiplies all rows with tiles [tile, tile + Tiles) while these are in the cache. The rows form
+/// as few blocks as possible, the first of Rows, with sizes that differ by at most one. The first
+/// block reads what comes from memory; so that the others need not wait for it, all blocks prefetch
+/// the next tiles.
 template <class Read, int Rows, int Tiles>
 HWY_INLINE void product_rows(const Product& p, int tile) {
   constexpr std::size_t step = 2 * tile_outputs * Read::bytes;
@@ -102,7 +102,7 @@ HWY_INLINE void product_rows(const Product& p, int tile) {
   if (blocks == 1)
     return product_block<Read, Rows, Tiles>(p, 0, tile,
                                             {p.tile(tile) + prefetch_bytes(Rows), step});
-  if constexpr (2 * Rows > rows_together) { // Several blocks are of more than half of what may be.
+  if constexpr (2 * Rows > rows_together) { // Several blocks have more than half of the most rows.
     const auto askers = std::size_t(std::min(blocks, askers_max));
     const std::byte* next = p.tile(tile + Tiles);
     int row = 0;
@@ -120,7 +120,8 @@ HWY_INLINE void product_rows(const Product& p, int tile) {
   }
 }
 
-/// The more rows, the fewer tiles at a time: the registers hold so many sums.
+/// Multiplies all rows with tiles [first, last): the more rows, the fewer tiles at a time, since
+/// the registers hold a fixed number of sums.
 template <class Read>
 HWY_INLINE void product(const Product& p, int first, int last) {
   const int blocks = divide_up(p.out.rows, rows_together);
@@ -133,8 +134,8 @@ HWY_INLINE void product(const Product& p, int first, int last) {
   });
 }
 
-/// A microscaling weight and more rows than pay for decoding it in registers: a few tiles at a time
-/// as those of bf16, which stay in the cache while all rows pass over them.
+/// Multiplies more rows than decoding in registers pays for with a microscaling weight: a few tiles
+/// at a time are decoded to bf16, and stay in the cache while all rows pass over them.
 void product_decoded(Product p, const PackedWeight& w, int first, int last, Scratch& scratch) {
   constexpr int together = 4;
   const std::size_t tile_bytes = w.bf16_tile_bytes();
@@ -150,7 +151,7 @@ void product_decoded(Product p, const PackedWeight& w, int first, int last, Scra
   }
 }
 
-/// Few rows and a microscaling weight: what tiles of it are moderate is decoded in registers.
+/// Multiplies few rows with a microscaling weight; its moderate tiles are decoded in registers.
 void product_few(const Product& p, const PackedWeight& w, int first, int last, Scratch& scratch) {
   for (int end = first; first < last; first = end) {
     const bool moderate = w.moderate(first);

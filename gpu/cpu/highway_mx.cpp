@@ -1,10 +1,10 @@
-// Microscaling weights in the portable kernels. An element's code becomes one byte, by a table
-// where it has fewer bits: an integer, or a float of 8 bits whose exponent is shifted into f32's
-// place. Either is the element in some unit, a power of two, and so is a block's scale: sums are
-// kept in both units, and scaled again where the next block has another, which rounds nothing as
-// long as scales and rows are moderate. So few rows cost no multiplication for each element, and
-// their product still has the bits of the bf16 weight's. What is not moderate goes the way of many
-// rows.
+// Microscaling weights in the portable kernels. An element's code becomes one byte, by a table if
+// it has fewer bits: an integer, or a float of 8 bits whose exponent is shifted into f32's place.
+// Either is the element in some unit, a power of two, and so is a block's scale. Sums are kept in
+// both units, and converted when the next block has another scale, which rounds nothing as long as
+// scales and rows are moderate. So few rows cost no multiplication for each element, and their
+// product still has the bits of the bf16 weight's. Rows or tiles that are not moderate are
+// multiplied like many rows.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -23,15 +23,16 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 namespace {
 
-/// E2M1 in halves.
+/// The integers of E2M1's codes, in halves.
 constexpr Table of_e2m1{{0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244}};
 
-/// Of 6 bits the bytes' tables: of the four bits that stand together (SixBits), and of an index
-/// into the second, which the other two are added to.
+/// Tables that turn 6 bits into bytes: `first` is looked up by the four bits that are stored
+/// together (SixBits). `second` is looked up by `index` of these, xor the other two bits; both
+/// results are added.
 struct SixBitTables {
   Table first, index, second;
 };
-/// Integers, in eighths. The second table has the exponent, and the mantissa's lower bits.
+/// Tables for integers, in eighths. The second has the exponent and the mantissa's lower bits.
 constexpr SixBitTables tables_of_e2m3() {
   SixBitTables t{};
   for (int i = 0; i < 16; ++i) {
@@ -44,8 +45,8 @@ constexpr SixBitTables tables_of_e2m3() {
   }
   return t;
 }
-/// E5M2, in which the subnormal numbers of E3M2 are normal. Its lowest bit stands for different
-/// steps in three cases: normal, zero and the least number, and the two others.
+/// Tables for E5M2, in which the subnormal numbers of E3M2 are normal. The lowest bit has different
+/// steps in three cases: normal numbers, zero and the least number, and the two others.
 constexpr SixBitTables tables_of_e3m2() {
   constexpr int steps[] = {0x01, 0x2C, 0x02};
   SixBitTables t{};
@@ -65,7 +66,7 @@ constexpr int run_inputs = E.bits() == 6 ? 16 : 32 / E.bits();
 template <const MxElement& E>
 constexpr int run_words = run_inputs<E>* E.bits() / 32;
 
-/// The bytes of inputs 4 `four` to 4 `four` + 3 of a run.
+/// Returns the bytes of inputs 4 `four` to 4 `four` + 3 of a run.
 template <const MxElement& E, int four>
 HWY_INLINE W16 bytes_of(const std::uint32_t* run) {
   const W16 word = load_words(run + four / (E.bits() == 8 ? 1 : 2) * tile_outputs);
@@ -87,19 +88,19 @@ HWY_INLINE W16 bytes_of(const std::uint32_t* run) {
   });
 }
 
-/// Whether bytes are integers. Else they are floats of 8 bits, in f32's place with the exponent's
-/// bias too small: subnormal ones are denormal numbers then.
+/// Whether bytes are integers. Otherwise they are floats of 8 bits, in f32's place with the
+/// exponent's bias too small, so that subnormal ones become denormal numbers.
 template <const MxElement& E>
 constexpr bool by_integers = E.integer() || &E == &e2m1 || &E == &e2m3;
 
-/// `value` times this is the element.
+/// The unit of the values: `value` times this is the element.
 template <const MxElement& E>
 constexpr float unit = by_integers<E>
                            ? 0x1p-24f / float(1 << (E.mantissa_bits + E.bias - 1 + E.integer()))
                        : &E == &e4m3 ? 0x1p120f
                                      : 0x1p112f;
 
-/// Byte `j` of each word as floats in units of `unit`.
+/// Converts byte `j` of each word to floats in units of `unit`.
 template <const MxElement& E, int j>
 HWY_INLINE V16 value(const W16& bytes) {
   return each([&](int i) INLINED {
@@ -107,7 +108,8 @@ HWY_INLINE V16 value(const W16& bytes) {
     if constexpr (by_integers<E>) {
       return hn::ConvertTo(D(), hn::BitCast(hn::RebindToSigned<D>(), highest_byte<j>(word)));
     } else {
-      // Two bytes at a time, each in the upper half of 16 bits: the sign stays, zeros go in below.
+      // Two bytes at a time are in the upper halves of 16 bits: the sign stays, zeros fill in
+      // below.
       constexpr int shift = &E == &e4m3 ? 4 : 3;
       auto pair = hn::BitCast(hn::Repartition<std::int16_t, D>(), word);
       if constexpr (j % 2 == 0)
@@ -127,7 +129,7 @@ HWY_INLINE W16 load_codes(const std::byte* scales) {
     return hn::PromoteTo(Words(), hn::LoadU(hn::Rebind<std::uint8_t, D>(), at));
   });
 }
-/// 2^-127 is taken for 0, as every number below f32's normal ones is on a lane.
+/// Loads scales. 2^-127 becomes 0, like every number below f32's normal ones on a lane.
 HWY_INLINE V16 load_scales(const std::byte* scales) {
   const W16 codes = load_codes(scales);
   return each([&](int i) INLINED {
@@ -136,7 +138,7 @@ HWY_INLINE V16 load_scales(const std::byte* scales) {
     return hn::BitCast(D(), hn::Or(power, hn::VecFromMask(Words(), no_number))); // All ones is NaN.
   });
 }
-/// What sums in units of the scales at `from` are multiplied with to be in those at `to`.
+/// Returns the factors that convert sums from units of the scales at `from` to those at `to`.
 HWY_INLINE V16 rescaling(const std::byte* from, const std::byte* to) {
   const W16 before = load_codes(from), after = load_codes(to);
   return each([&](int i) INLINED {
@@ -152,11 +154,11 @@ struct Product {
   bool add = false;
 };
 
-/// Decoding leaves the processor no room to look ahead by itself. Codes of 8 bits come from memory
-/// as fast as it gives them where several tiles share few rows: what comes behind those tiles is
-/// asked for in the order of memory, as one stream, into the second-level cache. Elsewhere decoding
-/// takes longer than the memory, and a tile's words are asked for into the first-level cache, this
-/// far ahead (at its end, those of the tile that comes next in its place).
+/// Decoding leaves the processor no room to look ahead by itself. If several tiles share few rows,
+/// codes of 8 bits are read as fast as memory gives them, so what follows these tiles is prefetched
+/// in the order of memory, as one stream, into the second-level cache. Otherwise decoding takes
+/// longer than memory, and a tile's words are prefetched into the first-level cache, this far ahead
+/// (at the tile's end, the words of the tile that is next in its place).
 constexpr std::size_t prefetch_bytes = 2048;
 template <const MxElement& E, int Tiles>
 constexpr bool as_one_stream = E.bits() == 8 && Tiles > 1;
@@ -172,16 +174,16 @@ HWY_INLINE void ask_ahead(const std::byte* elements, std::size_t left, std::size
     hwy::Prefetch(elements + line);
 }
 
-/// Rows are multiplied by it where elements are so small that products would be denormal.
+/// Factor of rows, for elements so small that products would be denormal.
 template <const MxElement& E>
 constexpr float row_unit = by_integers<E> ? 1 : 0x1p110f;
 
-// Why no sum is denormal or infinite, whatever its units: moderate numbers of rows are multiples
-// of 2^-67 below 2^16 (kernels.hpp's bf16 has 8 bits), elements multiples of 2^-16 up to 2^16,
-// scales from 2^-31 to 2^8. So sums are multiples of 2^-114, and below 2^61 for 2^21 inputs. In
+// No sum is denormal or infinite, whatever its units: moderate numbers of rows are multiples of
+// 2^-67 below 2^16 (bf16 has 8 bits, see kernels.hpp), elements are multiples of 2^-16 up to 2^16,
+// scales are from 2^-31 to 2^8. So sums are multiples of 2^-114, and below 2^61 for 2^21 inputs. In
 // the units of another scale, of elements and of rows they are at least 2^-125 and below 2^114.
 
-/// Rows x Tiles blocks of 16 outputs, in registers.
+/// Computes Rows x Tiles blocks of 16 outputs, in registers.
 template <const MxElement& E, int Rows, int Tiles>
 HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
   const auto inputs = std::size_t(p.w.padded_inputs());
@@ -216,7 +218,7 @@ HWY_NOINLINE void product_block(const Product& p, int row, int tile) {
           bytes[t] = bytes_of<E, four>(reinterpret_cast<const std::uint32_t*>(at));
         });
         repeat<4>([&](auto j) INLINED {
-          repeat<Tiles>([&](auto t) INLINED { // All, so that sums do not wait for each other.
+          repeat<Tiles>([&](auto t) INLINED { // Alternating tiles do not wait for each other.
             const V16 weights = value<E, j>(bytes[t]);
             repeat<Rows>([&](auto r) INLINED {
               const V in = hn::Set(D(), x[r * inputs + j]);
@@ -248,14 +250,14 @@ const float* in_row_units(const Product& p, Scratch& scratch) {
   return scaled;
 }
 
-/// Rows that share the decoding of a weight, which has to leave registers to their sums.
+/// Rows that share the decoding of a weight, which has to leave registers for their sums.
 constexpr int rows_together = 4;
-/// Of so many rows: as many as leave registers to what is decoded.
+/// Tiles at a time: as many as leave registers for what is decoded.
 template <int Rows>
 constexpr int tiles_together = Rows <= 2 ? 2 : 1;
 
-/// All rows against tiles [tile, tile + Tiles), in blocks of Rows or one less: each decodes them
-/// again, for which the multiplications leave room.
+/// Multiplies all rows with tiles [tile, tile + Tiles), in blocks of Rows or one less. Each block
+/// decodes the tiles again, for which the multiplications leave room.
 template <const MxElement& E, int Rows, int Tiles>
 HWY_INLINE void product_rows(const Product& p, int tile) {
   const int blocks = divide_up(p.out.rows, rows_together);

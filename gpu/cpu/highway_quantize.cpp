@@ -1,5 +1,5 @@
-// Numbers of a tile become blocks of a microscaling format: what encode_block (gpu/mx.hpp) does, in
-// the same order and with the same roundings, where an output is a lane.
+// Encodes numbers of a tile to blocks of a microscaling format. It does what encode_block
+// (gpu/mx.hpp) does, in the same order and with the same roundings; a lane is an output.
 #include "gpu/cpu/highway_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -18,7 +18,7 @@ namespace {
 using Ints = hn::RebindToSigned<D>;
 using IntV = hn::Vec<Ints>;
 
-constexpr int exponent_bias = 127; ///< Of E8M0, and of f32.
+constexpr int exponent_bias = 127; ///< Bias of E8M0 and of f32.
 constexpr int f32_mantissa_bits = 23;
 
 HWY_INLINE IntV ints(int x) {
@@ -33,16 +33,16 @@ HWY_INLINE IntV magnitude_of(V x) {
 HWY_INLINE V as_float(IntV bits) {
   return hn::BitCast(D(), bits);
 }
-/// 2^-exponent, which may be f32's 2^-127.
+/// Returns 2^-exponent, which may be f32's 2^-127.
 HWY_INLINE V unit_of(IntV exponent) {
   const IntV bits = hn::ShiftLeft<f32_mantissa_bits>(hn::Sub(ints(exponent_bias), exponent));
   return as_float(hn::Max(bits, ints(1 << (f32_mantissa_bits - 1))));
 }
 
-/// The codes of `lanes` outputs' blocks, and what rounding them cost.
+/// The codes of `lanes` outputs' blocks, and their rounding errors.
 struct Codes {
   alignas(64) std::int32_t code[mx_block][lanes];
-  V squared_error; ///< In the scale's units.
+  V squared_error; ///< Squared error, in the scale's units.
 };
 
 struct Element {
@@ -50,7 +50,7 @@ struct Element {
   V error;
 };
 
-/// x: in the scale's units.
+/// Encodes x, which is in the scale's units.
 template <const MxElement& E>
 HWY_INLINE Element encode_float(V x) {
   constexpr int least_exponent = 1 - E.bias + exponent_bias;
@@ -80,7 +80,7 @@ HWY_INLINE Element encode_integer(V x) {
           hn::Mul(hn::Sub(x, hn::ConvertTo(D(), kept)), hn::Set(D(), 1 / units))};
 }
 
-/// With scales of 2^exponent. values: [mx_block][tile_outputs], of which these are `lanes` columns.
+/// Encodes with scales of 2^exponent. values: `lanes` columns of [mx_block][tile_outputs].
 template <const MxElement& E>
 HWY_NOINLINE void encode_with(const float* values, IntV exponent, Codes& codes) {
   const V unit = unit_of(exponent);
@@ -101,7 +101,7 @@ HWY_NOINLINE void encode_with(const float* values, IntV exponent, Codes& codes) 
   codes.squared_error = errors[0];
 }
 
-/// What SixBits has of codes: the four bits that stand together, and the other two.
+/// Return the parts of codes that SixBits defines: the four lower bits, and the other two.
 template <const MxElement& E>
 HWY_INLINE IntV four_bits(IntV code) {
   if constexpr (&E == &e3m2)
@@ -118,7 +118,7 @@ HWY_INLINE IntV two_bits(IntV code) {
   return hn::Or(hn::And(code, ints(2)), hn::And(odd, ints(1)));
 }
 
-/// Four inputs' parts of a word, a byte each.
+/// Returns four inputs' parts of a word, one byte each.
 template <class F>
 HWY_INLINE IntV four_bytes(const Codes& codes, int first, const F& part) {
   const auto at = [&](int i) INLINED { return part(hn::Load(Ints(), codes.code[first + i])); };
@@ -126,7 +126,7 @@ HWY_INLINE IntV four_bytes(const Codes& codes, int first, const F& part) {
                 hn::Or(hn::ShiftLeft<16>(at(2)), hn::ShiftLeft<24>(at(3))));
 }
 
-/// As pack_words does. words: [bits][tile_outputs], of which these are `lanes` columns.
+/// Writes words as pack_words does. words: `lanes` columns of [bits][tile_outputs].
 template <const MxElement& E>
 HWY_INLINE void store_words(const Codes& codes, std::uint32_t* words) {
   const auto put = [&](IntV word) INLINED {
@@ -153,7 +153,7 @@ HWY_INLINE void store_words(const Codes& codes, std::uint32_t* words) {
   }
 }
 
-/// Whether all elements of a block are zero: then its scale says nothing.
+/// Returns a mask of blocks whose elements are all zero, whose scales therefore mean nothing.
 template <const MxElement& E>
 HWY_INLINE auto zero_blocks(const Codes& codes) {
   IntV any = hn::Zero(Ints());
@@ -164,7 +164,7 @@ HWY_INLINE auto zero_blocks(const Codes& codes) {
   return hn::Eq(any, hn::Zero(Ints()));
 }
 
-/// The exponents of the scales; the codes are then theirs.
+/// Encodes with the chosen scales, and returns their exponents.
 template <const MxElement& E>
 HWY_INLINE IntV choose_scales(ScaleChoice choice, const float* values, IntV largest, Codes& codes) {
   const IntV floor = hn::Max(
@@ -173,7 +173,7 @@ HWY_INLINE IntV choose_scales(ScaleChoice choice, const float* values, IntV larg
   const V top = hn::Mul(as_float(largest), unit_of(floor));
   const IntV too_large = bits_of(hn::VecFromMask(D(), hn::Gt(top, hn::Set(D(), E.largest()))));
   const IntV room = hn::VecFromMask(Ints(), hn::Lt(floor, ints(exponent_bias)));
-  const IntV cut = hn::And(too_large, room); // -1 where floor's scale cuts something off.
+  const IntV cut = hn::And(too_large, room); // -1 where the floor's scale cuts something off.
   if (choice == ScaleChoice::ceil) {
     encode_with<E>(values, hn::Sub(floor, cut), codes);
     return hn::Sub(floor, cut);
@@ -183,7 +183,7 @@ HWY_INLINE IntV choose_scales(ScaleChoice choice, const float* values, IntV larg
     return floor;
   Codes above;
   encode_with<E>(values, hn::Sub(floor, cut), above);
-  // The units of the error are four times as large there.
+  // The error above is in units that are four times as large.
   const V error = hn::Mul(above.squared_error, hn::Set(D(), 4.0f));
   const IntV better =
       hn::And(cut, bits_of(hn::VecFromMask(D(), hn::Lt(error, codes.squared_error))));
@@ -195,7 +195,7 @@ HWY_INLINE IntV choose_scales(ScaleChoice choice, const float* values, IntV larg
   return hn::Sub(floor, better);
 }
 
-/// One block of `lanes` outputs.
+/// Encodes one block of `lanes` outputs.
 template <const MxElement& E>
 HWY_INLINE void encode_lanes(ScaleChoice choice, const float* values, std::uint8_t* scales,
                              std::uint32_t* words) {
@@ -218,7 +218,7 @@ HWY_INLINE void encode_lanes(ScaleChoice choice, const float* values, std::uint8
   store_words<E>(codes, words);
 }
 
-/// Two rows of a tile's numbers at a time.
+/// Widens a block, two rows of a tile's numbers at a time.
 template <class Read>
 HWY_INLINE void widen_block(const std::byte* numbers, float* values) {
   constexpr std::size_t step = 2 * tile_outputs * Read::bytes;

@@ -1,5 +1,5 @@
-// Which instruction sets the portable kernels are compiled for: all of Highway's but rare or old
-// ones, whose machines the next lesser set serves. Comes before hwy/foreach_target.h.
+// Names the instruction sets that the portable kernels are compiled for: all of Highway's except
+// rare or old ones, whose machines use the next lesser set. Include it before hwy/foreach_target.h.
 #pragma once
 
 #define HWY_DISABLED_TARGETS                                                                       \

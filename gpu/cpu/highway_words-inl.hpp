@@ -1,4 +1,4 @@
-// What portable kernels do with weights that lie as codes in words of 32 bits, one of each output.
+// Common parts of portable kernels for weights whose codes are in words of 32 bits, one per output.
 #if defined(PACELINE_HIGHWAY_WORDS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef PACELINE_HIGHWAY_WORDS_INL_HPP
 #undef PACELINE_HIGHWAY_WORDS_INL_HPP
@@ -15,7 +15,7 @@ namespace paceline::gpu::cpu::HWY_NAMESPACE {
 using Words = hn::RebindToUnsigned<D>;
 using Bytes = hn::Repartition<std::uint8_t, D>;
 
-/// A word of each output.
+/// One word for each of 16 outputs.
 struct W16 {
   hn::Vec<Words> part[parts];
 };
@@ -29,7 +29,7 @@ HWY_INLINE W16 each_word(const F& f) {
 HWY_INLINE W16 load_words(const std::uint32_t* from) {
   return each_word([&](int i) INLINED { return hn::LoadU(Words(), from + i * lanes); });
 }
-/// The bits of `mask` of each byte, once those are shifted down by `at`.
+/// Shifts bytes down by `at` and returns their bits that are in `mask`.
 template <int at>
 HWY_INLINE hn::Vec<Words> bits_of_bytes(hn::Vec<Words> word, std::uint8_t mask) {
   if constexpr (at > 0)
@@ -45,7 +45,7 @@ HWY_INLINE hn::Vec<Words> look_up(const Table& table, hn::Vec<Words> index) {
   return hn::BitCast(Words(), hn::TableLookupBytes(all, hn::BitCast(Bytes(), index)));
 }
 
-/// Takes byte `j` of each word alone, into its highest.
+/// Returns the table that moves byte `j` of each word to its highest byte, and clears the others.
 template <int j>
 constexpr Table only_byte() {
   Table t{};

@@ -1,10 +1,10 @@
 // The CPU's kernel families behind one interface, chosen at run time. A kernel does one rank's
-// share on one thread: it knows nothing of teams and barriers (see operations.cpp).
+// share on one thread, and knows nothing of teams and barriers (see operations.cpp).
 //
-// What every family promises (batch invariance): a result depends on its own row only, bit for
-// bit. A sum runs in one order, fixed by the family: a product's over the inputs from 0 on, a
-// softmax's over blocks of key_block positions counted from 0 (the first cut where a window
-// begins), so the division of the work, the rows beside and the page size leave no mark.
+// Every family guarantees batch invariance: a result depends on its own row only, bit for bit. A
+// sum runs in one order, fixed by the family: a product's over the inputs from 0 on, a softmax's
+// over blocks of key_block positions counted from 0 (the first is cut where a window begins). So
+// the division of the work, the other rows and the page size do not change a bit.
 #pragma once
 
 #include "gpu/cpu/memory.hpp"
@@ -21,14 +21,14 @@
 
 namespace paceline::gpu::cpu {
 
-/// Rows are staged (see Kernels::stage) in blocks of this many.
+/// Number of rows in a block of staged rows (see Kernels::stage).
 inline constexpr int row_block = 16;
 /// Positions per step of a running softmax.
 inline constexpr int key_block = 64;
 
 /// One kv head of one layer in a sequence's pages. A head's block in a page is, for bf16, keys
 /// [head_dim / 2][slot][2] and values [slot / 2][head_dim][2]; for f32, keys [head_dim][slot] and
-/// values [slot][head_dim]: scores want a vector of keys, sums a vector of values.
+/// values [slot][head_dim]: scores need a vector of keys, sums a vector of values.
 struct KvHead {
   const KvPool* pool = nullptr;
   std::span<const std::uint32_t> pages;
@@ -46,47 +46,48 @@ class Kernels {
 public:
   virtual ~Kernels() = default;
   virtual const char* name() const = 0;
-  /// Runs the family's fastest product instruction for bf16 weights `rounds` times over, on
-  /// registers alone, and returns how many multiply-adds those were: the peak to measure against.
+  /// Runs the family's fastest product instruction for bf16 weights `rounds` times, on registers
+  /// alone, and returns the number of multiply-adds, as the peak to measure against.
   virtual double multiply_adds(int rounds) const = 0;
 
-  /// Bytes that `rows` staged inputs of a product with `w` take.
+  /// Returns the bytes that `rows` staged inputs of a product with `w` take.
   virtual std::size_t staged_bytes(int rows, const PackedWeight& w) const = 0;
-  /// Writes rows [first, last) of `in` as `linear` wants them: padded, and for a bf16 weight
-  /// rounded to bf16. staged: the whole of it, 64-byte aligned; first: a multiple of row_block.
+  /// Writes rows [first, last) of `in` in the form that `linear` reads: padded, and rounded to bf16
+  /// if PackedWeight::rounds_rows. staged: the whole memory, 64-byte aligned; first: a multiple of
+  /// row_block.
   virtual void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
                      int last) const = 0;
-  /// out[r][o] = staged[r] * w[o] (or += with `add`) for all rows of out and the outputs of
+  /// Sets out[r][o] = staged[r] * w[o] (or += with `add`) for all rows of out and the outputs of
   /// tiles [first, last).
   virtual void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                       int last, bool add, Scratch& scratch) const = 0;
 
-  /// out, in, weight: [cols]; may be in place.
+  /// Computes an RMS norm. out, in, weight: [cols]; may be in place.
   virtual void rms_norm(float* out, const float* in, const float* weight, int cols,
                         float epsilon) const = 0;
   /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
   virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
-  /// Attention of one sequence's rows at `positions` (ascending) over what each of them sees.
-  /// out, q: [rows, heads * head_dim]; the heads are some that share `kv`.
+  /// Computes attention of one sequence's rows at `positions` (ascending) over what each of them
+  /// sees. out, q: [rows, heads * head_dim], of some heads that share `kv`.
   virtual void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
                       const AttentionOptions& options, const KvHead& kv,
                       Scratch& scratch) const = 0;
-  /// out[i] = activation(gate[i]) * up[i]
+  /// Sets out[i] = activation(gate[i]) * up[i].
   virtual void gate(float* out, const float* gate, const float* up, int n,
                     Activation activation) const = 0;
-  /// x[i] = cap * tanh(x[i] / cap)
+  /// Sets x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int n, float cap) const = 0;
 };
 
-/// Families that this machine can run, the fastest first; the last is the scalar oracle.
+/// Returns families that this machine can run, the fastest first; the last is the scalar oracle.
 std::vector<const Kernels*> available_kernels();
 
-/// The fastest, or the one that the environment variable PACELINE_CPU names.
+/// Returns the fastest, or the one that the environment variable PACELINE_CPU names.
 Result<const Kernels*> choose_kernels();
 
 const Kernels& scalar_kernels();
 
-/// Stores one head's key and value at `position`: plain copies, the same for every family.
+/// Store one head's key and value at `position`: plain copies, the same for every family.
 void store_key(const KvHead& kv, int position, const float* key);
 void store_value(const KvHead& kv, int position, const float* value);
 

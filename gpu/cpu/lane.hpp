@@ -1,4 +1,4 @@
-// A lane that is a pinned team of threads.
+// A lane whose threads are a team, pinned to cores.
 #pragma once
 
 #include "base/clock.hpp"
@@ -15,7 +15,7 @@ namespace paceline::gpu::cpu {
 struct LaneOptions {
   std::string name;
   std::vector<int> cores;         ///< One thread each; the first is rank 0 and calls the steps.
-  std::vector<int> shard_threads; ///< Of a group's lane: of each shard, in the order of the cores.
+  std::vector<int> shard_threads; ///< Group's lane: threads of each shard, in order of the cores.
   const Kernels* kernels = nullptr;
   std::shared_ptr<base::Timekeeper> time;
   std::shared_ptr<base::Trace> trace; ///< May be null.

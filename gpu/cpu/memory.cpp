@@ -52,15 +52,15 @@ tl::unexpected<Error> too_little(std::size_t bytes) {
               "free memory, or use a smaller model, context or number of sequences");
 }
 
-// A number from a file such as cgroup's memory.max; "max" or no file: no limit.
+// Reads a number from a file such as cgroup's memory.max; "max" or no file: no limit.
 std::size_t read_number(const char* path) {
   std::ifstream in(path);
   std::size_t value = 0;
   return in >> value ? value : std::numeric_limits<std::size_t>::max();
 }
 
-// Aligned to a huge page and cut to its size: the rest of a last huge page, a megabyte on average,
-// would add up over a model's matrices.
+// Maps memory that is aligned to a huge page but not rounded up to one: the rest of a last huge
+// page, a megabyte on average, would add up over a model's matrices.
 Result<std::shared_ptr<Buffer>> allocate_mapped(std::size_t bytes) {
   if (bytes > host_memory().available)
     return too_little(bytes);
@@ -76,7 +76,7 @@ Result<std::shared_ptr<Buffer>> allocate_mapped(std::size_t bytes) {
     munmap(begin, before);
   if (before < huge_page)
     munmap(begin + before + size, huge_page - before);
-  madvise(begin + before, size / huge_page * huge_page, MADV_HUGEPAGE); // A wish.
+  madvise(begin + before, size / huge_page * huge_page, MADV_HUGEPAGE); // Is only advice.
   return std::make_shared<MappedBuffer>(begin + before, bytes);
 }
 

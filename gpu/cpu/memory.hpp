@@ -10,14 +10,14 @@
 
 namespace paceline::gpu::cpu {
 
-/// What the machine has, or the container's limit where that is smaller.
+/// Returns the machine's memory, or the container's limit if that is smaller.
 DeviceMemory host_memory();
 
-/// Zeroed memory, aligned to 64 bytes; large ones to 2 MiB, in huge pages where the system allows.
-/// Pages become resident when they are first written.
+/// Allocates zeroed memory, aligned to 64 bytes; large buffers to 2 MiB, in huge pages if the
+/// system allows. Pages become resident when they are first written.
 Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes);
 
-/// Grows, never shrinks; contents are lost when it grows. 64-byte aligned.
+/// Memory that grows and never shrinks; its contents are lost when it grows. 64-byte aligned.
 class Scratch {
 public:
   std::byte* at_least(std::size_t bytes);

@@ -10,11 +10,11 @@
 namespace paceline::gpu::cpu {
 namespace {
 
-// Up to this many rows every rank stages all inputs for itself: cheaper than a barrier.
+// Up to this many rows, every rank stages all inputs for itself, which is cheaper than a barrier.
 constexpr int private_rows_max = row_block;
-// The shortest runs of tiles. Few rows: up to four tiles, which AMX takes together, or so many that
-// waiting for the last of them is short, but two of those that are decoded in registers. Many rows:
-// whole panels of two tiles (AMX) or three.
+// Sizes of the shortest runs of tiles. For few rows: as many tiles as fit run_bytes, so that the
+// wait for the last run is short, but at most four, which AMX multiplies together, and an even
+// number if they are decoded in registers. For many rows: whole panels of two tiles (AMX) or three.
 constexpr std::size_t run_bytes = 64 << 10;
 constexpr int panels_of_many_rows = 12;
 int shortest_run(const PackedWeight& w, int rows) {
@@ -23,7 +23,7 @@ int shortest_run(const PackedWeight& w, int rows) {
   const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
   return w.format() > WeightFormat::bf16 ? (tiles + 1) / 2 * 2 : tiles;
 }
-// Elementwise work on one row is divided in runs of this many elements.
+// Elementwise work on one row is divided into runs of this many elements.
 constexpr int element_run = 512;
 
 const PackedWeight& packed(const Weight& w) {
@@ -38,7 +38,7 @@ void add_bias(Tensor out, const PackedWeight& w, int first, int last) {
       out.row(r)[o] += w.bias()[o];
 }
 
-/// Numbers [first, first + count) of a row of each part. Whole runs are added one after the other.
+/// Sums numbers [first, first + count) of a row of all parts, part by part.
 void sum_run(float* out, std::span<const Tensor> parts, int row, int first, int count, bool add) {
   std::array<float, element_run> sum;
   std::copy_n(parts.front().row(row) + first, count, sum.begin());
@@ -62,7 +62,7 @@ KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int h
           layout.dtype};
 }
 
-/// How many rows from `first` on are its sequence's.
+/// Returns how many rows from `first` on belong to the same sequence.
 int rows_of_sequence(const RowMap& rows, int first) {
   const auto begin = rows.sequence.begin() + first;
   const auto other = [&](std::int32_t sequence) { return sequence != *begin; };
@@ -146,7 +146,7 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);
   TileQueue& queue = team_.tiles[products_++ % 2];
-  if (rank_ == 0) // Its last product ended with a barrier, and its next begins behind one.
+  if (rank_ == 0) // Safe: barriers end the other queue's last product and come before its next.
     team_.tiles[products_ % 2].restart();
   const int least = shortest_run(w, out.rows);
   for (;;) {
@@ -216,8 +216,8 @@ void CpuOperations::attention(Tensor out, Tensor qkv, int heads, const Attention
   assert(out.rows == rows.rows() && out.cols == heads * layout.head_dim &&
          heads % layout.kv_heads == 0);
   const Share mine = share(out.rows * heads);
-  // Counted sequence by sequence and in it kv head by kv head: what reads the same keys follows
-  // one another, and in a prompt every rank has early rows and late ones, which read more.
+  // Items are counted by sequence and then by kv head, so that those that read the same keys follow
+  // one another. In a prompt every rank gets early rows and late rows, which read more.
   int begin = 0;
   for (int first = 0, count = 0; first < out.rows; first += count) {
     const int sequence = rows.sequence[std::size_t(first)];

@@ -24,29 +24,29 @@ struct Judging {
     TokenLogprob logprob;
   };
   std::vector<Item> items;
-  std::vector<std::atomic<int>> last_row; ///< By task: nothing behind it counts.
+  std::vector<std::atomic<int>> last_row; ///< Last row that counts, by task.
 
   void begin(std::span<const VerifyTask> tasks);
-  /// Results of the rows become those of their tasks.
+  /// Combines the results of the rows into those of their tasks.
   void conclude(std::span<VerifyTask> tasks);
 };
 
-/// The tiles of one product, which ranks take in runs that grow shorter: whichever core the memory
-/// serves worse does less, and all come to the end together. Who computes a tile leaves no mark.
+/// The tiles of one product, which ranks take in runs that grow shorter: a core that the memory
+/// serves worse does less, and all finish together. A tile's result does not depend on its rank.
 class TileQueue {
 public:
   void restart() { next_.store(0, std::memory_order_relaxed); }
-  /// The next run [first, last); empty when none is left. least: tiles of the shortest run.
+  /// Returns the next run [first, last), empty when none is left. least: tiles of the shortest run.
   std::pair<int, int> take(int tiles, int ranks, int least);
 
 private:
   alignas(64) std::atomic<int> next_{0};
 };
 
-/// What the ranks of one team share.
+/// State that the ranks of one team share.
 struct TeamState {
   TeamState(const Kernels& k, int count) : kernels(k), ranks(count), barrier(count) {}
-  /// Before a region.
+  /// Called before a region.
   void restart() {
     for (TileQueue& queue : tiles)
       queue.restart();
@@ -54,22 +54,22 @@ struct TeamState {
   const Kernels& kernels;
   const int ranks;
   Barrier barrier;
-  /// Products take turns: while one empties its queue, nobody looks at the other's.
+  /// Products alternate: while one empties its queue, no rank looks at the other.
   std::array<TileQueue, 2> tiles;
   Judging judging; ///< Set up and concluded by rank 0.
-  Scratch staged;  ///< Inputs of a product with many rows; grown by rank 0 between barriers.
+  Scratch staged;  ///< Inputs of a product with many rows; rank 0 grows it between barriers.
 };
 
-/// One rank's operations. Threads: its rank's.
+/// The operations of one rank; all members are called on that rank's thread.
 class CpuOperations final : public Operations {
 public:
   CpuOperations(TeamState& team, int rank) : team_(team), rank_(rank) {}
-  /// Of a step in shards: those that this team runs, and where all teams meet; null: there is no
-  /// other.
+  /// Serves a step in shards. shards: those that this team runs; meeting: where all teams meet,
+  /// null if there is only one.
   CpuOperations(TeamState& team, int rank, ShardRange shards, Barrier* meeting)
       : team_(team), rank_(rank), shards_(shards), meeting_(meeting) {}
 
-  /// Before every region, on every rank.
+  /// Called before every region, on every rank.
   void begin() { products_ = 0; }
 
   int rank() const override { return rank_; }
@@ -106,18 +106,18 @@ private:
     int begin;
     int end;
   };
-  /// This rank's part of `items`.
+  /// Returns this rank's part of `items`.
   Share share(int items) const;
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
-  /// Of a sequence's heads that share `kv`, counted row by row, those that are this rank's: whole
-  /// rows together, the rest of a row before and behind them.
+  /// Attends for this rank's share of a sequence's heads with the same `kv`, counted row by row:
+  /// whole rows at once, and the parts of rows before and after these by themselves.
   void attend(Tensor out, Tensor q, Share heads, std::span<const std::int32_t> positions,
               const AttentionOptions& options, const KvHead& kv);
   void propose_one(ProposeTask& task);
   void judge_row(VerifyTask& task, Judging::Item& item);
   bool warp_row(VerifyTask& task, int row);
-  /// One behind the other, in prefix_.
+  /// Joins both in prefix_.
   std::span<const TokenId> joined(std::span<const TokenId> prefix, std::span<const TokenId> tokens);
   TokenLogprob logprob_of(const VerifyTask& task, int row, TokenId token) const;
 
@@ -125,9 +125,9 @@ private:
   const int rank_;
   const ShardRange shards_;
   Barrier* const meeting_ = nullptr;
-  std::size_t products_ = 0; ///< In this region.
+  std::size_t products_ = 0; ///< Number of products in this region.
   Scratch staged_;
-  Scratch scratch_; ///< The kernels' own.
+  Scratch scratch_; ///< The kernels' scratch.
   std::vector<float> normed_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;

@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
-// Four streams side by side, each with two sums, so that no load waits for another; lines are asked
-// for 4 KiB ahead. One stream gives an eighth to a quarter less on Intel's server processors.
+// Reads four streams side by side, each with two sums, so that no load waits for another; lines are
+// prefetched 4 KiB ahead. One stream is an eighth to a quarter slower on Intel's server processors.
 std::uint64_t Read(std::span<const std::byte> bytes) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<std::uint64_t, 8> d;
@@ -42,7 +42,7 @@ std::uint64_t Read(std::span<const std::byte> bytes) {
   }
   s0 =
       hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)));
-  return hn::GetLane(hn::SumOfLanes(d, hn::ShiftRight<8>(s0))); // intrinsics add signed lanes
+  return hn::GetLane(hn::SumOfLanes(d, hn::ShiftRight<8>(s0))); // Intrinsics add signed lanes.
 }
 
 } // namespace paceline::gpu::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// What a machine can do at most, for measurements: the limits that kernels are held against.
+// Measures a machine's limits, to compare kernels with.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,8 @@
 
 namespace paceline::gpu::cpu {
 
-/// Reads every byte once, as fast as one thread can. The result depends on all of them, so that no
-/// read is saved. bytes: whole
-/// words of 8 bytes; up to 511 at the end may be left out.
+/// Reads every byte once, as fast as one thread can. The result depends on all bytes, so that no
+/// read is optimised away. bytes: whole words of 8 bytes; up to 511 at the end may be left out.
 std::uint64_t read_once(std::span<const std::byte> bytes);
 
 } // namespace paceline::gpu::cpu

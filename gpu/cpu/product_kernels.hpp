@@ -1,5 +1,5 @@
-// A family that brings its own products of bf16 weights, and of those that decode to bf16. Those of
-// scaled codes are AVX-512's, and all else is the portable family's, unless it says otherwise.
+// Base of families with their own products of weights of bf16, or that decode to bf16. AVX-512
+// kernels multiply by scaled codes, and the portable family does all else, unless overridden.
 #pragma once
 
 #include "gpu/cpu/avx512_codes.hpp"
@@ -51,14 +51,14 @@ public:
   void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
 
 protected:
-  /// Whether products with `w` are the family's own.
+  /// Returns whether the family multiplies by `w` itself.
   virtual bool takes(const PackedWeight& w) const {
     return w.format() == WeightFormat::bf16 || (is_mx(w.format()) && highway_decode_blocks());
   }
   static bool by_codes(const PackedWeight& w) {
     return has_scaled_codes(w.format()) && avx512_has_codes();
   }
-  /// As Kernels has them, of such weights.
+  /// Implement the functions of Kernels for such weights.
   virtual std::size_t own_staged_bytes(int rows, const PackedWeight& w) const = 0;
   virtual void own_stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
                          int last) const = 0;
@@ -68,8 +68,7 @@ protected:
   const Kernels& portable_ = highway_kernels();
 };
 
-/// Tiles of bf16 numbers, one behind the other, from tile `first` on: a weight's own, or some that
-/// were decoded.
+/// Tiles of bf16 numbers, one after another, from tile `first` on: a weight's own, or decoded ones.
 struct Bf16Tiles {
   const std::byte* data = nullptr;
   int first = 0;
@@ -78,12 +77,12 @@ struct Bf16Tiles {
   const std::byte* tile(int index) const { return data + std::size_t(index - first) * tile_bytes; }
 };
 
-/// A weight of bf16 as it is.
+/// Returns the tiles of a bf16 weight.
 inline Bf16Tiles tiles_of(const PackedWeight& w) {
   return {w.tile(0), 0, w.tile_bytes()};
 }
 
-/// Tiles [first, last) of a microscaling weight, decoded to `to`.
+/// Decodes tiles [first, last) of a microscaling weight to `to`.
 inline Bf16Tiles decode_tiles(const PackedWeight& w, int first, int last, std::byte* to) {
   for (int tile = first; tile < last; ++tile) {
     DecodeBlocks* const fastest = w.moderate(tile) ? avx512_decode_blocks() : nullptr;

@@ -1,5 +1,5 @@
-// Drawing, judging and scoring on a CPU lane: the sampling layer's functions, one task or row per
-// rank at a time.
+// Drawing, judging and scoring on a CPU lane, with the sampling layer's functions, one task or row
+// per rank at a time.
 #include "gpu/cpu/operations.hpp"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ void CpuOperations::propose_one(ProposeTask& task) {
                         task.rule, task.noise, task.position, task.token, warp_scratch_);
 }
 
-// Every row's judgement depends on its own logits and the tokens drafted before it, so rows are
-// judged side by side; one that lies behind a rejection already known is not looked at.
+// Rows are judged in parallel, since each depends only on its own logits and the tokens drafted
+// before it. Rows after a known rejection are skipped.
 void CpuOperations::verify(std::span<VerifyTask> tasks) {
   if (rank_ == 0)
     team_.judging.begin(tasks);
@@ -71,7 +71,7 @@ void Judging::begin(std::span<const VerifyTask> tasks) {
     last_row[t] = rows(tasks[t]) - 1;
     most = std::max(most, rows(tasks[t]));
   }
-  for (int row = 0; row < most; ++row) // First rows first: they decide about the others.
+  for (int row = 0; row < most; ++row) // First rows come first: later ones may be skipped.
     for (std::size_t t = 0; t < tasks.size(); ++t)
       if (row < rows(tasks[t]))
         items.push_back({t, row, false, false, {}, {}});
@@ -83,7 +83,7 @@ void Judging::conclude(std::span<VerifyTask> tasks) {
     task.ended = task.failed = task.inconsistent_draw = false;
     task.logprobs.clear();
   }
-  for (Item& item : items) { // Of each task in the order of its rows.
+  for (Item& item : items) { // Each task's rows are in order.
     VerifyTask& task = tasks[item.task];
     if (item.row > last_row[item.task])
       continue;
@@ -136,7 +136,7 @@ std::span<const TokenId> CpuOperations::joined(std::span<const TokenId> prefix,
   return prefix_;
 }
 
-// Leaves the warped distribution of `row` in probabilities_.
+// Writes the warped distribution of `row` to probabilities_.
 bool CpuOperations::warp_row(VerifyTask& task, int row) {
   const auto vocabulary = std::size_t(task.vocabulary);
   const auto judged = task.tokens.first(std::min(std::size_t(row), task.tokens.size()));

@@ -1,4 +1,4 @@
-// The oracle: every operation as its definition reads, rounding where the fast kernels round.
+// The oracle: every operation as it is defined, rounding where the fast kernels round.
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
 

@@ -1,5 +1,5 @@
-// Functions for processors that have more than the build asks for, between PACELINE_TARGET_BEGIN
-// and PACELINE_TARGET_END. No header may be included between the two.
+// Marks functions for processors with more features than the build requires, between
+// PACELINE_TARGET_BEGIN and PACELINE_TARGET_END. No header may be included between the two.
 #pragma once
 
 #define PACELINE_PRAGMA(...) _Pragma(#__VA_ARGS__)

@@ -52,7 +52,7 @@ void Team::enter() {
 
 void Team::prepare_thread(int rank) const {
   bind_to_core(cores_[std::size_t(rank)]);
-  // Short sleeps of a waiting step are meant as they are said: no slack of the default 50 us.
+  // A waiting step's sleeps are short, so the default slack of 50 us is reduced to 1 us.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
   base::take_short_turns();
@@ -120,7 +120,7 @@ void Team::run_rank(Step& step, int rank) {
   }
 }
 
-/// Wherever a rank waits for one that has left, it leaves, too.
+/// Makes ranks leave that wait for one that has left.
 void Team::fail_all() {
   state_.barrier.poison();
   for (const auto& shard : shards_)

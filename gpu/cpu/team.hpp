@@ -15,28 +15,28 @@
 
 namespace paceline::gpu::cpu {
 
-/// Rank 0 is the thread that calls `run`; the others live from `start` to the destructor.
+/// A team. Rank 0 is the thread that calls `run`; the others live from `start` to the destructor.
 class Team {
 public:
-  /// shard_threads: of each shard, in the order of the cores; empty: there is one, which has all.
+  /// shard_threads: threads of each shard, in the order of the cores; empty: one shard has all.
   Team(const Kernels& kernels, std::vector<int> cores, const std::vector<int>& shard_threads = {});
   ~Team();
 
-  /// Starts the other ranks. May throw std::system_error; what was started ends in the destructor.
+  /// Starts the other ranks. May throw std::system_error; started ranks end in the destructor.
   void start();
   /// Binds and prepares the calling thread as rank 0.
   void enter();
-  /// Runs `step` on every rank and returns when all have left; throws what a rank threw. One in
-  /// shards is run by each shard's threads as a team of their own, and all of them meet.
+  /// Runs `step` on every rank and returns when all have left; throws what a rank threw. A step in
+  /// shards is run by each shard's threads as a team of their own; all of these meet.
   void run(Step& step);
 
-  /// `run` is about to be called: the other ranks wake up. False: they sleep on, for another team
-  /// has something to run on a core of theirs or of rank 0. Threads: any.
+  /// Tells that `run` will be called soon, so that the other ranks wake up. Returns false if they
+  /// stay asleep, because another team has work on a core of this one. Threads: any.
   bool rouse();
 
-  /// Says whether there is anything to run (core_claims.hpp).
+  /// Returns the claims, which tell whether this team has work (core_claims.hpp).
   CoreClaims& claims() { return claims_; }
-  /// Whether another team has something to run on the core of this rank.
+  /// Returns whether another team has work on the core of this rank.
   bool crowded(int rank) const { return claims_.wanted_by_others(cores_[std::size_t(rank)]); }
 
 private:
@@ -51,13 +51,13 @@ private:
   CoreClaims claims_;
   TeamState state_;
   std::vector<std::unique_ptr<CpuOperations>> operations_;
-  std::vector<std::unique_ptr<TeamState>> shards_;               ///< Where there are several,
-  std::vector<std::unique_ptr<CpuOperations>> shard_operations_; ///< and of every rank in its own.
+  std::vector<std::unique_ptr<TeamState>> shards_;               ///< Teams of shards, if several.
+  std::vector<std::unique_ptr<CpuOperations>> shard_operations_; ///< Each rank's in its shard.
   std::vector<std::thread> threads_;
-  Step* step_ = nullptr; // Of the region that `region_` counts.
+  Step* step_ = nullptr; // The step of the region that `region_` counts.
   std::atomic<bool> closing_{false};
   alignas(64) WaitWord region_;
-  alignas(64) WaitWord busy_; // Other ranks that are still inside.
+  alignas(64) WaitWord busy_; // Number of other ranks inside the region.
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };

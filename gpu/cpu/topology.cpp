@@ -16,14 +16,14 @@ struct BitmapFree {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapFree>;
 
-/// Whether Linux says here which processors it has. Without (a small container may have no /sys)
-/// hwloc's part for Linux finds nothing, and writes that to standard error.
+/// Returns whether Linux describes the processors. If not (a small container may lack /sys),
+/// hwloc's Linux component finds nothing, and writes that to standard error.
 bool linux_describes_cores() {
   return ::access("/sys/devices/system/cpu/cpu0/topology", R_OK) == 0 ||
          ::access("/sys/bus/cpu/devices/cpu0/topology", R_OK) == 0;
 }
 
-// Loaded once, with cores only: caches and devices would cost time at every start.
+// The topology, loaded once, with cores only: caches and devices would cost time at every start.
 class Topology {
 public:
   Topology() {

@@ -13,7 +13,7 @@
 namespace paceline::gpu::cpu {
 namespace {
 
-// Position of (input, output of the tile) in a tile's elements.
+// Returns the position of (input, output of the tile) among a tile's elements.
 std::size_t element(WeightFormat format, int input, int output) {
   if (format == WeightFormat::bf16)
     return (std::size_t(input / 2) * tile_outputs + std::size_t(output)) * 2 +
@@ -21,8 +21,8 @@ std::size_t element(WeightFormat format, int input, int output) {
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
 
-/// Numbers after which bytes of a matrix are released: so few that it is never all in memory, so
-/// many that asking the system costs nothing.
+/// Numbers after which bytes of a matrix are released: so few that the matrix is never all in
+/// memory, so many that the system calls cost nothing.
 constexpr std::size_t numbers_together = std::size_t(1) << 19;
 
 int round_up(int value, int to) {
@@ -39,7 +39,7 @@ void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row,
 
 using Four [[gnu::vector_size(16)]] = std::uint32_t;
 
-// Four rows of four units, as columns.
+// Transposes four rows of four units.
 void transpose_four(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
   Four in[4];
   for (std::size_t r = 0; r < 4; ++r)
@@ -56,7 +56,7 @@ void transpose_four(std::byte* tile, const std::byte* rows, std::size_t row_byte
     std::memcpy(tile + i * tile_outputs * sizeof(std::uint32_t), &out[i], sizeof(Four));
 }
 
-// A whole tile, written from its start to its end. Unit: what stays together, an element or a pair.
+// Writes a whole tile from its start to its end. Unit: an element, or a pair that stays together.
 template <class Unit>
 void transpose(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
   const std::size_t units = row_bytes / sizeof(Unit);
@@ -114,7 +114,7 @@ bool is_moderate(std::uint8_t scale) {
   return scale >= one_scale + least_moderate_scale && scale <= one_scale + most_moderate_scale;
 }
 
-/// Whether all elements are: then a scale says nothing, unless it is NaN.
+/// Returns whether all elements are zero and the scale is not NaN, so that it means nothing.
 bool is_zero(WeightFormat format, const MxBlock& block) {
   const MxElement& element = element_of(format);
   const int sign = element.integer() ? 0 : element.sign_bit();
@@ -123,30 +123,31 @@ bool is_zero(WeightFormat format, const MxBlock& block) {
                      [&](std::uint8_t code) { return (code & ~sign) == 0; });
 }
 
-/// Whether every element has a negative: the lowest of two's complement has none. Only files have
-/// it, so encoding need not ask.
+/// Returns whether every element has a negative: the lowest in two's complement has none. Only
+/// files contain it, so encoding need not check.
 bool has_negatives(WeightFormat format, const MxBlock& block) {
   const MxElement& element = element_of(format);
   return !element.integer() ||
          std::find(block.codes.begin(), block.codes.end(), element.sign_bit()) == block.codes.end();
 }
 
-/// What all outputs of a tile have for a block beside the codes.
+/// Returns the bytes that all outputs of a tile have for a block beside the codes.
 std::size_t record_bytes_of(const ScaledCodes& how) {
   const std::size_t numbers = how.least ? 2 : 1;
   const std::size_t of_parts = how.parts() > 1 ? std::size_t(how.parts()) : 0;
   return tile_outputs * numbers * (sizeof(gguf::half) + of_parts);
 }
 
-/// Exponent, sign and the mantissa's highest bit; beside them its other two, of negative numbers
-/// inverted, which makes the sum of two tables of such a number, too. They are stored as what they
-/// differ in from the sign and the highest bit.
+/// Splits a code. The lower four bits are the exponent, the sign and the mantissa's highest bit.
+/// The other two are the mantissa's lower bits, inverted in negative numbers (so that these, too,
+/// are the sum of two tables), xor the sign and the highest bit.
 constexpr int split_e2m3(int code) {
   const int sign = code >> 5;
   const int low = (code >> 1 & 12) | sign << 1 | (code >> 2 & 1);
   return low | ((code & 3) ^ (sign ? 3 : 0) ^ (low & 3)) << 4;
 }
-/// All but the sign and the mantissa's lowest bit; beside them these two.
+/// Splits a code. The lower four bits are all but the sign and the mantissa's lowest bit, which are
+/// the other two.
 constexpr int split_e3m2(int code) {
   return (code >> 1 & 15) | ((code >> 4 & 2) | (code & 1)) << 4;
 }
@@ -267,7 +268,7 @@ void PackedWeight::quantize(const HostMatrix& part, int first_output) {
 
 void PackedWeight::quantize_tile(const HostMatrix& part, int first_row, int tile,
                                  std::vector<std::byte>& room) {
-  room.resize(std::size_t(padded_inputs_) * tile_outputs * size_of(part.dtype)); // Zeros at first.
+  room.resize(std::size_t(padded_inputs_) * tile_outputs * size_of(part.dtype)); // Zero at first.
   const HostMatrix rows = rows_of(part, first_row, first_row + tile_outputs);
   fill_tile(part.dtype, room.data(), static_cast<const std::byte*>(rows.data), inputs_);
   const Numbers numbers{part.dtype, room.data(), blocks()};
@@ -412,7 +413,7 @@ void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
   const int run = bits == 4   ? 8
                   : bits == 6 ? 16
                               : 32; // Codes after which the order repeats itself.
-  const int above = bits - 4;       // Bits that stand in a run's last word.
+  const int above = bits - 4;       // Bits of a code that are in a run's last word.
   const std::uint32_t above_bits = above == 1 ? single_bits : pair_bits;
   for (int first = 0; first < mx_block; first += run) {
     std::uint32_t last = 0;

@@ -1,4 +1,4 @@
-// Weight matrices as all CPU kernels read them.
+// Weight matrices in the layout that all CPU kernels read.
 #pragma once
 
 #include "gpu/gguf_blocks.hpp"
@@ -14,26 +14,26 @@
 
 namespace paceline::gpu::cpu {
 
-/// Outputs that lie side by side in a packed weight.
+/// Number of outputs that are side by side in a packed weight.
 inline constexpr int tile_outputs = 16;
-/// Inputs are padded with zeros to a multiple of this (of f32 and f16: of two).
+/// Inputs are padded with zeros to a multiple of this (for f32 and f16: of two).
 inline constexpr int tile_inputs = 32;
 static_assert(tile_inputs == mx_block);
 
-/// Tiles of 16 outputs, padded with zero outputs, one after the other.
+/// A packed weight: tiles of 16 outputs, padded with zero outputs, one after another.
 /// f32, f16: a tile is [input][output]; a vector of outputs is one load.
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX
 /// product, and a 32-bit lane shifted or masked is one of two inputs of an output in f32.
 /// Microscaling: the scales of every block of 32 inputs, [block][output], filled up to 64 bytes;
-/// then for each block 32-bit words as pack_words has them, [word][output]. Values are those of
-/// bf16: a product is, bit for bit, that of the bf16 weight which has the same numbers.
-/// Scaled codes (gguf_blocks.hpp): a record for each block, filled up to 64 bytes together:
-/// [output] of the block's scales and, where there are any, of its least values, as halves, then,
-/// of blocks of several parts, the same of each part, as bytes; then the codes in words as those of
-/// microscaling.
+/// then for each block 32-bit words in the order of pack_words, [word][output]. The values are bf16
+/// numbers: a product is, bit for bit, that of the bf16 weight with the same numbers.
+/// Scaled codes (gguf_blocks.hpp): records of all blocks, filled up to 64 bytes together, then the
+/// codes in words as in microscaling. A record is [output] of the block's scales and, if there are
+/// any, of its least values, as halves; then, if blocks have several parts, the same of each part,
+/// as bytes.
 class PackedWeight final : public Weight {
 public:
-  /// Where parts are of unlike formats that all round rows, a StackedWeight.
+  /// Packs the parts; into a StackedWeight if their formats differ and all of them round rows.
   static Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts);
 
   int outputs() const override { return outputs_; }
@@ -43,33 +43,32 @@ public:
 
   int tiles() const { return (outputs_ + tile_outputs - 1) / tile_outputs; }
   int padded_inputs() const { return padded_inputs_; }
-  /// Whether rows that it is multiplied with are rounded to bf16.
+  /// Returns whether rows that are multiplied with the weight are rounded to bf16.
   bool rounds_rows() const { return format_ >= WeightFormat::bf16; }
   std::size_t tile_bytes() const { return scale_bytes() + element_bytes(); }
   const std::byte* tile(int index) const { return data_ + std::size_t(index) * tile_bytes(); }
-  /// Bits of an element, or of its code.
+  /// Returns the bits of an element, or of its code.
   int bits() const { return has_scaled_codes(format_) ? codes().bits : element_bits(format_); }
-  /// Microscaling and scaled codes: what the elements of a tile follow, and the bytes of 32 of them
-  /// in all outputs.
+  /// Return the bytes of a tile before its elements, and the bytes of 32 elements in all outputs,
+  /// for microscaling and scaled codes.
   std::size_t scale_bytes() const { return scale_bytes_; }
   std::size_t block_bytes() const { return std::size_t(bits()) * 64; }
-  /// What scaled codes mean, and the bytes of a record, of scales.
+  /// Return how scaled codes are coded, and the bytes of a record of their scales.
   const ScaledCodes& codes() const { return *codes_; }
   std::size_t record_bytes() const { return record_bytes_; }
-  /// Parts of a row, each with a scale.
+  /// Returns the number of parts of a row, each with a scale.
   int parts() const { return padded_inputs_ / codes().part; }
   int blocks() const { return padded_inputs_ / mx_block; }
-  /// Microscaling: whether a tile's scales are from 2^least_moderate_scale to
-  /// 2^most_moderate_scale, but for those of blocks that are zero, and every element has a
-  /// negative.
+  /// Returns whether a tile of microscaling has scales from 2^least_moderate_scale to
+  /// 2^most_moderate_scale only, except in blocks that are zero, and a negative of every element.
   bool moderate(int tile) const { return moderate_[std::size_t(tile)] != 0; }
 
-  /// The bytes of a tile whose numbers are bf16.
+  /// Returns the bytes that a tile has if its numbers are bf16.
   std::size_t bf16_tile_bytes() const { return std::size_t(padded_inputs_) * tile_outputs * 2; }
 
-  /// [outputs], or null where the weight has none.
+  /// Returns the bias, [outputs], or null if the weight has none.
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
-  /// All inputs of one output, as f32. values: [inputs]
+  /// Reads all inputs of one output, as f32. values: [inputs]
   void read_output(int output, float* values) const;
 
 private:
@@ -99,7 +98,7 @@ private:
   int outputs_;
   int inputs_;
   int padded_inputs_;
-  const ScaledCodes* codes_; ///< Null: it has none.
+  const ScaledCodes* codes_; ///< Null: the weight has no scaled codes.
   std::size_t record_bytes_;
   std::size_t scale_bytes_;
   std::vector<float> bias_;
@@ -108,7 +107,7 @@ private:
   std::vector<std::uint8_t> moderate_; // [tiles]
 };
 
-/// Weights of unlike formats one below the other: of a product, each has its own outputs.
+/// Weights of different formats, one below the other; each has its own outputs of a product.
 class StackedWeight final : public Weight {
 public:
   explicit StackedWeight(std::vector<std::shared_ptr<const Weight>> parts)
@@ -122,27 +121,27 @@ public:
   const std::vector<std::shared_ptr<const Weight>>& parts() const { return parts_; }
 
 private:
-  std::vector<std::shared_ptr<const Weight>> parts_; ///< PackedWeight
+  std::vector<std::shared_ptr<const Weight>> parts_; ///< Each is a PackedWeight.
 };
 
-/// Exponents of scales within which kernels may keep sums in the blocks' own units
-/// (highway_mx.cpp, avx512_mx.cpp).
+/// Exponents of scales within which kernels may keep sums in the blocks' own units (highway_mx.cpp,
+/// avx512_mx.cpp).
 inline constexpr int least_moderate_scale = -31;
 inline constexpr int most_moderate_scale = 8;
 
-/// An output's 32 codes in words of 32 bits, one for each of a code's bits; byte j of a word is of
-/// inputs 4 i + j. 8 bits: four inputs a word. 4 bits: eight, of which the first four in the bytes'
-/// lower halves. 6 bits: sixteen in three words: the lower four bits of them in two words as those
-/// of 4 bits, the other two in the third, from the bytes' lowest on. 5 bits: all 32 in five words
-/// in the same way.
+/// Write and read an output's 32 codes in words of 32 bits, one word for each of a code's bits;
+/// byte j of a word belongs to inputs 4 i + j. 8 bits: a word has four inputs. 4 bits: it has
+/// eight, the first four in the bytes' lower halves. 6 bits: three words have sixteen; two have the
+/// lower four bits as with 4 bits, the third has the other two, from each byte's lowest bits on. 5
+/// bits: all 32 are in five words in the same way.
 void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words);
 void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes);
-/// The same of microscaling's, those of 6 bits in the order of SixBits.
+/// Do the same for microscaling formats; codes of 6 bits are in the order of SixBits.
 void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words);
 void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes);
 
-/// How kernels find elements of 6 bits by tables of 16 bytes: four bits of a code (the lower ones)
-/// and two more. Both tables are added.
+/// The order of 6-bit codes, which kernels look up in two tables of 16 bytes: one by four bits of a
+/// code (the lower ones), one by the two others (highway_mx.cpp). The results are added.
 struct SixBits {
   std::array<std::uint8_t, 64> of_code;
   std::array<std::uint8_t, 64> to_code;

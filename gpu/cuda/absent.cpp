@@ -1,4 +1,4 @@
-// In place of the back end where CUDA was not built.
+// Replaces the back end in builds without CUDA.
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/survey.hpp"
 #include "gpu/cuda/yardstick.hpp"

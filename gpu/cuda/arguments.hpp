@@ -1,5 +1,5 @@
-// What kernels of a piece are told, and what they tell: memory in pairs, pinned on the host and its
-// twin on the GPU.
+// The arguments and results of a piece's kernels: pairs of pinned memory on the host and its twin
+// on the GPU.
 #pragma once
 
 #include "gpu/cuda/context.hpp"
@@ -15,7 +15,7 @@
 
 namespace paceline::gpu::cuda {
 
-/// The same `count` elements on both sides.
+/// An array of `count` elements on both sides.
 template <class T>
 struct Twin {
   T* host = nullptr;
@@ -25,22 +25,23 @@ struct Twin {
   T& operator[](std::size_t i) const { return host[i]; }
 };
 
-/// Pairs are taken and written; all that a piece takes is copied to the GPU at once, before
-/// whatever is recorded behind the first `take`, when the recording is issued. `fetch` copies a
-/// pair back, in the recording's order. `begin`, when the last piece is done, makes everything free
-/// again; a piece behind that one may still read what it left on the GPU. Where a piece needs more
-/// than there is, more is allocated and kept: a steady round allocates nothing.
+/// Memory for a piece's arguments and results. Pairs are taken and written; all that a piece takes
+/// is copied to the GPU at once when the recording is issued, before whatever is recorded after the
+/// first `take`. `fetch` copies a pair back, in the recording's order. `begin`, called when the
+/// last piece is done, frees everything; the next piece may still read what that one left on the
+/// GPU. If a piece needs more than there is, more is allocated and kept, so a steady round
+/// allocates nothing.
 ///
-/// A pair takes a power of two of bytes. So what grows from round to round (page tables, histories)
-/// seldom moves what is taken behind it, and the same operations mostly find the same addresses.
-/// Threads: the lane's. All members throw: CudaError, std::bad_alloc.
+/// A pair takes a power of two of bytes. So data that grows from round to round (page tables,
+/// histories) seldom moves the pairs after it, and the same operations mostly have the same
+/// addresses. All members are called on the lane's thread and throw CudaError or std::bad_alloc.
 class Arguments {
 public:
   Arguments(std::shared_ptr<Context> context, Recording& recording)
       : context_(std::move(context)), recording_(recording) {}
 
   void begin();
-  /// Zeroed on the host.
+  /// Takes a pair, zeroed on the host.
   template <class T>
   Twin<T> take(std::size_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -49,7 +50,7 @@ public:
     std::uninitialized_fill_n(twin.host, count, T{});
     return twin;
   }
-  /// Copies `values`; where the GPU will have them.
+  /// Copies `values` to a new pair; returns where the GPU will have them.
   template <class T>
   const T* put(std::span<const T> values) {
     const Twin<std::byte> bytes = take_bytes(values.size_bytes());
@@ -73,17 +74,17 @@ private:
 
   std::shared_ptr<Context> context_;
   Recording& recording_;
-  std::vector<Block> blocks_;   ///< The last one is in use; those before it are of this piece, too.
-  std::vector<Block> outgrown_; ///< By the piece before; the one behind it may be at work.
-  std::size_t used_ = 0;        ///< Of the last block.
-  Copy* sent_ = nullptr;        ///< What was taken of it; null: nothing was.
+  std::vector<Block> blocks_;   ///< The last is in use; those before it belong to this piece, too.
+  std::vector<Block> outgrown_; ///< Outgrown by the last piece; the next may be running.
+  std::size_t used_ = 0;        ///< Bytes used of the last block.
+  Copy* sent_ = nullptr;        ///< Copies what was taken from the last block; null: nothing.
 };
 
-/// Memory of the GPU that kernels of a piece use one after another: grows, never shrinks. What it
-/// was before it grew stays until `begin`, since kernels may still be at it.
+/// Memory of the GPU that kernels of a piece use one after another; it grows and never shrinks.
+/// Memory that was outgrown stays until `begin`, since kernels may still use it.
 class DeviceScratch {
 public:
-  /// peers: other GPUs that reach it, where they reach this one's memory at all.
+  /// peers: other GPUs that shall reach the memory, if they can reach this one's at all.
   explicit DeviceScratch(std::shared_ptr<Context> context, std::set<int> peers = {})
       : context_(std::move(context)), peers_(std::move(peers)) {}
   void begin() { outgrown_.clear(); }

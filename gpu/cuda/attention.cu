@@ -1,12 +1,13 @@
-// Rotation, the cache's upkeep, and attention's two steps: parts of the context, and their joining.
+// Rotation, storing to the cache, and attention's two steps: parts of the context, and their
+// joining.
 #include "gpu/cuda/attention.cuh"
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
 
 constexpr int store_warps = 4;
-/// With fewer blocks than this, chunks get blocks of their own. Which way results come about leaves
-/// no mark on them: the number may be any.
+/// Number of blocks below which chunks get blocks of their own. Results are the same bits either
+/// way, so the number may be any.
 constexpr int blocks_wanted = 256;
 
 struct StoreCall {
@@ -20,7 +21,7 @@ struct StoreCall {
   bool operator==(const StoreCall&) const = default;
 };
 
-/// One element of a key or value to its place.
+/// Stores one element of a key or value.
 __device__ void store(const StoreCall& call, int row, int unit, int d, float value) {
   const Cache& c = call.cache;
   const int position = call.rows.position[row];
@@ -41,7 +42,8 @@ __device__ void store(const StoreCall& call, int row, int unit, int d, float val
     reinterpret_cast<base::bf16*>(block)[slot * c.head_dim + d] = base::to_bf16(value);
 }
 
-/// A warp for each query head, key head and value head of a row (its units). blockIdx.y: the row.
+/// Rotates and stores. Each query, key and value head of a row (its units) has a warp. blockIdx.y:
+/// the row.
 __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
   const int unit = int(blockIdx.x) * store_warps + warp_index();
   const int row = int(blockIdx.y);
@@ -79,7 +81,7 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     leave(d, normed(d));
 }
 
-/// A warp for each query, which joins its parts in their order. blockIdx.y: the row.
+/// Joins the parts of each query in order, one warp per query. blockIdx.y: the row.
 __global__ void join_parts(const __grid_constant__ AttentionCall call) {
   const int head = int(blockIdx.x) * store_warps + warp_index();
   const int row = int(blockIdx.y);

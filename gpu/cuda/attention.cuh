@@ -1,13 +1,14 @@
-// What both attention kernels share. (Paged) attention split along the context as in Flash-Decoding
-// (Dao et al. 2023), with softmax parts joined as in FlashAttention (Dao et al. 2022).
+// Common parts of both attention kernels: (paged) attention split along the context as in
+// Flash-Decoding (Dao et al. 2023), with softmax parts joined as in FlashAttention (Dao et al.
+// 2022).
 //
 // A block takes up to 16 queries of one sequence that share a kv head: rows of a tile times heads
 // of a group. Positions are taken in chunks of attention_chunk, counted from 0. Each chunk by
 // itself gives a query its highest score, the sum of its weights and the sum of its weighted
-// values; these parts are joined in the order of the chunks. Where there are few blocks, every
-// chunk has one of its own, leaves its parts in memory, and a second kernel joins them; else a
-// block goes through all chunks and joins on the way. The arithmetic is the same: which way it went
-// leaves no mark. A chunk of which a query sees nothing leaves it as it was.
+// values; these parts are joined in the order of the chunks. If there are few blocks, every chunk
+// has a block, which writes its parts to memory, and a second kernel joins them; otherwise a block
+// goes through all chunks and joins on the way. Both ways have the same arithmetic and give the
+// same bits. A chunk of which a query sees nothing leaves the query unchanged.
 #pragma once
 
 #include "base/bf16.hpp"
@@ -24,7 +25,7 @@ inline constexpr int attention_warps = 4;
 inline constexpr int attention_threads = attention_warps * warp_lanes;
 inline constexpr int queries_of_warp = queries_max / attention_warps;
 
-/// launch(the smallest of these sizes that holds a head, as a constant). The last holds all.
+/// Calls launch(the smallest of these sizes that holds a head, as a constant). The last holds all.
 template <int dims, int... larger, class Launch>
 cudaError_t with_head_size(int head_dim, const Launch& launch) {
   if constexpr (sizeof...(larger) > 0) {
@@ -41,8 +42,8 @@ struct AttentionCall {
   AttentionOptions options;
   Rows rows;
   Cache cache;
-  float* parts; ///< Null: blocks join on the way. Else [row][head][chunk] of part_floats.
-  int chunks;   ///< Of the longest context.
+  float* parts; ///< Null: blocks join on the way; else [row][head][chunk][head_dim + 2].
+  int chunks;   ///< Chunks of the longest context.
   StagedRows staged;
 
   __device__ float* part(int row, int head, int chunk) const {
@@ -60,11 +61,11 @@ struct AttentionCall {
   bool operator==(const AttentionCall&) const = default;
 };
 
-/// How a part joins what came before it.
+/// How a part is joined to those before it.
 struct Join {
   float highest;
-  float before; ///< Factor of what came before,
-  float part;   ///< and of the part.
+  float before; ///< Factor of the parts before.
+  float part;   ///< Factor of the part.
 };
 __device__ __forceinline__ Join join(float highest, float part_highest) {
   if (part_highest == -INFINITY)
@@ -78,18 +79,19 @@ __device__ __forceinline__ float joined(const Join& j, float before, float part)
   return before * j.before + part * j.part;
 }
 
-/// The queries of a block: which they are, and how far they have come.
+/// The queries of a block, and their progress.
 struct Queries {
   int row[queries_max]; ///< -1: none.
   int head[queries_max];
   int position[queries_max];
   int first_seen[queries_max];
-  float highest[queries_max]; ///< Of all chunks so far.
+  float highest[queries_max]; ///< Highest score of all chunks so far.
   float total[queries_max];
-  Join join[queries_max]; ///< Of the last chunk.
+  Join join[queries_max]; ///< How the last chunk was joined.
 };
 
-/// By one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of its group.
+/// Sets up the queries; called by one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of
+/// its group.
 __device__ inline void begin(Queries& q, const AttentionCall& call) {
   const HeadGroups groups = head_groups(call.heads, call.cache.kv_heads);
   const RowTile tile = call.rows.tiles[blockIdx.x];
@@ -109,8 +111,8 @@ __device__ inline void begin(Queries& q, const AttentionCall& call) {
   q.total[i] = 0;
 }
 
-/// A chunk's highest score and its sum of weights join query i's. Where nothing but NaN was seen,
-/// that is seen.
+/// Joins a chunk's highest score and its sum of weights to query i's. If the seen scores are all
+/// NaN, the total becomes NaN.
 __device__ __forceinline__ void join_part(Queries& q, int i, float highest, float total) {
   const bool nothing = highest == -INFINITY && total == total;
   const Join j = join(q.highest[i], !nothing && highest == -INFINITY ? 0.0f : highest);
@@ -129,13 +131,13 @@ __device__ inline Span seen_by(const AttentionCall& call, const RowTile& tile) {
   return {call.options.first_seen(position[0]), position[tile.count - 1]};
 }
 
-/// Positions [first, last] that every row of a tile sees; may be none.
+/// Returns positions [first, last] that every row of a tile sees; may be empty.
 __device__ inline Span seen_by_all(const AttentionCall& call, const RowTile& tile) {
   const std::int32_t* position = call.rows.position + tile.first;
   return {call.options.first_seen(position[tile.count - 1]), position[0]};
 }
 
-/// A score as it enters the softmax; -infinity where the query does not see the position.
+/// Returns a score for the softmax; -infinity if the query does not see the position.
 __device__ __forceinline__ float seen_score(const Queries& q, int i, int position, float product,
                                             const AttentionOptions& options) {
   if (position < q.first_seen[i] || position > q.position[i])
@@ -144,7 +146,7 @@ __device__ __forceinline__ float seen_score(const Queries& q, int i, int positio
   return options.soft_cap > 0 ? options.soft_cap * tanhf(score / options.soft_cap) : score;
 }
 
-/// The byte address of a head's block in the page of `position`; values: of its values.
+/// Returns the address of a head's block in the page of `position`: of its values, or of its keys.
 __device__ __forceinline__ const std::byte* head_block(const AttentionCall& call,
                                                        const std::uint32_t* pages, int kv_head,
                                                        int position, bool values) {
@@ -159,8 +161,8 @@ __device__ __forceinline__ const std::uint32_t* pages_of(const AttentionCall& ca
   return call.rows.pages + call.rows.first_page[call.rows.sequence[tile.first]];
 }
 
-/// What a query has at the end of a block's work: the result, or a part for the second kernel.
-/// value: this thread's sum for dimension d.
+/// Writes a query's result, or its part for the second kernel, at the end of a block's work. value:
+/// this thread's sum for dimension d.
 __device__ __forceinline__ void finish(const AttentionCall& call, const Queries& q, int i, int d,
                                        int chunk, float value) {
   if (q.row[i] < 0 || d >= call.cache.head_dim)
@@ -170,7 +172,7 @@ __device__ __forceinline__ void finish(const AttentionCall& call, const Queries&
   call.part(q.row[i], q.head[i], chunk)[2 + d] = value;
 }
 
-/// Where parts are left: those of a query that are no sums of values.
+/// Writes the numbers of a query's part that are no sums of values.
 __device__ __forceinline__ void leave_part(const AttentionCall& call, const Queries& q, int i,
                                            int chunk) {
   if (q.row[i] < 0)

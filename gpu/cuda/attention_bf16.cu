@@ -6,21 +6,21 @@
 namespace paceline::gpu::cuda::kernels {
 namespace {
 
-constexpr int chunk_words = attention_chunk / 2; ///< Of a row of weights: two in a word.
+constexpr int chunk_words = attention_chunk / 2; ///< Words in a row of weights, two per word.
 constexpr int score_tiles = attention_chunk / 8;
 constexpr int scores_of_lane = attention_chunk / warp_lanes;
 
-/// A row's words are followed by a few more, so that eight rows lie in different banks.
+/// A row is followed by a few words, so that eight rows are in different banks.
 constexpr int pad_words = 4;
 constexpr int pad_value_words = 8;
 
-/// dims: of a head, rounded up to 32 times a power of two.
+/// The shared memory of a block. dims: a head's, rounded up to 32 times a power of two.
 template <int dims>
 struct Bf16Shared {
   static constexpr int key_stride = dims / 2 + pad_words;
   static constexpr int value_stride = dims + pad_value_words;
   alignas(16) std::uint32_t keys[attention_chunk][key_stride];
-  alignas(16) std::uint32_t values[attention_chunk / 2][value_stride]; ///< Two positions in a word.
+  alignas(16) std::uint32_t values[attention_chunk / 2][value_stride]; ///< Two positions per word.
   std::uint32_t queries[queries_max][key_stride];
   int spoilt; ///< Whether a disputed value of the chunk is not finite.
   std::uint32_t weights[queries_max][chunk_words + pad_words];
@@ -32,7 +32,7 @@ __device__ __forceinline__ std::uint32_t pair(float first, float second) {
   return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
 }
 
-/// Operand A of columns 16 step .. + 15 from rows of words.
+/// Loads operand A of columns 16 step .. + 15 from rows of words.
 template <int stride>
 __device__ __forceinline__ uint4 operand_a(const std::uint32_t (*rows)[stride], int step) {
   const int g = lane_index() / 4;
@@ -68,7 +68,7 @@ public:
     for (int chunk = begin_chunk; chunk < end_chunk; ++chunk) {
       fetch_values(chunk);
       ptx::commit_copies();
-      ptx::wait_for_copies<1>(); // The keys.
+      ptx::wait_for_copies<1>(); // Waits for the keys.
       __syncthreads();
       score(chunk);
       __syncthreads();
@@ -76,28 +76,29 @@ public:
         fetch_keys(chunk + 1);
       ptx::commit_copies();
       weigh();
-      ptx::wait_for_copies<1>(); // The values.
+      ptx::wait_for_copies<1>(); // Waits for the values.
       __syncthreads();
       if (disputes(chunk) && spoilt(chunk))
         sum_values<true>(chunk);
       else
         sum_values<false>(chunk);
-      __syncthreads(); // Weights and values are read; the next chunk's may come.
+      __syncthreads(); // Weights and values have been read, so the next chunk's may come.
     }
     conclude(begin_chunk);
   }
 
 private:
   using Shared = Bf16Shared<dims>;
-  static constexpr int value_tiles = dims / 8 / attention_warps; ///< Of 8 dimensions, of a warp.
+  static constexpr int value_tiles = dims / 8 / attention_warps; ///< A warp's tiles, 8 dims each.
 
   __device__ bool seen(int position) const {
     return position >= seen_.first && position <= seen_.last;
   }
 
-  /// Keys that nobody sees, and dimensions that fill up a step, are zeros.
+  /// Fetches a chunk's keys, with zeros for keys that no row sees and dimensions that fill up a
+  /// step.
   __device__ void fetch_keys(int chunk) {
-    const int units = 2 * steps_; // Of 8 dimensions.
+    const int units = 2 * steps_; // Units of 8 dimensions.
     const int there = call_.cache.head_dim / 8;
     for (int i = int(threadIdx.x); i < attention_chunk * units; i += attention_threads) {
       const int position = chunk * attention_chunk + i / units;
@@ -111,9 +112,9 @@ private:
     }
   }
 
-  /// Two positions at a time.
+  /// Fetches a chunk's values, two positions at a time.
   __device__ void fetch_values(int chunk) {
-    const int units = call_.cache.head_dim / 4; // Of 4 dimensions of two positions.
+    const int units = call_.cache.head_dim / 4; // Units of 4 dimensions of two positions.
     for (int i = int(threadIdx.x); i < attention_chunk / 2 * units; i += attention_threads) {
       const int position = chunk * attention_chunk + i / units * 2;
       const int unit = i % units;
@@ -131,8 +132,8 @@ private:
     }
   }
 
-  /// The half of four words that is seen: the other may be anything, and must not become NaN times
-  /// a weight of 0.
+  /// Copies the half of four words that is seen, and zeros the other, which may be anything and
+  /// must not become NaN times a weight of 0.
   __device__ static void copy_half(std::uint32_t* to, const std::byte* from, bool second) {
     const auto* halves = reinterpret_cast<const base::bf16*>(from);
     for (int i = 0; i < 4; ++i) {
@@ -156,7 +157,7 @@ private:
     }
   }
 
-  /// Eight positions at a time, every warp its own.
+  /// Computes scores; each warp takes eight positions at a time.
   __device__ void score(int chunk) {
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
@@ -175,11 +176,11 @@ private:
     }
   }
 
-  /// Scores become weights: a warp takes four queries.
+  /// Turns scores into weights; a warp takes four queries.
   __device__ void weigh() {
     for (int i = 0; i < queries_of_warp; ++i) {
       const int query = warp_index() * queries_of_warp + i;
-      float scores[scores_of_lane]; // Neighbours, for they share a word.
+      float scores[scores_of_lane]; // Neighbours, which share words.
       float highest = -INFINITY;
       for (int j = 0; j < scores_of_lane; ++j) {
         scores[j] = shared_.scores[query][lane_index() * scores_of_lane + j];
@@ -188,7 +189,7 @@ private:
       highest = warp_reduce(highest, Max());
       float total = 0;
       for (float& s : scores) {
-        // What nobody sees weighs nothing; NaN stays NaN.
+        // Positions that the query does not see have weight 0; NaN stays NaN.
         s = s == -INFINITY ? 0.0f : base::round_to_bf16(expf(s - highest));
         total += s;
       }
@@ -201,8 +202,9 @@ private:
     }
   }
 
-  /// Seen by some rows of the tile, and not by all. A value there that is not finite must stay with
-  /// those that see it: the others weigh it with 0, and 0 times infinity is NaN.
+  /// Returns whether some rows of the tile see the position, but not all. A value there that is not
+  /// finite may only affect those that see it: the others have a weight of 0, and 0 times infinity
+  /// is NaN.
   __device__ bool disputed(int position) const {
     return seen(position) && (position < seen_by_all_.first || position > seen_by_all_.last);
   }
@@ -213,7 +215,8 @@ private:
            (seen_.last > seen_by_all_.last && end > seen_by_all_.last + 1);
   }
 
-  /// Whether a disputed value of the chunk is not finite. All threads come here, or none.
+  /// Returns whether a disputed value of the chunk is not finite. All threads must call it, or
+  /// none.
   __device__ bool spoilt(int chunk) {
     if (threadIdx.x == 0)
       shared_.spoilt = 0;
@@ -229,9 +232,9 @@ private:
     return shared_.spoilt != 0;
   }
 
-  static constexpr std::uint32_t exponent = 0x7F80; ///< Of bf16; all bits: not finite.
+  static constexpr std::uint32_t exponent = 0x7F80; ///< Exponent bits of bf16; all set: not finite.
 
-  /// A word of values with zeros in place of halves that are asked for and not finite.
+  /// Returns a word of values with zeros in place of the selected halves that are not finite.
   __device__ static std::uint32_t finite(std::uint32_t word, bool first, bool second) {
     if (first && (word & exponent) == exponent)
       word &= 0xFFFF0000u;
@@ -240,7 +243,7 @@ private:
     return word;
   }
 
-  /// Row `row` of the chunk's values: positions 2 row and 2 row + 1.
+  /// Returns row `row` of the chunk's values: positions 2 row and 2 row + 1.
   template <bool careful>
   __device__ std::uint32_t value_word(int chunk, int row, int d) const {
     const std::uint32_t word = shared_.values[row][d];
@@ -250,7 +253,7 @@ private:
     return finite(word, disputed(position), disputed(position + 1));
   }
 
-  /// What the values that `finite` left out come to for a query that sees them.
+  /// Returns the weighted sum of values that `finite` left out, for a query that sees them.
   __device__ float left_out(int chunk, int query, int d) const {
     float sum = 0;
     for (int i = 0; i < attention_chunk; ++i) {
@@ -266,7 +269,7 @@ private:
     return sum;
   }
 
-  /// Eight dimensions at a time, every warp its own; what they come to joins the sums so far.
+  /// Sums weighted values, each warp eight dimensions at a time, and joins them to the sums so far.
   template <bool careful>
   __device__ void sum_values(int chunk) {
     const int g = lane_index() / 4;
@@ -307,7 +310,7 @@ private:
   const Span seen_by_all_;
   const std::uint32_t* pages_;
   const int kv_head_;
-  const int steps_; ///< Of 16 dimensions.
+  const int steps_; ///< Steps of 16 dimensions.
   float sums_[value_tiles][4] = {};
 };
 

@@ -6,12 +6,12 @@ namespace {
 
 constexpr int scores_of_lane = attention_chunk / warp_lanes;
 
-/// dims: of a head, rounded up.
+/// The shared memory of a block. dims: a head's, rounded up.
 template <int dims>
 struct F32Shared {
   float block[attention_chunk][dims + 1]; ///< A chunk's keys, then its values.
   float queries[queries_max][dims];
-  float scores[queries_max][attention_chunk]; ///< Then weights.
+  float scores[queries_max][attention_chunk]; ///< Scores, then weights.
   Queries q;
 };
 
@@ -54,7 +54,7 @@ public:
 private:
   static constexpr int sums_of_thread = queries_max * dims / attention_threads;
 
-  /// What nobody sees is zeros.
+  /// Loads a chunk's keys or values, with zeros for positions that no row sees.
   __device__ void load(int chunk, bool values) {
     for (int i = int(threadIdx.x); i < attention_chunk * dim_; i += attention_threads) {
       const int position = chunk * attention_chunk + i / dim_;
@@ -88,7 +88,7 @@ private:
     }
   }
 
-  /// Scores become weights: a warp takes four queries.
+  /// Turns scores into weights; a warp takes four queries.
   __device__ void weigh() {
     for (int i = 0; i < queries_of_warp; ++i) {
       const int query = warp_index() * queries_of_warp + i;
@@ -111,7 +111,7 @@ private:
     }
   }
 
-  /// Of what a query sees: a weight of 0 times a value that is not finite would be NaN.
+  /// Sums what a query sees only: a weight of 0 times a value that is not finite would be NaN.
   __device__ void sum_values(int chunk) {
     const int begin = chunk * attention_chunk;
 #pragma unroll // The sums stay in registers.

@@ -1,4 +1,4 @@
-// Reductions over a warp and over a block, each in one order that only the block's size fixes.
+// Reductions over a warp and over a block, each in one order that depends only on the block's size.
 #pragma once
 
 #include "gpu/cuda/launch.hpp"
@@ -25,15 +25,15 @@ struct Add {
     return a + b;
   }
 };
-/// NaN gives way to a number.
+/// The greater of two numbers; the other one if one is NaN.
 struct Max {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// A number and who has it. Whoever has the highest comes first, among equals the lowest id.
+/// A score and its id. The highest score comes first, among equals the lowest id.
 struct Scored {
   double score;
-  std::int32_t id; ///< -1: nobody.
+  std::int32_t id; ///< -1: none.
 };
 __device__ __forceinline__ bool comes_before(Scored a, Scored b) {
   if (a.id < 0 || b.id < 0)
@@ -55,7 +55,7 @@ __device__ __forceinline__ Scored from_lane_xor(Scored value, int mask) {
           __shfl_xor_sync(all_lanes, value.id, mask)};
 }
 
-/// The same result on every lane.
+/// Reduces over a warp; every lane gets the same result.
 template <class T, class Operation>
 __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
   for (int offset = warp_lanes / 2; offset > 0; offset /= 2)
@@ -63,8 +63,8 @@ __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
   return value;
 }
 
-/// The same result on every thread. scratch: shared, [block_warps_max], free again when it returns.
-/// The block is whole warps.
+/// Reduces over a block of whole warps; every thread gets the same result. scratch: shared,
+/// [block_warps_max], free again when it returns.
 template <class T, class Operation>
 __device__ __forceinline__ T block_reduce(T value, Operation operation, T* scratch) {
   value = warp_reduce(value, operation);

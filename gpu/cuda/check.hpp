@@ -1,4 +1,4 @@
-// From CUDA's status codes to exceptions that name the failed call.
+// Turns CUDA's status codes into exceptions that name the failed call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ private:
   cudaError_t code_;
 };
 
-/// "out of memory (cudaErrorMemoryAllocation)"
+/// Describes a code, e.g. "out of memory (cudaErrorMemoryAllocation)".
 std::string describe(cudaError_t code);
 
 inline void check(cudaError_t code, const char* expression) {
@@ -27,5 +27,5 @@ inline void check(cudaError_t code, const char* expression) {
 
 } // namespace paceline::gpu::cuda
 
-/// Throws a CudaError with the expression where it does not give cudaSuccess.
+/// Throws a CudaError with the expression if its value is not cudaSuccess.
 #define PACELINE_CUDA_CHECK(expression) ::paceline::gpu::cuda::check((expression), #expression)

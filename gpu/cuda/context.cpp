@@ -13,8 +13,8 @@
 
 namespace paceline::gpu::cuda {
 
-/// Returned to the pool in the order of the context's stream. Steps that used it have retired, and
-/// a step retires when its work is done: no other stream needs to be waited for.
+/// A buffer that goes back to the pool in the order of the context's stream. It waits for no other
+/// stream: steps that used it have retired, and a step retires when its work is done.
 class DeviceBuffer final : public Buffer {
 public:
   DeviceBuffer(std::shared_ptr<Context> context, void* data, std::size_t size)
@@ -50,13 +50,13 @@ Pool make_pool(int index) {
   cudaMemPool_t pool = nullptr;
   PACELINE_CUDA_CHECK(cudaMemPoolCreate(&pool, &properties));
   Pool made(pool);
-  // What was freed stays with the pool: the next allocation takes no call of the driver's.
+  // Freed memory stays in the pool, so that the next allocation needs no call of the driver.
   std::uint64_t kept = std::numeric_limits<std::uint64_t>::max();
   PACELINE_CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
   return made;
 }
 
-/// Null where one of the peers has no access.
+/// Makes a pool that the peers reach; null if one of them has no access.
 Pool make_pool_reached_by(const std::set<int>& peers, int index) {
   std::vector<cudaMemAccessDesc> granted;
   for (const int peer : peers) {
@@ -72,7 +72,7 @@ Pool make_pool_reached_by(const std::set<int>& peers, int index) {
   Pool pool = make_pool(index);
   if (cudaMemPoolSetAccess(pool.get(), granted.data(), granted.size()) == cudaSuccess)
     return pool;
-  (void)cudaGetLastError(); // As if it could not.
+  (void)cudaGetLastError(); // Treated like no access.
   return {};
 }
 
@@ -145,7 +145,7 @@ Result<std::shared_ptr<Buffer>> Context::allocate_reached_by(std::set<int> peers
   }
 }
 
-// The driver knows it, too, but is slow to say so: this is asked for every drafted token.
+// Answers from our own table: this is asked for every drafted token, and the driver is slow.
 bool Context::holds(const void* memory) const {
   const auto* at = static_cast<const std::byte*>(memory);
   const std::lock_guard lock(mutex_);
@@ -208,10 +208,10 @@ void Context::release(void* memory, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     used_ -= bytes;
-    lent_.erase(static_cast<const std::byte*>(memory)); // Before somebody else is given it.
+    lent_.erase(static_cast<const std::byte*>(memory)); // Precedes its reuse by another buffer.
   }
   if (memory)
-    (void)cudaFreeAsync(memory, stream_.get()); // Of a lost GPU nothing can be freed.
+    (void)cudaFreeAsync(memory, stream_.get()); // Freeing on a lost GPU fails.
 }
 
 Result<void> Context::upload(Buffer& to, std::size_t granularity, const Fill& fill) {
@@ -229,7 +229,7 @@ Result<void> Context::upload(Buffer& to, std::size_t granularity, const Fill& fi
     for (std::size_t first = 0, turn = 0; first < to.size(); first += wanted, ++turn) {
       Piece& piece = pieces_[turn % pieces_.size()];
       const std::size_t count = std::min(wanted, to.size() - first);
-      PACELINE_CUDA_CHECK(cudaEventSynchronize(piece.copied.get())); // At first: at once.
+      PACELINE_CUDA_CHECK(cudaEventSynchronize(piece.copied.get())); // Returns at once at first.
       fill(first, {static_cast<std::byte*>(piece.memory.get()), count});
       PACELINE_CUDA_CHECK(cudaMemcpyAsync(to.data() + first, piece.memory.get(), count,
                                           cudaMemcpyHostToDevice, stream_.get()));
@@ -243,7 +243,7 @@ Result<void> Context::upload(Buffer& to, std::size_t granularity, const Fill& fi
 }
 
 void Context::examine() {
-  (void)cudaGetLastError(); // What is not sticky is over now.
+  (void)cudaGetLastError(); // Clears an error that is not sticky.
   cudaError_t state = cudaStreamQuery(stream_.get());
   if (state == cudaErrorNotReady)
     state = cudaSuccess;

@@ -1,5 +1,5 @@
-// One GPU as this process uses it: the pool that all of its memory comes from, the way weights get
-// there, and whether the GPU was lost. One object for each GPU, however many devices were opened.
+// One GPU as this process uses it: the pool of all its memory, the upload of weights, and whether
+// the GPU was lost. Each GPU has one object, however many devices were opened.
 #pragma once
 
 #include "gpu/cuda/handle.hpp"
@@ -18,35 +18,36 @@
 
 namespace paceline::gpu::cuda {
 
-/// Threads: all members from any.
+/// A GPU's memory and state. All members may be called from any thread.
 class Context : public std::enable_shared_from_this<Context> {
 public:
-  /// The same object for as long as somebody holds it.
+  /// Returns the GPU's context: the same object as long as somebody holds it.
   static Result<std::shared_ptr<Context>> of(int index);
-  explicit Context(int index); ///< Throws CudaError. Not for callers: `of`.
+  explicit Context(int index); ///< Throws CudaError. Callers use `of` instead.
 
   int index() const { return index_; }
-  const std::string& name() const { return name_; } ///< "cuda:0"
+  const std::string& name() const { return name_; } ///< e.g. "cuda:0"
   DeviceMemory memory() const;
 
-  /// Zeroed memory of the GPU, aligned to 256 bytes. Synchronises with its own stream only.
+  /// Allocates zeroed memory of the GPU, aligned to 256 bytes. Waits for the context's own stream
+  /// only.
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes);
-  /// The same, which kernels of other GPUs read and write directly; null where one of them has no
-  /// access to this one's memory. peers: indices; this one's own is none.
+  /// Allocates memory of the GPU that kernels of the peers read and write directly; null if one of
+  /// them has no access to it. peers: indices; this GPU's own is ignored.
   Result<std::shared_ptr<Buffer>> allocate_reached_by(std::set<int> peers, std::size_t bytes);
-  /// Whether this is the GPU's own memory, in one of these buffers.
+  /// Returns whether this is the GPU's own memory, in one of the context's buffers.
   bool holds(const void* memory) const;
-  /// Zeroed memory of the host that every GPU reads and writes.
+  /// Allocates zeroed memory of the host that every GPU reads and writes.
   Result<std::shared_ptr<Buffer>> allocate_pinned(std::size_t bytes);
 
-  /// Writes the bytes [first, first + piece.size()) of what is uploaded into `piece`.
+  /// Writes bytes [first, first + piece.size()) of the uploaded data to `piece`.
   using Fill = std::function<void(std::size_t first, std::span<std::byte> piece)>;
   /// Fills `to` piece by piece, each while the one before it is copied. granularity: pieces begin
   /// at multiples of it.
   Result<void> upload(Buffer& to, std::size_t granularity, const Fill& fill);
 
-  /// After a call on this GPU failed: whether it answers still. An error that is sticky loses it,
-  /// for good: CUDA has no way back but a new process.
+  /// Checks, after a failed call on this GPU, whether it still works. A sticky error makes it lost
+  /// for good, since CUDA recovers only in a new process.
   void examine();
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   Error lost_error() const;
@@ -64,12 +65,12 @@ private:
   std::size_t limit_ = 0; ///< Bytes that the pool may hand out.
   mutable std::mutex mutex_;
   std::size_t used_ = 0;
-  std::map<const std::byte*, std::size_t> lent_; ///< What buffers hold, and how many bytes.
+  std::map<const std::byte*, std::size_t> lent_; ///< Memory that buffers hold, with its bytes.
   Pool pool_;
-  /// A pool for each set of other GPUs that was asked for, so that the rest of the memory stays out
-  /// of their reach; null: one of them has no access.
+  /// A pool for each set of peers that was asked for, so that they do not reach the rest of the
+  /// memory; null: one of them has no access.
   std::map<std::set<int>, Pool> shared_pools_;
-  Stream stream_; ///< Allocations, and what fills new memory.
+  Stream stream_; ///< The stream of allocations and of the filling of new memory.
   std::atomic<bool> lost_{false};
 
   struct Piece {

@@ -11,7 +11,7 @@
 namespace paceline::gpu::cuda {
 namespace {
 
-/// What cuBLASLt makes and destroys.
+/// An object that cuBLASLt makes and destroys.
 template <class T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
@@ -54,8 +54,8 @@ void Cublas::check(cublasStatus_t status, const char* what) const {
     throw std::runtime_error(fmt::format("{}: {}", what, get_status_string(status)));
 }
 
-/// A product in cuBLASLt's terms. Its matrices are column-major: each of ours is one of theirs
-/// transposed, so out^T = w in^T.
+/// A product in cuBLASLt's terms. Its matrices are column-major, so each is the transpose of ours:
+/// out^T = w in^T.
 struct CublasHandle::Problem {
   Problem(const Cublas& library, const Gemm& g)
       : desc(nullptr, library.desc_destroy),
@@ -123,7 +123,7 @@ std::vector<CublasHandle::Algorithm> CublasHandle::algorithms(const Gemm& gemm,
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t(wish.workspace_bytes));
   if (wish.whole_sums)
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t(CUBLASLT_REDUCTION_SCHEME_NONE));
-  // Any row of `out` may be a product's first.
+  // A product may begin at any row of `out`.
   const auto alignment = std::uint32_t(gemm.out.stride % 4 == 0 ? 16 : sizeof(float));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);

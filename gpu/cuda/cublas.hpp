@@ -1,5 +1,5 @@
-// cuBLASLt. It is half a gigabyte that few need, so it is loaded when it is first asked for: one
-// program runs with and without it.
+// cuBLASLt. It is half a gigabyte that few need, so it is loaded on first use: one program runs
+// with and without it.
 #pragma once
 
 #include "gpu/cuda/check.hpp"
@@ -13,7 +13,7 @@
 
 namespace paceline::gpu::cuda {
 
-/// The functions in use; their names are cuBLASLt's, less its own.
+/// The functions in use; their names are cuBLASLt's without the prefix.
 struct Cublas {
   decltype(&cublasLtGetVersion) get_version = nullptr;
   decltype(&cublasLtGetStatusString) get_status_string = nullptr;
@@ -31,44 +31,44 @@ struct Cublas {
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) config_get = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
 
-  /// The library of this build's major version: from where PACELINE_CUBLASLT says, or where the
-  /// system's loader looks. It stays in the process.
+  /// Loads the library of this build's major version: from PACELINE_CUBLASLT if set, otherwise from
+  /// where the system's loader looks. It stays in the process.
   static Result<Cublas> load();
 
-  /// Throws a std::runtime_error with the library's own words, unless all went well.
+  /// Throws a std::runtime_error with the library's message, unless the status is success.
   void check(cublasStatus_t status, const char* what) const;
 };
 
-/// out = in * w^T, with `add` added to what was there, and a bias where there is one.
-/// in: [rows, inputs] and w: [outputs, inputs], bf16, row-major and dense; out: [rows, outputs],
-/// f32. Sums are of f32. Data are device memory, aligned to 256 bytes (out: to 16).
+/// A product out = in * w^T, or += with `add`, plus the bias if there is one. in: [rows, inputs]
+/// and w: [outputs, inputs], bf16, row-major and dense; out: [rows, outputs], f32. Sums are of f32.
+/// Data are device memory, aligned to 256 bytes (out: to 16).
 struct Gemm {
   const std::byte* w = nullptr;
   const std::byte* in = nullptr;
-  Tensor out; ///< Its rows are the product's.
+  Tensor out; ///< The product has as many rows.
   int outputs = 0;
   int inputs = 0;
   const float* bias = nullptr; ///< [outputs], or null.
   bool add = false;
 };
 
-/// Threads: all members from any.
+/// A handle of the library. All members may be called from any thread.
 class CublasHandle {
 public:
-  /// For the calling thread's current device; throws std::runtime_error.
+  /// Opens a handle for the calling thread's current device; throws std::runtime_error.
   explicit CublasHandle(const Cublas& library);
 
   struct Wish {
-    int most = 1;                    ///< Algorithms.
-    std::size_t workspace_bytes = 0; ///< That they may have.
+    int most = 1;                    ///< Number of algorithms.
+    std::size_t workspace_bytes = 0; ///< Workspace that they may use.
     bool whole_sums = false; ///< One block takes all inputs of a sum: no split-K, and no stream-K,
                              ///< which is what would need a workspace.
   };
   using Algorithm = cublasLtMatmulAlgo_t;
-  /// The fastest by cuBLASLt's own estimate first; maybe none.
+  /// Returns algorithms, the fastest by cuBLASLt's own estimate first; may be empty.
   std::vector<Algorithm> algorithms(const Gemm& gemm, const Wish& wish) const;
 
-  /// False: the algorithm does not take this product.
+  /// Runs a product; returns false if the algorithm does not support it.
   bool run(cudaStream_t stream, const Gemm& gemm, const Algorithm& algorithm,
            std::byte* workspace = nullptr, std::size_t workspace_bytes = 0) const;
 

@@ -67,7 +67,7 @@ public:
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
     return cuda::open_lane(context_, role, products(), lane_options(role, name()));
   }
-  /// NCCL is looked for now, and where it is not found GPUs copy from each other.
+  /// Looks for NCCL now; without it GPUs copy from each other.
   Result<std::shared_ptr<Device>>
   make_group(std::span<const std::shared_ptr<Device>> shards) const override {
     for (const auto& shard : shards)
@@ -83,7 +83,7 @@ public:
   }
 
 private:
-  /// False: it is no GPU of CUDA's.
+  /// Adds the GPU's, or the shards' indices; returns false if a device is not a CUDA GPU.
   static bool add_index(std::set<int>& peers, const Device& device) {
     if (const auto* gpu = dynamic_cast<const CudaDevice*>(&device)) {
       peers.insert(gpu->context_->index());

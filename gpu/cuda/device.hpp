@@ -1,12 +1,12 @@
-// NVIDIA GPUs as devices. Where CUDA was not built, absent.cpp answers in their place.
+// NVIDIA GPUs as devices. In builds without CUDA, absent.cpp defines the functions.
 #pragma once
 
 #include "gpu/device.hpp"
 
 namespace paceline::gpu::cuda {
 
-/// No driver, one that is too old, no such GPU, or one that this build has no kernels for: an error
-/// that says so.
+/// Opens a GPU. Errors: there is no driver, it is too old, there is no such GPU, or this build has
+/// no kernels for it.
 Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const DeviceOptions& options);
 
 } // namespace paceline::gpu::cuda

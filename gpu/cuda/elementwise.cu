@@ -1,4 +1,4 @@
-// Work on elements and rows that is no product: a pass over memory each.
+// Work on elements and rows other than products, each a pass over memory.
 #include "base/bf16.hpp"
 #include "gpu/cuda/weights.cuh"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int row_threads = 256;
 
-/// Columns of a row with those that staging pads it with.
+/// Returns the columns of a row with the padding of staging.
 __device__ int padded(int cols) {
   return staged_steps(cols) * step_inputs;
 }
@@ -19,7 +19,7 @@ __device__ void store_staged(StagedRows staged, int cols, int row, int column, f
   staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
 }
 
-/// Reads tables of numbers. Element: how they are stored.
+/// A reader of tables of numbers. Element: the type in which they are stored.
 template <class Element>
 struct Numbers {
   static __device__ float value(const PackedWeight& w, int output, int input) {
@@ -33,7 +33,7 @@ struct Numbers {
   }
 };
 
-/// Reads tables of microscaling weights, by the operands that they decode to.
+/// A reader of tables of microscaling weights, which it decodes to operands.
 template <class Weights>
 struct Operands {
   static __device__ float value(const PackedWeight& w, int output, int input) {
@@ -45,8 +45,8 @@ struct Operands {
   }
 };
 
-/// A block for each row.
-/// tokens: of the rows; null: they are at `places`.
+/// Embeds rows, one block per row.
+/// tokens: those of the rows; null: they are at `places`.
 template <class Reader>
 __global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
                            const std::int32_t* const* places, float scale) {
@@ -81,7 +81,7 @@ cudaError_t embed_from(const Queue& queue, Tensor out, const PackedWeight& table
   }
 }
 
-/// Threads of a grid that cover columns in x and rows in y.
+/// Stages rows; the grid's threads cover columns in x and rows in y.
 __global__ void stage_rows(StagedRows staged, Tensor in) {
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
@@ -93,7 +93,7 @@ struct NormShared {
   float sums[block_warps_max];
 };
 
-/// A block for each row.
+/// Normalises rows, one block per row.
 __global__ void norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
                           StagedRows staged) {
   auto& shared = ptx::shared_memory<NormShared>();
@@ -167,7 +167,7 @@ __global__ void gather_columns_of_rows(Tensor out, Tensor in, const float* colum
   out.row(row)[column] = from < 0 ? -INFINITY : in.row(row)[from];
 }
 
-/// A block's share of a page, 16 bytes at a time.
+/// Copies a block's share of a page, 16 bytes at a time.
 __global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const PageCopy* copies) {
   const PageCopy copy = copies[blockIdx.y];
   const auto* from = reinterpret_cast<const uint4*>(pages + copy.from * page_bytes);

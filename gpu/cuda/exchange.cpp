@@ -12,9 +12,9 @@ std::vector<int> devices_of(const std::vector<Place>& places) {
   return devices;
 }
 
-/// ncclAllGather of all in one group, for one thread has all the GPUs. It orders the streams
-/// itself. Within one process NCCL has GPUs that reach each other read and write each other's
-/// buffers, so those of pools have to be open to all of them.
+/// An exchange by ncclAllGather for all GPUs in one group, since one thread has all of them. NCCL
+/// orders the streams itself. Within one process it lets GPUs that reach each other access each
+/// other's buffers directly, so buffers from pools have to be open to all of them.
 class ByNccl final : public Exchanger {
 public:
   ByNccl(const Nccl& nccl, std::vector<Place> places)
@@ -49,7 +49,7 @@ public:
     }
   }
 
-  /// A kernel of NCCL's waits for those of the others for ever, unless it is told.
+  /// Aborts: a kernel of NCCL would wait for the others forever.
   void abandon() noexcept override {
     for (Nccl::Comm* comm : std::exchange(comms_, {}))
       (void)nccl_.comm_abort(comm);
@@ -61,7 +61,7 @@ private:
   std::vector<Nccl::Comm*> comms_;
 };
 
-/// Each GPU takes what the others have, when all are there.
+/// An exchange in which each GPU copies from the others when all are ready.
 class ByCopies final : public Exchanger {
 public:
   explicit ByCopies(std::vector<Place> places) : places_(places), rendezvous_(std::move(places)) {}

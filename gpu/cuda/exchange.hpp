@@ -1,6 +1,6 @@
-// How shards on several GPUs give each other what they add to a sum. Bytes are moved, and nothing
-// is added on the way: that is a kernel's of ours on each GPU (kernels::sum), so that the order of
-// a sum is that of the shards, whatever moves them.
+// Exchange of the parts of sums among shards on several GPUs. It only moves bytes; our own kernel
+// adds them on each GPU (kernels::sum), so that the order of a sum is that of the shards, whatever
+// moves the bytes.
 #pragma once
 
 #include "gpu/cuda/handle.hpp"
@@ -14,13 +14,14 @@
 
 namespace paceline::gpu::cuda {
 
-/// A shard's stream, which is at a meeting of all.
+/// A shard's stream, which takes part in meetings.
 struct Place {
   int device = 0;
   cudaStream_t stream = nullptr;
 };
 
-/// What is enqueued on all streams behind a meeting sees what was enqueued on any before it.
+/// A meeting of streams: work enqueued on any of them after it sees all work enqueued on any before
+/// it.
 class Rendezvous {
 public:
   explicit Rendezvous(std::vector<Place> places);
@@ -31,21 +32,21 @@ private:
   std::vector<Event> arrived_;
 };
 
-/// Threads: the lane's.
+/// The exchange of the parts of sums. All members are called on the lane's thread.
 class Exchanger {
 public:
   virtual ~Exchanger() = default;
-  /// Enqueues it on all streams: each shard's `all` has every shard's `own`, in their order, behind
-  /// what was enqueued before. The same of each: `count`. Throws.
+  /// Enqueues the exchange on all streams, after the work enqueued before: each shard's `all` gets
+  /// every shard's `own`, in their order. All have the same `count`. Throws.
   virtual void exchange(std::span<const Exchange> shards) = 0;
-  /// Throws where something that was enqueued has failed.
+  /// Throws if enqueued work has failed.
   virtual void check() {}
-  /// What was enqueued ends soon, whether all take part or not. Nothing can be enqueued any more.
+  /// Makes enqueued work end soon, whether all take part or not; nothing may be enqueued after it.
   virtual void abandon() noexcept {}
 };
 
-/// nccl: none: by copies from one GPU to the other, through the host where they have no link.
-/// Throws.
+/// Makes an exchanger. nccl: none: copies from one GPU to the other, through the host if they have
+/// no link. Throws.
 std::unique_ptr<Exchanger> make_exchanger(const std::optional<Nccl>& nccl,
                                           std::vector<Place> places);
 

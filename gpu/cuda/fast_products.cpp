@@ -15,10 +15,10 @@
 namespace paceline::gpu::cuda {
 namespace {
 
-/// Of cuBLASLt's estimates, how many are tried before a shape is given up.
+/// How many of cuBLASLt's best estimates are tried before a shape is given up.
 constexpr int candidates = 16;
 
-/// What an algorithm is chosen for.
+/// The properties that an algorithm is chosen for.
 struct Shape {
   kernels::PackedLayout layout;
   bool biased = false;
@@ -30,7 +30,7 @@ struct Shape {
   }
 };
 
-/// Plain matrices of bf16 without any structure, so that sums in another order differ.
+/// Fills plain matrices of bf16 without any structure, so that sums in another order differ.
 void fill_randomly(std::span<std::byte> bytes, std::uint32_t seed) {
   auto* values = reinterpret_cast<base::bf16*>(bytes.data());
   for (std::size_t i = 0; i < bytes.size() / sizeof(base::bf16); ++i) {
@@ -49,8 +49,8 @@ std::shared_ptr<Buffer> random_matrix(Context& context, std::size_t bytes, std::
   return buffer;
 }
 
-/// Whether an algorithm gives each row the same bits in a product of one chunk and in every larger
-/// one, wherever its chunk lies there.
+/// A test whether an algorithm gives each row the same bits in a product of one chunk as in every
+/// larger product, wherever its chunk is there.
 class Trial {
 public:
   Trial(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows)
@@ -60,11 +60,11 @@ public:
         together_(results(w)),
         differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))), w_(w) {}
 
-  ~Trial() { (void)cudaStreamSynchronize(stream_.get()); } // Before its memory is another's.
+  ~Trial() { (void)cudaStreamSynchronize(stream_.get()); } // Its memory is freed afterwards.
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  /// Up to all rows.
+  /// Returns a product of the first `rows` rows.
   Gemm product_of(int rows) const { return product(*together_, 0, rows, false); }
 
   bool passes(const CublasHandle::Algorithm& algorithm) {
@@ -104,7 +104,7 @@ private:
   }
   std::int32_t* flag() const { return reinterpret_cast<std::int32_t*>(differ_->data()); }
 
-  /// Stored, and then once more added to what was stored.
+  /// Stores the product, and then adds it once more.
   bool run(const CublasHandle::Algorithm& algorithm, Buffer& out, int first, int count) {
     return cublas_.run(stream_.get(), product(out, first, count, false), algorithm) &&
            cublas_.run(stream_.get(), product(out, first, count, true), algorithm);
@@ -129,14 +129,14 @@ class CublasProducts final : public FastProducts {
 public:
   CublasProducts(const Cublas& library, int rows) : cublas_(library), rows_(rows) {}
 
-  /// False: no algorithm passes.
+  /// Chooses an algorithm; returns false if none passes.
   bool add(Context& context, const kernels::PackedWeight& w) {
     const bool known = std::any_of(chosen_.begin(), chosen_.end(),
                                    [&](const Choice& c) { return c.shape == Shape::of(w); });
     if (known)
       return true;
     Trial trial(context, cublas_, w, rows_);
-    for (const int rows : {rows_, fast_chunk}) // What is fast for many may not take few.
+    for (const int rows : {rows_, fast_chunk}) // An algorithm for many rows may not support few.
       for (const auto& algorithm :
            cublas_.algorithms(trial.product_of(rows), {candidates, 0, true}))
         if (trial.passes(algorithm)) {
@@ -180,8 +180,8 @@ private:
   CublasHandle cublas_;
   int rows_;
   std::vector<Choice> chosen_;
-  std::size_t weight_bytes_ = 0; ///< Of the largest weight: a multiple of 512.
-  int inputs_ = 0;               ///< Of the widest rows.
+  std::size_t weight_bytes_ = 0; ///< Bytes of the largest weight; a multiple of 512.
+  int inputs_ = 0;               ///< Inputs of the widest rows.
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// Which GPUs there are, and why one cannot be used.
+// Finds GPUs, and the reasons why they cannot be used.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -7,9 +7,9 @@
 
 namespace paceline::gpu::cuda {
 
-/// At least one; or why there is none.
+/// Returns the number of GPUs, at least one, or why there is none.
 Result<int> count_gpus();
-/// Throws CudaError.
+/// Returns why a GPU cannot be used; none if it can. Throws CudaError.
 std::optional<Error> unusable(int index);
 
 } // namespace paceline::gpu::cuda

@@ -10,15 +10,16 @@ namespace {
 
 using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 
-/// On the stream itself, so that kernels keep its priority. Every kernel was launched before: none
-/// has to be loaded now, which a capture does not suffer. Null where something fails.
+/// Captures on the stream itself, so that kernels keep its priority. Every kernel was launched
+/// before, so none has to be loaded during the capture, which would break it. Returns null if
+/// something fails.
 GraphExec capture(cudaStream_t stream, const Recording& recording) {
   try {
     PACELINE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     cudaGraph_t captured = nullptr;
     try {
       recording.issue(stream);
-    } catch (...) { // The stream comes back from capturing in any case.
+    } catch (...) { // The capture has to end in any case.
       (void)cudaStreamEndCapture(stream, &captured);
       const Graph dropped(captured);
       throw;
@@ -29,7 +30,7 @@ GraphExec capture(cudaStream_t stream, const Recording& recording) {
     PACELINE_CUDA_CHECK(cudaGraphInstantiate(&made, captured, 0));
     return GraphExec(made);
   } catch (const CudaError&) {
-    (void)cudaGetLastError(); // What is not over with this the next call says.
+    (void)cudaGetLastError(); // The next call reports a sticky error.
     return {};
   }
 }

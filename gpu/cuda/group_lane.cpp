@@ -16,7 +16,7 @@
 namespace paceline::gpu::cuda {
 namespace {
 
-/// A GPU's part of the lane. Made with the GPU current.
+/// A GPU's part of the lane. It must be made with the GPU current.
 struct Part {
   Part(std::shared_ptr<Context> on, int priority, FastPath fast, std::set<int> sum_peers)
       : context(std::move(on)), stream(make_stream(priority)),
@@ -38,8 +38,8 @@ std::vector<Place> places_of(const Parts& parts) {
   return places;
 }
 
-/// Each shard's piece is recorded whole before anything of it is enqueued, so one thread does: it
-/// enqueues what each has before a meeting, then the meeting, and so on.
+/// An executor that records each shard's piece completely before it enqueues any of it, so that one
+/// thread suffices: it enqueues each shard's calls before a meeting, then the meeting, and so on.
 class GroupExecutor final : public Executor {
 public:
   GroupExecutor(std::string name, Parts parts, std::optional<Nccl> nccl)
@@ -66,7 +66,7 @@ public:
     enqueue();
   }
 
-  /// All are asked each time: one that fails is seen, though others wait for it for ever.
+  /// Polls all parts each time, so that a failure is seen though others wait for that part forever.
   void finish() override {
     const auto at_work = [](const auto& part) { return !part->operations.is_done(); };
     for (Pause pause; std::count_if(at_work_.begin(), at_work_.end(), at_work) > 0;) {
@@ -176,7 +176,7 @@ Result<std::unique_ptr<Lane>> open_group_lane(std::vector<GroupMember> members,
   } catch (const std::system_error&) {
     return fail(ErrorCode::unavailable, "cannot start a lane's thread",
                 "raise the limit of processes");
-  } catch (const std::runtime_error& e) { // CUDA's, or NCCL's
+  } catch (const std::runtime_error& e) { // CUDA's or NCCL's.
     for (const GroupMember& member : members)
       member.context->examine();
     return fail(ErrorCode::unavailable,

@@ -1,4 +1,4 @@
-// A lane of several GPUs: a stream on each, and one thread that launches on all of them.
+// A lane of several GPUs: each has a stream, and one thread launches on all of them.
 #pragma once
 
 #include "gpu/cuda/context.hpp"
@@ -18,10 +18,10 @@ struct GroupMember {
   FastProductsRef products; ///< Null: linear_fast is refused.
 };
 
-/// members: in the order of the shards. A step in shards runs on all of them, any other on the
-/// first. Pieces are launched call by call, without graphs, and one at a time. Where one GPU fails
-/// the step fails, when nothing of it is at work on the others any more. nccl: none: GPUs copy from
-/// each other.
+/// Opens a lane. members: in the order of the shards. A step in shards runs on all of them, any
+/// other on the first. Pieces are launched call by call, without graphs, and one at a time. If one
+/// GPU fails, the step fails once none of its work runs on the others any more. nccl: none: GPUs
+/// copy from each other.
 Result<std::unique_ptr<Lane>> open_group_lane(std::vector<GroupMember> members,
                                               const std::string& role,
                                               const std::optional<Nccl>& nccl,

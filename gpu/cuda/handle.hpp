@@ -1,4 +1,4 @@
-// Owners of what CUDA makes and destroys: streams, events, graphs, pools, pinned memory.
+// Owners of CUDA's objects: streams, events, graphs, pools, pinned memory.
 #pragma once
 
 #include "gpu/cuda/check.hpp"
@@ -8,7 +8,8 @@
 
 namespace paceline::gpu::cuda {
 
-/// A T that `destroy` ends. Errors of its end are not told: what it belonged to is gone then.
+/// The owner of a T, which `destroy` ends. Errors of that are ignored, since its device is gone
+/// then.
 template <class T, auto destroy>
 class Handle {
 public:
@@ -37,7 +38,7 @@ using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Pool = Handle<cudaMemPool_t, cudaMemPoolDestroy>;
 using PinnedMemory = Handle<void*, cudaFreeHost>;
 
-// All of the current device; they throw CudaError.
+// These functions make objects of the current device; they throw CudaError.
 
 inline Stream make_stream(int priority = 0) {
   cudaStream_t stream = nullptr;
@@ -51,14 +52,14 @@ inline Event make_event() {
   return Event(event);
 }
 
-/// Host memory that every device reads and writes at the same address.
+/// Allocates host memory that every device reads and writes at the same address.
 inline PinnedMemory make_pinned(std::size_t bytes) {
   void* memory = nullptr;
   PACELINE_CUDA_CHECK(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
   return PinnedMemory(memory);
 }
 
-/// Makes a device the calling thread's current one for a scope.
+/// A scope in which a device is the calling thread's current one.
 class CurrentDevice {
 public:
   explicit CurrentDevice(int index) {

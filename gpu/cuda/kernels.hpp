@@ -1,9 +1,9 @@
-// Launch functions of the CUDA kernels, one or two for each operation of gpu/operations.hpp: plain
-// structs of device pointers and sizes go in, launches go to a stream or into a recording, and what
-// comes back says only whether they could. Everything that a pointer names is device memory (or
-// pinned memory that the device sees) unless "host" is said, and lives until the work has run.
-// Tensors of gpu/tensor.hpp are passed as they are. Nothing here allocates, waits, or keeps a state
-// between calls.
+// Launch functions of the CUDA kernels, one or two for each operation of gpu/operations.hpp. They
+// take plain structs of device pointers and sizes, launch to a stream or into a recording, and
+// return only whether that succeeded. All pointers name device memory (or pinned memory that the
+// device sees) unless "host" is said, which must live until the work has run. Tensors of
+// gpu/tensor.hpp are passed unchanged. Nothing here allocates, waits, or keeps a state between
+// calls.
 //
 // Batch invariance: a row's result is a function of that row, of the context it sees and of the
 // model's shapes. The inputs of a product are cut into `chains` contiguous parts, each is summed
@@ -32,16 +32,16 @@ namespace paceline::gpu::cuda::kernels {
 inline constexpr int tile_outputs = 16;
 /// Inputs of one matrix instruction.
 inline constexpr int step_inputs = 16;
-/// Parts into which a product's inputs are cut, each one a warp's.
+/// Number of parts into which a product's inputs are cut; each part is a warp's.
 inline constexpr int chains = 4;
 /// Rows of activations of one matrix instruction.
 inline constexpr int tile_rows = 8;
 
-/// How a weight lies in device memory: tiles of 16 outputs, the last filled up with zeros.
+/// The layout of a weight in device memory: tiles of 16 outputs, the last filled up with zeros.
 /// bf16: a tile is [inputs / 16][lane][8], the registers of the matrix instruction's operand A as
 /// each of 32 lanes holds them; inputs are padded with zeros to a multiple of 16.
 /// f32, f16: a tile is [16][inputs], rows padded with zeros to a multiple of 16 inputs.
-/// Microscaling: a tile is spans of 64 inputs, as mx_layout.hpp has them.
+/// Microscaling: a tile is spans of 64 inputs, laid out as in mx_layout.hpp.
 struct PackedLayout {
   WeightFormat format = WeightFormat::bf16;
   int outputs = 0;
@@ -55,19 +55,19 @@ struct PackedLayout {
     return (inputs + step_inputs - 1) / step_inputs * step_inputs;
   }
   std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes; }
-  /// Whether a product's rows are rounded to bf16, and staged (StagedRows).
+  /// Returns whether a product's rows are rounded to bf16, and staged (StagedRows).
   bool rounds_rows() const { return format >= WeightFormat::bf16; }
   bool operator==(const PackedLayout&) const = default;
 };
 
-/// Host: writes tiles [first_tile, last_tile) of the matrix that `parts`, one below the other, make
-/// up. image: host memory for these tiles, (last_tile - first_tile) * tile_bytes; every byte of
-/// it is written. Biases are not part of it. May run on several threads at once for different
-/// tiles.
+/// Writes, on the host, tiles [first_tile, last_tile) of the matrix that consists of `parts`, one
+/// below the other. image: host memory for these tiles, (last_tile - first_tile) * tile_bytes, of
+/// which every byte is written. Biases are not part of it. May run on several threads at once for
+/// different tiles.
 void pack(const PackedLayout& layout, std::span<const HostMatrix> parts, int first_tile,
           int last_tile, std::byte* image);
 
-/// data: 256-byte aligned.
+/// A weight in device memory. data: 256-byte aligned.
 struct PackedWeight {
   PackedLayout layout;
   const std::byte* data = nullptr;
@@ -76,19 +76,19 @@ struct PackedWeight {
   bool operator==(const PackedWeight&) const = default;
 };
 
-/// out[r] = scale * table[tokens[r]]; out: [rows, inputs]; tokens: [rows]. Unknown ids: zeros.
+/// Sets out[r] = scale * table[tokens[r]]; out: [rows, inputs]; tokens: [rows]. Unknown ids: zeros.
 cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
                   const std::int32_t* tokens, float scale);
-/// The same; row r's token is at places[r]; places: [rows].
+/// Does the same with row r's token at places[r]; places: [rows].
 cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& table,
                         const std::int32_t* const* places, float scale);
 
 // ---- Rows that meet a product of bf16 ---------------------------------------------------------
 
-/// Rows as `linear` wants them where they are rounded to bf16 (rounds_rows): in blocks of 8 rows,
-/// [rows / 8][cols / 16][lane][4], columns padded with zeros. Who makes a row (rms_norm, gate,
-/// attention) writes this along with it where asked to, which saves a launch; `stage` does it for
-/// any tensor. 16-byte aligned.
+/// Rows in the form that `linear` reads if they are rounded to bf16 (rounds_rows): in blocks of 8
+/// rows, [rows / 8][cols / 16][lane][4], columns padded with zeros. The operation that makes rows
+/// (rms_norm, gate, attention) writes this form along with them if asked to, which saves a launch;
+/// `stage` does it for any tensor. 16-byte aligned.
 struct StagedRows {
   std::uint16_t* data = nullptr; ///< Null: not wanted.
 
@@ -97,65 +97,66 @@ struct StagedRows {
 std::size_t staged_bytes(int rows, int cols);
 cudaError_t stage(const Queue& queue, StagedRows out, Tensor in);
 
-/// out = in * w^T + bias, or += with `add`. in: [rows, inputs]; out: [rows, outputs] (stride may
-/// exceed the columns). staged: the rows of `in` where they are rounded (others ignore it).
+/// Sets out = in * w^T + bias, or += with `add`. in: [rows, inputs]; out: [rows, outputs] (stride
+/// may exceed the columns). staged: the rows of `in`, if they are rounded (ignored otherwise).
 cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
 // ---- Plain matrices, for products that are not ours -------------------------------------------
 
-/// Columns of a plain matrix of rows or weights: those of its source, and zeros up to a multiple of
-/// step_inputs.
+/// Returns the columns of a plain matrix of rows or weights: those of its source, and zeros up to a
+/// multiple of step_inputs.
 PACELINE_HOST_DEVICE inline int plain_cols(int cols) {
   return (cols + step_inputs - 1) / step_inputs * step_inputs;
 }
-/// Bytes of a weight as a plain matrix.
+/// Returns the bytes of a weight as a plain matrix.
 inline std::size_t plain_bytes(const PackedLayout& layout) {
   return std::size_t(layout.tiles() * tile_outputs) * std::size_t(plain_cols(layout.inputs)) *
          sizeof(std::uint16_t);
 }
-/// out: [tiles * tile_outputs, plain_cols(inputs)], bf16, row-major: the weight, which is of bf16
-/// or microscaling, as a checkpoint of bf16 has it. plain_bytes().
+/// Writes the weight, which is bf16 or microscaling, as a checkpoint of bf16 would have it. out:
+/// [tiles * tile_outputs, plain_cols(inputs)], bf16, row-major, plain_bytes() in all.
 cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w);
-/// out: [rows, plain_cols(in.cols)], bf16, row-major: `in`, rounded.
+/// Writes `in`, rounded. out: [rows, plain_cols(in.cols)], bf16, row-major.
 cudaError_t round_rows(const Queue& queue, std::byte* out, Tensor in);
-/// Sets *differ to 1 where two tensors of the same size are not the same, bit for bit.
+/// Sets *differ to 1 if two tensors of the same size differ in any bit.
 cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b);
 
 // ---- Elementwise work -------------------------------------------------------------------------
 
-/// out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, added to out[r] with `add`. weight:
-/// [cols]. May be in place unless `add`. staged: the result's, not with `add`.
+/// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, or += with `add`. weight: [cols].
+/// May be in place unless `add`. staged: gets the result; not with `add`.
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged = {});
-/// out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
+/// Sets out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
 cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,
                  StagedRows staged = {});
-/// x = cap * tanh(x / cap)
+/// Sets x = cap * tanh(x / cap).
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);
-/// out = parts[0] + parts[1] + ..., each number in this order, or += all of that with `add`.
+/// Sets out = parts[0] + parts[1] + ..., each number in this order, or += the sum with `add`.
 /// parts: [count][out.rows][out.cols].
 cudaError_t sum(const Queue& queue, Tensor out, const float* parts, int count, bool add);
-/// out[i] = in[rows[i]]; rows: [out.rows].
+/// Sets out[i] = in[rows[i]]; rows: [out.rows].
 cudaError_t gather(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
-/// out[rows[i]] = in[i]; rows: [in.rows].
+/// Sets out[rows[i]] = in[i]; rows: [in.rows].
 cudaError_t scatter(const Queue& queue, Tensor out, Tensor in, const std::int32_t* rows);
-/// out[r, i] = in[r, columns[i]], -infinity where that is negative; columns: [out.cols].
+/// Sets out[r, i] = in[r, columns[i]], -infinity if columns[i] is negative; columns: [out.cols].
 cudaError_t gather_columns(const Queue& queue, Tensor out, Tensor in, const float* columns);
 
 // ---- The paged cache --------------------------------------------------------------------------
 
-/// Longest head that attention takes; head_dim is a multiple of head_dim_step.
+/// Dimensions of the largest head that attention supports; head_dim is a multiple of head_dim_step.
 inline constexpr int head_dim_max = 256;
 inline constexpr int head_dim_step = 8;
 
-/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32,
-/// [slot][head_dim], for bf16 [slot / 2][head_dim][2]: what a matrix instruction takes as one word.
+/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32
+/// [slot][head_dim], for bf16 [slot / 2][head_dim][2], whose pairs are words of a matrix
+/// instruction.
 struct Cache {
   std::byte* pages = nullptr; ///< The pool's first page; 256-byte aligned.
   std::size_t page_bytes = 0;
-  std::size_t key_offset = 0;   ///< Bytes from a page's start to the keys of head 0,
-  std::size_t value_offset = 0; ///< and to its values.
+  std::size_t key_offset = 0;   ///< Bytes from a page's start to the keys of head 0.
+  std::size_t value_offset = 0; ///< Bytes from a page's start to the values of head 0.
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 0;
@@ -171,11 +172,11 @@ struct Cache {
 
 /// Consecutive rows of one sequence that attention takes together.
 struct RowTile {
-  std::int32_t first = 0; ///< Row.
+  std::int32_t first = 0; ///< First row.
   std::int32_t count = 0;
 };
 
-/// Host: cuts a batch into tiles. heads, kv_heads: of the model. sequence: [rows].
+/// Cuts a batch into tiles, on the host. heads, kv_heads: the model's. sequence: [rows].
 std::vector<RowTile> tile_rows_of(std::span<const std::int32_t> sequence, int heads, int kv_heads);
 
 /// A RowMap in device memory. Page p of row r's sequence has the number
@@ -185,7 +186,7 @@ struct Rows {
   const std::int32_t* sequence = nullptr;   ///< [count]
   const std::int32_t* position = nullptr;   ///< [count]
   const std::int32_t* first_page = nullptr; ///< [sequences]
-  const std::uint32_t* pages = nullptr;     ///< All tables, one after the other.
+  const std::uint32_t* pages = nullptr;     ///< All tables, one after another.
   const RowTile* tiles = nullptr;           ///< [tile_count], from tile_rows_of.
   int tile_count = 0;
   int context = 0; ///< Highest position + 1, or more.
@@ -193,28 +194,29 @@ struct Rows {
   bool operator==(const Rows&) const = default;
 };
 
-/// cos, sin: tables of RopeTable; columns may be 0. Norm weights are device pointers.
+/// Rotates, and stores to the cache. cos, sin: tables of RopeTable; columns may be 0. Norm weights
+/// are device pointers.
 cudaError_t rope_store(const Queue& queue, Tensor qkv, int heads, const RopeTable& rope,
                        const HeadNorms& norms, const Rows& rows, const Cache& cache);
 
-/// Positions that are summed together, counted from 0.
+/// Number of positions that are summed together, counted from 0.
 inline constexpr int attention_chunk = 64;
 
-/// Bytes of `workspace` that `attention` needs for at most these rows, tiles and context.
+/// Returns the bytes of `workspace` for `attention` with at most these rows, tiles and context.
 std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cache, int context);
-/// out: [rows, heads * head_dim]; queries are the first columns of qkv. staged: the result's; only
-/// where out.cols is a multiple of 16.
+/// Computes attention. out: [rows, heads * head_dim]; queries are the first columns of qkv. staged:
+/// gets the result; only if out.cols is a multiple of 16.
 cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
                       const AttentionOptions& options, const Rows& rows, const Cache& cache,
                       std::byte* workspace, StagedRows staged = {});
 
-/// copies: [count]. No page is both read and written.
+/// Copies pages. copies: [count]. No page is both read and written.
 cudaError_t copy_pages(const Queue& queue, std::byte* pages, std::size_t page_bytes,
                        const PageCopy* copies, int count);
 
 // ---- Sampling ---------------------------------------------------------------------------------
 
-/// Longest row; a longer one fails.
+/// Tokens of the longest row; longer rows fail.
 inline constexpr int vocabulary_max = 1 << 19;
 
 struct Bias {
@@ -231,9 +233,9 @@ struct Warping {
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
-  const Bias* biases = nullptr; ///< In the request's order, then what is held back.
+  const Bias* biases = nullptr; ///< The request's biases in order, then the tokens held back.
   int bias_count = 0;
-  const std::uint32_t* allowed = nullptr; ///< A bit for each token; null: all are.
+  const std::uint32_t* allowed = nullptr; ///< One bit per token; null: all are allowed.
 };
 
 /// sampling::History, with the tokens judged before the row as a part of their own.
@@ -247,7 +249,7 @@ struct History {
   int judged_count = 0;
 };
 
-/// A row of logits on its way to a distribution.
+/// A row of logits that is to become a distribution.
 struct WarpRow {
   const float* logits = nullptr; ///< [vocabulary]
   int vocabulary = 0;
@@ -258,14 +260,15 @@ struct WarpRow {
   std::uint32_t* counts = nullptr; ///< [vocabulary], scratch: with penalties, else null.
 };
 
-// A block works on a row. vocabulary: of all rows; it decides how many threads a block has. 0: not
-// known, as many as may be.
+// Each row has a block. vocabulary: that of all rows, which decides how many threads a block has.
+// 0: unknown, the most threads.
 
-/// Only warps (tests, and who wants the distribution). failed: [count], 1 where a row was none.
+/// Only warps (for tests, and for the distribution itself). failed: [count], 1 for rows that were
+/// no distribution.
 cudaError_t warp(const Queue& queue, const WarpRow* rows, int count, std::int32_t* failed,
                  int vocabulary = 0);
 
-/// Whose draw: sampling::Noise.
+/// The noise of one answer's draws: sampling::Noise.
 struct Noise {
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;
@@ -281,28 +284,28 @@ struct ProposeResult {
   float margin = 0;
 };
 struct ProposeRow {
-  WarpRow row; ///< Its probabilities are q.
+  WarpRow row; ///< The row, whose probabilities are q.
   Rule rule = Rule::rejection;
   Noise noise;
   std::uint32_t position = 0;
   std::uint32_t attempt = 0;
   std::int32_t guesses_wanted = 0;
-  float* q = nullptr; ///< [q_size], where others read the row, zeros behind it; null: nowhere.
+  float* q = nullptr; ///< Gets the row for others to read, then zeros up to q_size; null: nowhere.
                       ///< May be the row's own probabilities; is only written.
-  int q_size = 0;     ///< Less than the row's: as long as that.
+  int q_size = 0;     ///< Length of `q`, at least the row's.
 };
-/// rows, results: [count]
+/// Draws tokens. rows, results: [count]
 cudaError_t propose(const Queue& queue, const ProposeRow* rows, int count, ProposeResult* results,
                     int vocabulary = 0);
 
 struct Logprob {
-  float token = 0; ///< Of the token itself.
+  float token = 0; ///< The token's own log-probability.
   std::int32_t top_count = 0;
   std::int32_t top_tokens[sampling::limits::top_logprobs_max] = {};
   float top[sampling::limits::top_logprobs_max] = {};
 };
 
-/// One row of a VerifyTask, judged whatever the rows before it come to.
+/// One row of a VerifyTask; it is judged whatever the results of the rows before it are.
 struct VerifyRow {
   WarpRow row;
   Rule rule = Rule::rejection;
@@ -310,21 +313,21 @@ struct VerifyRow {
   std::uint32_t position = 0;
   std::int32_t judges = 0; ///< 0: no token is judged, one is drawn (`follow`).
   std::int32_t token = 0;
-  const float* q = nullptr;       ///< [vocabulary]; where `rejection` judges, else null.
+  const float* q = nullptr;       ///< [vocabulary] if `rejection` judges, else null.
   std::int32_t top_logprobs = -1; ///< -1: no log-probabilities wanted.
-  std::int32_t raw_logprobs = 1;  ///< Else of the warped distribution.
-  std::int32_t check_draw = 0;    ///< Say whether `token` is q's own draw (sampling::is_draw).
-  std::uint32_t attempt = 0;      ///< Of that draw.
+  std::int32_t raw_logprobs = 1;  ///< 0: those of the warped distribution.
+  std::int32_t check_draw = 0;    ///< Check that `token` is q's own draw (sampling::is_draw).
+  std::uint32_t attempt = 0;      ///< Attempt of that draw.
 };
 struct VerifyResult {
   std::int32_t failed = 0;
   std::int32_t accepted = 0;
   std::int32_t token = 0;             ///< The judged one if accepted, else the one in its place.
-  std::int32_t inconsistent_draw = 0; ///< With check_draw: found, whether the row failed or not.
+  std::int32_t inconsistent_draw = 0; ///< Result of check_draw, valid even if the row failed.
   Logprob logprob;
 };
-/// rows, results: [count]. The host reads a task's results in the order of its rows up to the first
-/// that failed or was not accepted; those behind it mean nothing.
+/// Judges rows. rows, results: [count]. The host reads a task's results in the order of its rows up
+/// to the first that failed or was not accepted; later ones mean nothing.
 cudaError_t verify(const Queue& queue, const VerifyRow* rows, int count, VerifyResult* results,
                    int vocabulary = 0);
 
@@ -334,7 +337,7 @@ struct ScoreRow {
   std::int32_t token = 0;
   std::int32_t top = 0;
 };
-/// rows, results: [count]
+/// Computes log-probabilities. rows, results: [count]
 cudaError_t score(const Queue& queue, const ScoreRow* rows, int count, Logprob* results,
                   int vocabulary = 0);
 

@@ -22,7 +22,7 @@ public:
   }
 
   void enter() override {
-    (void)cudaSetDevice(context_->index()); // It fails only where all that follows does.
+    (void)cudaSetDevice(context_->index()); // It fails only if all that follows fails.
     prepare_lane_thread(name_);
   }
 
@@ -42,8 +42,8 @@ public:
     ++launched_;
   }
 
-  // When nothing is at work the first have their turn again: the same operations then make the same
-  // pieces, and find their graphs.
+  // Starts again with the first CudaOperations when nothing runs, so that the same operations make
+  // the same pieces and find their graphs.
   void finish() override {
     turn(finished_).finish();
     if (++finished_ == launched_)
@@ -63,16 +63,16 @@ private:
   std::shared_ptr<Context> context_;
   std::string name_;
   Stream stream_;
-  std::array<CudaOperations, 2> operations_; ///< In turn: each has one piece at a time.
-  std::size_t launched_ = 0;                 ///< Pieces since nothing was at work,
-  std::size_t finished_ = 0;                 ///< and of these.
-  std::optional<Range> step_;                ///< That is at work.
+  std::array<CudaOperations, 2> operations_; ///< Alternate; each has one piece at a time.
+  std::size_t launched_ = 0;                 ///< Pieces launched since nothing ran.
+  std::size_t finished_ = 0;                 ///< Finished ones of these.
+  std::optional<Range> step_;                ///< The running step.
 };
 
 } // namespace
 
 void prepare_lane_thread(const std::string& name) {
-  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are meant as they are said.
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); // Short sleeps are to be exact.
   prctl(PR_SET_NAME, "paceline-lane", 0UL, 0UL, 0UL);
   name_thread(name);
 }

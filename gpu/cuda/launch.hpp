@@ -1,4 +1,4 @@
-// Launching a kernel with plain C++: no syntax of nvcc's own, so that a host compiler can emulate.
+// Kernel launches in plain C++ without nvcc's syntax, so that a host compiler can emulate them.
 #pragma once
 
 #include "gpu/cuda/recording.hpp"
@@ -11,11 +11,11 @@
 
 namespace paceline::gpu::cuda::kernels {
 
-/// Shared memory that a kernel gets without asking first.
+/// Bytes of shared memory that a kernel gets without a request.
 inline constexpr std::size_t shared_bytes_free = 48 << 10;
 
-/// A launch. Parameters are compared by ==, which all structs that kernels take have: what fills
-/// them up between their members is nobody's.
+/// A launch. Parameters are compared by ==, which all structs that kernels take have, because
+/// padding between members is undefined.
 template <class... Parameters>
 class KernelCall final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
@@ -59,7 +59,7 @@ private:
   std::tuple<Parameters...> parameters_;
 };
 
-/// An empty grid is no work. shared_bytes: of ptx::shared_memory.
+/// Launches a kernel; an empty grid is no work. shared_bytes: size of ptx::shared_memory.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(const Queue& queue, dim3 grid, int threads, std::size_t shared_bytes,
                    void (*kernel)(Parameters...), Arguments&&... arguments) {

@@ -1,5 +1,5 @@
-// Where elements of packed weights and staged rows lie (kernels.hpp says it in words, ptx.cuh what
-// it is for), and how attention divides its queries.
+// Positions of elements in packed weights and staged rows (described in kernels.hpp, explained in
+// ptx.cuh), and how attention divides its queries.
 #pragma once
 
 #include "base/host_device.hpp"
@@ -9,7 +9,8 @@ namespace paceline::gpu::cuda::kernels {
 
 inline constexpr int warp_lanes = 32;
 
-/// Elements from a tile's start to (output of the tile, input). Not of microscaling weights.
+/// Returns the elements from a tile's start to (output of the tile, input). Not for microscaling
+/// weights.
 PACELINE_HOST_DEVICE inline std::size_t weight_element(const PackedLayout& layout, int output,
                                                        int input) {
   if (layout.format != WeightFormat::bf16)
@@ -25,7 +26,7 @@ PACELINE_HOST_DEVICE inline int staged_steps(int cols) {
   return (cols + step_inputs - 1) / step_inputs;
 }
 
-/// Elements from the start of staged rows to (row, column).
+/// Returns the elements from the start of staged rows to (row, column).
 PACELINE_HOST_DEVICE inline std::size_t staged_element(int cols, int row, int column) {
   const int within = column % step_inputs;
   const int lane = row % tile_rows * 4 + within % 8 / 2;
@@ -35,15 +36,15 @@ PACELINE_HOST_DEVICE inline std::size_t staged_element(int cols, int row, int co
   return (step * warp_lanes + std::size_t(lane)) * 4 + std::size_t(element);
 }
 
-/// Queries that a block of attention takes.
+/// Number of queries of a block of attention.
 inline constexpr int queries_max = 16;
 
-/// How the heads of a group are cut where there are more than a block takes.
+/// How the heads of a group are divided if they are more than a block takes.
 struct HeadGroups {
   int group;  ///< Query heads of a kv head.
-  int heads;  ///< Of them in a block.
-  int blocks; ///< For all of them.
-  int rows;   ///< Of a tile.
+  int heads;  ///< Query heads in a block.
+  int blocks; ///< Blocks for all query heads.
+  int rows;   ///< Rows of a tile.
 };
 PACELINE_HOST_DEVICE inline HeadGroups head_groups(int heads, int kv_heads) {
   const int group = heads / kv_heads;

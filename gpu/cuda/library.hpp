@@ -1,11 +1,11 @@
-// Functions of libraries that are loaded when they are asked for.
+// Functions of libraries that are loaded on first use.
 #pragma once
 
 #include <dlfcn.h>
 
 namespace paceline::gpu::cuda {
 
-/// Whether `library` has it.
+/// Finds a function; returns whether `library` has it.
 template <class Function>
 bool bind(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));

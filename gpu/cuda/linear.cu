@@ -1,11 +1,11 @@
-// Products with weights. A decode step is bound by reading them, so each is read once for up to 64
-// rows, in the order in which it lies in memory.
+// Products with weights. A decode step is bound by reading weights, so each is read once for up to
+// 64 rows, in the order of memory.
 //
 // bf16 and microscaling: weights are operand A of the matrix instruction, 16 outputs of it, rows of
 // activations are operand B, 8 of them. A block makes 16 outputs; its four warps take a contiguous
 // part of the inputs each (the chains) and the sums are added in order at the end. Every lane
-// fetches ahead into shared memory just what it will read itself, so that nobody waits for another
-// lane. One kernel serves all numbers of rows and, but for how it reads them, all weights: a row's
+// prefetches into shared memory only what it will read itself, so that no lane waits for another.
+// One kernel serves all numbers of rows and, except for how it reads them, all weights: a row's
 // sums are the same instructions in the same order.
 #include "base/bf16.hpp"
 #include "gpu/cuda/weights.cuh"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int product_threads = chains * warp_lanes;
 
-/// Result of a product on its way out: (sum + what was there) + bias.
+/// Stores the result of a product: (sum + what was there) + bias.
 __device__ __forceinline__ void store(Tensor out, int row, int output, float sum, const float* bias,
                                       bool add) {
   float& to = out.row(row)[output];
@@ -23,7 +23,7 @@ __device__ __forceinline__ void store(Tensor out, int row, int output, float sum
   to = bias ? whole + bias[output] : whole;
 }
 
-/// Spans that a lane has at hand or on their way.
+/// Returns the number of spans that a lane holds or has on their way.
 template <class Weights>
 constexpr int stages_of(int row_tiles) {
   constexpr bool plain = Weights::steps == 1;
@@ -42,10 +42,10 @@ union ProductShared {
     uint2 rows[Weights::steps][row_tiles][warp_lanes];
   };
   Stage rings[chains][stages_of<Weights>(row_tiles)];
-  float sums[chains][tile_rows * row_tiles][tile_outputs]; ///< When all is read.
+  float sums[chains][tile_rows * row_tiles][tile_outputs]; ///< Used once all is read.
 };
 
-/// What one lane reads of a product, span by span along its chain.
+/// The reads of one lane in a product, span by span along its chain.
 template <class Weights, int row_tiles>
 class Feed {
 public:
@@ -59,11 +59,11 @@ public:
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {}
 
-  /// Those that have steps of the chain.
+  /// Return the first span that has steps of the chain, and the one after the last.
   __device__ int first_span() const { return begin_ / Weights::steps; }
   __device__ int last_span() const { return (end_ + Weights::steps - 1) / Weights::steps; }
 
-  /// Of span `span` into place `place` of the ring; nothing behind the chain's last.
+  /// Fetches span `span` to place `place` of the ring; nothing after the chain's last.
   __device__ void fetch(int span, int place) {
     if (span < last_span()) {
       Weights::fetch(ring_[place].weights, weights_ + std::size_t(span) * Weights::bytes, lane_);
@@ -80,7 +80,7 @@ public:
     for (int i = 0; i < Weights::steps; ++i) {
       const auto step = unsigned(span * Weights::steps + i - begin_);
       if (Weights::steps > 1 && step >= unsigned(end_ - begin_))
-        continue; // Another chain's.
+        continue; // Another chain's step.
       const uint4 operand = weights.operand(i);
       for (int t = 0; t < row_tiles; ++t)
         ptx::multiply_add(sums[t], operand, ring_[place].rows[i][t][lane_]);
@@ -88,7 +88,7 @@ public:
   }
 
 private:
-  /// Of a span's steps, which may go beyond the row's.
+  /// Fetches the rows of a span's steps, which may go beyond the row's.
   __device__ void fetch_rows(Stage& to, int t, int first_step) const {
     const int row = first_row_ + t * tile_rows;
     const bool there = row + lane_ / 4 < row_count_;
@@ -105,14 +105,14 @@ private:
   int first_row_;
   int row_count_;
   int steps_;
-  int begin_; ///< The chain's first step, and the one behind its last.
+  int begin_; ///< The chain's first step; `end_` is the one after its last.
   int end_;
   const std::byte* weights_;
   const uint2* rows_;
 };
 
-/// blockIdx: x: rows in groups of 8 row_tiles, y: tile of outputs. Groups of rows that read the
-/// same weights run side by side.
+/// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: tile of outputs. Groups of
+/// rows that read the same weights run side by side.
 template <class Weights, int row_tiles>
 __global__ void __launch_bounds__(product_threads)
     product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add) {
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(product_threads)
     place = place + 1 == stages ? 0 : place + 1;
   }
 
-  __syncthreads(); // Before sums lie where others read.
+  __syncthreads(); // Sums overwrite what other warps read.
   const int g = lane_index() / 4;
   const int t = lane_index() % 4;
   for (int i = 0; i < row_tiles; ++i)
@@ -175,8 +175,8 @@ cudaError_t launch_product(const Queue& queue, Tensor out, StagedRows staged, co
   return launch_tiles<Weights, 8>(queue, out, staged, w, add);
 }
 
-// f32 and f16: exact products, each added in f32. A warp makes one output; lanes stride over the
-// inputs.
+// f32 and f16: products are exact, and each is added in f32. A warp makes one output; its lanes
+// stride over the inputs.
 
 constexpr int exact_rows = 8;
 
@@ -193,7 +193,7 @@ __device__ __forceinline__ float exact(base::f16 value) {
   return base::to_float(value);
 }
 
-/// blockIdx: x: outputs in groups of the block's warps, y: rows in groups of 8.
+/// Computes a product. blockIdx: x: outputs in groups of the block's warps, y: rows in groups of 8.
 template <class Element>
 __global__ void __launch_bounds__(product_threads)
     exact_product(Tensor out, Tensor in, PackedWeight w, bool add) {

@@ -1,10 +1,10 @@
-// Microscaling weights as kernels read them: decoded in registers, into the operands of bf16 that a
-// weight of bf16 with the same numbers would have been.
+// Readers of microscaling weights in kernels. They decode in registers, into the bf16 operands that
+// a weight of bf16 with the same numbers would have.
 //
 // A floating-point element, shifted into the place of a bf16 with the same mantissa and a shorter
-// exponent, is one, subnormals and all, but for what the exponents' biases differ by. Two products
-// by powers of two, which are exact, mend that and give it its block's scale. (One would do for
-// most scales; but not for large ones, which bf16 has no power of two for.)
+// exponent, is a valid bf16, also if subnormal, except that the exponents' biases differ. Two
+// products by powers of two, which are exact, correct this and apply the block's scale. (One
+// product would do for most scales, but not for large ones, for which bf16 has no power of two.)
 #pragma once
 
 #include "gpu/cuda/block.cuh"
@@ -16,17 +16,17 @@
 
 namespace paceline::gpu::cuda::kernels {
 
-/// Two bf16 with these bits.
+/// Returns two bf16 with these bits.
 constexpr std::uint32_t both(std::uint32_t bits) {
   return bits * 0x00010001u;
 }
 
-/// What a code with its highest bits on top of each half, whatever is below it, is as bf16, in
-/// units of 1 / code_unit.
+/// Returns two codes as bf16, in units of 1 / code_unit. top: each half has a code in its highest
+/// bits, and any bits below.
 template <WeightFormat format>
 __device__ __forceinline__ std::uint32_t code_as_bf16(std::uint32_t top) {
   constexpr MxElement element = element_of(format);
-  if constexpr (element.integer()) { // 128 + its lower bits, less 128, or 256 below zero.
+  if constexpr (element.integer()) { // (128 + lower bits) - 128, or - 256 if negative.
     constexpr std::uint32_t bits_of_128 = both(0x4300);
     constexpr std::uint32_t minus_one = both(0xBF80);
     const std::uint32_t code = top >> 8;
@@ -52,9 +52,9 @@ class MxWeights {
 public:
   static constexpr int bits = element_of(format).bits();
   static constexpr int steps = span_steps;
-  static constexpr std::size_t bytes = span_bytes(bits); ///< Of a span.
+  static constexpr std::size_t bytes = span_bytes(bits); ///< Bytes of a span.
 
-  /// A span as a warp has fetched it into shared memory.
+  /// A span that a warp has fetched into shared memory.
   struct Span {
     alignas(16) std::uint32_t codes[code_words(bits)];
     std::uint32_t scales[warp_lanes]; ///< Each lane's own, so that none waits for another.
@@ -70,14 +70,14 @@ public:
   }
 
   __device__ void load(const Span& span, int lane) { load(span.codes, span.scales[lane], lane); }
-  /// From where it was packed.
+  /// Loads from the packed weight.
   __device__ void load(const std::byte* span, int lane) {
     const auto* from = reinterpret_cast<const std::uint32_t*>(span);
     load(from, from[scale_word(bits, lane / 4)], lane);
   }
 
-  /// Operand A of the span's step. Scales are 0 for 2^-127, and infinite for what is no number,
-  /// whose codes are all zero: their product is NaN.
+  /// Returns operand A of the span's step. Scales are 0 for 2^-127, and infinite for the NaN scale,
+  /// whose codes are all zero, so that their products are NaN.
   __device__ uint4 operand(int step) const {
     const int block = step / block_steps;
     const int first = step % block_steps * 4;
@@ -102,12 +102,12 @@ private:
     scales_ = scales;
   }
 
-  /// A byte of the scales as two bf16.
+  /// Returns a byte of the scales as two bf16.
   __device__ std::uint32_t scale(int byte) const {
     return (scales_ >> (8 * byte) & 0xFF) * both(1 << 7);
   }
 
-  /// A run's code with its highest bits on top of each half.
+  /// Returns a run's code with its highest bits on top of each half.
   static __device__ std::uint32_t top(const std::uint32_t* run, int pair) {
     if (bits == 6 && pair == 6)
       return (run[0] << 12 & both(0xF000)) | (run[1] << 8 & both(0x0C00));
@@ -128,7 +128,7 @@ private:
   std::uint32_t scales_;
 };
 
-/// f(MxWeights<format>()), for the one that it is.
+/// Calls f(MxWeights<format>()) with this format.
 template <class F>
 auto with_mx_weights(WeightFormat format, const F& f) {
   switch (format) {

@@ -1,13 +1,13 @@
-// Where microscaling weights lie in a tile. A step's codes lie with the lanes that hold the step's
-// elements of bf16 (weight_element), so that each lane fetches what it decodes.
+// The layout of microscaling weights in a tile. A step's codes belong to the lanes that hold the
+// step's elements in bf16 (weight_element), so that each lane fetches what it decodes.
 //
 // A tile is spans of 64 inputs, two blocks, the last filled up with zeros. A span is its codes,
-// then its scales, [output % 8][block][output / 8]: a lane's operand is of outputs g and g + 8, and
-// one word has their four scales. Of a block a lane holds eight pairs of codes, four of each of its
-// two steps, one for each register of the operand. They are a run of bits / 2 words, whose lower
-// halves have the first of each pair, and upper halves the second:
-//   8 bits: two codes to a half, 4 bits: four, from its highest bits on;
-//   6 bits: two, and what those leave holds the last two pairs.
+// then its scales, [output % 8][block][output / 8]: a lane's operand has outputs g and g + 8, and
+// one word has their four scales. A lane has eight pairs of codes of each block, four for each of
+// its two steps, one for each register of the operand. They are a run of bits / 2 words, whose
+// lower halves have the first code of each pair, and upper halves the second:
+// 8 bits: a half has two codes, 4 bits: four, from its highest bits on;
+// 6 bits: a half has two, and the remaining bits hold the last two pairs.
 #pragma once
 
 #include "base/host_device.hpp"
@@ -25,7 +25,7 @@ inline constexpr int span_inputs = span_blocks * mx_block;
 inline constexpr int span_steps = span_inputs / step_inputs;
 inline constexpr int block_steps = mx_block / step_inputs;
 
-PACELINE_HOST_DEVICE constexpr int code_words(int bits) { ///< Of a span.
+PACELINE_HOST_DEVICE constexpr int code_words(int bits) { ///< Words of a span's codes.
   return warp_lanes * bits;
 }
 PACELINE_HOST_DEVICE constexpr std::size_t span_bytes(int bits) {
@@ -33,23 +33,23 @@ PACELINE_HOST_DEVICE constexpr std::size_t span_bytes(int bits) {
          std::size_t(span_blocks * tile_outputs);
 }
 
-/// Words from a span's start to one of a lane's, of which there are as many as a code has bits. The
-/// first four lie together, as one copy takes them, and so do the others.
+/// Returns the words from a span's start to one of a lane's words, of which there are as many as a
+/// code has bits. The first four are together, so that one copy takes them, and so are the others.
 PACELINE_HOST_DEVICE constexpr int code_word(int bits, int lane, int word) {
   return word < 4 ? lane * 4 + word : warp_lanes * 4 + lane * (bits - 4) + word - 4;
 }
 
-/// Words from a span's start to the scales of outputs g and g + 8,
+/// Returns the words from a span's start to the scales of outputs g and g + 8.
 PACELINE_HOST_DEVICE constexpr int scale_word(int bits, int g) {
   return code_words(bits) + g;
 }
-/// and of its bytes the one of an output's block of the span.
+/// Returns which byte of that word is the scale of an output's block of the span.
 PACELINE_HOST_DEVICE constexpr int scale_byte(int output, int block) {
   return block * 2 + output / 8;
 }
 
-/// add(word, bits) for the one or two words of a run that have a part of the code of pair `pair`;
-/// bits: in their place in the half.
+/// Calls add(word, bits) for the one or two words of a run that have a part of the code of pair
+/// `pair`; bits: in their place in the half.
 template <class Add>
 void each_part(int bits, int pair, unsigned code, const Add& add) {
   if (bits == 6 && pair == 6) {

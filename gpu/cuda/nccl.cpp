@@ -39,7 +39,7 @@ Result<Nccl> Nccl::load() {
 
 std::string Nccl::version() const {
   int number = 0;
-  (void)get_version(&number); // It fails for a null pointer alone.
+  (void)get_version(&number); // It fails only for a null pointer.
   const int major = number < 10000 ? number / 1000 : number / 10000;
   const int rest = number - major * (number < 10000 ? 1000 : 10000);
   return fmt::format("{}.{}.{}", major, rest / 100, rest % 100);

@@ -1,5 +1,5 @@
-// NCCL, which brings GPUs together. Few machines have it, so it is loaded when it is first asked
-// for. Its functions are declared here: no header of it is needed to build.
+// NCCL, by which GPUs exchange data. Few machines have it, so it is loaded on first use. Its
+// functions are declared here, so that building needs no header of NCCL.
 #pragma once
 
 #include "gpu/cuda/handle.hpp"
@@ -13,13 +13,13 @@
 
 namespace paceline::gpu::cuda {
 
-/// The functions in use, as nccl.h of NCCL 2.4 and later declares them; their names are NCCL's,
-/// less its own.
+/// The functions in use, as nccl.h of NCCL 2.4 and later declares them; their names are NCCL's
+/// without the prefix.
 struct Nccl {
   struct Comm;        ///< One GPU's end of a communicator.
   using Status = int; ///< ncclResult_t
   static constexpr Status success = 0;
-  static constexpr int float32 = 7; ///< Of ncclDataType_t.
+  static constexpr int float32 = 7; ///< ncclFloat32 of ncclDataType_t.
 
   Status (*get_version)(int* version) = nullptr;
   const char* (*get_error_string)(Status) = nullptr;
@@ -32,13 +32,14 @@ struct Nccl {
   Status (*all_gather)(const void* from, void* to, std::size_t count, int type, Comm*,
                        cudaStream_t) = nullptr;
 
-  /// From where PACELINE_NCCL says, or libnccl.so.2 from where the system's loader looks. It stays
-  /// in the process. Errors: not_found, where it says "none", or nothing and the loader finds none.
+  /// Loads the library from PACELINE_NCCL if set, otherwise libnccl.so.2 from where the loader
+  /// looks. It stays in the process. Errors: not_found, if it is "none", or not set and none is
+  /// found.
   static Result<Nccl> load();
 
-  /// "2.27.3"
+  /// Returns e.g. "2.27.3".
   std::string version() const;
-  /// Throws a std::runtime_error with the library's own words, unless all went well.
+  /// Throws a std::runtime_error with the library's message, unless the status is success.
   void check(Status status, const char* what) const;
 };
 

@@ -1,4 +1,4 @@
-// In place of what uses cuBLASLt, where CUDA was built without its header.
+// Replaces the users of cuBLASLt in builds with CUDA but without cuBLASLt's header.
 #include "gpu/cuda/fast_products.hpp"
 #include "gpu/cuda/yardstick.hpp"
 

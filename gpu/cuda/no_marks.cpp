@@ -1,4 +1,4 @@
-// In place of marks.cpp where NVTX's headers are missing.
+// Replaces marks.cpp if NVTX's headers are missing.
 #include "gpu/cuda/marks.hpp"
 
 namespace paceline::gpu::cuda {

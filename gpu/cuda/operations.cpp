@@ -15,7 +15,7 @@ const kernels::PackedWeight& packed(const Weight& w) {
   return static_cast<const DeviceWeight&>(w).packed();
 }
 
-/// Whether `part` is the first rows of `whole`.
+/// Returns whether `part` is the first rows of `whole`.
 bool begins(const Tensor& whole, const Tensor& part) {
   return whole.data == part.data && whole.rows >= part.rows && whole.cols == part.cols &&
          whole.stride == part.stride;
@@ -26,8 +26,8 @@ kernels::Cache cache_of(const KvLayer& cache) {
                             cache.layer);
 }
 
-/// What the longest row sees, up to a power of two of chunks: a context that grows gives the same
-/// launches for many rounds.
+/// Returns the longest row's context, rounded up to a power of two of chunks, so that a growing
+/// context has the same launches for many rounds.
 int rounded_context(const RowMap& map) {
   std::int32_t last = 0;
   for (const std::int32_t position : map.position)
@@ -79,7 +79,7 @@ void CudaOperations::send_part(std::size_t meeting) {
     PACELINE_CUDA_CHECK(cudaEventRecord(done_.get(), stream_));
 }
 
-// The one wait of a piece.
+// Has the only wait of a piece.
 void CudaOperations::finish() {
   for (Pause pause; !is_done();)
     pause.rest();
@@ -112,7 +112,7 @@ void CudaOperations::meet() {
 
 void CudaOperations::sum(Tensor out, std::span<const Tensor> parts, bool add) {
   if (!in_shards_)
-    return Operations::sum(out, parts, add); // Which says so.
+    return Operations::sum(out, parts, add); // Throws.
   const Tensor& own = parts[std::size_t(shards_.first)];
   assert(own.stride == own.cols && out.rows == own.rows && out.cols == own.cols);
   if (met_.empty() || met_.back() != recording_.size() || meetings_.back().count > 0)
@@ -140,7 +140,7 @@ void CudaOperations::embed_drawn(Tensor out, const Weight& table,
   PACELINE_CUDA_CHECK(kernels::embed_drawn(queue("embed_drawn"), out, packed(table), sent, scale));
 }
 
-// Who makes the rows of a product writes them along as the product wants them.
+// Lets the operation that makes a product's rows stage them along with it.
 kernels::StagedRows CudaOperations::stage_with(Tensor out) {
   staged_ = {};
   if (!stages_ || out.rows == 0)
@@ -192,8 +192,8 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
 void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool add) {
   assert(out.rows == in.rows && in.cols == w.inputs());
   if (!fast_.products)
-    return Operations::linear_fast(out, in, w, add); // Which says so.
-  stages_ = false;                                   // Until a product of ours is next.
+    return Operations::linear_fast(out, in, w, add); // Throws.
+  stages_ = false;                                   // Off until the next product of ours.
   recording_.add(
       LibraryCall("linear_fast", [=, products = fast_.products.get(), &packed = packed(w),
                                   scratch = fast_.scratch->data()](cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// Operations on a GPU: checks, what kernels have to be told, and their launches, which are recorded
-// and go to one stream together, when the piece is whole.
+// Operations on a GPU: checks, the kernels' arguments, and launches, which are recorded and go to
+// one stream together when the piece is complete.
 #pragma once
 
 #include "gpu/cuda/arguments.hpp"
@@ -18,42 +18,43 @@ namespace paceline::gpu::cuda {
 /// What a shard gives at a meeting, and takes.
 struct Exchange {
   const float* own = nullptr; ///< [count], in its GPU's memory.
-  float* all = nullptr;  ///< [shards][count], there, too, where the GPUs reach it that were named.
-  std::size_t count = 0; ///< 0: they meet, and that is all.
+  float* all = nullptr;  ///< [shards][count], there, too, where the peers reach it if they can.
+  std::size_t count = 0; ///< 0: a meeting without an exchange.
 };
 
-/// One rank; what calls enqueue runs in their order. Threads: the lane's. All operations
-/// throw CudaError, or std::runtime_error where memory runs out.
+/// The operations of one rank; calls enqueue work that runs in their order. They are called on the
+/// lane's thread, and throw CudaError, or std::runtime_error if memory runs out.
 class CudaOperations final : public Operations {
 public:
-  /// Of the current device. sum_peers: GPUs that write to Exchange::all by themselves.
+  /// Makes operations on the current device. sum_peers: GPUs that write to Exchange::all directly.
   CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast = {},
                  std::set<int> sum_peers = {});
 
-  /// Before a piece's operations; nothing of an earlier piece is at work.
+  /// Called before a piece's operations, when no work of an earlier piece of this object runs.
   void begin();
   void launch(); ///< Sends the piece to the stream.
   void finish(); ///< Waits for it, then gives tasks their results.
 
-  /// Of a lane of several GPUs, instead of these: a shard's piece is sent part by part.
+  /// These serve a lane of several GPUs, instead of the above: a shard's piece is sent part by
+  /// part.
   void begin_shard(int number);
   const std::vector<Exchange>& meetings() const { return meetings_; }
-  /// What comes before a meeting and behind the one before it; behind the last one that is the
+  /// Sends the calls between the meeting before this one and this one; after the last meeting, the
   /// rest.
   void send_part(std::size_t meeting);
-  bool is_done() const; ///< Throws where it failed.
+  bool is_done() const; ///< Throws if the piece failed.
   void give_results();
 
-  /// Instead of `finish`: waits for all that is in the stream, and drops the results.
+  /// Replaces `finish`: waits for all work in the stream, and drops the results.
   void abandon() noexcept;
 
   int rank() const override { return 0; }
   int ranks() const override { return 1; }
   void barrier() override {}
   ShardRange shards() const override { return shards_; }
-  /// What is recorded behind it is enqueued when all shards' streams are ordered.
+  /// Lets calls recorded after it run only when the streams of all shards have met.
   void meet() override;
-  /// Of a group's lane. What the others add is brought here first, where they meet.
+  /// Works on a group's lane only. It brings the other shards' parts here first, at a meeting.
   void sum(Tensor out, std::span<const Tensor> parts, bool add) override;
 
   void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
@@ -81,7 +82,7 @@ public:
   void score(std::span<ScoreTask> tasks) override;
 
 private:
-  /// A RowMap as it was sent in this piece; layer after layer takes the same.
+  /// A RowMap that was sent in this piece; all layers use the same one.
   struct SentRows {
     const RowMap* map = nullptr;
     int heads = 0;
@@ -92,12 +93,12 @@ private:
   struct SentTask {
     kernels::Warping warping;
     kernels::History history;
-    bool adjusts = false;   ///< Biases, masks or penalties change its logits,
-    bool penalises = false; ///< which wants counts of tokens.
+    bool adjusts = false;   ///< Biases, masks or penalties change the logits.
+    bool penalises = false; ///< Penalties need counts of tokens.
   };
   class RowScratch;
 
-  /// Where an operation's launches go. name: of the operation, for errors.
+  /// Returns where an operation's launches go. name: the operation's, for errors.
   Queue queue(const char* name) { return {recording_, name}; }
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   kernels::StagedRows stage_with(Tensor out);
@@ -116,20 +117,20 @@ private:
   DeviceScratch staged_memory_;
   DeviceScratch attention_memory_;
   DeviceScratch row_memory_; ///< Distributions, adjusted logits and counts of judged rows.
-  DeviceScratch sum_memory_; ///< What shards add to a sum.
+  DeviceScratch sum_memory_; ///< The shards' parts of a sum.
 
   bool in_shards_ = false;
   ShardRange shards_;
   std::vector<Exchange> meetings_;
-  std::vector<std::size_t> met_; ///< How many calls are recorded before each.
+  std::vector<std::size_t> met_; ///< How many calls are recorded before each meeting.
 
   std::vector<SentRows> sent_rows_;
   /// The tensor whose rows are in staged_memory_; data is null: none.
   Tensor staged_;
-  /// Whether the last product rounded its rows, as the next one will: then who makes rows stages
-  /// them.
+  /// Whether the last product rounded its rows, as the next one probably does; then operations that
+  /// make rows stage them.
   bool stages_ = false;
-  std::vector<std::function<void()>> results_; ///< To be given to tasks, in this order.
+  std::vector<std::function<void()>> results_; ///< Give tasks their results, in this order.
 };
 
 } // namespace paceline::gpu::cuda

@@ -1,4 +1,4 @@
-// The host's part of the kernels: weights in the kernels' order, and rows cut into tiles.
+// The host's part of the kernels: packing of weights, and the cutting of rows into tiles.
 #include "gpu/cuda/layout.hpp"
 #include "gpu/cuda/mx_layout.hpp"
 
@@ -9,7 +9,7 @@
 namespace paceline::gpu::cuda::kernels {
 namespace {
 
-// One output's inputs into its tile. Bits: an element's.
+// Writes one output's inputs to its tile. Bits: an unsigned type of an element's size.
 template <class Bits>
 void scatter(const PackedLayout& layout, int output, const std::byte* row, std::byte* tile) {
   auto* const to = reinterpret_cast<Bits*>(tile);
@@ -28,13 +28,13 @@ void scatter(const PackedLayout& layout, const HostMatrix& part, int row, int ou
     scatter<std::uint16_t>(layout, output, from, tile);
 }
 
-// One output's block into its tile, which is zero there.
+// Writes one output's block to its tile, which is zero there.
 void put_block(int bits, const MxBlock& block, int output, int index, std::byte* tile) {
   std::byte* const span = tile + std::size_t(index / span_blocks) * span_bytes(bits);
   const int within = index % span_blocks;
   span[scale_word(bits, output % 8) * 4 + scale_byte(output, within)] = std::byte(block.scale);
   if (block.scale == mx_nan_scale)
-    return; // It stands for infinity, and makes NaN of codes that are zero.
+    return; // It acts as infinity, which makes codes of zero NaN.
   auto* const words = reinterpret_cast<std::uint32_t*>(span);
   for (int i = 0; i < mx_block; ++i) {
     const int lane = output % 8 * 4 + i % 8 / 2;

@@ -1,4 +1,4 @@
-// Weights and rows as plain matrices, for cuBLASLt: a pass over memory each.
+// Conversion of weights and rows to plain matrices, for cuBLASLt, each a pass over memory.
 #include "base/bf16.hpp"
 #include "gpu/cuda/weights.cuh"
 
@@ -7,8 +7,8 @@ namespace {
 
 constexpr int pass_threads = 256;
 
-/// A thread for each lane's operand of a step (ptx::multiply_add says what that is); blockIdx.y
-/// names the tile.
+/// Unpacks tiles; each thread takes one lane's operand of a step (described at ptx::multiply_add).
+/// blockIdx.y: the tile.
 template <class Weights>
 __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   const int piece = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -20,7 +20,7 @@ __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   const uint4 held = operand_of<Weights>(w, tile, step, piece % warp_lanes);
   const int g = piece % warp_lanes / 4;
   const int t = piece % 4;
-  const auto row = [&](int output) { // In pairs of inputs.
+  const auto row = [&](int output) { // Counts pairs of inputs.
     return out + std::size_t(tile * tile_outputs + output) * std::size_t(inputs / 2) +
            std::size_t(step * step_inputs / 2);
   };
@@ -30,7 +30,7 @@ __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   row(g + 8)[t + 4] = held.w;
 }
 
-/// Threads of a grid that cover columns in x and rows in y.
+/// Rounds rows; the grid's threads cover columns in x and rows in y.
 __global__ void round_all(std::uint16_t* out, Tensor in) {
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
@@ -45,7 +45,7 @@ __global__ void compare_all(std::int32_t* differ, Tensor a, Tensor b) {
   const int row = int(blockIdx.y);
   if (column < a.cols && std::bit_cast<std::uint32_t>(a.row(row)[column]) !=
                              std::bit_cast<std::uint32_t>(b.row(row)[column]))
-    *differ = 1; // Whoever says so says the same.
+    *differ = 1; // All writers write the same.
 }
 
 dim3 grid_over(int cols, int rows) {

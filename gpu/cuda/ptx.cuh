@@ -1,5 +1,5 @@
-// The instructions that have no name in CUDA C++, and the only inline assembly. The emulation in
-// tests/gpu/cuda_emulation has this header's twin for a host compiler.
+// Instructions that have no name in CUDA C++, and the only inline assembly. The emulation in
+// tests/gpu/cuda_emulation has a twin of this header for a host compiler.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace paceline::gpu::cuda::ptx {
 
-/// A block's shared memory, as large as its launch says, as one struct. What it holds at first is
-/// unknown.
+/// Returns a block's shared memory, of the size that the launch gave, as one struct. Its initial
+/// contents are undefined.
 template <class T>
 __device__ __forceinline__ T& shared_memory() {
   extern __shared__ __align__(16) unsigned char paceline_shared_memory[];
   return *reinterpret_cast<T*>(paceline_shared_memory);
 }
 
-/// d += a b for a: [16][16] and b: [16][8], both bf16, and d: [16][8], f32. With g = lane / 4 and
-/// t = lane % 4 a lane holds (PTX ISA, mma.m16n8k16):
+/// Computes d += a b for a: [16][16] and b: [16][8], both bf16, and d: [16][8], f32. With g = lane
+/// / 4 and t = lane % 4 a lane holds (PTX ISA, mma.m16n8k16):
 ///   a: x = (g, 2t), (g, 2t + 1); y = the same of row g + 8; z, w = these two at columns + 8;
 ///   b: x = (2t, g), (2t + 1, g); y = the same at rows + 8;
 ///   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
@@ -28,7 +28,7 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], uint4 a, uint2 b) {
                : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y));
 }
 
-/// a b + c for each of two bf16, rounded once. None is flushed to zero.
+/// Returns a b + c for each of two bf16, rounded once. Subnormal numbers are not flushed to zero.
 __device__ __forceinline__ std::uint32_t multiply_add_pairs(std::uint32_t a, std::uint32_t b,
                                                             std::uint32_t c) {
   std::uint32_t d;
@@ -37,13 +37,13 @@ __device__ __forceinline__ std::uint32_t multiply_add_pairs(std::uint32_t a, std
 }
 
 /// Begins to copy `bytes` (4, 8 or 16, both sides aligned to them) from global to shared memory, or
-/// zeros where the source is not wanted: it is then not read.
+/// zeros if the source is not wanted, which is not read then.
 template <int bytes>
 __device__ __forceinline__ void copy_async(void* shared, const void* global, bool wanted = true) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16);
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int size = wanted ? bytes : 0;
-  if constexpr (bytes == 16) // Past the first cache, where nothing would find it again.
+  if constexpr (bytes == 16) // Bypasses the first-level cache, where it would not be read again.
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(to), "l"(global), "r"(size)
@@ -55,13 +55,13 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
                  : "memory");
 }
 
-/// Closes a group of this thread's copies; an empty one counts too.
+/// Closes a group of this thread's copies; an empty group counts, too.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
 /// Waits until all of this thread's groups but the last `pending` have arrived. Other threads see
-/// them after a barrier behind that.
+/// them after a barrier that follows.
 template <int pending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");

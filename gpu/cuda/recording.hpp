@@ -1,5 +1,5 @@
-// What a piece enqueues, noted before any of it is enqueued: so a piece that comes again is
-// recognised and launched whole (graphs.hpp).
+// The work that a piece enqueues, recorded before any of it is enqueued, so that a repeated piece
+// is recognised and launched as a whole (graphs.hpp).
 #pragma once
 
 #include "gpu/cuda/check.hpp"
@@ -12,15 +12,15 @@
 
 namespace paceline::gpu::cuda {
 
-/// One call that enqueues work, and all that it is told. Calls own nothing, and nobody destroys
-/// them.
+/// One call that enqueues work, with all its parameters. Calls own nothing, and are never
+/// destroyed.
 class Call {
 public:
   explicit Call(const char* name) : name_(name) {}
 
-  const char* name() const { return name_; } ///< For errors; lives for ever.
+  const char* name() const { return name_; } ///< Name for errors; static.
   virtual cudaError_t issue(cudaStream_t stream) const = 0;
-  /// Whether `other` enqueues the same work with the same parameters.
+  /// Returns whether `other` enqueues the same work with the same parameters.
   virtual bool same(const Call& other) const = 0;
 
 protected:
@@ -30,7 +30,7 @@ private:
   const char* name_;
 };
 
-/// cudaMemcpyAsync
+/// A call of cudaMemcpyAsync.
 class Copy final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
   Copy(const char* name, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind)
@@ -53,8 +53,8 @@ private:
   cudaMemcpyKind kind_;
 };
 
-/// function(stream) of a library's, of which nobody knows what it enqueues: never the same. It may
-/// throw.
+/// A call function(stream) of a library's. It may enqueue anything, so it is never the same as
+/// another. It may throw.
 template <class Function>
 class LibraryCall final : public Call { // NOLINT(cppcoreguidelines-virtual-class-destructor)
 public:
@@ -70,12 +70,13 @@ private:
   Function function_;
 };
 
-/// Calls in their order. Not for several threads at once.
+/// Calls in order. It must not be used by several threads at once.
 class Recording {
 public:
   Recording() : memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(first_bytes)) {}
 
-  /// The call as it is kept: until `clear`, whoever has the recording then.
+  /// Adds a call and returns the kept copy, which lives until `clear`, also if the recording is
+  /// moved.
   template <class Made>
   Made& add(const Made& call) {
     static_assert(std::is_trivially_destructible_v<Made>);
@@ -87,13 +88,13 @@ public:
 
   bool empty() const { return calls_.empty(); }
   std::size_t size() const { return calls_.size(); }
-  /// False: it holds a call that is not even the same as itself, so that it never will.
+  /// Returns false if a call is not even the same as itself, so that the recording never recurs.
   bool comes_again() const;
   bool operator==(const Recording& other) const;
 
-  /// Throws a CudaError that names the call that failed.
+  /// Issues all calls. Throws a CudaError that names the call that failed.
   void issue(cudaStream_t stream) const { issue(stream, 0, size()); }
-  /// Calls [first, last).
+  /// Issues calls [first, last).
   void issue(cudaStream_t stream, std::size_t first, std::size_t last) const;
 
 private:
@@ -102,11 +103,11 @@ private:
   std::vector<const Call*> calls_;
 };
 
-/// Where calls go: to a stream, at once, or into a recording.
+/// The destination of calls: a stream, at once, or a recording.
 class Queue {
 public:
   Queue(cudaStream_t stream) : stream_(stream) {} // NOLINT(google-explicit-constructor)
-  /// name: of the calls.
+  /// name: the calls' name.
   Queue(Recording& recording, const char* name) : recording_(&recording), name_(name) {}
 
   const char* name() const { return name_; }

@@ -17,7 +17,7 @@ namespace paceline::gpu::cuda::kernels {
 
 using Mass = unsigned long long;
 
-/// std::min by value: device code has no address of a host's constant.
+/// Returns std::min by value, since device code has no address of a host's constant.
 template <class T>
 __device__ __forceinline__ T lower_of(T a, T b) {
   return b < a ? b : a;
@@ -38,7 +38,7 @@ struct RowShared {
   std::int32_t token; ///< Drawn by one thread for all.
 };
 
-/// Values in their order as unsigned numbers, NaN the highest; both zeros are one.
+/// Maps values to unsigned numbers in the same order, with NaN the highest; both zeros are equal.
 __device__ __forceinline__ std::uint32_t key_of(float x) {
   if (x != x)
     return ~0u;
@@ -49,8 +49,8 @@ __device__ __forceinline__ float value_of(std::uint32_t key) {
   return std::bit_cast<float>(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-/// exp(x) for x <= 0, 0 where that is no normal number: the steps of sampling/row_kernels.cpp, so
-/// that both come to the same weights.
+/// Computes exp(x) for x <= 0, and 0 for subnormal results, in the same steps as
+/// sampling/row_kernels.cpp, so that both have the same weights.
 __device__ __forceinline__ float exp_of_negative(float x) {
   constexpr float shift = 0x1.8p23f;
   const float shifted = fmaf(x, 1.44269504f, shift);
@@ -94,7 +94,7 @@ public:
   __device__ double total(double mine) const { return block_reduce(mine, Add(), shared_.sums); }
   __device__ Mass total(Mass mine) const { return block_reduce(mine, Add(), shared_.masses); }
   __device__ Scored first(Scored mine) const { return block_reduce(mine, First(), shared_.scored); }
-  /// Its highest value; NaN if there is one.
+  /// Returns the row's highest value; NaN if there is one.
   __device__ float highest() const {
     std::uint32_t most = 0;
     each([&](int, float x) { most = std::max(most, key_of(x)); });
@@ -108,7 +108,7 @@ private:
   RowShared& shared_;
 };
 
-/// Where a row is cut: values above that of `key` stay, and of those equal to it the first `ties`,
+/// The cut of a row: values above that of `key` stay, and the first `ties` of those equal to it,
 /// which are those up to `last_tie`.
 struct Cut {
   std::uint32_t key = 0;
@@ -121,12 +121,12 @@ struct Cut {
   }
 };
 
-/// Those tokens of a row that a cut can lie among: copied to shared memory where they are few.
+/// The tokens of a row among which a cut can be, copied to shared memory if they are few.
 class Pool {
 public:
   __device__ explicit Pool(const Row& row) : row_(row) {}
 
-  /// Takes what is at least `least` and drops what was taken before.
+  /// Takes the tokens with values of at least `least` and drops those taken before.
   __device__ void collect(float least) {
     RowShared& s = row_.shared();
     __syncthreads();
@@ -152,7 +152,7 @@ public:
     lowest_ = key_of(-INFINITY);
   }
 
-  /// function(id, value), in no order that is known.
+  /// Calls function(id, value) for all tokens, in unspecified order.
   template <class Function>
   __device__ void each(Function function) const {
     if (!few_)
@@ -161,7 +161,7 @@ public:
     for (int i = int(threadIdx.x); i < count_; i += int(blockDim.x))
       function(s.pool_ids[i], s.pool_values[i]);
   }
-  /// of(id, value), summed. Whole numbers: their order leaves no mark.
+  /// Returns the sum of of(id, value). They are whole numbers, so the order does not matter.
   template <class Of>
   __device__ Mass total(Of of) const {
     Mass mine = 0;
@@ -178,8 +178,8 @@ private:
   std::uint32_t lowest_ = 0;
 };
 
-/// The highest key at which `from(key)`, which grows as keys fall, reaches `goal`; from(lowest)
-/// does.
+/// Returns the highest key at which `from(key)`, which grows as keys fall, reaches `goal`. It must
+/// reach it at `lowest`.
 template <class From>
 __device__ std::uint32_t highest_reaching(std::uint32_t lowest, double goal, From from) {
   Mass low = lowest;
@@ -193,7 +193,7 @@ __device__ std::uint32_t highest_reaching(std::uint32_t lowest, double goal, Fro
   return std::uint32_t(low);
 }
 
-/// The id of the last tie where not all tokens of the key stay.
+/// Returns the id of the last tie that stays if not all tokens of the key do.
 __device__ inline std::int32_t last_tie_of(const Pool& pool, const Cut& cut) {
   const auto ties_up_to = [&](std::int32_t last) {
     return pool.total([&](int id, float x) { return Mass(key_of(x) == cut.key && id <= last); });
@@ -214,10 +214,11 @@ __device__ inline std::int32_t last_tie_of(const Pool& pool, const Cut& cut) {
   return low + 1;
 }
 
-/// The first k tokens. 0 < k < row.size(). pool: receives what may be among them.
+/// Returns the cut that keeps the first k tokens. 0 < k < row.size(). pool: receives the
+/// candidates.
 __device__ inline Cut top_k_cut(const Row& row, Pool& pool, int k) {
   pool.take_all();
-  if (k <= int(blockDim.x)) { // At least k tokens reach the k-th of the threads' highest.
+  if (k <= int(blockDim.x)) { // Some k tokens reach the k-th of the threads' highest.
     float mine = -INFINITY;
     row.each([&](int, float x) { mine = fmaxf(mine, x); });
     const std::uint32_t own = key_of(mine);
@@ -235,17 +236,17 @@ __device__ inline Cut top_k_cut(const Row& row, Pool& pool, int k) {
   return cut;
 }
 
-/// The shortest run of first tokens whose mass reaches the share top_p of what `cut` keeps. pool:
-/// holds all that it keeps, which is empty for a cut that keeps everything.
+/// Returns the cut that keeps the shortest run of first tokens whose mass reaches the share top_p
+/// of what `cut` keeps. pool: has all that `cut` keeps; unused if it keeps everything (not is_cut).
 __device__ inline Cut top_p_cut(const Row& row, Pool& pool, float top_p,
                                 sampling::row::Exponential e, const Cut& cut, bool is_cut) {
   if (!is_cut)
     pool.take_all();
   const auto mass = [&](int id, float x) { return cut.keeps(id, x) ? mass_of(x, e) : Mass(0); };
   const Mass total = pool.total(mass);
-  const double goal = std::max(double(top_p) * double(total), 1.0); // At least the likeliest token.
+  const double goal = std::max(double(top_p) * double(total), 1.0); // Keeps at least the likeliest.
   if (!is_cut) {
-    // Tokens so unlikely that all of them together could not fill what may be missing.
+    // All tokens below this value together have less mass than total - goal.
     const double share = (double(total) - goal) / double(row.size()) * sampling::row::mass_unit;
     if (share > 0)
       pool.collect(e.highest + float(log(share)) / e.rate);
@@ -269,7 +270,7 @@ __device__ inline Cut top_p_cut(const Row& row, Pool& pool, float top_p,
 
 struct PlainRow {
   const float* p;
-  const double* sums; ///< Of whole blocks of the inversion.
+  const double* sums; ///< Sums of whole blocks of the inversion.
   PACELINE_HOST_DEVICE float weight(std::size_t i) const { return p[i]; }
   PACELINE_HOST_DEVICE double sum(std::size_t first, std::size_t) const {
     return sums[first / sampling::inversion_block];
@@ -285,7 +286,7 @@ struct ResidualRow {
   }
 };
 
-/// sampling::invert by a block: warps sum, one thread looks for the token. -1: no mass.
+/// Does sampling::invert with a block: warps sum, one thread finds the token. -1: no mass.
 template <class Weights>
 __device__ std::int32_t invert(const Weights& weights, int size, double u, RowShared& shared) {
   constexpr int block = int(sampling::inversion_block);
@@ -310,14 +311,14 @@ __device__ inline std::int32_t draw(const float* p, int size, const sampling::Dr
   return invert(PlainRow{p, shared.inversion}, size, sampling::uniform(key), shared);
 }
 
-/// sampling::draw_coupled by a block: each thread holds a race of its own first.
+/// Does sampling::draw_coupled with a block: each thread first holds a race of its own tokens.
 __device__ inline std::int32_t draw_gumbel_max(const float* p, int size,
                                                const sampling::DrawKey& key, RowShared& shared) {
-  Scored leader{0, -1}; // Scores are negative: the lowest time comes first.
+  Scored leader{0, -1}; // Scores are negative, so that the lowest time comes first.
   for (int group = int(threadIdx.x); group * 4 < size; group += int(blockDim.x)) {
     const sampling::PhiloxBlock noise = sampling::noise(key, std::uint32_t(group));
     for (int token = group * 4; token < std::min(size, group * 4 + 4); ++token) {
-      // -log(1 - v) >= v: most are out of it without their logarithm.
+      // -log(1 - v) >= v rules most tokens out without their logarithm.
       const double least = double(noise.word[token % 4]) * 0x1p-32;
       if (!(p[token] > 0) || (leader.id >= 0 && least > -leader.score * double(p[token])))
         continue;
@@ -328,11 +329,11 @@ __device__ inline std::int32_t draw_gumbel_max(const float* p, int size,
   return block_reduce(leader, First(), shared.scored).id;
 }
 
-/// The first `count` of those tokens for which score_of(i) gives an id, in order. give(place, who)
-/// is called on all threads. Returns how many there are.
+/// Finds the first `count` of the tokens for which score_of(i, x) gives an id, in order.
+/// give(place, who) is called on all threads. Returns their number.
 template <class ScoreOf, class Give>
 __device__ int first_of(const Row& row, int count, ScoreOf score_of, Give give) {
-  const auto best_behind = [&](Scored last) { // Of this thread's tokens.
+  const auto best_behind = [&](Scored last) { // Looks among this thread's tokens.
     Scored best{0, -1};
     row.each([&](int i, float x) {
       const Scored own = score_of(i, x);

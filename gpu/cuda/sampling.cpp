@@ -1,5 +1,5 @@
-// Drawing, judging and scoring on a GPU: tasks become rows that kernels take, and what they say
-// goes back into the tasks when the piece has completed.
+// Drawing, judging and scoring on a GPU: tasks become rows for kernels, whose results go back to
+// the tasks when the piece has completed.
 #include "gpu/cuda/operations.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TokenLogprob logprob_of(const kernels::Logprob& given, TokenId token) {
   return logprob;
 }
 
-/// A bit for each token of the vocabulary.
+/// Returns a mask with a bit for each token of the vocabulary.
 std::vector<std::uint32_t> mask_of(std::span<const TokenId> tokens, int vocabulary) {
   std::vector<std::uint32_t> bits(std::size_t(vocabulary) / 32 + 1);
   for (const TokenId token : tokens)
@@ -42,12 +42,12 @@ std::vector<std::uint32_t> mask_of(std::span<const TokenId> tokens, int vocabula
   return bits;
 }
 
-/// Rows that a task has judged, `follow`'s included.
+/// Returns the number of rows that a task has judged, including that of `follow`.
 std::size_t rows_of(const VerifyTask& task) {
   return task.tokens.size() + (task.follow ? 1 : 0);
 }
 
-/// prefix: where the history's is put together.
+/// Returns the history before a row. prefix: memory for its prefix.
 sampling::History before_row(const VerifyTask& task, std::size_t row,
                              std::vector<TokenId>& prefix) {
   const auto judged = task.tokens.first(std::min(row, task.tokens.size()));
@@ -70,7 +70,7 @@ void give(ProposeTask& task, const kernels::ProposeResult& result) {
   task.guesses.margin = result.margin;
 }
 
-/// results: of the task's rows.
+/// Gives a task its results. results: those of the task's rows.
 void give(VerifyTask& task, std::span<const kernels::VerifyResult> results) {
   task.accepted = 0;
   task.ended = task.failed = task.inconsistent_draw = false;
@@ -93,8 +93,8 @@ void give(VerifyTask& task, std::span<const kernels::VerifyResult> results) {
 
 } // namespace
 
-/// Where kernels put what a row needs on its way: one stretch of memory, dealt out in two passes
-/// (how much, then where).
+/// Memory for what kernels compute for rows. It is one allocation, distributed in two passes: the
+/// first counts the words, the second assigns them.
 class CudaOperations::RowScratch {
 public:
   void want(const SentTask& task, std::size_t vocabulary, bool probabilities) {
@@ -104,7 +104,7 @@ public:
   void allocate(DeviceScratch& memory) {
     next_ = reinterpret_cast<float*>(memory.at_least(std::max<std::size_t>(words_, 1) * 4));
   }
-  /// probabilities: where they go; null: scratch.
+  /// Returns a row. probabilities: where they go; null: scratch.
   kernels::WarpRow row(const SentTask& task, const float* logits, int vocabulary,
                        float* probabilities) {
     const auto deal = [&] {
@@ -154,7 +154,7 @@ CudaOperations::SentTask CudaOperations::send(const sampling::Warping& w,
   if (!w.allowed.empty())
     task.warping.allowed =
         arguments_.put(std::span<const std::uint32_t>(mask_of(w.allowed, vocabulary)));
-  if (task.penalises) { // Nobody else looks back.
+  if (task.penalises) { // Only penalties look back.
     task.history.committed = arguments_.put(history.committed);
     task.history.committed_count = int(history.committed.size());
     task.history.prompt_tokens = int(history.prompt_tokens);
@@ -164,13 +164,14 @@ CudaOperations::SentTask CudaOperations::send(const sampling::Warping& w,
   return task;
 }
 
-/// Of a row alone: what its constraint allows, and what is held back. history: before the row.
+/// Adds what differs between rows: what the constraint allows, and the tokens held back. history:
+/// that before the row.
 void CudaOperations::constrain(kernels::Warping& row, const sampling::Warping& w,
                                const sampling::History& history, int vocabulary) {
   sampling::TokenMask mask;
   if (w.constraint && w.constraint->next(history, mask)) {
     mask.resize(
-        sampling::mask_words(vocabulary)); // of a row, which may have more ids than the form
+        sampling::mask_words(vocabulary)); // The row may have more ids than the form's mask has.
     if (!w.allowed.empty()) {
       const auto both = mask_of(w.allowed, vocabulary);
       for (std::size_t word = 0; word < mask.size(); ++word)
@@ -188,7 +189,7 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
     return;
   RowScratch scratch;
   std::vector<SentTask> sent;
-  std::vector<float*> homes; // Of rows that may be worked out in their place: of this GPU's memory.
+  std::vector<float*> homes; // Rows in this GPU's memory, computed in place; null: others.
   for (const ProposeTask& task : tasks) {
     sent.push_back(send(*task.warping, task.history, task.vocabulary));
     homes.push_back(task.q && context_->holds(task.q) ? task.q : nullptr);
@@ -210,7 +211,7 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
                task.guesses_wanted,
                task.q,
                task.q_size};
-    if (task.unseen) // A token that only the GPU knows: the row is drawn in any form.
+    if (task.unseen) // Only the GPU knows the token, so the row is drawn in any form.
       rows[i].row.warping.bias_count +=
           int(sampling::held_back(*task.warping, task.history.output() + 1, {}).size());
     else

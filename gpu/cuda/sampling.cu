@@ -1,5 +1,5 @@
-// Warping, drawing, judging and scoring: a block for each row. What is computed is said in
-// sampling/; the scalar core of rules and Philox is its source.
+// Warping, drawing, judging and scoring: one block per row. sampling/ specifies the results; the
+// scalar core of the rules and Philox are the same source.
 #include "gpu/cuda/row.cuh"
 
 namespace paceline::gpu::cuda::kernels {
@@ -31,7 +31,7 @@ __device__ std::int32_t history_token(const History& h, int i) {
   return i < h.prefix_count ? h.prefix[i] : h.judged[i - h.prefix_count];
 }
 
-/// Of several biases of one token the first one's thread adds all, in their order.
+/// Adds biases. Of several biases of one token, the first one's thread adds all, in order.
 __device__ void add_biases(const WarpRow& task) {
   const Warping& w = task.warping;
   for (int b = int(threadIdx.x); b < w.bias_count; b += int(blockDim.x)) {
@@ -46,7 +46,7 @@ __device__ void add_biases(const WarpRow& task) {
   }
 }
 
-/// function(token, in_output) for all of the history's tokens, divided among the threads.
+/// Calls function(token, in_output) for all of the history's tokens, divided among the threads.
 template <class Function>
 __device__ void each_of_history(const WarpRow& task, Function function) {
   const History& h = task.history;
@@ -68,7 +68,7 @@ __device__ void penalise(const WarpRow& task) {
   each_of_history(task, [&](std::int32_t token, bool) {
     const std::uint32_t count = atomicExch(&task.counts[token], done);
     if (count == done)
-      return; // Another thread's.
+      return; // Done by another thread.
     float& x = task.adjusted[token];
     x = x > 0 ? x / w.repetition_penalty : x * w.repetition_penalty;
     if (count > 0)
@@ -81,7 +81,7 @@ __device__ bool allows(const Warping& w, int token) {
   return !w.allowed || (w.allowed[token / 32] >> (token % 32) & 1u) != 0;
 }
 
-/// The logits with bias, masks and penalties.
+/// Returns the logits with bias, masks and penalties.
 __device__ Row adjusted(const WarpRow& task, RowShared& shared) {
   const Row plain(task.logits, task.vocabulary, shared);
   if (!task.adjusted)
@@ -99,7 +99,7 @@ __device__ Row adjusted(const WarpRow& task, RowShared& shared) {
   return {task.adjusted, task.vocabulary, shared};
 }
 
-/// What is kept, as shares: exponentials, their sum, their quotient.
+/// Turns what is kept into shares: exponentials, divided by their sum.
 __device__ void soften(const Row& row, sampling::row::Exponential e, float min_p, const Cut& cut,
                        float* probabilities) {
   double mine = 0;
@@ -112,10 +112,10 @@ __device__ void soften(const Row& row, sampling::row::Exponential e, float min_p
   row.each([&](int i, float) { probabilities[i] *= factor; });
 }
 
-/// A row's warped distribution, once warp() has made it.
+/// A row's warped distribution, once warp_row() has made it.
 struct Warped {
   bool failed = false;
-  std::int32_t likeliest = -1; ///< Where all mass is on it (greedy), else -1.
+  std::int32_t likeliest = -1; ///< The token that has all mass (greedy), else -1.
 };
 
 __device__ Warped warp_row(const WarpRow& task, const Row& row) {
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(threads_max)
 
 // ---- Proposals ---------------------------------------------------------------------------------
 
-/// Contenders of a draw with noise; sampling/guess.cpp says why.
+/// Number of contenders of a draw with noise; sampling/guess.cpp says why.
 constexpr int contenders = 64;
 
 __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t drafted,
@@ -195,7 +195,7 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
   }
 }
 
-/// Each thread those tokens whose shares it wrote itself.
+/// Copies the row to q. Each thread copies the tokens whose shares it wrote itself.
 __device__ void leave_row(const ProposeRow& task) {
   const float* row = task.row.probabilities;
   if (!task.q)
@@ -236,7 +236,8 @@ __global__ void __launch_bounds__(threads_max)
 
 // ---- Log-probabilities -------------------------------------------------------------------------
 
-/// log_of(score): of a token that has it. row: what tokens rank by.
+/// Computes log-probabilities. log_of(score): that of a token with this score. row: the scores, by
+/// which tokens rank.
 template <class LogOf>
 __device__ void describe(const Row& row, std::int32_t token, int top, LogOf log_of,
                          Logprob& result) {
@@ -290,7 +291,7 @@ struct Judged {
   std::int32_t token;
 };
 
-/// The target's own draw.
+/// Makes the target's own draw.
 __device__ std::int32_t follow(const VerifyRow& task, const Warped& warped, RowShared& shared) {
   if (warped.likeliest >= 0)
     return warped.likeliest;
@@ -307,7 +308,7 @@ __device__ Judged judge_rejection(const VerifyRow& task, RowShared& shared) {
   const int size = task.row.vocabulary;
   const std::int32_t token = task.token;
   if (token < 0 || token >= size || !task.q)
-    return {false, draw(p, size, key, shared)}; // Nothing was proposed that q could have drawn.
+    return {false, draw(p, size, key, shared)}; // The token is not one that q could have drawn.
   const double u = sampling::uniform(key_of(task.noise, task.position, Purpose::accept));
   if (sampling::accepts(u, p[token], task.q[token]))
     return {true, token};
@@ -316,7 +317,7 @@ __device__ Judged judge_rejection(const VerifyRow& task, RowShared& shared) {
   return {false, instead >= 0 ? instead : draw(p, size, key, shared)};
 }
 
-/// sampling::is_draw by a block.
+/// Does sampling::is_draw with a block.
 __device__ bool is_draw(const VerifyRow& task, RowShared& shared) {
   const int size = task.row.vocabulary;
   double sum = 0;
@@ -368,7 +369,7 @@ __global__ void __launch_bounds__(threads_max)
                    result.logprob, shared);
 }
 
-/// A function of the vocabulary alone, for sums go by it.
+/// Depends on the vocabulary only, since it fixes the order of sums.
 int threads_for(int vocabulary) {
   constexpr int tokens_of_thread = 16;
   if (vocabulary <= 0)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array built_for{PACELINE_CUDA_BUILT_FOR};
 
-/// CUDA's 13020 is 13.2.
+/// Converts CUDA's number, e.g. 13020, to a version, 13.2.
 Version version_of(int number) {
   return {number / 1000, number % 1000 / 10};
 }
@@ -64,7 +64,8 @@ void describe(Gpu& gpu, int count) {
   PACELINE_CUDA_CHECK(cudaMemGetInfo(&gpu.memory_free, &total));
 }
 
-/// Kernels of an older minor version run on a newer one, and PTX of the newest on all that follow.
+/// Returns whether this build has kernels for a GPU. Those of an older minor version run on a newer
+/// one, and PTX of the newest on all later ones.
 bool has_kernels(Version capability) {
   const int mine = 10 * capability.major + capability.minor;
   return mine >= built_for.back() ||

@@ -5,7 +5,7 @@
 
 namespace paceline::gpu::cuda {
 
-/// "13.0"
+/// A version, e.g. "13.0".
 struct Version {
   int major = 0;
   int minor = 0;

@@ -1,5 +1,5 @@
-// Weights that are multiplied as bf16, as kernels read them: by the span, as it lies in memory,
-// into operands of the matrix instruction.
+// Readers of weights that are multiplied as bf16. They read spans, in the order of memory, into
+// operands of the matrix instruction.
 #pragma once
 
 #include "gpu/cuda/block.cuh"
@@ -11,10 +11,10 @@
 
 namespace paceline::gpu::cuda::kernels {
 
-/// Weights of bf16, which are operands as they lie: a span is a step.
+/// Weights of bf16, which are stored as operands: a span is a step.
 class PlainWeights {
 public:
-  static constexpr int steps = 1; ///< Of a span.
+  static constexpr int steps = 1; ///< Steps of a span.
   static constexpr std::size_t bytes = warp_lanes * sizeof(uint4);
 
   struct Span {
@@ -25,7 +25,7 @@ public:
     ptx::copy_async<16>(&to.operands[lane], reinterpret_cast<const uint4*>(span) + lane);
   }
   __device__ void load(const Span& span, int lane) { operand_ = span.operands[lane]; }
-  /// From where it was packed.
+  /// Loads from the packed weight.
   __device__ void load(const std::byte* span, int lane) {
     operand_ = reinterpret_cast<const uint4*>(span)[lane];
   }
@@ -35,13 +35,13 @@ private:
   uint4 operand_;
 };
 
-/// f(weights), of the class that reads them. format: not f32 or f16.
+/// Calls f(weights) with the class that reads them. format: not f32 or f16.
 template <class F>
 auto with_weights(WeightFormat format, const F& f) {
   return format == WeightFormat::bf16 ? f(PlainWeights()) : with_mx_weights(format, f);
 }
 
-/// A lane's operand of a step.
+/// Returns a lane's operand of a step.
 template <class Weights>
 __device__ uint4 operand_of(const PackedWeight& w, int tile, int step, int lane) {
   Weights weights;

@@ -16,8 +16,8 @@
 namespace paceline::gpu::cuda {
 namespace {
 
-constexpr int repetitions = 5; ///< Of each time,
-constexpr int launches = 20;   ///< over so many products.
+constexpr int repetitions = 5; ///< Repetitions of each measurement.
+constexpr int launches = 20;   ///< Products per repetition.
 constexpr std::size_t workspace_bytes = std::size_t(32) << 20;
 
 Event timing_event() {
@@ -26,7 +26,7 @@ Event timing_event() {
   return Event(event);
 }
 
-/// A weight, and room for products with it of so many rows.
+/// A weight, and memory for products with it of up to rows_most rows.
 class Bench {
 public:
   Bench(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows_most)
@@ -42,7 +42,7 @@ public:
     PACELINE_CUDA_CHECK(kernels::unpack(stream_.get(), plain_weight_->data(), w));
   }
 
-  ~Bench() { (void)cudaStreamSynchronize(stream_.get()); } // Before its memory is another's.
+  ~Bench() { (void)cudaStreamSynchronize(stream_.get()); } // Its memory is freed afterwards.
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
@@ -86,7 +86,7 @@ private:
     const Event begin = timing_event();
     const Event end = timing_event();
     std::array<float, repetitions> milliseconds{};
-    launch(); // What the first one loads.
+    launch(); // Warms up what the first launch loads.
     for (float& took : milliseconds) {
       PACELINE_CUDA_CHECK(cudaEventRecord(begin.get(), stream_.get()));
       for (int i = 0; i < launches; ++i)

@@ -1,4 +1,4 @@
-// Our products beside cuBLASLt's, which is what they are measured by.
+// Measures our products against cuBLASLt's.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -11,19 +11,19 @@
 
 namespace paceline::gpu::cuda {
 
-/// Seconds of a product with a weight, medians.
+/// Median seconds of a product with a weight.
 struct ProductTimes {
   int rows = 0;
   int outputs = 0;
   int inputs = 0;
   double ours = 0;
-  double cublas = 0; ///< By the algorithm that it thinks best, split sums and all.
+  double cublas = 0; ///< Time with the algorithm that it thinks best, which may split sums.
 };
 
-/// For each shape among those of the weights that are multiplied as bf16, and each number of rows.
-/// weights: of this device. Rows are there already as each of the two wants them, and the weight,
-/// as bf16, as well. A weight that fits the GPU's cache is read from there, by both. Errors:
-/// cuBLASLt is missing.
+/// Times products for each shape among the weights that are multiplied as bf16, and each number of
+/// rows. weights: on this device. Rows are already in the form that each of the two reads, and so
+/// is the weight, as bf16 for cuBLASLt. A weight that fits the GPU's cache is read from there, by
+/// both. Errors: cuBLASLt is missing.
 Result<std::vector<ProductTimes>>
 time_products(const std::string& device, std::span<const std::shared_ptr<const Weight>> weights,
               std::span<const int> rows);

@@ -1,4 +1,4 @@
-// The profiles that are built in.
+// The built-in profiles.
 #include "gpu/sim/profile.hpp"
 
 namespace paceline::gpu::sim {
@@ -17,9 +17,10 @@ constexpr const char* llama_a100 =
     "computed, not measured: sizes of Touvron et al. 2023, LLaMA (f16), and of the 68 M draft of "
     "Miao et al. 2023, SpecInfer, read at 80 % of an A100's 2,039 GB/s (80 GB; NVIDIA's data "
     "sheet); prefill at half of its 312 T operations/s";
-// Linear time: 44.28 ms for 4 rows and 224.8 for 1,024. Attention, in all 5.68 ms for 4 sequences,
-// 10 for a prompt and 15.2 less 1.6 (what the linear part then saved) for both, of a length of
-// 1,024: 1.21 ms a sequence, 9.16 for the prompt's 524,800 reads, and 0.84 for either.
+// Derivation for LLaMA-13B. Linear layers take 44.28 ms for 4 rows and 224.8 for 1,024. Attention
+// takes 5.68 ms for 4 sequences, 10 for a prompt and 15.2 less 1.6 (saved in the linear part) for
+// both, of a length of 1,024: 1.21 ms a sequence, 9.16 for the prompt's 524,800 reads, and 0.84 for
+// either.
 constexpr const char* sarathi =
     "Agrawal et al. 2023, SARATHI, table 2: LLaMA-13B on an A6000, 4 decodes, a prompt of 1,024, "
     "and "
@@ -41,8 +42,8 @@ constexpr const char* sarathi_gpt3 = "computed, not measured, for the pipeline o
 
 } // namespace
 
-// 2 bytes a parameter: 1.226 ms for each billion at 80 % of the A100's bandwidth; twelve to forty
-// layers of a small model are bound by their kernels' launches instead (about 10 of 3 us a layer).
+// A parameter has 2 bytes, so each billion takes 1.226 ms at 80 % of the A100's bandwidth. Small
+// models of twelve to forty layers are bound by kernel launches instead (about 10 of 3 us a layer).
 const std::vector<KnownProfile>& known_profiles() {
   static const std::vector<KnownProfile> known{
       {"chinchilla-70b", 14100us, 64us, chen_2023},

@@ -16,8 +16,8 @@
 namespace paceline::gpu::sim {
 namespace {
 
-// A state machine that a timer drives: at any time one callback is pending or running, or the
-// queue is empty. Pending callbacks hold it weakly, so that they find nothing after the lane.
+// A state machine driven by a timer: at any time one callback is pending or running, or the queue
+// is empty. Pending callbacks hold weak references, so that they do nothing once the lane is gone.
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   explicit LaneState(LaneOptions options)
@@ -38,12 +38,12 @@ public:
     return true;
   }
 
-  // Waits for a callback that is running on another thread.
+  // Waits until no callback runs on another thread, then retires all steps.
   void close() {
     std::unique_lock lock(mutex_);
     closing_ = true;
     if (running_ == std::this_thread::get_id())
-      return; // The callback sees it and retires the rest.
+      return; // The running callback sees `closing_` and retires the rest.
     idle_.wait(lock, [this] { return running_ == std::thread::id(); });
     lock.unlock();
     retire_rest();
@@ -65,14 +65,14 @@ private:
       running_ = std::this_thread::get_id();
     }
     (this->*then)();
-    if (closing_) // By a step just now, or by a thread that waits for this callback to end.
+    if (closing_) // Set by the step just run, or by a thread that waits for this callback's end.
       retire_rest();
     const std::lock_guard lock(mutex_);
     running_ = {};
     idle_.notify_all();
   }
 
-  // A step may wait for seconds, and nobody sees microseconds then.
+  // Asks again later, the longer the step has waited; a wait of seconds needs no microseconds.
   void wait(base::TimePoint now) {
     const base::Duration waited = now - waits_since_.value_or(now);
     waits_since_ = now - waited;
@@ -81,7 +81,7 @@ private:
         &LaneState::advance);
   }
 
-  // Asks the front step what is next until something takes time.
+  // Asks the front step for pieces until one takes time.
   void advance() {
     while (!closing_) {
       if (!step_ && !begin_next())
@@ -119,8 +119,8 @@ private:
     advance();
   }
 
-  // The piece that was prepared last. True when it takes time, and a callback will finish it.
-  // behind: it stood ready.
+  // Begins the piece that was prepared last. Returns true if it takes time; a callback will finish
+  // it. behind: the piece stood ready behind another.
   bool begin_piece(base::TimePoint now, bool behind) {
     piece_begin_ = now;
     work_ = step_->work();
@@ -128,11 +128,12 @@ private:
     stands_behind_ = options_.profile.queues && step_->prepare_behind(now);
     if (latency == base::Duration::zero())
       return false;
-    call_after(latency, &LaneState::finish_pieces_and_advance); // Last: nothing throws any more.
+    call_after(latency, &LaneState::finish_pieces_and_advance); // Last: what follows cannot throw.
     return true;
   }
 
-  // The piece whose time is over, and those behind it that take none. False when one takes time.
+  // Finishes the piece whose time is over and those behind it that take none. False if one takes
+  // time.
   bool finish_pieces() {
     for (;;) {
       finish_piece();
@@ -155,7 +156,7 @@ private:
       options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end, trace_args(work_));
   }
 
-  // Until the last shard is there.
+  // Returns the time until the slowest shard is done.
   base::Duration latency_of(const Work& work, bool behind) {
     base::Duration longest = jittered(options_.profile, work, behind);
     for (const Profile& profile : options_.beside)
@@ -211,24 +212,24 @@ private:
   const LaneOptions options_;
   cpu::TeamState team_;
   cpu::CpuOperations operations_;
-  cpu::CpuOperations shard_operations_; ///< Of all shards, one after the other.
+  cpu::CpuOperations shard_operations_; ///< Runs all shards, one after the other.
 
   std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<std::shared_ptr<Step>> queue_;
-  bool scheduled_ = false;           // A callback is pending or running.
+  bool scheduled_ = false;           // Whether a callback is pending or running.
   std::atomic<bool> closing_{false}; // Set under the mutex.
-  std::thread::id running_;          // Of the callback that runs.
+  std::thread::id running_;          // Thread of the running callback; none: no callback runs.
 
-  // The running step; the callback's own.
+  // The running step; only the callback uses these.
   std::shared_ptr<Step> step_;
   Retirement how_;
   Work work_;
   base::TimePoint piece_begin_;
-  std::optional<base::TimePoint> waits_since_; ///< The front step.
+  std::optional<base::TimePoint> waits_since_; ///< Start of the step's wait, if it waits.
   bool begun_ = false;
-  bool stands_behind_ = false; ///< A piece that was prepared behind the one at work.
-  std::mt19937_64 random_{std::hash<std::string>()(options_.name)}; // the same in every run
+  bool stands_behind_ = false; ///< Whether a piece was prepared behind the current one.
+  std::mt19937_64 random_{std::hash<std::string>()(options_.name)}; // The same in every run.
 };
 
 class SimLane final : public Lane {

@@ -1,4 +1,4 @@
-// A lane whose time is charged.
+// A lane whose pieces take simulated time.
 #pragma once
 
 #include "base/clock.hpp"
@@ -16,15 +16,15 @@ struct LaneOptions {
   std::string name;
   Profile profile;
   std::vector<Profile>
-      beside; ///< Of a group's lane: of the other shards; a piece takes the longest.
+      beside; ///< A group's lane: the other shards' profiles. A piece takes the longest time.
   const cpu::Kernels* kernels = nullptr;
   std::shared_ptr<base::Timekeeper> time;
   std::shared_ptr<base::Trace> trace; ///< May be null.
 };
 
-/// A piece that is prepared at time t runs and completes at t + latency: what it reads is bound
-/// when the device would begin, and its result appears when the device would have it. A waiting
-/// step is asked again every limits::sim_waiting_pause, and less often when it has waited for long.
+/// Opens a lane. A piece that is prepared at time t runs and completes at t + latency, so its
+/// result appears when the device would have it. A waiting step is asked again every
+/// limits::sim_waiting_pause, and less often when it has waited for long.
 std::unique_ptr<Lane> open_lane(LaneOptions options);
 
 } // namespace paceline::gpu::sim

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// "14.1ms" at the front of `text`, which is cut.
+// Takes a duration such as "14.1ms" off the front of `text`.
 std::optional<base::Duration> take_duration(std::string_view& text) {
   double value = 0;
   const auto [end, error] =
@@ -33,7 +33,7 @@ std::optional<base::Duration> take_duration(std::string_view& text) {
   return base::Duration(std::llround(value * unit * 1e9));
 }
 
-// "/8" at the end of `text`, which is cut; 1 where there is none.
+// Takes a divisor such as "/8" off the end of `text`; 1 if there is none.
 int take_divisor(std::string_view& text) {
   const std::size_t slash = text.rfind('/');
   if (slash == std::string_view::npos)

@@ -1,4 +1,4 @@
-// What a simulated device charges for its work.
+// The time that a simulated device takes for its work.
 #pragma once
 
 #include "base/clock.hpp"
@@ -12,13 +12,13 @@
 
 namespace paceline::gpu::sim {
 
-/// Time by rows: straight lines between points, the last one going on; the first point's time
-/// below it.
+/// Time as a function of rows: straight lines between points, of which the last one continues;
+/// below the first point its time.
 class Curve {
 public:
   using Point = std::pair<int, base::Duration>;
   Curve() = default;
-  /// points: by growing rows.
+  /// points: in order of rows.
   explicit Curve(std::vector<Point> points) : points_(std::move(points)) {}
   base::Duration at(int rows) const;
   Curve divided_by(int parts) const;
@@ -27,47 +27,47 @@ private:
   std::vector<Point> points_;
 };
 
-/// What attention takes, apart from all else.
+/// The times of attention, apart from all else.
 struct Attention {
-  base::Duration step{};         ///< Of every pass,
-  base::Duration decode_reads{}; ///< more for a million Work::decode_reads,
-  base::Duration prompt_reads{}; ///< and for a million Work::prompt_reads.
+  base::Duration step{};         ///< Time of every pass.
+  base::Duration decode_reads{}; ///< Additional time per million Work::decode_reads.
+  base::Duration prompt_reads{}; ///< Additional time per million Work::prompt_reads.
 };
 
 struct Profile {
   std::string name;
-  Curve decode; ///< A pass of so many rows; draft and target alike.
+  Curve decode; ///< Time of a pass of so many rows, draft and target alike.
   Curve prefill;
   Attention attention;
-  base::Duration launch{}; ///< More, of every pass that did not stand ready behind another.
-  bool queues = false;     ///< Holds a piece ready behind the one at work, as a GPU's stream does.
-  /// More, of every pass: for each sequence and token of the longest context.
+  base::Duration launch{}; ///< Additional time of passes that did not stand ready behind another.
+  bool queues = false;     ///< Holds a piece ready behind the running one, as a GPU's stream does.
+  /// Additional time of every pass, for each sequence and each token of the longest context.
   base::Duration per_context_token{};
-  /// Judging (Work::Kind::verify) is part of the pass; what goes back to the host costs this much
-  /// for each judged row.
+  /// Time of copying the result of each judged row to the host. Judging itself (Work::Kind::verify)
+  /// is part of the pass.
   base::Duration copy_per_row{};
-  double jitter = 0; ///< A piece takes from 1 - jitter to 1 + jitter of what is said here.
+  double jitter = 0; ///< A piece takes from 1 - jitter to 1 + jitter of the times given here.
 
-  /// behind: the piece stands ready behind another.
+  /// Returns the time of a piece. behind: it stands ready behind another.
   base::Duration latency(const Work& work, bool behind = false) const;
-  /// A device for one of so many stages of equal time: launches and copies are each one's own.
+  /// Returns the profile of one of so many equal stages; each has its own launches and copies.
   Profile divided_by(int parts) const;
 };
 
-/// A profile by name (`known_profiles`), from a file ("a100.json"), or latencies: "14.1ms",
-/// "250us", "14.1ms+0.2ms/row"; "/4" behind any of these is a stage of four.
+/// Returns a profile by name (`known_profiles`), from a file ("a100.json"), or from latencies:
+/// "14.1ms", "250us", "14.1ms+0.2ms/row"; "/4" after any of these means one stage of four.
 Result<Profile> parse_profile(std::string_view text);
-/// profile_file.cpp: docs/simulated.md says what stands in it.
+/// Loads a profile from a file, whose format docs/simulated.md describes (profile_file.cpp).
 Result<Profile> load_profile(const std::string& path);
 
-/// A profile that is built in, and where its numbers come from.
+/// A built-in profile, and the source of its numbers.
 struct KnownProfile {
   const char* name;
-  base::Duration step; ///< A pass of a few rows, which reads the weights once.
+  base::Duration step; ///< Time of a pass of a few rows, which reads the weights once.
   base::Duration per_prefill_row;
   const char* source;
-  /// So many rows, of prompts or not, take no longer than one, and each further one
-  /// per_prefill_row. 0: rows of prompts take that from the first on, others never.
+  /// Number of rows, of prompts or not, that take no longer than one; each further row adds
+  /// per_prefill_row. 0: each row of a prompt adds it, other rows never do.
   int free_rows = 0;
   Attention attention{};
 };

@@ -1,4 +1,4 @@
-// Latency profiles from JSON files.
+// Loads latency profiles from JSON files.
 #include "gpu/sim/profile.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr double longest_ms = 3.6e6;
 constexpr std::size_t points_max = 1024;
 constexpr std::streamsize file_bytes_max = 1 << 20;
 
-/// Reads fields and remembers what was wrong first.
+/// A reader of fields that remembers the first error.
 class Reader {
 public:
   explicit Reader(std::string path) : path_(std::move(path)) {}
@@ -64,7 +64,7 @@ public:
     return {milliseconds(parts, "step_ms"), milliseconds(parts, "decode_ms_per_million"),
             milliseconds(parts, "prompt_ms_per_million")};
   }
-  /// Complains of any other key.
+  /// Complains about any key that is not in `known`.
   void only(const json::object& object, std::initializer_list<std::string_view> known) {
     for (const auto& [key, value] : object)
       if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
@@ -80,7 +80,7 @@ public:
     return base::Duration(std::llround(number(object, key, longest_ms) * 1e6));
   }
 
-  /// [[rows, milliseconds], ...] by growing rows.
+  /// Reads [[rows, milliseconds], ...], in order of rows.
   Curve curve(const json::object& object, const char* key) {
     const json::value* value = object.if_contains(key);
     const bool listed = value && value->is_array() && !value->get_array().empty() &&

@@ -1,4 +1,4 @@
-// How often is a match right about the token that comes next?
+// Learns how often a match is right about the token that comes next.
 #pragma once
 
 #include "speculation/estimates.hpp"
@@ -10,9 +10,10 @@
 
 namespace paceline::speculation {
 
-/// Of one text's matches, by their length (1, 2 and 3, 4 to 7, ...) and by whether one token alone
-/// has come behind them. Learned from every committed token, whether or not something was drafted
-/// in its place, so that it costs nothing to find out when matches are worth something again.
+/// The odds of one text's matches, by their length (1, 2 and 3, 4 to 7, ...) and by whether one
+/// token alone has come behind them. They are learned from every committed token, whether or not
+/// something was drafted in its place, so that it costs nothing to find out when matches are worth
+/// something again.
 class MatchOdds {
 public:
   MatchOdds() {
@@ -20,7 +21,7 @@ public:
       for (const bool alone : {false, true})
         at(i, alone).add(prior[i], prior_weight, memory);
   }
-  /// That the likeliest token behind a match comes next. length: at least 1.
+  /// Returns the chance that the likeliest token behind a match comes next. length: at least 1.
   double right(int length, bool alone) const { return at(class_of(length), alone).value; }
   void observe(int length, bool alone, bool was_right) {
     at(class_of(length), alone).add(was_right ? 1 : 0, 1, memory);

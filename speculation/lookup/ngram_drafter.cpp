@@ -18,7 +18,7 @@ std::uint64_t hash(std::span<const TokenId> tokens) {
 
 } // namespace
 
-/// A token must stand behind the n for them to say anything: the last n are not indexed.
+/// Indexes every n tokens that another token follows; the last n of the text say nothing yet.
 void NgramDrafter::Text::index(std::span<const TokenId> committed) {
   for (; indexed < committed.size(); ++indexed)
     behind[hash(before(committed, indexed))] = indexed;
@@ -47,7 +47,7 @@ void NgramDrafter::propose(Text& text, DraftTask& task) {
   if (found == text.behind.end() ||
       !std::ranges::equal(last, before(task.context(), found->second)))
     return;
-  // What was proposed may itself be gone on from: a text that repeats itself does so for ever.
+  // The copy may go on into its own proposals, so that a text that repeats itself does so for ever.
   for (std::size_t next = found->second; task.wanted() > 0; ++next)
     task.propose(task.context()[next]);
 }

@@ -1,4 +1,4 @@
-// Prompt look-up: what followed when the last few tokens stood there before?
+// Prompt look-up proposes what followed the last few tokens where they stood before.
 #pragma once
 
 #include "paceline/drafter.hpp"
@@ -10,8 +10,9 @@
 
 namespace paceline::speculation {
 
-/// The latest earlier place of the last `n` tokens in a sequence's own text, and what followed them
-/// there, token for token (Saxena 2023, "Prompt lookup decoding"). Every proposal is a point mass.
+/// Finds the latest earlier place of the last `n` tokens in a sequence's own text and proposes what
+/// followed there, token for token (Saxena 2023, "Prompt lookup decoding"). Every proposal is a
+/// point mass.
 class NgramDrafter final : public Drafter {
 public:
   static constexpr std::size_t n = 3;
@@ -22,8 +23,8 @@ public:
 
 private:
   struct Text {
-    std::unordered_map<std::uint64_t, std::size_t> behind; ///< Where what follows n tokens begins.
-    std::size_t indexed = n;                               ///< Places before this one are there.
+    std::unordered_map<std::uint64_t, std::size_t> behind; ///< Position behind n tokens, by hash.
+    std::size_t indexed = n;                               ///< Positions before it are in `behind`.
     void index(std::span<const TokenId> committed);
   };
   static void propose(Text& text, DraftTask& task);

@@ -11,7 +11,7 @@ void RecentOutputs::add(const std::string& scope, std::span<const TokenId> outpu
     book->text.append(token);
     if (book->text.bytes() <= memory_ / 2)
       continue;
-    book->full = true; // one output alone would fill all of them
+    book->full = true; // one output alone would fill all books
     make_room();
     book = &open_book(scope);
   }

@@ -1,4 +1,4 @@
-// What requests have said of late, for drafts of those that come.
+// Keeps recent outputs of requests, from which later ones are drafted.
 #pragma once
 
 #include "speculation/lookup/suffix_automaton.hpp"
@@ -12,24 +12,24 @@
 
 namespace paceline::speculation {
 
-/// Outputs in *books*: automata that are filled one after the other, and go as a whole, the oldest
-/// first, when there is no more memory. A book holds outputs of one scope and serves that alone.
+/// The recent outputs are kept in *books*: automata that are filled one after the other and
+/// forgotten as a whole, the oldest first, when memory is short. A book holds and serves outputs of
+/// one scope.
 class RecentOutputs {
 public:
-  /// A text's end in the books of its scope.
+  /// The place of a text's end in a book of its scope.
   struct Place {
     std::uint64_t book = 0;
     SuffixAutomaton::Place in;
   };
 
-  /// memory: bytes, in about `books` books where there is one scope.
+  /// memory: bytes, in about `books` books where there is only one scope.
   explicit RecentOutputs(std::size_t memory) : memory_(memory) {}
 
   void add(const std::string& scope, std::span<const TokenId> output);
-  /// Has `places` name the books of the scope that there are, a new one without having found
-  /// anything yet.
+  /// Makes `places` name the scope's present books; a book that is new there has no match yet.
   void refresh(const std::string& scope, std::vector<Place>& places) const;
-  /// Null: it has gone.
+  /// Returns null when the book has been forgotten.
   const SuffixAutomaton* book(std::uint64_t id) const;
   std::size_t bytes() const;
 

@@ -20,7 +20,7 @@ SuffixAutomaton::SuffixAutomaton() : slots_(slots_at_first, none) {
 
 void SuffixAutomaton::append(TokenId token) {
   ++time_;
-  if (Edge* known = find(last_, token)) { // of another text that began like this one
+  if (Edge* known = find(last_, token)) { // another text began like this one
     ++known->count;
     known->seen = time_;
     last_ = end_of(*known);
@@ -39,10 +39,10 @@ void SuffixAutomaton::append(TokenId token) {
   last_ = end;
 }
 
-/// The state of the text that leads to the edge and over it; where a longer one ends in the same
-/// state, that is split.
+/// Returns the state of the text that leads to the edge and over it. Where a longer text ends in
+/// the same state, that state is split.
 std::uint32_t SuffixAutomaton::end_of(const Edge& edge) {
-  const auto [state, token, target, next, count, seen] = edge; // which the vector may move
+  const auto [state, token, target, next, count, seen] = edge; // a copy, since the vector may move
   if (states_[target].length == states_[state].length + 1)
     return target;
   const std::uint32_t split = add_state(states_[state].length + 1, states_[target].link);
@@ -128,7 +128,7 @@ void SuffixAutomaton::add_edge(std::uint32_t state, TokenId token, std::uint32_t
   slots_[slot_of(state, token)] = edge;
 }
 
-/// Of the edge, or the empty one where it would go.
+/// Returns the slot of the edge, or the empty slot where it would go.
 std::size_t SuffixAutomaton::slot_of(std::uint32_t state, TokenId token) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = hash(state, token) & mask;

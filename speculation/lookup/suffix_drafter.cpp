@@ -8,7 +8,7 @@
 namespace paceline::speculation {
 namespace {
 
-/// Counts as the request's temperature bends probabilities.
+/// Changes counts as the request's temperature changes probabilities.
 void warp(std::vector<TokenWeight>& counts, float temperature) {
   if (temperature <= 0 || temperature == 1)
     return;
@@ -53,9 +53,9 @@ void SuffixDrafter::index(Text& text, std::span<const TokenId> committed) {
   }
 }
 
-/// What the match says is compared with the token before anything knows of that.
+/// Compares the token with what the match says, before anything learns of the token.
 void SuffixDrafter::append(Text& text, TokenId token) {
-  if (text.indexed > text.begun) { // not of the prompt
+  if (text.indexed > text.begun) { // the prompt is not predicted
     const Match match = longest(text, {});
     const int length = match.in->followers(match.place, limits::lookup_followers, followers_);
     if (length > 0)
@@ -66,7 +66,7 @@ void SuffixDrafter::append(Text& text, TokenId token) {
     other.in = outputs_.book(other.book)->follow(other.in, token);
 }
 
-/// The later half of what is known of it is indexed anew.
+/// Indexes the text anew, from only the later half of what is known of it.
 void SuffixDrafter::forget_half(Text& text, std::span<const TokenId> known) {
   const auto kept = known.last(std::min(known.size(), text.own.size() / 2));
   text.own = {};

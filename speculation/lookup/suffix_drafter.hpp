@@ -19,8 +19,8 @@ namespace paceline::speculation {
 /// proposal goes follows from how often such matches were right before.
 class SuffixDrafter final : public Drafter {
 public:
-  /// memory: bytes of everything that it remembers: half for sequences under way, half for recent
-  /// outputs.
+  /// memory: bytes of everything that it remembers, half for sequences under way and half for
+  /// recent outputs.
   explicit SuffixDrafter(std::size_t memory) : memory_(memory / 2), outputs_(memory / 2) {}
 
   void begin(const DraftedSequence& sequence, std::span<const TokenId> tokens) override;
@@ -31,13 +31,13 @@ private:
   struct Text {
     std::string scope;
     float temperature = 0;
-    std::size_t begun = 0;   ///< Tokens that it had when it began.
-    std::size_t indexed = 0; ///< Leading tokens that are in `own` and in what is known of them.
+    std::size_t begun = 0;   ///< Tokens that the sequence had when it began.
+    std::size_t indexed = 0; ///< Leading tokens that `own`, `others` and `odds` know.
     SuffixAutomaton own;
-    std::vector<RecentOutputs::Place> others; ///< Its end in recent outputs.
+    std::vector<RecentOutputs::Place> others; ///< Places of its end in recent outputs.
     MatchOdds odds;
   };
-  /// The end of a text, drafts behind it included, in the automaton that knows more of it.
+  /// The longest match of a text's end, drafted tokens included, and the automaton that has it.
   struct Match {
     const SuffixAutomaton* in = nullptr;
     SuffixAutomaton::Place place;
@@ -50,10 +50,10 @@ private:
   Match longest(const Text& text, std::span<const TokenId> drafted) const;
   void propose(Text& text, DraftTask& task);
 
-  std::size_t memory_; ///< Of all of `texts_`.
+  std::size_t memory_; ///< Bytes for all of `texts_`.
   std::map<std::uint64_t, Text> texts_;
   RecentOutputs outputs_;
-  std::vector<TokenWeight> followers_; ///< Of the match at hand.
+  std::vector<TokenWeight> followers_; ///< Followers of the match at hand.
 };
 
 } // namespace paceline::speculation
