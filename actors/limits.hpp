@@ -28,7 +28,7 @@ inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 inline constexpr std::size_t cache_salt_bytes_max = 1024;
 /// Largest Sampling::choice; noise is keyed by 29 bits of it.
 inline constexpr int choice_max = 65'535;
-/// Largest FaultOptions::restarts_max and rebuilds_max, and longest of its times and of
+/// Largest FaultOptions::restarts_max and recomputations_max, and longest of its times and of
 /// EngineOptions::time_between_tokens.
 inline constexpr int restarts_max_max = 1'000'000;
 inline constexpr std::chrono::milliseconds fault_time_max = 24h;

@@ -36,7 +36,7 @@ Result<void> check(const FaultOptions& o) {
   for (const auto& result :
        {check_range("EngineOptions::faults.restarts_max", o.restarts_max, 0,
                     limits::restarts_max_max),
-        check_range("EngineOptions::faults.rebuilds_max", o.rebuilds_max, 0,
+        check_range("EngineOptions::faults.recomputations_max", o.recomputations_max, 0,
                     limits::restarts_max_max),
         check_time("EngineOptions::faults.restart_pause", o.restart_pause),
         check_time("EngineOptions::faults.restart_pause_max", o.restart_pause_max),

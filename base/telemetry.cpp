@@ -76,14 +76,14 @@ Metrics Telemetry::snapshot() const {
   m.window_tokens = window_tokens;
   m.rounds = rounds;
   m.lookahead_hits = lookahead_hits;
-  m.armed_steps = pre_enqueued_steps;
+  m.pre_enqueued_steps = pre_enqueued_steps;
   m.fork_steps = fork_steps;
   m.fork_hits = fork_hits;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;
   m.step_cost_error = step_cost_error;
   m.restarts = restarts;
-  m.rebuilds = recomputations;
+  m.recomputations = recomputations;
   m.stalls = stalls;
   m.draft_late = draft_late;
   m.draft_pauses = draft_pauses;

@@ -25,7 +25,7 @@ add_library(paceline_options INTERFACE)
 # not to the constructors that GCC writes itself. No instruction of it is used.
 set(options -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-subobject-linkage>
+  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>:-march=armv8-a+crypto>
   $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
 target_compile_options(paceline_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")

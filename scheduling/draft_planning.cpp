@@ -129,8 +129,12 @@ speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, boo
     terms.rows_max = cost_.rows_within(longest, context, terms.rows_max);
   terms.shortest = config_.policy.mode == SpeculationMode::automatic ? 0 : 1;
   terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
-  if (!hidden)
-    terms.drafting = [pass = draft_seconds(rows)](int window) { return window * pass; };
+  const double pass = draft_seconds(rows);
+  const double covered = hidden ? step_seconds(rows, context) : 0;
+  // A lookahead has one token more, and begins half a pass late: the verdict before it finds the
+  // draft in the middle of a pass.
+  const double ahead = hidden ? 1.5 : 0;
+  terms.drafting = [=](int window) { return std::max(0.0, (window + ahead) * pass - covered); };
   terms.seconds = [this, context](int of) { return step_seconds(of, context); };
   return terms;
 }

@@ -375,9 +375,10 @@ void Scheduler::watch_given_up(Turn& turn) {
 /// tries.
 void Scheduler::recompute(Turn& turn, Sequence& s, const Error* why) {
   base::add(config_.telemetry->recomputations, 1);
-  if (++s.recomputations <= config_.faults.rebuilds_max || move_target(turn, why))
+  if (++s.recomputations <= config_.faults.recomputations_max || move_target(turn, why))
     return residency_.evict(turn, s, false);
-  Error error{ErrorCode::unavailable, "the request was rebuilt several times without a new token",
+  Error error{ErrorCode::unavailable,
+              "the request was recomputed several times without a new token",
               "see the engine's log for the actor that keeps failing"};
   if (why)
     error.message += "; its last step failed: " + why->message;

@@ -297,14 +297,11 @@ std::vector<double> SpeculationPolicy::hits(double acceptance, int window) const
   return hits;
 }
 
-/// Returns what windows bring. A lookahead has to fit under a step, where nobody waits for it, and
-/// begins half a pass late, because the verdict before it finds the draft in the middle of a pass.
 WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
   const int limit = std::min(options_.window_limit, WindowGains::tokens_max);
   if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
     return WindowGains::synchronous(acceptance, limit);
-  const int hidden = int(1 / std::max(cost_ratio(), 1e-3) - 0.5) - 1;
-  return WindowGains::overlapped(acceptance, hits(acceptance, std::clamp(hidden, 1, limit)));
+  return WindowGains::overlapped(acceptance, hits(acceptance, limit));
 }
 
 /// Times a round, unless it is the first one after a change of mode or after prefill, which is not

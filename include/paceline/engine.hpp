@@ -61,7 +61,7 @@ struct FaultOptions {
   std::chrono::milliseconds restarts_forgotten{60'000};
   /// Times a request is recomputed without a new token before the target moves to its standby or,
   /// without one, the request fails as `unavailable`.
-  int rebuilds_max = 5;
+  int recomputations_max = 5;
   /// A lane stands still when a step has taken this long, and 50 times as long as steps did: it is
   /// abandoned, and another one opened. At shutdown no lane is waited for any longer. 0: for ever.
   std::chrono::milliseconds stall_patience{10'000};
@@ -251,7 +251,7 @@ struct Metrics {
   std::uint64_t lookahead_rounds = 0;
   /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the
   /// hit.
-  std::uint64_t armed_steps = 0;
+  std::uint64_t pre_enqueued_steps = 0;
   /// Of those, over stages: began before a rejection was known, and went on from it as a fork.
   std::uint64_t fork_steps = 0;
   /// Times a sequence lost its pages to another one and was recomputed later.
@@ -259,7 +259,7 @@ struct Metrics {
   /// Parts that died and were started again by the supervisor.
   std::uint64_t restarts = 0;
   /// Sequences recomputed from their tokens after a fault.
-  std::uint64_t rebuilds = 0;
+  std::uint64_t recomputations = 0;
   /// Lanes that stood still and were abandoned.
   std::uint64_t stalls = 0;
   /// Functions given to streams that threw something.

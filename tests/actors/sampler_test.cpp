@@ -108,15 +108,15 @@ TEST_CASE("the draft is told through the sampler while it has not lent its inbox
   CHECK(world.draft.take<Frontiers>().sequences.size() == 3);
 }
 
-TEST_CASE("an armed pass is enqueued behind the verification before it") {
+TEST_CASE("a pre-enqueued pass is enqueued behind the verification before it") {
   World world;
   world.wire({});
   world.pass(7);
-  auto armed = std::make_shared<ForwardPass>();
-  armed->batch.id = 8;
-  armed->batch.after = 7;
-  const auto step = std::make_shared<ForwardStep>(Stage(), armed, nullptr);
-  world.simulation.tell(world.sampler, Logits{armed, world.lane, step});
+  auto pre_enqueued = std::make_shared<ForwardPass>();
+  pre_enqueued->batch.id = 8;
+  pre_enqueued->batch.after = 7;
+  const auto step = std::make_shared<ForwardStep>(Stage(), pre_enqueued, nullptr);
+  world.simulation.tell(world.sampler, Logits{pre_enqueued, world.lane, step});
   world.simulation.run();
   REQUIRE(world.lane->steps.size() == 3);
   CHECK(world.lane->steps[0]->name() == "verify");

@@ -114,8 +114,8 @@ TEST_CASE("bound tokens that are not there in time are not part of the pass") {
 namespace {
 
 /// A batch whose sequence has a whole window {4, 5}, and what a full hit would have behind it.
-struct ArmedPair {
-  explicit ArmedPair(TargetWorld& world) {
+struct PreEnqueuedPair {
+  explicit PreEnqueuedPair(TargetWorld& world) {
     BatchEntry entry = world.entry({1, 2, 3});
     entry.round.chain = std::make_shared<Chain>(1);
     entry.round.chain->begin(3, 5, 10);
@@ -129,26 +129,26 @@ struct ArmedPair {
     entry.assumed = 3;
     entry.length = 6;
     entry.feed.cached = 5;
-    armed.id = 2;
-    armed.after = 1;
-    armed.entries.push_back(entry);
+    pre_enqueued.id = 2;
+    pre_enqueued.after = 1;
+    pre_enqueued.entries.push_back(entry);
   }
   Batch first;
-  Batch armed;
+  Batch pre_enqueued;
 };
 
 } // namespace
 
-TEST_CASE("an armed pass feeds what the log does not have yet, for who goes on") {
+TEST_CASE("a pre-enqueued pass feeds what the log does not have yet, for who goes on") {
   for (const bool goes_on : {true, false}) {
     CAPTURE(goes_on);
     TargetWorld world;
-    const ArmedPair pair(world);
+    const PreEnqueuedPair pair(world);
     world.simulation.tell(world.target, pair.first);
-    world.simulation.tell(world.target, pair.armed);
+    world.simulation.tell(world.target, pair.pre_enqueued);
     const auto first = world.sampler.take<Logits>();
-    const auto armed = world.sampler.take<Logits>();
-    REQUIRE(armed.step); // it is the sampler's to enqueue
+    const auto pre_enqueued = world.sampler.take<Logits>();
+    REQUIRE(pre_enqueued.step); // it is the sampler's to enqueue
     REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
     if (goes_on) { // the verification's part
       const execution::Onset onset{0, pair.first.entries[0].round.chain, 6};
@@ -156,35 +156,35 @@ TEST_CASE("an armed pass feeds what the log does not have yet, for who goes on")
       execution::PassOutcome::go_on(*first.pass->outcome, {&onset, 1}, {&verdict, 1});
     }
     const auto begin = world.simulation.now();
-    REQUIRE(armed.lane->submit(armed.step));
-    REQUIRE(world.simulation.run_until([&] { return armed.pass->retirement.completed; }));
-    CHECK_FALSE(armed.pass->ahead);
+    REQUIRE(pre_enqueued.lane->submit(pre_enqueued.step));
+    REQUIRE(world.simulation.run_until([&] { return pre_enqueued.pass->retirement.completed; }));
+    CHECK_FALSE(pre_enqueued.pass->ahead);
     CHECK(world.simulation.now() - begin == (goes_on ? 10ms : 0ms));
-    REQUIRE(armed.pass->batch.entries.size() == std::size_t(goes_on));
+    REQUIRE(pre_enqueued.pass->batch.entries.size() == std::size_t(goes_on));
     if (!goes_on)
       continue;
-    const auto& rows = armed.pass->rows.at(0);
+    const auto& rows = pre_enqueued.pass->rows.at(0);
     CHECK(rows.prefix == Tokens{4, 5, 6});
     CHECK(rows.tokens == Tokens{6, 7, 0});
     CHECK(rows.window == 2);
     CHECK(rows.logit_rows == 3);
-    const float* row = armed.pass->workspace->logits().row(rows.first_logit_row);
+    const float* row = pre_enqueued.pass->workspace->logits().row(rows.first_logit_row);
     CHECK(TokenId(std::max_element(row, row + vocabulary) - row) ==
           world.likeliest({1, 2, 3, 4, 5, 6}));
   }
 }
 
-TEST_CASE("an armed batch is dropped where the one before has not come, or is over") {
+TEST_CASE("a pre-enqueued batch is dropped where the one before has not come, or is over") {
   TargetWorld world;
-  const ArmedPair pair(world);
-  world.simulation.tell(world.target, pair.armed); // it overtook the one before
+  const PreEnqueuedPair pair(world);
+  world.simulation.tell(world.target, pair.pre_enqueued); // it overtook the one before
   world.simulation.tell(world.target, pair.first);
   {
     const auto first = world.sampler.take<Logits>();
     CHECK(first.pass->batch.id == 1); // which runs all the same
     REQUIRE(world.simulation.run_until([&] { return first.pass->retirement.completed; }));
   }
-  world.simulation.tell(world.target, pair.armed); // nobody has the first pass any more
+  world.simulation.tell(world.target, pair.pre_enqueued); // nobody has the first pass any more
   world.simulation.run();
   CHECK(world.sampler.mail->empty());
 }

@@ -253,14 +253,14 @@ TEST_CASE("watching over lanes costs a round nothing: an alarm in a while, no me
   CHECK(with <= without + rounds / 50);
 }
 
-TEST_CASE("a killed target costs one rebuild of each sequence in its batch") {
+TEST_CASE("a killed target costs one recomputation of each sequence in its batch") {
   EngineWorld world(options_with(100));
   const auto recorder = world.submit(request_of(60));
   world.run_until([&] { return recorder->answer.tokens.size() > 10; });
   world.kill(world.handles().stages.at(0));
   REQUIRE(world.run_until_ended({recorder}));
   CHECK(recorder->answer.tokens == plain_tokens(60));
-  CHECK(world.metrics().rebuilds == 1);
+  CHECK(world.metrics().recomputations == 1);
 }
 
 TEST_CASE("fault settings out of range are refused by name") {
@@ -273,7 +273,7 @@ TEST_CASE("fault settings out of range are refused by name") {
     CHECK(engine.error().message.find("faults.") != std::string::npos);
   };
   complains([](FaultOptions& f) { f.restarts_max = -1; });
-  complains([](FaultOptions& f) { f.rebuilds_max = -1; });
+  complains([](FaultOptions& f) { f.recomputations_max = -1; });
   complains([](FaultOptions& f) { f.stall_patience = -1ms; });
   complains([](FaultOptions& f) { f.restart_pause = 3s; });
 }
@@ -318,7 +318,7 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   options.custom_drafter = drafter;
   options.speculation = SpeculationMode::overlap;
   options.faults.stall_patience = 20ms; // so little that a busy machine's target may stall too
-  options.faults.restarts_max = options.faults.rebuilds_max = 1'000'000;
+  options.faults.restarts_max = options.faults.recomputations_max = 1'000'000;
   Engine engine = open_engine(options);
   for (int n = 0; n < 100'000 && engine.metrics().stalls == 0; ++n)
     CHECK(ask(engine, request_of(100)).end().reason == FinishReason::length);

@@ -157,7 +157,7 @@ Case adapting_forks() {
   return {"adapting forks", s, 1};
 }
 
-Case armed_steps() {
+Case pre_enqueued_steps() {
   Setting s;
   s.policy = policy(SpeculationMode::overlap, 1);
   s.acceptance = 0.8;
@@ -165,7 +165,7 @@ Case armed_steps() {
   s.length = 7;
   s.together = 1;
   s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::token, .late_by = 2ms};
-  return {"armed steps", s, 1};
+  return {"pre-enqueued steps", s, 1};
 }
 
 Case forks_in_flight() {

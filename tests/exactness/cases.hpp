@@ -34,7 +34,7 @@ Case forks();
 Case adapting_forks();
 /// Windows of one, one sequence: the target's lane goes on by itself where the next one, which is
 /// late by what it drew, was bound in time; penalties and top-p.
-Case armed_steps();
+Case pre_enqueued_steps();
 /// Windows of one and forks of one sequence, which over stages are in flight, both.
 Case forks_in_flight();
 /// Windows of 3: the draft's next token is bound, and drawn, before the one before it is known;
@@ -68,7 +68,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
     cases.push_back(coarse_noise());
   cases.push_back(scarce_rows());
   cases.push_back(constrained());
-  cases.push_back(armed_steps());
+  cases.push_back(pre_enqueued_steps());
   cases.push_back(passes_behind());
   cases.push_back(windows_beyond_patience());
   cases.push_back(lookaheads_beyond_patience());

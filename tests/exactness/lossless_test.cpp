@@ -90,8 +90,8 @@ void check_lossless(Rule rule, int requests) {
         CHECK(ended_in_mode > requests / 100);
     if (c.name == forks().name)
       CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
-    if (c.name == armed_steps().name)
-      CHECK(outcome.metrics.armed_steps > std::uint64_t(requests) / 10);
+    if (c.name == pre_enqueued_steps().name)
+      CHECK(outcome.metrics.pre_enqueued_steps > std::uint64_t(requests) / 10);
     if (c.name == passes_behind().name)
       CHECK(outcome.metrics.passes_behind > std::uint64_t(requests));
     all += outcome.seen;

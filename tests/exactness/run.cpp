@@ -169,13 +169,13 @@ private:
         .value();
   }
 
-  /// Who is killed all the time is started again, and rebuilt, all the time.
+  /// Who is killed all the time is started again, and its sequences are recomputed, all the time.
   FaultOptions faults() const {
     FaultOptions faults;
     if (!setting_.gives_up)
       faults.stall_patience = {};
     if (setting_.killed_every.count() > 0) {
-      faults.restarts_max = faults.rebuilds_max = std::numeric_limits<int>::max();
+      faults.restarts_max = faults.recomputations_max = std::numeric_limits<int>::max();
       faults.restart_pause_max = faults.restart_pause;
     }
     return faults;

@@ -199,7 +199,7 @@ EngineOptions live_options() {
   options.max_model_len = 512;
   options.faults.restart_pause_max = 4ms;
   options.faults.restarts_max = 1'000'000;
-  options.faults.rebuilds_max = 1000;
+  options.faults.recomputations_max = 1000;
   return options;
 }
 
@@ -244,11 +244,12 @@ double percentile(const std::vector<double>& sorted, double share) {
 std::string TrafficReport::text() const {
   return fmt::format(
       "{} kills, {} requests ended, {} were cancelled; {} outputs differ, {} requests lost {}\n"
-      "recovery of all streams: p50 {:.1f} ms, p99 {:.1f} ms; {} restarts, {} rebuilds, {} stalls\n"
+      "recovery of all streams: p50 {:.1f} ms, p99 {:.1f} ms; {} restarts, {} recomputations, {} "
+      "stalls\n"
       "pages used {}, in quarantine {}; memory {:.1f} MiB before, {:.1f} MiB after; "
       "threads {}, {}; handles {}, {}\n",
       kills, requests, cancelled, different, lost, first_problem, 1e3 * percentile(recoveries, 0.5),
-      1e3 * percentile(recoveries, 0.99), metrics.restarts, metrics.rebuilds, metrics.stalls,
+      1e3 * percentile(recoveries, 0.99), metrics.restarts, metrics.recomputations, metrics.stalls,
       metrics.kv_pages_used, metrics.kv_pages_quarantined, double(before.resident_bytes) / 0x1p20,
       double(after.resident_bytes) / 0x1p20, before.threads, after.threads, before.handles,
       after.handles);

@@ -191,7 +191,7 @@ TEST_CASE("a stage on a node: windows are in flight through it") {
   const auto expected = alone(request);
   Engine engine = open_engine(options);
   CHECK(ask(engine, request).tokens == expected);
-  CHECK(engine.metrics().armed_steps > 0); // entered behind a window that was not judged yet
+  CHECK(engine.metrics().pre_enqueued_steps > 0); // entered behind a window that was not judged yet
 }
 
 TEST_CASE("a stage's node that is gone: requests wait, and go on when it is back") {

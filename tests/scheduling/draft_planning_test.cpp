@@ -52,3 +52,28 @@ TEST_CASE("rows of a step are shared by those whose outputs have room for a wind
     CHECK(sequences[3].share->window > 0);
   }
 }
+
+TEST_CASE("a window that is drafted ahead costs what it takes longer than a step") {
+  // What several sequences get in `overlap` of a draft whose tokens come true, by its cost.
+  const auto window_at = [](double cost_ratio) {
+    SchedulerConfig config = drafting(SpeculationMode::overlap, 1);
+    config.policy.window.reset();
+    config.policy.prior_acceptance = 0.95;
+    config.policy.prior_cost_ratio = cost_ratio;
+    Sequences sequences = sequences_of(100);
+    EpochMint epochs(1);
+    StepCost cost;
+    for (const int rows : {3, 60}) // rows of windows cost nothing
+      cost.observe(rows, 12, 10ms);
+    const DraftHealth health(true, {});
+    DraftPlanning planning(config, sequences, epochs, cost, health);
+    std::vector<Sequence*> decoding;
+    for (auto& [id, s] : sequences)
+      decoding.push_back(&s);
+    planning.share_windows(decoding, 0);
+    return sequences[1].share->window;
+  };
+  CHECK(window_at(0.05) == 16);
+  CHECK(window_at(0.3) == 2); // a step covers one
+  CHECK(window_at(0.9) == 1);
+}

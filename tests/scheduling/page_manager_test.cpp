@@ -214,7 +214,7 @@ TEST_CASE("a page that a step and the prefix cache hold is not evicted") {
   CHECK(world.reserve(2, {9}, 8).granted);
 }
 
-TEST_CASE("a rebuilt sequence loses its old pages first") {
+TEST_CASE("a recomputed sequence loses its old pages first") {
   World world(4, 4);
   CHECK(world.reserve(1, {1}, 16).granted);
   CHECK(world.reserve(1, {1}, 16).granted);

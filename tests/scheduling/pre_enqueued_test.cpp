@@ -12,15 +12,15 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Windows of 2 with a lookahead, and a target that may take for ever.
-SchedulerConfig arming() {
+SchedulerConfig pre_enqueuing() {
   SchedulerConfig parts = drafting(SpeculationMode::overlap, 2);
   parts.faults.stall_patience = {};
   return parts;
 }
 
 /// One sequence, and its first batch with a whole window.
-struct ArmedWorld : World {
-  explicit ArmedWorld(SchedulerConfig parts = arming(), int max_tokens = 100)
+struct PreEnqueuedWorld : World {
+  explicit PreEnqueuedWorld(SchedulerConfig parts = pre_enqueuing(), int max_tokens = 100)
       : World(std::move(parts)) {
     admit(1, {1, 2, 3}, max_tokens);
     const Batch first = batch();
@@ -53,13 +53,13 @@ struct ArmedWorld : World {
 } // namespace
 
 TEST_CASE("with a batch goes the one that follows a full hit of it") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
-  CHECK(armed.after == world.window.id);
-  CHECK(armed.id > world.window.id);
-  REQUIRE(armed.entries.size() == 1);
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
+  CHECK(pre_enqueued.after == world.window.id);
+  CHECK(pre_enqueued.id > world.window.id);
+  REQUIRE(pre_enqueued.entries.size() == 1);
   const BatchEntry& before = world.window.entries[0];
-  const BatchEntry& entry = armed.entries[0];
+  const BatchEntry& entry = pre_enqueued.entries[0];
   CHECK(before.length == 4);
   CHECK(entry.assumed == 3);
   CHECK(entry.length == 7);
@@ -75,94 +75,96 @@ TEST_CASE("with a batch goes the one that follows a full hit of it") {
   CHECK(entry.next.chain != before.next.chain);
 }
 
-TEST_CASE("what has gone on is the batch under way, and the next one is armed behind it") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
+TEST_CASE("what has gone on is the batch under way, and the next one is pre-enqueued behind it") {
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
   world.commits();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  world.answer(world.window, {world.hit(world.window, armed.id)});
+  world.answer(world.window, {world.hit(world.window, pre_enqueued.id)});
   CHECK(world.commits().tokens == Tokens{5, 5, 5});
   const Batch next = world.batch_behind();
-  CHECK(next.after == armed.id);
+  CHECK(next.after == pre_enqueued.id);
   CHECK(next.entries.at(0).length == 10);
   CHECK(next.entries.at(0).logged() == 7);
   CHECK(world.nothing_sent());
-  Verdict miss = World::verdict(armed.entries[0], {5, 9});
+  Verdict miss = World::verdict(pre_enqueued.entries[0], {5, 9});
   miss.judged = 2;
   miss.accepted = 1;
-  armed.entries[0].next.chain->begin(9, 11, 14);
-  world.answer(armed, {miss});
+  pre_enqueued.entries[0].next.chain->begin(9, 11, 14);
+  world.answer(pre_enqueued, {miss});
   CHECK(world.commits().tokens == Tokens{5, 9});
-  CHECK(world.batch().entries.at(0).length == 9); // and what was armed behind it is forgotten
+  CHECK(world.batch().entries.at(0).length ==
+        9); // and what was pre-enqueued behind it is forgotten
   world.answer(next, {World::verdict(next.entries.at(0), {8})});
   CHECK(world.facade.empty());
 }
 
 TEST_CASE("where the lane did not go on a batch is sent as ever") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
   world.chain->extend(9, 12);
   world.answer(world.window, {world.hit(world.window, 0)}); // it came too late, for one
   const Batch batch = world.batch();
   CHECK(batch.entries.at(0).length == 7);
   CHECK(batch.entries.at(0).assumed == 0);
-  CHECK(batch.id > armed.id);
+  CHECK(batch.id > pre_enqueued.id);
 }
 
-TEST_CASE("nothing is armed that would not fit, or whose hit is unlikely") {
-  const auto arms = [](SchedulerConfig parts, int max_tokens = 100) {
-    ArmedWorld world(std::move(parts), max_tokens);
+TEST_CASE("nothing is pre-enqueued that would not fit, or whose hit is unlikely") {
+  const auto pre_enqueues = [](SchedulerConfig parts, int max_tokens = 100) {
+    PreEnqueuedWorld world(std::move(parts), max_tokens);
     return !world.nothing_sent();
   };
-  CHECK(arms(arming()));
-  CHECK(arms(arming(), 8)); // one came, three are to come; then a whole window, and a token
-  CHECK_FALSE(arms(arming(), 6));
-  SchedulerConfig parts = arming();
+  CHECK(pre_enqueues(pre_enqueuing()));
+  CHECK(pre_enqueues(pre_enqueuing(),
+                     8)); // one came, three are to come; then a whole window, and a token
+  CHECK_FALSE(pre_enqueues(pre_enqueuing(), 6));
+  SchedulerConfig parts = pre_enqueuing();
   parts.max_model_len = 9;
-  CHECK_FALSE(arms(parts));
-  parts = arming();
+  CHECK_FALSE(pre_enqueues(parts));
+  parts = pre_enqueuing();
   parts.policy.prior_acceptance = 0.3;
-  CHECK_FALSE(arms(parts));
+  CHECK_FALSE(pre_enqueues(parts));
 }
 
-TEST_CASE("nothing is armed while somebody waits for the next step") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
+TEST_CASE("nothing is pre-enqueued while somebody waits for the next step") {
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
   world.admit(2, {4, 5});
   world.run();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  world.answer(world.window, {world.hit(world.window, armed.id)});
-  CHECK(world.nothing_sent()); // the armed one runs; whoever came is in the next
+  world.answer(world.window, {world.hit(world.window, pre_enqueued.id)});
+  CHECK(world.nothing_sent()); // the pre-enqueued one runs; whoever came is in the next
 }
 
 TEST_CASE("a verdict on the row of a sequence that has ended is dropped") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
   world.commits();
   world.chain->extend(9, 12);
   draft_up_to(*world.chain, 12);
-  Verdict hit = world.hit(world.window, armed.id);
+  Verdict hit = world.hit(world.window, pre_enqueued.id);
   hit.tokens = {5, 5, 0}; // the end of the text
   world.answer(world.window, {hit});
   CHECK(world.commits().end_of_text);
-  world.answer(armed, {World::verdict(armed.entries.at(0), {8})});
+  world.answer(pre_enqueued, {World::verdict(pre_enqueued.entries.at(0), {8})});
   CHECK(world.nothing_sent());
   CHECK(world.facade.empty());
   world.admit(2, {4, 5});
   CHECK(world.batch().entries.at(0).spec->id == 2);
 }
 
-TEST_CASE("verdicts of what is armed wait for those of the batch before") {
-  ArmedWorld world;
-  const Batch armed = world.batch_behind();
+TEST_CASE("verdicts of what is pre-enqueued wait for those of the batch before") {
+  PreEnqueuedWorld world;
+  const Batch pre_enqueued = world.batch_behind();
   world.commits();
   world.chain->extend(9, 12);
-  world.answer(armed, {World::verdict(armed.entries.at(0), {8})});
+  world.answer(pre_enqueued, {World::verdict(pre_enqueued.entries.at(0), {8})});
   CHECK(world.nothing_sent());
   CHECK(world.facade.empty());
-  world.answer(world.window, {world.hit(world.window, armed.id)});
+  world.answer(world.window, {world.hit(world.window, pre_enqueued.id)});
   CHECK(world.commits().tokens == Tokens{5, 5, 5});
   CHECK(world.commits().tokens == Tokens{8});
 }

@@ -236,13 +236,13 @@ TEST_CASE("a new target gets every sequence again, from its committed tokens") {
   CHECK(released->valid[target_pool] == 0); // nobody knows what a dead target wrote
 }
 
-TEST_CASE("a target that stands still is ended, and after some rebuilds so is its request") {
+TEST_CASE("a target that stands still is ended, and after some recomputations so is its request") {
   SchedulerConfig parts = plain();
-  parts.faults.rebuilds_max = 3;
+  parts.faults.recomputations_max = 3;
   World world(parts);
   world.admit(1, {1, 2, 3});
   std::uint64_t ended = 0;
-  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+  for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
     CHECK(world.batch().entries.size() == 1);
     CHECK(world.facade.empty());
     world.run(); // nothing comes but the deadline
@@ -259,10 +259,10 @@ TEST_CASE("a target that stands still is ended, and after some rebuilds so is it
 
 TEST_CASE("a request that is given up says who was lost, where no verdict said it before") {
   SchedulerConfig parts = plain();
-  parts.faults.rebuilds_max = 2;
+  parts.faults.recomputations_max = 2;
   World world(parts);
   world.admit(1, {1, 2, 3});
-  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+  for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
     world.batch();
     world.peers.lost = "what round " + std::to_string(round) + " ended of";
     world.replace_target();
@@ -284,7 +284,7 @@ TEST_CASE("a target whose batches are never overdue is waited for") {
 
 TEST_CASE("what was not in a batch when the target died is not held to account for it") {
   SchedulerConfig parts = plain();
-  parts.faults.rebuilds_max = 0;
+  parts.faults.recomputations_max = 0;
   World world(parts);
   world.admit(1, {1, 2, 3});
   world.batch();
@@ -309,10 +309,10 @@ TEST_CASE("a draft that drew inconsistently is used no more, and the supervisor 
   world.supervisor.take<DisableDraft>();
 }
 
-TEST_CASE("a step that failed rebuilds its sequences; new tokens count as progress") {
+TEST_CASE("the sequences of a step that failed are recomputed; new tokens count as progress") {
   World world(plain());
   world.admit(1, {1, 2, 3}, 1000);
-  for (int round = 0; round < 2 * FaultOptions().rebuilds_max; ++round) {
+  for (int round = 0; round < 2 * FaultOptions().recomputations_max; ++round) {
     Verdicts failed;
     failed.batch = world.batch().id;
     failed.error = Error{ErrorCode::internal, "the lane failed", ""};
@@ -328,7 +328,7 @@ TEST_CASE("where steps keep failing the target moves to its standby, and nobody 
   parts.has_standby = true;
   World world(parts);
   world.admit(1, {1, 2, 3}, 1000);
-  for (int round = 0; round <= parts.faults.rebuilds_max; ++round) {
+  for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
     CHECK(world.supervisor.empty());
     Verdicts failed;
     failed.batch = world.batch().id;
@@ -344,7 +344,7 @@ TEST_CASE("where steps keep failing the target moves to its standby, and nobody 
 TEST_CASE("a request whose steps lack memory is given up, standby or not") {
   SchedulerConfig parts = plain();
   parts.has_standby = true;
-  parts.faults.rebuilds_max = 0;
+  parts.faults.recomputations_max = 0;
   World world(parts);
   world.admit(1, {1, 2, 3}, 1000);
   Verdicts failed;

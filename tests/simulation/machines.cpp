@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Behind the patience, in which waiting requests have failed: pauses before actors are started
-/// again, and as many rebuilds as a request has.
+/// again, and as many recomputations as a request has.
 constexpr base::Duration to_fail = 6s;
 constexpr std::string_view stage_gone = "a stage of the target is gone: node://";
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 /// Messages and timers of a run, and its virtual time: far more than any needs.
 constexpr std::size_t steps_max = 2'000'000;
 constexpr base::Duration time_max = 4h;
-/// Where no fault takes time itself, no more is lost than restarts and rebuilds take.
+/// Where no fault takes time itself, no more is lost than restarts and recomputations take.
 constexpr base::Duration time_max_without_delays = 60s;
 /// What requests may wait for a stage on another machine, besides, for each fault.
 constexpr base::Duration outage_max = 15s;

@@ -15,24 +15,24 @@ using namespace speculation;
 
 enum Witness::Probe : std::size_t {
   killed_before_commit,
-  rollback_of_rebuilt,
+  rollback_of_recomputed,
   draft_died_before_hit,
   preempted_in_flight,
   released_in_flight,
-  cancelled_in_rebuild,
+  cancelled_in_recomputation,
   deadline_before_verdict,
   deadline_after_verdict,
   lane_woke_too_late,
   lane_woke_to_wanted_pages,
   scheduler_died_after_lie,
   draft_failed_too_often,
-  given_up_after_rebuilds,
+  given_up_after_recomputations,
   asked_after_the_end,
-  armed_step,
-  armed_row_wasted,
-  armed_in_vain,
+  pre_enqueued_step,
+  pre_enqueued_row_wasted,
+  pre_enqueued_in_vain,
   verdicts_overtaken,
-  died_in_armed_step,
+  died_in_pre_enqueued_step,
   passed_behind,
   judged_both,
   target_moved,
@@ -49,24 +49,24 @@ namespace {
 
 constexpr std::array names{
     "kill between verdict and commit",
-    "rollback of a sequence that is being rebuilt",
+    "rollback of a sequence that is being recomputed",
     "death of the draft with a hit in flight",
     "preemption of a sequence that is being verified",
     "pages given back while a step is in flight",
-    "cancel during a rebuild",
+    "cancel during a recomputation",
     "deadline before a verdict that is under way",
     "deadline after a verdict",
     "verdicts of a batch that was given up",
     "stalled lane waking after its pages were wanted",
     "death of the scheduler after its draft had lied",
     "draft disabled because it kept failing",
-    "request given up after its rebuilds",
+    "request given up after its recomputations",
     "request after the engine's end",
-    "armed step that ran",
-    "row of an armed step whose sequence had ended",
-    "armed step that nothing went on to",
+    "pre-enqueued step that ran",
+    "row of a pre-enqueued step whose sequence had ended",
+    "pre-enqueued step that nothing went on to",
     "verdicts that overtook those of the step before",
-    "death of an actor while an armed step runs",
+    "death of an actor while a pre-enqueued step runs",
     "verdict after a pass of the draft that stood ready",
     "window that a look-up and the model wrote together",
     "target moved to its standby",
@@ -118,13 +118,13 @@ void Witness::sees(const Arrival& arrival) {
     while (!holding_.empty())
       loses_pages(*holding_.begin());
   else if (const auto* cancel = as<Cancel>(arrival);
-           cancel && rebuilding_.contains(cancel->request))
-    reached(cancelled_in_rebuild);
+           cancel && recomputing_.contains(cancel->request))
+    reached(cancelled_in_recomputation);
 }
 
 void Witness::loses_pages(SequenceId sequence) {
   holding_.erase(sequence);
-  rebuilding_.insert(sequence);
+  recomputing_.insert(sequence);
   if (!step_.in_flight.contains(sequence))
     return;
   reached(released_in_flight);
@@ -136,7 +136,7 @@ void Witness::loses_pages(SequenceId sequence) {
 void Witness::dies(std::string_view name) {
   draft_died_ |= name == "draft" && !step_.speculating.empty();
   if (step_.after > 0 && !step_.in_flight.empty())
-    reached(died_in_armed_step);
+    reached(died_in_pre_enqueued_step);
   if (name == "scheduler" && lied_)
     reached(scheduler_died_after_lie);
 }
@@ -181,7 +181,7 @@ void Witness::sees(const Batch& batch) {
       step.speculating.insert(entry.spec->id);
   }
   if (batch.after > 0)
-    armed_ = std::move(step);
+    pre_enqueued_ = std::move(step);
   else
     runs(std::move(step));
 }
@@ -241,13 +241,13 @@ void Witness::sees(const Verdicts& verdicts) {
   }
   if (verdicts.batch < step_.id)
     reached(lane_woke_too_late);
-  if (armed_ && verdicts.batch == armed_->id)
+  if (pre_enqueued_ && verdicts.batch == pre_enqueued_->id)
     reached(verdicts_overtaken);
   for (const Verdict& verdict : verdicts.sequences) {
     if (verdict.hit != scheduling::Hit::none && draft_died_)
       reached(draft_died_before_hit);
-    if (rebuilding_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
-      reached(rollback_of_rebuilt);
+    if (recomputing_.contains(verdict.sequence) && verdict.judged > verdict.accepted)
+      reached(rollback_of_recomputed);
     if (verdict.hit == scheduling::Hit::fork) {
       reached(fork_went_on);
       if (verdict.goes_on())
@@ -258,7 +258,7 @@ void Witness::sees(const Verdicts& verdicts) {
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
-      rebuilding_.erase(verdict.sequence);
+      recomputing_.erase(verdict.sequence);
   }
   if (verdicts.batch != step_.id)
     return;
@@ -268,28 +268,28 @@ void Witness::sees(const Verdicts& verdicts) {
   draft_died_ = false;
   step_.in_flight.clear();
   step_.speculating.clear();
-  auto armed = std::exchange(armed_, std::nullopt);
-  if (!armed || armed->after != verdicts.batch)
+  auto pre_enqueued = std::exchange(pre_enqueued_, std::nullopt);
+  if (!pre_enqueued || pre_enqueued->after != verdicts.batch)
     return;
   if (std::ranges::none_of(verdicts.sequences, &Verdict::goes_on))
-    return reached(armed_in_vain);
-  reached(armed_step);
-  runs(std::move(*armed));
+    return reached(pre_enqueued_in_vain);
+  reached(pre_enqueued_step);
+  runs(std::move(*pre_enqueued));
 }
 
 void Witness::ends(SequenceId request, const Finished& end, int output) {
   const FinishReason reason = end.reason;
-  if (end.error && end.error->message.find("rebuilt") != std::string::npos)
-    reached(given_up_after_rebuilds);
+  if (end.error && end.error->message.find("recomputed") != std::string::npos)
+    reached(given_up_after_recomputations);
   if (end.error && end.error->message == "the engine has ended")
     reached(asked_after_the_end);
   if (step_.after > 0 && step_.in_flight.contains(request))
-    reached(armed_row_wasted);
+    reached(pre_enqueued_row_wasted);
   if (reason == FinishReason::deadline && step_.in_flight.contains(request))
     reached(deadline_before_verdict);
   else if (reason == FinishReason::deadline && output > 0)
     reached(deadline_after_verdict);
-  rebuilding_.erase(request);
+  recomputing_.erase(request);
 }
 
 } // namespace paceline::testing

@@ -80,11 +80,11 @@ private:
   std::map<std::uint64_t, std::vector<Judged>> judged_;
 
   Step step_;                                 ///< The last.
-  std::optional<Step> armed_;                 ///< Behind it.
+  std::optional<Step> pre_enqueued_;          ///< Behind it.
   std::uint64_t passes_behind_ = 0;           ///< Of the draft, at the last verdict.
   std::set<speculation::SequenceId> holding_; ///< Pages.
   std::set<std::uint64_t> followed_;          ///< Batches that chunks of prompts were sent behind.
-  std::set<speculation::SequenceId> rebuilding_; ///< Lost their pages, and have no new token yet.
+  std::set<speculation::SequenceId> recomputing_; ///< Lost their pages, and have no new token yet.
   std::uint64_t preemptions_ = 0;
   bool draft_died_ = false; ///< While the batch was under way.
   bool lied_ = false;       ///< The draft, and its end was asked for.

@@ -127,7 +127,7 @@ Workload draw_local_workload(std::uint64_t seed) {
     w.window = draw.between(1, 6);
   w.faults.stall_patience = draw.one_of({500ms, 1000ms, 10'000ms});
   w.faults.restarts_max = draw.one_of({2, 100, 100, 100});
-  w.faults.rebuilds_max = draw.one_of({1, 5, 5, 5});
+  w.faults.recomputations_max = draw.one_of({1, 5, 5, 5});
   w.target_step = draw.between(3ms, 20ms);
   w.draft_step = draw.between(300us, draw.chance(0.2) ? 20ms : 3ms);
   std::vector<TokenId> common;

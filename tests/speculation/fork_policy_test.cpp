@@ -47,16 +47,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("A window whose lookahead would just fit under a step is not planned") {
-  const auto unknown = [](int) { return 0.0; };
-  PolicyOptions options;
-  options.mode = SpeculationMode::overlap;
-  options.prior_cost_ratio = 0.1; // nine tokens and the one behind them take a whole step
-  CHECK(SpeculationPolicy(options, unknown).gains(SpeculationMode::overlap, 0.8).tokens() == 8);
-  options.prior_cost_ratio = 0.7; // nothing fits: the least there is
-  CHECK(SpeculationPolicy(options, unknown).gains(SpeculationMode::overlap, 0.8).tokens() == 1);
-}
-
 TEST_CASE("Guesses that were bad are looked at again, and forks come with good ones") {
   const Machine m{.a = 0.8, .c = 0.1, .guess = 0.6};
   PolicyOptions options;

@@ -28,8 +28,8 @@ models::LoadOptions load_options(const EngineOptions& o) {
   return how;
 }
 
-Result<Loaded> load(const std::string& name, const std::string& role,
-                    const std::shared_ptr<gpu::Device>& device, const EngineOptions& o) {
+Result<Loaded> load_model(const std::string& name, const std::string& role,
+                          const std::shared_ptr<gpu::Device>& device, const EngineOptions& o) {
   Loaded loaded;
   return models::open_checkpoint(name, role)
       .and_then([&](auto source) {
@@ -64,7 +64,7 @@ struct WeightComparison::Parts {
   Result<void> load_draft() {
     if (options.draft.empty())
       return {};
-    auto loaded = load(options.draft, "draft", device, options.engine);
+    auto loaded = load_model(options.draft, "draft", device, options.engine);
     if (!loaded)
       return tl::unexpected(loaded.error());
     draft = std::move(*loaded);
@@ -155,7 +155,7 @@ Result<WeightComparison> WeightComparison::open(Options options) {
       })
       .and_then([&](auto lane) {
         parts->lane = std::move(lane);
-        return load(o.target, "target", parts->device, o);
+        return load_model(o.target, "target", parts->device, o);
       })
       .and_then([&](Loaded&& target) {
         parts->target = std::move(target);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 /// Soon at their wits' end.
 EngineOptions hasty(EngineOptions options) {
   options.faults.restart_pause = options.faults.restart_pause_max = 1ms;
-  options.faults.restarts_max = options.faults.rebuilds_max = 3;
+  options.faults.restarts_max = options.faults.recomputations_max = 3;
   return options;
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("when a GPU of a target in shards is lost requests end with a clear er
     const NamedNccl named(nccl);
     EngineOptions options = in_shards();
     options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
-    options.faults.restarts_max = options.faults.rebuilds_max = 3;
+    options.faults.restarts_max = options.faults.recomputations_max = 3;
     Engine engine = open_engine(options);
     Request request = requests()[0];
     request.max_tokens = 60;

@@ -1,5 +1,5 @@
-// Promises 2b and 4 for prompts that are read by the fast path: what is rebuilt is read by the same
-// path again.
+// Promises 2b and 4 for prompts that are read by the fast path: what is recomputed is read by the
+// same path again.
 #include "tests/fault/live_engine.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
 #include "tests/gpu/cuda/prefill_support.hpp"
@@ -27,7 +27,7 @@ std::vector<Bits> undisturbed(const std::vector<Request>& asked) {
 
 } // namespace
 
-TEST_CASE("sequences that are rebuilt after a fault have the fast path's bits again") {
+TEST_CASE("sequences that are recomputed after a fault have the fast path's bits again") {
   const Gpus gpus(1);
   const auto asked = requests_of(12);
   const auto expected = undisturbed(asked);

@@ -1,4 +1,4 @@
-// Steps that are armed in advance: after a full hit the target's lane goes on by itself.
+// Pre-enqueued steps: after a full hit the target's lane goes on by itself.
 #include "tests/engine/world.hpp"
 
 #include <doctest/doctest.h>
@@ -107,20 +107,22 @@ TEST_CASE("after a full hit no message stands between two steps of the target") 
   const Run slow = run(eager(), request, 1ms);
   CHECK(slow.answer.tokens == quick.answer.tokens);
   const auto rounds = slow.metrics.rounds;
-  CHECK(rounds <= 45);                            // five tokens each
-  CHECK(slow.metrics.armed_steps + 10 >= rounds); // but for the first, the last, and want of pages
-  // A round that was not armed waits for three: verdicts to sampler and scheduler, batch to target.
+  CHECK(rounds <= 45); // five tokens each
+  CHECK(slow.metrics.pre_enqueued_steps + 10 >=
+        rounds); // but for the first, the last, and want of pages
+  // A round that was not pre-enqueued waits for three: verdicts to sampler and scheduler, batch to
+  // target.
   const auto waited = slow.time - quick.time;
-  CHECK(waited <= (rounds - slow.metrics.armed_steps) * 3ms + 5ms);
-  // The same where nothing can be armed, for a plain step has no lookahead.
+  CHECK(waited <= (rounds - slow.metrics.pre_enqueued_steps) * 3ms + 5ms);
+  // The same where nothing can be pre-enqueued, for a plain step has no lookahead.
   const Run off = run(plain(eager()), request);
   const Run slow_off = run(plain(eager()), request, 1ms);
-  CHECK(slow_off.metrics.armed_steps == 0);
+  CHECK(slow_off.metrics.pre_enqueued_steps == 0);
   CHECK(slow_off.time - off.time >= 199 * 3ms);
 }
 
-TEST_CASE("armed steps say what plain decoding says, for every window, ending and batch") {
-  std::uint64_t armed = 0;
+TEST_CASE("pre-enqueued steps say what plain decoding says, for every window, ending and batch") {
+  std::uint64_t pre_enqueued = 0;
   for (const int window : {1, 2, 4})
     for (const int sequences : {1, 2})
       for (const double acceptance : {0.8, 0.95, 1.0})
@@ -148,15 +150,15 @@ TEST_CASE("armed steps say what plain decoding says, for every window, ending an
           world.run();
           const Metrics metrics = world.metrics();
           CHECK(metrics.kv_pages_used == 0);
-          CHECK(metrics.rebuilds == 0);
-          armed += metrics.armed_steps;
+          CHECK(metrics.recomputations == 0);
+          pre_enqueued += metrics.pre_enqueued_steps;
         }
-  CHECK(armed > 500);
+  CHECK(pre_enqueued > 500);
 }
 
-TEST_CASE("what ends while an armed step runs ends where plain decoding does") {
+TEST_CASE("what ends while a pre-enqueued step runs ends where plain decoding does") {
   const Run whole = run(plain(eager()), request_of(80));
-  std::uint64_t armed = 0;
+  std::uint64_t pre_enqueued = 0;
   for (std::size_t last = 20; last < 60; ++last) {
     CAPTURE(last);
     // The end of a text is known on the lane, a stop string to the facade alone.
@@ -167,7 +169,7 @@ TEST_CASE("what ends while an armed step runs ends where plain decoding does") {
     CHECK(stopped.answer.tokens == run(plain(options), request).answer.tokens);
     CHECK(stopped.answer.end().reason == FinishReason::stop);
     CHECK(stopped.metrics.kv_pages_used == 0);
-    armed += stopped.metrics.armed_steps;
+    pre_enqueued += stopped.metrics.pre_enqueued_steps;
 
     request = request_of(80);
     request.ignore_eos = false;
@@ -186,13 +188,13 @@ TEST_CASE("what ends while an armed step runs ends where plain decoding does") {
       CHECK(world.metrics().kv_pages_used == 0);
     }
   }
-  CHECK(armed > 100);
+  CHECK(pre_enqueued > 100);
 }
 
-TEST_CASE("a cancel while an armed step runs wastes a row, and hurts nobody") {
+TEST_CASE("a cancel while a pre-enqueued step runs wastes a row, and hurts nobody") {
   const Run other = run(plain(eager()), request_of(60, 1));
   const Run cancelled = run(plain(eager()), request_of(60, 0));
-  std::uint64_t armed = 0;
+  std::uint64_t pre_enqueued = 0;
   for (std::size_t moment = 60; moment < 400; moment += 3) {
     CAPTURE(moment);
     EngineWorld world(eager(), moment);
@@ -211,9 +213,9 @@ TEST_CASE("a cancel while an armed step runs wastes a row, and hurts nobody") {
     const Metrics metrics = world.metrics();
     CHECK(metrics.kv_pages_used == 0);
     CHECK(metrics.kv_pages_quarantined == 0);
-    armed += metrics.armed_steps;
+    pre_enqueued += metrics.pre_enqueued_steps;
   }
-  CHECK(armed > 500);
+  CHECK(pre_enqueued > 500);
 }
 
 TEST_CASE("verdicts that overtake those of the step before wait for them") {
@@ -227,8 +229,8 @@ TEST_CASE("verdicts that overtake those of the step before wait for them") {
   REQUIRE(world.run_until_ended({recorder}));
   CHECK(recorder->answer.tokens == run(plain(eager()), request).answer.tokens);
   const Metrics metrics = world.metrics();
-  CHECK(metrics.armed_steps > 5);
-  CHECK(metrics.rebuilds == 0);
+  CHECK(metrics.pre_enqueued_steps > 5);
+  CHECK(metrics.recomputations == 0);
   CHECK(metrics.stalls == 0);
 }
 
@@ -236,10 +238,10 @@ TEST_CASE("whoever comes meanwhile is in the next step but one at the latest") {
   EngineWorld world(eager(), 0, exact_order);
   const auto running = world.submit(request_of(200));
   REQUIRE(world.run_until([&] { return running->answer.tokens.size() > 50; }));
-  REQUIRE(world.metrics().armed_steps > 5);
+  REQUIRE(world.metrics().pre_enqueued_steps > 5);
   const auto begin = world.now();
   const auto newcomer = world.submit(request_of(10, 1));
   REQUIRE(world.run_until([&] { return !newcomer->answer.tokens.empty(); }));
-  CHECK(world.now() - begin <= 3 * 12ms); // what runs, what was armed behind it, and its own
+  CHECK(world.now() - begin <= 3 * 12ms); // what runs, what was pre-enqueued behind it, and its own
   CHECK(world.run_until_ended({running, newcomer}));
 }
