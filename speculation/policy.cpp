@@ -27,9 +27,6 @@ constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand oper
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
 constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
 
-constexpr SpeculationMode all_modes[] = {SpeculationMode::off, SpeculationMode::sync,
-                                         SpeculationMode::overlap};
-
 /// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
 /// A step finds its window all there, or waits for the best number of passes. v: of each window up
 /// to K.
@@ -53,12 +50,19 @@ double overlapped_rate(double a, double c, std::span<const double> v) {
 }
 
 /// Returns the arm of a round. Rounds without the model are of one kind, whether or not a look-up
-/// drafts.
-SpeculationMode arm_of(const RoundObservation& round) {
-  return round.model ? round.mode : SpeculationMode::off;
-}
 
 } // namespace
+
+SpeculationPolicy::Strategy SpeculationPolicy::strategy_of(SpeculationMode mode) {
+  return mode == SpeculationMode::off    ? Strategy::without_model
+         : mode == SpeculationMode::sync ? Strategy::sync
+                                         : Strategy::overlap;
+}
+
+/// Rounds without the model are of one kind, whether or not a look-up drafts.
+SpeculationPolicy::Strategy SpeculationPolicy::strategy_of(const RoundObservation& round) {
+  return round.model ? strategy_of(round.mode) : Strategy::without_model;
+}
 
 SpeculationPolicy::SpeculationPolicy(PolicyOptions options, StepSeconds step)
     : options_(options), step_(std::move(step)), estimates_(options.prior_acceptance) {
@@ -91,13 +95,15 @@ double SpeculationPolicy::v(int window) const {
 
 Plan SpeculationPolicy::plan() const {
   const bool probing = load().probe_rounds > 0 && !prefill_;
-  Plan plan{probing ? load().probed : load().mode, 0, 0};
+  const Strategy strategy = probing ? load().probed : load().strategy;
+  Plan plan;
   plan.probes = probing;
-  plan.window = load().arms[std::size_t(plan.mode)].choice;
-  if (plan.mode == SpeculationMode::off && options_.lookup) {
+  plan.window = arm(strategy).choice;
+  plan.model = strategy != Strategy::without_model || !options_.lookup;
+  if (strategy == Strategy::overlap)
+    plan.mode = SpeculationMode::overlap;
+  else if (strategy == Strategy::sync || options_.lookup)
     plan.mode = SpeculationMode::sync;
-    plan.model = false;
-  }
   if (plan.mode == SpeculationMode::overlap && options_.lookahead != Lookahead::none) {
     if (forks_)
       plan.window = fork_window_;
@@ -124,7 +130,9 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
     if (options_.mode == SpeculationMode::automatic)
       steer();
   }
-  last_mode_ = prefill_ ? SpeculationMode::automatic : arm_of(round);
+  last_strategy_.reset();
+  if (!prefill_)
+    last_strategy_ = strategy_of(round);
 }
 
 /// Goes over to a load. A new load starts in the mode that is in use. With fewer sequences
@@ -133,35 +141,35 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
 void SpeculationPolicy::enter_load(int sequences) {
   Load before = load();
   if (!before.known)
-    before.mode =
-        options_.mode == SpeculationMode::automatic ? SpeculationMode::sync : options_.mode;
+    before.strategy =
+        options_.mode == SpeculationMode::automatic ? Strategy::sync : strategy_of(options_.mode);
   const std::size_t from = std::exchange(
       load_, std::min<std::size_t>(std::bit_width(unsigned(sequences - 1)), loads - 1));
   sequences_ = sequences;
   if (load().known)
     return;
   load().known = true;
-  load().mode = before.mode;
-  for (auto mode : all_modes) {
-    arm(mode).pause = arm(mode).pause_at_least = first_pause;
-    if (load_ < from && mode < before.mode)
-      arm(mode).pause = std::max(first_pause, before.arms[std::size_t(mode)].pause);
+  load().strategy = before.strategy;
+  for (const Strategy one : all_strategies) {
+    arm(one).pause = arm(one).pause_at_least = first_pause;
+    if (load_ < from && one < before.strategy)
+      arm(one).pause = std::max(first_pause, before.arms[std::size_t(one)].pause);
   }
 }
 
-bool SpeculationPolicy::open_to(SpeculationMode mode) const {
-  return mode != SpeculationMode::overlap || options_.lookahead != Lookahead::none;
+bool SpeculationPolicy::open_to(Strategy strategy) const {
+  return strategy != Strategy::overlap || options_.lookahead != Lookahead::none;
 }
 
 /// Returns tokens per second and sequence; 0 for a mode that was never timed.
-double SpeculationPolicy::rate(SpeculationMode mode) const {
-  const Arm& arm = load().arms[std::size_t(mode)];
-  if (arm.seconds.weight == 0)
+double SpeculationPolicy::rate(Strategy strategy) const {
+  const Arm& known = arm(strategy);
+  if (known.seconds.weight == 0)
     return 0;
-  const bool looks_up = mode == SpeculationMode::off && options_.lookup;
-  return (looks_up ? estimates_.tokens_without(arm.expected.value)
-                   : estimates_.tokens(arm.window.value)) /
-         arm.seconds.value;
+  const bool looks_up = strategy == Strategy::without_model && options_.lookup;
+  return (looks_up ? estimates_.tokens_without(known.expected.value)
+                   : estimates_.tokens(known.window.value)) /
+         known.seconds.value;
 }
 
 /// Returns the best window of a sequence that is like all others. drafting: plain steps, by the
@@ -195,13 +203,13 @@ int SpeculationPolicy::best_overlapped(double a, double c) const {
 void SpeculationPolicy::choose_windows() {
   const double a = estimates_.acceptance();
   const double c = cost_ratio() * estimates_.model_share();
-  const auto choose = [this](SpeculationMode mode, auto best) {
-    arm(mode).choice = options_.window ? *options_.window : best();
+  const auto choose = [this](Strategy strategy, auto best) {
+    arm(strategy).choice = options_.window ? *options_.window : best();
   };
-  choose(SpeculationMode::sync, [&] { return best_window(a, [c](int k) { return k * c; }); });
-  choose(SpeculationMode::overlap, [&] { return best_overlapped(a, c); });
+  choose(Strategy::sync, [&] { return best_window(a, [c](int k) { return k * c; }); });
+  choose(Strategy::overlap, [&] { return best_overlapped(a, c); });
   if (options_.lookup)
-    choose(SpeculationMode::off, [&] { return best_window(estimates_.acceptance(false), {}); });
+    choose(Strategy::without_model, [&] { return best_window(estimates_.acceptance(false), {}); });
 }
 
 /// Says whether the options allow forks, and there may be a row for each sequence.
@@ -272,8 +280,8 @@ void SpeculationPolicy::choose_lookahead() {
   const double lead = best.rate / chain_rate;
   forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
   if (forks_ != before) {
-    arm(SpeculationMode::overlap).seconds.limit(1);
-    arm(SpeculationMode::overlap).window.limit(1);
+    arm(Strategy::overlap).seconds.limit(1);
+    arm(Strategy::overlap).window.limit(1);
   }
 }
 
@@ -307,9 +315,9 @@ WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) co
 /// Times a round, unless it is the first one after a change of mode or after prefill, which is not
 /// typical of its mode. A stalled round counts only up to a limit.
 void SpeculationPolicy::time(const RoundObservation& round) {
-  if (arm_of(round) != last_mode_)
+  if (strategy_of(round) != last_strategy_)
     return;
-  Arm& used = arm(arm_of(round));
+  Arm& used = arm(strategy_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
   used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
@@ -321,34 +329,34 @@ void SpeculationPolicy::steer() {
       end_probe();
     return;
   }
-  const double present = rate(load().mode);
-  for (auto mode : all_modes)
-    if (rate(mode) > clear_lead * present && present > 0)
-      return follow(mode);
-  for (auto mode : all_modes)
-    if (mode != load().mode && open_to(mode) && --arm(mode).pause <= 0)
-      return begin_probe(mode);
+  const double present = rate(load().strategy);
+  for (const Strategy one : all_strategies)
+    if (rate(one) > clear_lead * present && present > 0)
+      return follow(one);
+  for (const Strategy one : all_strategies)
+    if (one != load().strategy && open_to(one) && --arm(one).pause <= 0)
+      return begin_probe(one);
 }
 
 /// Returns a probe's rounds; the first is not timed. Plain rounds are all alike, others vary by
 /// luck.
-int SpeculationPolicy::probe_length(SpeculationMode mode) const {
-  return mode == SpeculationMode::off && !options_.lookup ? 5 : 12;
+int SpeculationPolicy::probe_length(Strategy strategy) const {
+  return strategy == Strategy::without_model && !options_.lookup ? 5 : 12;
 }
 
-void SpeculationPolicy::begin_probe(SpeculationMode mode) {
-  load().probed = mode;
-  load().probe_rounds = probe_length(mode);
-  arm(mode).seconds.limit(1);
-  arm(mode).window.limit(1);
-  arm(mode).expected.limit(1);
-  if (load().mode == SpeculationMode::off)
+void SpeculationPolicy::begin_probe(Strategy strategy) {
+  load().probed = strategy;
+  load().probe_rounds = probe_length(strategy);
+  arm(strategy).seconds.limit(1);
+  arm(strategy).window.limit(1);
+  arm(strategy).expected.limit(1);
+  if (load().strategy == Strategy::without_model)
     estimates_.doubt_acceptance();
 }
 
 void SpeculationPolicy::end_probe() {
-  const SpeculationMode probed = load().probed;
-  if (rate(probed) > clear_lead * rate(load().mode))
+  const Strategy probed = load().probed;
+  if (rate(probed) > clear_lead * rate(load().strategy))
     return follow(probed);
   arm(probed).pause_at_least = std::min(2 * arm(probed).pause_at_least, longest_pause);
   arm(probed).pause = pause_before(probed);
@@ -356,24 +364,24 @@ void SpeculationPolicy::end_probe() {
 
 /// Returns how many rounds to wait before a probe, so that the loss that it should bring, by what
 /// is known, stays within the budget.
-int SpeculationPolicy::pause_before(SpeculationMode mode) const {
-  const Arm& probed = load().arms[std::size_t(mode)];
-  const Arm& present = load().arms[std::size_t(load().mode)];
-  const double found = rate(mode);
-  const double known = rate(load().mode);
+int SpeculationPolicy::pause_before(Strategy strategy) const {
+  const Arm& probed = arm(strategy);
+  const Arm& present = arm(load().strategy);
+  const double found = rate(strategy);
+  const double known = rate(load().strategy);
   if (found == 0 || known == 0)
     return probed.pause_at_least;
   const double loss = 1 - found / known;
-  const double rounds = probe_length(mode) * probed.seconds.value / present.seconds.value;
+  const double rounds = probe_length(strategy) * probed.seconds.value / present.seconds.value;
   const double pause = std::min(loss * rounds / probe_budget, double(longest_costly_pause));
   return std::max(probed.pause_at_least, int(pause));
 }
 
 /// Changes the mode. What is known of the mode that was left, and of those that lost to it, is
 /// kept.
-void SpeculationPolicy::follow(SpeculationMode mode) {
-  load().mode = mode;
-  for (auto other : all_modes) {
+void SpeculationPolicy::follow(Strategy strategy) {
+  load().strategy = strategy;
+  for (const Strategy other : all_strategies) {
     arm(other).pause_at_least = first_pause;
     arm(other).pause = pause_before(other);
   }

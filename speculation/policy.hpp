@@ -44,9 +44,9 @@ using StepSeconds = std::function<double(int rows)>;
 /// in use, and the estimates say what a round with such windows should bring, which is steadier
 /// than counting a few rounds' tokens. Modes not in use are probed for a few rounds, after pauses
 /// that grow and are long enough to keep the loss below about 1 % each, so that speculation that
-/// loses (a large batch, a text the draft does not know) ends by itself, and comes back. Where a
-/// look-up drafts beside the model, `off` stands for the look-up alone. Times of small and large
-/// batches are kept apart. Rounds with prefill are neither timed nor used for probes.
+/// loses (a large batch, a text the draft does not know) ends by itself, and comes back. Times of
+/// small and large batches are kept apart. Rounds with prefill are neither timed nor used for
+/// probes.
 class SpeculationPolicy {
 public:
   SpeculationPolicy(PolicyOptions options, StepSeconds step);
@@ -60,7 +60,7 @@ public:
   /// Returns the smoothed a of the model's own tokens.
   double model_acceptance() const { return estimates_.model_acceptance(); }
   /// Returns K for rounds in which a look-up drafts without the model.
-  int lookup_window() const { return load().arms[std::size_t(SpeculationMode::off)].choice; }
+  int lookup_window() const { return load().arms[std::size_t(Strategy::without_model)].choice; }
   /// Returns what drafting a window costs a sequence of this acceptance, in tokens that plain
   /// decoding would have brought while the sequence waits.
   double drafting_cost(SpeculationMode mode, int window, double acceptance) const;
@@ -75,10 +75,14 @@ public:
   std::vector<double> hits(double acceptance, int window) const;
 
 private:
-  static constexpr std::size_t modes = 3; // off, sync, overlap
+  /// What rounds are timed and chosen by. `without_model` is what a look-up brings alone, and plain
+  /// decoding where there is none.
+  enum class Strategy { without_model, sync, overlap };
+  static constexpr Strategy all_strategies[] = {Strategy::without_model, Strategy::sync,
+                                                Strategy::overlap};
   static constexpr std::size_t loads = 9; // sequences: 1, 2, up to 4, up to 8, ...
 
-  /// What is known of a mode under a load.
+  /// What is known of a strategy under a load.
   struct Arm {
     FadingMean seconds;     ///< Time of a round.
     FadingMean window;      ///< Rows per sequence, less one.
@@ -88,18 +92,21 @@ private:
     int pause_at_least = 0; ///< Least pause; doubled by each probe that fails.
   };
   struct Load {
-    std::array<Arm, modes> arms;
-    SpeculationMode mode = SpeculationMode::sync; ///< The mode in use.
-    SpeculationMode probed = SpeculationMode::off;
+    std::array<Arm, std::size(all_strategies)> arms;
+    Strategy strategy = Strategy::sync; ///< The one that rounds follow.
+    Strategy probed = Strategy::without_model;
     int probe_rounds = 0; ///< Rounds left of the probe; 0: no probe.
     bool known = false;
   };
 
   Load& load() { return loads_[load_]; }
   const Load& load() const { return loads_[load_]; }
-  Arm& arm(SpeculationMode mode) { return load().arms[std::size_t(mode)]; }
-  bool open_to(SpeculationMode mode) const;
-  double rate(SpeculationMode mode) const;
+  Arm& arm(Strategy strategy) { return load().arms[std::size_t(strategy)]; }
+  const Arm& arm(Strategy strategy) const { return load().arms[std::size_t(strategy)]; }
+  static Strategy strategy_of(SpeculationMode mode);
+  static Strategy strategy_of(const RoundObservation& round);
+  bool open_to(Strategy strategy) const;
+  double rate(Strategy strategy) const;
   void enter_load(int sequences);
   double v(int window) const;
   int best_window(double acceptance, const std::function<double(int)>& drafting) const;
@@ -120,11 +127,11 @@ private:
   double fork_rate(double acceptance, int window, int rows, double hit) const;
   void time(const RoundObservation& round);
   void steer();
-  int probe_length(SpeculationMode mode) const;
-  int pause_before(SpeculationMode mode) const;
-  void begin_probe(SpeculationMode mode);
+  int probe_length(Strategy strategy) const;
+  int pause_before(Strategy strategy) const;
+  void begin_probe(Strategy strategy);
   void end_probe();
-  void follow(SpeculationMode mode);
+  void follow(Strategy strategy);
 
   PolicyOptions options_;
   StepSeconds step_;
@@ -138,8 +145,8 @@ private:
   int fork_window_ = 0; ///< Window of the forks.
   int fork_rows_ = 0;   ///< Forks of each sequence in a pass.
   int rounds_ = 0;
-  bool prefill_ = false;                                   ///< Whether the last round had prefill.
-  SpeculationMode last_mode_ = SpeculationMode::automatic; ///< The last round's; automatic: none.
+  bool prefill_ = false;                  ///< The last round had a prefill.
+  std::optional<Strategy> last_strategy_; ///< None: there is no round to compare with.
 };
 
 } // namespace paceline::speculation
