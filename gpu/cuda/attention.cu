@@ -45,6 +45,7 @@ __device__ void store(const StoreCall& call, int row, int unit, int d, float val
 /// Rotates and stores. Each query, key and value head of a row (its units) has a warp. blockIdx.y:
 /// the row.
 __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
+  ptx::await_previous();
   const int unit = int(blockIdx.x) * store_warps + warp_index();
   const int row = int(blockIdx.y);
   const int dim = call.cache.head_dim;
@@ -81,31 +82,109 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     leave(d, normed(d));
 }
 
-/// Joins the parts of each query in order, one warp per query. blockIdx.y: the row.
-__global__ void join_parts(const __grid_constant__ AttentionCall call) {
-  const int head = int(blockIdx.x) * store_warps + warp_index();
+constexpr int join_threads = 128;
+constexpr int join_dims = head_dim_max / join_threads; ///< Dimensions of a thread.
+constexpr int joins_at_once = 512; ///< Parts whose factors are in shared memory.
+constexpr int parts_ahead = 16;    ///< Parts that a thread reads at once.
+
+struct JoinShared {
+  float highest[joins_at_once]; ///< A part's, then that of all parts up to it.
+  float before[joins_at_once];  ///< Factor of the sums before a part.
+  float part[joins_at_once];    ///< Factor of the part's.
+  float warps[join_threads / warp_lanes];
+};
+
+/// Sets shared.highest[i] to the highest score of the parts up to i, `before` among them.
+__device__ void scan_highest(JoinShared& shared, const float* parts, int stride, int count,
+                             float before) {
+  const int thread = int(threadIdx.x);
+  constexpr int each = joins_at_once / join_threads;
+  float own[each];
+  float most = -INFINITY;
+#pragma unroll
+  for (int k = 0; k < each; ++k) { // A thread has neighbours.
+    const int i = thread * each + k;
+    most = fmaxf(most, i < count ? parts[i * stride] : -INFINITY);
+    own[k] = most;
+  }
+  float up_to = most;
+  for (int offset = 1; offset < warp_lanes; offset *= 2) {
+    const float other = __shfl_up_sync(all_lanes, up_to, unsigned(offset));
+    if (lane_index() >= offset)
+      up_to = fmaxf(up_to, other);
+  }
+  if (lane_index() == warp_lanes - 1)
+    shared.warps[warp_index()] = up_to;
+  float ahead = __shfl_up_sync(all_lanes, up_to, 1u);
+  ahead = lane_index() > 0 ? fmaxf(ahead, before) : before;
+  __syncthreads();
+  for (int w = 0; w < warp_index(); ++w)
+    ahead = fmaxf(ahead, shared.warps[w]);
+#pragma unroll
+  for (int k = 0; k < each; ++k)
+    shared.highest[thread * each + k] = fmaxf(own[k], ahead);
+  __syncthreads();
+}
+
+/// Joins the parts of each query in their order, a block for a query; a thread has dimensions. What
+/// the factors of the parts are is found for many parts at once: the highest score up to each is a
+/// scan, and everything else follows from that. blockIdx: x: the head, y: the row.
+__global__ void __launch_bounds__(join_threads)
+    join_parts(const __grid_constant__ AttentionCall call) {
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<JoinShared>();
+  const int head = int(blockIdx.x);
   const int row = int(blockIdx.y);
-  if (head >= call.heads)
-    return;
+  const int thread = int(threadIdx.x);
+  const int dim = call.cache.head_dim;
   const int position = call.rows.position[row];
-  const int first = call.options.first_seen(position) / attention_chunk;
   const int last = position / attention_chunk;
-  constexpr int sums_of_lane = head_dim_max / warp_lanes;
   float highest = -INFINITY;
   float total = 0;
-  float sums[sums_of_lane] = {};
-  for (int chunk = first; chunk <= last; ++chunk) {
-    const float* part = call.part(row, head, chunk);
-    const Join j = join(highest, part[0]);
-    highest = j.highest;
-    total = joined(j, total, part[1]);
-    for (int i = 0; i < sums_of_lane; ++i)
-      if (const int d = lane_index() + i * warp_lanes; d < call.cache.head_dim)
-        sums[i] = joined(j, sums[i], part[2 + d]);
+  float sums[join_dims] = {};
+  for (int first = call.options.first_seen(position) / attention_chunk; first <= last;
+       first += joins_at_once) {
+    const int left = last + 1 - first;
+    const int count = left < joins_at_once ? left : joins_at_once;
+    const float* parts = call.part(row, head, first);
+    const int stride = dim + 2;
+    scan_highest(shared, parts, stride, count, highest);
+    for (int i = thread; i < count; i += join_threads) {
+      const Join j = join(i > 0 ? shared.highest[i - 1] : highest, parts[i * stride]);
+      shared.before[i] = j.before;
+      shared.part[i] = j.part;
+    }
+    __syncthreads();
+    highest = shared.highest[count - 1];
+    for (int begin = 0; begin < count; begin += parts_ahead) {
+      float values[join_dims][parts_ahead];
+      float totals[parts_ahead];
+#pragma unroll
+      for (int k = 0; k < parts_ahead; ++k) {
+        const bool there = begin + k < count;
+        const float* part = parts + (begin + k) * stride;
+        totals[k] = there ? part[1] : 0.0f;
+#pragma unroll
+        for (int d = 0; d < join_dims; ++d)
+          values[d][k] =
+              there && thread + d * join_threads < dim ? part[2 + thread + d * join_threads] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < parts_ahead; ++k) {
+        if (begin + k >= count)
+          break;
+        const Join j{0, shared.before[begin + k], shared.part[begin + k]};
+        total = joined(j, total, totals[k]);
+#pragma unroll
+        for (int d = 0; d < join_dims; ++d)
+          sums[d] = joined(j, sums[d], values[d][k]);
+      }
+    }
+    __syncthreads(); // The factors have been read.
   }
-  for (int i = 0; i < sums_of_lane; ++i)
-    if (const int d = lane_index() + i * warp_lanes; d < call.cache.head_dim)
-      call.write(row, head, d, sums[i] / total);
+  for (int d = 0; d < join_dims; ++d)
+    if (thread + d * join_threads < dim)
+      call.write(row, head, thread + d * join_threads, sums[d] / total);
 }
 
 int blocks_of(int tiles, int heads, const Cache& cache) {
@@ -160,8 +239,8 @@ cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
   const auto attend = cache.dtype == DType::f32 ? attend_f32 : attend_bf16;
   if (const cudaError_t failed = attend(queue, grid, call); failed != cudaSuccess || !split)
     return failed;
-  const dim3 queries(unsigned(divide_up(heads, store_warps)), unsigned(rows.count));
-  return launch(queue, queries, store_warps * warp_lanes, 0, join_parts, call);
+  const dim3 queries(unsigned(heads), unsigned(rows.count));
+  return launch(queue, queries, join_threads, sizeof(JoinShared), join_parts, call);
 }
 
 } // namespace paceline::gpu::cuda::kernels

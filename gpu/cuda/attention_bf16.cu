@@ -48,8 +48,14 @@ public:
       : call_(call), shared_(ptx::shared_memory<Bf16Shared<dims>>()),
         tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
         seen_by_all_(seen_by_all(call, tile_)), pages_(pages_of(call, tile_)),
-        kv_head_(int(blockIdx.y) / head_groups(call.heads, call.cache.kv_heads).blocks),
-        steps_(staged_steps(call.cache.head_dim)) {}
+        steps_(staged_steps(call.cache.head_dim)), page_shift_(shift_of(call.cache.page_tokens)) {
+    const Cache& c = call.cache;
+    const int kv_head = int(blockIdx.y) / head_groups(call.heads, c.kv_heads).blocks;
+    const std::byte* block = c.pages + std::size_t(kv_head) * std::size_t(c.page_tokens) *
+                                           std::size_t(c.head_dim) * sizeof(base::bf16);
+    keys_ = block + c.key_offset;
+    values_ = block + c.value_offset;
+  }
 
   __device__ void run() {
     const int first = seen_.first / attention_chunk;
@@ -63,16 +69,17 @@ public:
       begin(shared_.q, call_);
     fetch_keys(begin_chunk);
     ptx::commit_copies();
+    fetch_values(begin_chunk);
+    ptx::commit_copies();
     __syncthreads();
     load_queries();
     for (int chunk = begin_chunk; chunk < end_chunk; ++chunk) {
-      fetch_values(chunk);
-      ptx::commit_copies();
+      const bool goes_on = chunk + 1 < end_chunk;
       ptx::wait_for_copies<1>(); // Waits for the keys.
       __syncthreads();
       score(chunk);
       __syncthreads();
-      if (chunk + 1 < end_chunk)
+      if (goes_on)
         fetch_keys(chunk + 1);
       ptx::commit_copies();
       weigh();
@@ -83,6 +90,9 @@ public:
       else
         sum_values<false>(chunk);
       __syncthreads(); // Weights and values have been read, so the next chunk's may come.
+      if (goes_on)
+        fetch_values(chunk + 1);
+      ptx::commit_copies();
     }
     conclude(begin_chunk);
   }
@@ -95,36 +105,54 @@ private:
     return position >= seen_.first && position <= seen_.last;
   }
 
+  /// Returns log2 of a power of two, -1 for other numbers.
+  __device__ static int shift_of(int number) {
+    return (number & (number - 1)) == 0 ? __ffs(number) - 1 : -1;
+  }
+  /// Returns the element of a page that `position` has, and sets `page` to where that begins.
+  __device__ int find(int position, const std::byte* first, const std::byte*& page) const {
+    const int tokens = call_.cache.page_tokens;
+    const int number = page_shift_ >= 0 ? position >> page_shift_ : position / tokens;
+    page = first + pages_[number] * call_.cache.page_bytes;
+    return position - number * tokens;
+  }
+
   /// Fetches a chunk's keys, with zeros for keys that no row sees and dimensions that fill up a
   /// step.
   __device__ void fetch_keys(int chunk) {
-    const int units = 2 * steps_; // Units of 8 dimensions.
-    const int there = call_.cache.head_dim / 8;
-    for (int i = int(threadIdx.x); i < attention_chunk * units; i += attention_threads) {
-      const int position = chunk * attention_chunk + i / units;
-      const int unit = i % units;
-      const bool wanted = seen(position) && unit < there;
-      const std::byte* from = call_.cache.pages;
-      if (wanted)
-        from = head_block(call_, pages_, kv_head_, position, false) +
-               (position % call_.cache.page_tokens * call_.cache.head_dim + unit * 8) * 2;
-      ptx::copy_async<16>(&shared_.keys[i / units][unit * 4], from, wanted);
+    constexpr int units = dims / 8; // Units of 8 dimensions; a thread has the same of each key.
+    const int unit = int(threadIdx.x) % units;
+    if (unit >= 2 * steps_)
+      return;
+    for (int i = int(threadIdx.x) / units; i < attention_chunk; i += attention_threads / units) {
+      const int position = chunk * attention_chunk + i;
+      const bool wanted = seen(position) && unit * 8 < call_.cache.head_dim;
+      const std::byte* from = keys_;
+      if (wanted) {
+        const int slot = find(position, keys_, from);
+        from += (slot * call_.cache.head_dim + unit * 8) * int(sizeof(base::bf16));
+      }
+      ptx::copy_async<16>(&shared_.keys[i][unit * 4], from, wanted);
     }
   }
 
   /// Fetches a chunk's values, two positions at a time.
   __device__ void fetch_values(int chunk) {
-    const int units = call_.cache.head_dim / 4; // Units of 4 dimensions of two positions.
-    for (int i = int(threadIdx.x); i < attention_chunk / 2 * units; i += attention_threads) {
-      const int position = chunk * attention_chunk + i / units * 2;
-      const int unit = i % units;
-      std::uint32_t* to = &shared_.values[i / units][unit * 4];
+    constexpr int units = dims / 4; // Units of 4 dimensions of two positions.
+    const int unit = int(threadIdx.x) % units;
+    if (unit * 4 >= call_.cache.head_dim)
+      return;
+    for (int i = int(threadIdx.x) / units; i < attention_chunk / 2;
+         i += attention_threads / units) {
+      const int position = chunk * attention_chunk + i * 2;
+      std::uint32_t* to = &shared_.values[i][unit * 4];
       const bool first = seen(position);
       const bool second = seen(position + 1);
-      const std::byte* from = call_.cache.pages;
-      if (first || second)
-        from = head_block(call_, pages_, kv_head_, position, true) +
-               (position % call_.cache.page_tokens / 2 * call_.cache.head_dim + unit * 4) * 4;
+      const std::byte* from = values_;
+      if (first || second) {
+        const int slot = find(position, values_, from);
+        from += (slot / 2 * call_.cache.head_dim + unit * 4) * int(sizeof(std::uint32_t));
+      }
       if (first == second)
         ptx::copy_async<16>(to, from, first);
       else
@@ -176,10 +204,15 @@ private:
     }
   }
 
-  /// Turns scores into weights; a warp takes four queries.
+  /// Turns scores into weights; a warp takes every fourth query, of those that there are.
   __device__ void weigh() {
-    for (int i = 0; i < queries_of_warp; ++i) {
-      const int query = warp_index() * queries_of_warp + i;
+    for (int query = warp_index(); query < queries_max; query += attention_warps) {
+      if (shared_.q.row[query] < 0) { // Its results are nobody's, but must be numbers.
+        shared_.weights[query][lane_index()] = 0;
+        if (lane_index() == 0)
+          join_part(shared_.q, query, -INFINITY, 0);
+        continue;
+      }
       float scores[scores_of_lane]; // Neighbours, which share words.
       float highest = -INFINITY;
       for (int j = 0; j < scores_of_lane; ++j) {
@@ -309,15 +342,20 @@ private:
   const Span seen_;
   const Span seen_by_all_;
   const std::uint32_t* pages_;
-  const int kv_head_;
   const int steps_; ///< Steps of 16 dimensions.
+  const int page_shift_;
+  const std::byte* keys_; ///< The kv head's in the pool's first page.
+  const std::byte* values_;
   float sums_[value_tiles][4] = {};
 };
 
 template <int dims>
 __global__ void __launch_bounds__(attention_threads)
     attend(const __grid_constant__ AttentionCall call) {
-  Bf16Attention<dims>(call).run();
+  // Where rows and pages are is known before the keys of these rows are.
+  Bf16Attention<dims> attention(call);
+  ptx::await_previous();
+  attention.run();
 }
 
 } // namespace

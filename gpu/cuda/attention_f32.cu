@@ -151,6 +151,7 @@ private:
 template <int dims>
 __global__ void __launch_bounds__(attention_threads)
     attend(const __grid_constant__ AttentionCall call) {
+  ptx::await_previous();
   F32Attention<dims>(call).run();
 }
 

@@ -55,6 +55,23 @@ __device__ __forceinline__ Scored from_lane_xor(Scored value, int mask) {
           __shfl_xor_sync(all_lanes, value.id, mask)};
 }
 
+/// Returns the value of the lane `offset` further down, or anything if there is none.
+template <class T>
+__device__ __forceinline__ T from_lane_below(T value, int offset) {
+  return __shfl_down_sync(all_lanes, value, unsigned(offset));
+}
+__device__ __forceinline__ Scored from_lane_below(Scored value, int offset) {
+  return {__shfl_down_sync(all_lanes, value.score, unsigned(offset)),
+          __shfl_down_sync(all_lanes, value.id, unsigned(offset))};
+}
+template <class T>
+__device__ __forceinline__ T from_lane(T value, int lane) {
+  return __shfl_sync(all_lanes, value, lane);
+}
+__device__ __forceinline__ Scored from_lane(Scored value, int lane) {
+  return {__shfl_sync(all_lanes, value.score, lane), __shfl_sync(all_lanes, value.id, lane)};
+}
+
 /// Reduces over a warp; every lane gets the same result.
 template <class T, class Operation>
 __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
@@ -72,9 +89,15 @@ __device__ __forceinline__ T block_reduce(T value, Operation operation, T* scrat
   if (lane_index() == 0)
     scratch[warp_index()] = value;
   __syncthreads();
-  T total = scratch[0];
-  for (int w = 1; w < warps; ++w)
-    total = operation(total, scratch[w]);
+  // Every warp does the rest by itself, from the same numbers in the same order.
+  const int lane = lane_index();
+  T total = scratch[lane < warps ? lane : 0];
+  for (int offset = warp_lanes / 2; offset > 0; offset /= 2) {
+    const T other = from_lane_below(total, offset);
+    if (lane + offset < warps)
+      total = operation(total, other);
+  }
+  total = from_lane(total, 0);
   __syncthreads();
   return total;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr int row_threads = 256;
 
 /// Returns the columns of a row with the padding of staging.
-__device__ int padded(int cols) {
+PACELINE_HOST_DEVICE int padded(int cols) {
   return staged_steps(cols) * step_inputs;
 }
 
@@ -50,6 +50,7 @@ struct Operands {
 template <class Reader>
 __global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
                            const std::int32_t* const* places, float scale) {
+  ptx::await_previous();
   const int row = int(blockIdx.x);
   const std::int32_t token = tokens ? tokens[row] : *places[row];
   const bool known = token >= 0 && token < table.layout.outputs;
@@ -83,6 +84,7 @@ cudaError_t embed_from(const Queue& queue, Tensor out, const PackedWeight& table
 
 /// Stages rows; the grid's threads cover columns in x and rows in y.
 __global__ void stage_rows(StagedRows staged, Tensor in) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < padded(in.cols))
@@ -93,25 +95,54 @@ struct NormShared {
   float sums[block_warps_max];
 };
 
+/// Numbers of a row that a thread keeps in its registers.
+constexpr int kept_max = 8;
+
+/// Returns the threads for a row: as many as are needed to keep it in registers, 1024 at most.
+int norm_threads(int cols) {
+  return std::clamp(divide_up(padded(cols), warp_lanes * kept_max / 2) * warp_lanes, row_threads,
+                    block_warps_max * warp_lanes);
+}
+
 /// Normalises rows, one block per row.
-__global__ void norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
-                          StagedRows staged) {
+__global__ void __launch_bounds__(block_warps_max* warp_lanes)
+    norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
+              StagedRows staged) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<NormShared>();
   const int row = int(blockIdx.x);
   const float* from = in.row(row);
   float* to = out.row(row);
+  const int thread = int(threadIdx.x);
+  const int threads = int(blockDim.x);
+  float kept[kept_max];
   float squares = 0;
-  for (int i = int(threadIdx.x); i < in.cols; i += int(blockDim.x))
+#pragma unroll
+  for (int k = 0; k < kept_max; ++k) {
+    const int i = thread + k * threads;
+    kept[k] = i < in.cols ? from[i] : 0.0f;
+  }
+#pragma unroll
+  for (int k = 0; k < kept_max; ++k)
+    squares = fmaf(kept[k], kept[k], squares);
+  for (int i = thread + kept_max * threads; i < in.cols; i += threads)
     squares = fmaf(from[i], from[i], squares);
   squares = block_reduce(squares, Add(), shared.sums);
   const float factor = 1 / sqrtf(squares / float(in.cols) + epsilon);
-  for (int i = int(threadIdx.x); i < padded(in.cols); i += int(blockDim.x)) {
-    const float normed = i < in.cols ? from[i] * factor * weight[i] : 0.0f;
+  const auto leave = [&](int i, float value) {
+    const float normed = i < in.cols ? value * factor * weight[i] : 0.0f;
     if (i < in.cols)
       to[i] = add ? to[i] + normed : normed;
     if (staged.data)
       store_staged(staged, in.cols, row, i, normed);
-  }
+  };
+  const int all = padded(in.cols);
+#pragma unroll
+  for (int k = 0; k < kept_max; ++k)
+    if (const int i = thread + k * threads; i < all)
+      leave(i, kept[k]);
+  for (int i = thread + kept_max * threads; i < all; i += threads)
+    leave(i, i < in.cols ? from[i] : 0.0f);
 }
 
 __device__ float activate(float x, Activation activation) {
@@ -123,6 +154,7 @@ __device__ float activate(float x, Activation activation) {
 }
 
 __global__ void gate_rows(Tensor out, Tensor in, Activation activation, StagedRows staged) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column >= padded(out.cols))
@@ -137,6 +169,7 @@ __global__ void gate_rows(Tensor out, Tensor in, Activation activation, StagedRo
 }
 
 __global__ void cap_rows(Tensor x, float cap) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   if (column >= x.cols)
     return;
@@ -145,6 +178,7 @@ __global__ void cap_rows(Tensor x, float cap) {
 }
 
 __global__ void gather_rows(Tensor out, Tensor in, const std::int32_t* rows) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < out.cols)
@@ -152,6 +186,7 @@ __global__ void gather_rows(Tensor out, Tensor in, const std::int32_t* rows) {
 }
 
 __global__ void scatter_rows(Tensor out, Tensor in, const std::int32_t* rows) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < in.cols)
@@ -159,6 +194,7 @@ __global__ void scatter_rows(Tensor out, Tensor in, const std::int32_t* rows) {
 }
 
 __global__ void gather_columns_of_rows(Tensor out, Tensor in, const float* columns) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column >= out.cols)
@@ -169,6 +205,7 @@ __global__ void gather_columns_of_rows(Tensor out, Tensor in, const float* colum
 
 /// Copies a block's share of a page, 16 bytes at a time.
 __global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const PageCopy* copies) {
+  ptx::await_previous();
   const PageCopy copy = copies[blockIdx.y];
   const auto* from = reinterpret_cast<const uint4*>(pages + copy.from * page_bytes);
   auto* to = reinterpret_cast<uint4*>(pages + copy.to * page_bytes);
@@ -179,6 +216,7 @@ __global__ void copy_whole_pages(std::byte* pages, std::size_t page_bytes, const
 }
 
 __global__ void sum_parts(Tensor out, const float* parts, int count, bool add) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column >= out.cols)
@@ -215,8 +253,8 @@ cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {
 
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged) {
-  return launch(queue, dim3(unsigned(in.rows)), row_threads, sizeof(NormShared), norm_rows, out, in,
-                weight, epsilon, add, staged);
+  return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
+                norm_rows, out, in, weight, epsilon, add, staged);
 }
 
 cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,

@@ -6,10 +6,10 @@
 // calls.
 //
 // Batch invariance: a row's result is a function of that row, of the context it sees and of the
-// model's shapes. The inputs of a product are cut into `chains` contiguous parts, each is summed
-// from its first input on, and the parts are added in order; attention sums chunks of
-// attention_chunk positions counted from 0 and adds those in order. Neither depends on what else is
-// in the call.
+// model's shapes. The inputs of a product are cut into contiguous parts (PackedLayout::chains),
+// each is summed from its first input on, and the parts are added in order; attention sums chunks
+// of attention_chunk positions counted from 0 and adds those in order. Neither depends on what else
+// is in the call.
 #pragma once
 
 #include "gpu/cuda/recording.hpp"
@@ -32,8 +32,6 @@ namespace paceline::gpu::cuda::kernels {
 inline constexpr int tile_outputs = 16;
 /// Inputs of one matrix instruction.
 inline constexpr int step_inputs = 16;
-/// Number of parts into which a product's inputs are cut; each part is a warp's.
-inline constexpr int chains = 4;
 /// Rows of activations of one matrix instruction.
 inline constexpr int tile_rows = 8;
 
@@ -53,6 +51,11 @@ struct PackedLayout {
   PACELINE_HOST_DEVICE int tiles() const { return (outputs + tile_outputs - 1) / tile_outputs; }
   PACELINE_HOST_DEVICE int padded_inputs() const {
     return (inputs + step_inputs - 1) / step_inputs * step_inputs;
+  }
+  /// Returns the number of parts into which a product's inputs are cut, each of which is a warp's:
+  /// more where tiles alone are too few to occupy a GPU. It depends on the shape only.
+  PACELINE_HOST_DEVICE int chains() const {
+    return tiles() <= 512 && padded_inputs() >= 64 * step_inputs ? 8 : 4;
   }
   std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes; }
   /// Returns whether a product's rows are rounded to bf16, and staged (StagedRows).

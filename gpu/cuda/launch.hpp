@@ -5,7 +5,10 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +16,29 @@ namespace paceline::gpu::cuda::kernels {
 
 /// Bytes of shared memory that a kernel gets without a request.
 inline constexpr std::size_t shared_bytes_free = 48 << 10;
+/// Bytes that a kernel may ask for: what every GPU from compute capability 8.0 on gives a block.
+inline constexpr std::size_t shared_bytes_most = 99 << 10;
+
+/// Returns whether kernels of the current device may begin before the one ahead has ended, which
+/// they do in their code for 9.0 and later (ptx::await_previous).
+inline bool begins_early() {
+  constexpr int built[] = {__CUDA_ARCH_LIST__};
+  thread_local int asked = -1;
+  thread_local bool early = false;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device == asked)
+    return early;
+  int major = 0;
+  int minor = 0;
+  (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  asked = device;
+  early = !std::getenv("PACELINE_IN_TURN") &&
+          std::any_of(std::begin(built), std::end(built), [&](int architecture) {
+            return architecture >= 900 && architecture <= 100 * major + 10 * minor;
+          });
+  return early;
+}
 
 /// A launch. Parameters are compared by ==, which all structs that kernels take have, because
 /// padding between members is undefined.
@@ -37,6 +63,11 @@ public:
     config.blockDim = dim3(unsigned(threads_));
     config.dynamicSmemBytes = shared_bytes_;
     config.stream = stream;
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = begins_early() ? 1 : 0;
     return std::apply(
         [&](const Parameters&... parameters) {
           return cudaLaunchKernelEx(&config, kernel_, parameters...);

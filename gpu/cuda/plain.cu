@@ -11,6 +11,7 @@ constexpr int pass_threads = 256;
 /// blockIdx.y: the tile.
 template <class Weights>
 __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
+  ptx::await_previous();
   const int piece = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int inputs = w.layout.padded_inputs();
   const int step = piece / warp_lanes;
@@ -32,6 +33,7 @@ __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
 
 /// Rounds rows; the grid's threads cover columns in x and rows in y.
 __global__ void round_all(std::uint16_t* out, Tensor in) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   const int cols = plain_cols(in.cols);
@@ -41,6 +43,7 @@ __global__ void round_all(std::uint16_t* out, Tensor in) {
 }
 
 __global__ void compare_all(std::int32_t* differ, Tensor a, Tensor b) {
+  ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < a.cols && std::bit_cast<std::uint32_t>(a.row(row)[column]) !=

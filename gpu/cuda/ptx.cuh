@@ -15,6 +15,12 @@ __device__ __forceinline__ T& shared_memory() {
   return *reinterpret_cast<T*>(paceline_shared_memory);
 }
 
+/// Does the same for `count` of them.
+template <class T>
+__device__ __forceinline__ T* shared_array([[maybe_unused]] int count) {
+  return &shared_memory<T>();
+}
+
 /// Computes d += a b for a: [16][16] and b: [16][8], both bf16, and d: [16][8], f32. With g = lane
 /// / 4 and t = lane % 4 a lane holds (PTX ISA, mma.m16n8k16):
 ///   a: x = (g, 2t), (g, 2t + 1); y = the same of row g + 8; z, w = these two at columns + 8;
@@ -65,6 +71,19 @@ __device__ __forceinline__ void commit_copies() {
 template <int pending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+/// Waits until the kernel before this one in the stream has ended and its writes are seen, then
+/// lets the one behind this one begin (CUDA's programmatic dependent launch). Every thread of every
+/// kernel calls it once. Before it, a kernel may read what no kernel writes (weights), and use no
+/// barrier: it may run while the kernel before it does, but never before that one has called this
+/// function, so all kernels further back have ended. Compute capabilities below 9.0 begin kernels
+/// in turn.
+__device__ __forceinline__ void await_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
 }
 
 } // namespace paceline::gpu::cuda::ptx

@@ -149,6 +149,7 @@ __device__ Warped warp_row(const WarpRow& task, const Row& row) {
 
 __global__ void __launch_bounds__(threads_max)
     warp_rows(const WarpRow* rows, std::int32_t* failed) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
   const WarpRow& task = rows[blockIdx.x];
   const Warped warped = warp_row(task, adjusted(task, shared));
@@ -208,6 +209,7 @@ __device__ void leave_row(const ProposeRow& task) {
 
 __global__ void __launch_bounds__(threads_max)
     propose_rows(const ProposeRow* rows, ProposeResult* results) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
   const ProposeRow& task = rows[blockIdx.x];
   ProposeResult& result = results[blockIdx.x];
@@ -279,6 +281,7 @@ __device__ void warped_logprob(const float* probabilities, int vocabulary, std::
 }
 
 __global__ void __launch_bounds__(threads_max) score_rows(const ScoreRow* rows, Logprob* results) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
   const ScoreRow& task = rows[blockIdx.x];
   raw_logprob(task.logits, task.vocabulary, task.token, task.top, results[blockIdx.x], shared);
@@ -336,6 +339,7 @@ __device__ bool is_draw(const VerifyRow& task, RowShared& shared) {
 
 __global__ void __launch_bounds__(threads_max)
     verify_rows(const VerifyRow* rows, VerifyResult* results) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
   const VerifyRow& task = rows[blockIdx.x];
   VerifyResult& result = results[blockIdx.x];

@@ -1,5 +1,5 @@
 // What the kernels of the CUDA back end cost on cuda:0, beside what its memory can do:
-//   cuda_figures [tiny] [PART...]     parts: copy products attention sampling steps streams
+//   cuda_figures [tiny] [PART...]     parts: products attention small sampling steps streams
 // Without parts it measures all. `tiny` takes shapes that an emulated GPU manages. No model is
 // needed: weights are random numbers, and every product reads others than the one before it, more
 // in all than the second-level cache holds. Each figure is the median of replays of a CUDA graph.
@@ -287,6 +287,24 @@ public:
                            cache, workspace_->data(), staged()));
   }
 
+  /// One of the kernels between products.
+  void small(const Queue& queue, const kernels::Rows& rows, std::string_view name) {
+    const int n = rows.count;
+    const auto* norm = reinterpret_cast<const float*>(norm_->data());
+    if (name == "norm")
+      PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed_->tensor(n, shape_.hidden),
+                                            hidden_->tensor(n, shape_.hidden), norm, 1e-5f, false,
+                                            staged()));
+    else if (name == "gate")
+      PACELINE_CUDA_CHECK(kernels::gate(queue, gated_->tensor(n, shape_.ffn),
+                                        up_->tensor(n, 2 * shape_.ffn), Activation::silu,
+                                        staged()));
+    else
+      PACELINE_CUDA_CHECK(
+          kernels::rope_store(queue, qkv_->tensor(n, shape_.qkv()), shape_.heads, rope(), {}, rows,
+                              kernels::Cache::of(cache_->data(), page_bytes_, layout_, 0)));
+  }
+
   /// The calls of a decode step, as CudaOperations makes them.
   void forward(const Queue& queue, const kernels::Rows& rows) {
     const int n = rows.count;
@@ -298,14 +316,12 @@ public:
     const Tensor up = up_->tensor(n, 2 * s.ffn);
     const Tensor gated = gated_->tensor(n, s.ffn);
     const auto* norm = reinterpret_cast<const float*>(norm_->data());
-    const RopeTable rope{cos_->tensor(int(cos_->size() / 4) / (s.head_dim / 2), s.head_dim / 2),
-                         sin_->tensor(int(sin_->size() / 4) / (s.head_dim / 2), s.head_dim / 2)};
     for (int layer = 0; layer < s.layers; ++layer) {
       const Layer& w = layers_[std::size_t(layer)];
       const auto cache = kernels::Cache::of(cache_->data(), page_bytes_, layout_, layer);
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, qkv, normed, staged(), w.qkv, false));
-      PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv, s.heads, rope, {}, rows, cache));
+      PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv, s.heads, rope(), {}, rows, cache));
       attend(queue, rows, layer);
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, heads, staged(), w.o, true));
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
@@ -328,6 +344,11 @@ private:
     weights_.push_back(bench_.noise(layout.bytes()));
     weight_bytes_ += layout.bytes();
     return {layout, weights_.back()->data(), nullptr};
+  }
+  RopeTable rope() const {
+    const int half = shape_.head_dim / 2;
+    const int positions = int(cos_->size() / sizeof(float)) / half;
+    return {cos_->tensor(positions, half), sin_->tensor(positions, half)};
   }
   kernels::StagedRows staged() const { return {reinterpret_cast<std::uint16_t*>(staged_->data())}; }
 
@@ -368,6 +389,28 @@ void measure_attention(const Bench& bench, std::span<const Shape> shapes) {
       }
       fmt::print("\n");
     }
+}
+
+/// Kernels between products, each again and again: what they cost is mostly waiting.
+void measure_small(const Bench& bench, std::span<const Shape> shapes) {
+  constexpr int launches = 64;
+  fmt::print("kernels between products, us of one of {} in a row, with 1 and 8 rows\n", launches);
+  for (const Shape& s : shapes) {
+    const int context = contexts(bench).front();
+    Model model(bench, s, 8, context, false);
+    for (const char* name : {"norm", "rope", "gate"}) {
+      fmt::print("  {:<5} {:<5}", s.name, name);
+      for (const int rows : {1, 8}) {
+        const Places places(bench, s, rows, context);
+        const double seconds = seconds_of(bench, [&](const Queue& queue) {
+          for (int i = 0; i < launches; ++i)
+            model.small(queue, places.rows(), name);
+        });
+        fmt::print("  {:>5.2f} us", seconds / launches * 1e6);
+      }
+      fmt::print("\n");
+    }
+  }
 }
 
 void measure_steps(const Bench& bench, std::span<const Shape> shapes) {
@@ -517,6 +560,8 @@ void measure(std::set<std::string> parts) {
     measure_products(bench, shapes);
   if (wanted("attention"))
     measure_attention(bench, shapes);
+  if (wanted("small"))
+    measure_small(bench, shapes);
   if (wanted("sampling"))
     measure_sampling(bench);
   if (wanted("steps"))

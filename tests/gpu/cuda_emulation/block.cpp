@@ -47,17 +47,21 @@ struct Thread {
   std::vector<Copy> copies; ///< Under way, the oldest first,
   std::vector<int> groups;  ///< and how many of them each committed group has.
   int open = 0;             ///< Of them in none yet.
+  bool awaited = false;     ///< Has waited for the kernel ahead.
 };
 
 /// The blocks of one thread of the host.
 class Machine {
 public:
-  std::optional<std::string> run(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-                                 unsigned seed, const std::function<void()>& kernel);
+  std::optional<std::string> run(const Grid& grid, unsigned seed,
+                                 std::optional<std::uint64_t> seen);
+  std::uint64_t run_early(const Grid& grid);
 
   // For the fiber that runs.
   Thread& thread() { return *current_; }
   void barrier();
+  void await_previous();
+  void copy(const void* from, std::size_t bytes);
   std::byte* shared(std::size_t bytes);
   std::byte* exchange_slot(const char* what, unsigned lanes);
   const std::byte* exchange_all();
@@ -65,7 +69,8 @@ public:
   [[noreturn]] void violate(std::string what);
 
 private:
-  void begin_block();
+  void begin(const Grid& grid);
+  void begin_block(unsigned number);
   void shuffle_threads();
   bool run_some(std::size_t first);
   void run_block();
@@ -76,6 +81,9 @@ private:
   static void enter(void* self);
 
   const std::function<void()>* kernel_ = nullptr;
+  bool awaits_ = false;          ///< Whether every thread has to wait for the kernel ahead.
+  bool only_early_ = false;      ///< Runs what comes before that.
+  std::uint64_t read_early_ = 0; ///< Checksum of what copies before it read.
   std::vector<std::unique_ptr<Thread>> pool_;
   std::vector<int> order_;
   int together_ = 1; ///< So many of them run as far as they get before others do: a warp, or all.
@@ -98,36 +106,74 @@ void Machine::enter(void* self) {
   (*static_cast<Machine*>(self)->kernel_)();
 }
 
-std::optional<std::string> Machine::run(const dim3& grid, const dim3& block,
-                                        std::size_t shared_bytes, unsigned seed,
-                                        const std::function<void()>& kernel) {
-  gridDim = grid;
-  blockDim = block;
-  kernel_ = &kernel;
-  random_.seed(seed + 1);
+void Machine::begin(const Grid& grid) {
+  gridDim = grid.blocks;
+  blockDim = grid.threads;
+  kernel_ = &grid.kernel;
+  awaits_ = grid.early;
+  read_early_ = 0;
   violation_.reset();
   // Exactly as large as asked for: an address sanitizer sees the end.
-  shared_ = std::make_unique<std::byte[]>(shared_bytes);
-  shared_bytes_ = shared_bytes;
+  shared_ = std::make_unique<std::byte[]>(grid.shared_bytes);
+  shared_bytes_ = grid.shared_bytes;
   while (pool_.size() < std::size_t(threads()))
     pool_.push_back(std::make_unique<Thread>());
   warps_.resize(std::size_t((threads() + lanes_of_warp - 1) / lanes_of_warp));
   order_.resize(std::size_t(threads()));
-  std::vector<unsigned> blocks(std::size_t(grid.x) * grid.y * grid.z);
+}
+
+std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
+                                        std::optional<std::uint64_t> seen) {
+  begin(grid);
+  random_.seed(seed + 1);
+  std::vector<unsigned> blocks(std::size_t(gridDim.x) * gridDim.y * gridDim.z);
   std::iota(blocks.begin(), blocks.end(), 0u);
   std::shuffle(blocks.begin(), blocks.end(), random_);
   for (const unsigned b : blocks) {
-    blockIdx = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
-    begin_block();
+    begin_block(b);
     run_block();
     if (violation_)
       break;
   }
   shared_.reset();
+  if (!violation_ && seen && *seen != read_early_)
+    violation_ = "a copy that may run before the kernel ahead has ended reads what that one writes";
   return violation_;
 }
 
-void Machine::begin_block() {
+std::uint64_t Machine::run_early(const Grid& grid) {
+  begin(grid);
+  only_early_ = true;
+  for (unsigned b = 0; b < gridDim.x * gridDim.y * gridDim.z; ++b) {
+    begin_block(b);
+    for (const int t : order_) {
+      current_ = pool_[std::size_t(t)].get();
+      threadIdx = current_->index;
+      current_->fiber.resume(); // Until it waits; it is not resumed any more.
+    }
+  }
+  only_early_ = false;
+  shared_.reset();
+  return read_early_;
+}
+
+void Machine::await_previous() {
+  if (std::exchange(current_->awaited, true))
+    violate("a thread waits twice for the kernel ahead");
+  if (only_early_)
+    current_->fiber.yield(); // For ever.
+}
+
+// A sum of hashes, so that threads may come in any order.
+void Machine::copy(const void* from, std::size_t bytes) {
+  if (!awaits_ || current_->awaited || !from)
+    return;
+  const std::string_view read(static_cast<const char*>(from), bytes);
+  read_early_ += std::hash<std::string_view>()(read) * 2 + 1;
+}
+
+void Machine::begin_block(unsigned number) {
+  blockIdx = {number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
   std::memset(shared_.get(), 0xFF, shared_bytes_);
   done_ = at_barrier_ = 0;
   for (Warp& w : warps_)
@@ -141,6 +187,7 @@ void Machine::begin_block() {
     thread.copies.clear();
     thread.groups.clear();
     thread.open = 0;
+    thread.awaited = false;
     thread.state = Thread::State::ready;
     thread.fiber.start(enter, this);
   }
@@ -170,6 +217,8 @@ bool Machine::run_some(std::size_t first) {
     if (!violation_ && current_->fiber.done()) {
       current_->state = Thread::State::done;
       ++done_;
+      if (awaits_ && !current_->awaited)
+        violation_ = "a thread has not waited for the kernel ahead";
       release_if_all_wait();
     }
   }
@@ -221,6 +270,8 @@ void Machine::release_if_all_wait() {
 }
 
 void Machine::barrier() {
+  if (awaits_ && !current_->awaited)
+    violate("a barrier before the kernel ahead has ended");
   current_->state = Thread::State::at_barrier;
   ++at_barrier_;
   release_if_all_wait();
@@ -291,6 +342,10 @@ std::byte* warp_result(bool& first) {
   return machine().result(first);
 }
 
+void await_previous() {
+  machine().await_previous();
+}
+
 void copy_async(void* shared, const void* from, std::size_t bytes) {
   const auto misaligned = [bytes](const void* p) {
     return reinterpret_cast<std::uintptr_t>(p) % bytes != 0;
@@ -298,6 +353,7 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
   if (misaligned(shared) || (from && misaligned(from)))
     machine().violate("a misaligned asynchronous copy");
   std::memset(shared, 0xFF, bytes);
+  machine().copy(from, bytes);
   Thread& thread = machine().thread();
   thread.copies.push_back({shared, from, bytes});
   ++thread.open;
@@ -324,9 +380,12 @@ void wait_for_copies(int pending) {
   thread.groups.erase(thread.groups.begin(), last_group);
 }
 
-std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-                                    unsigned seed, const std::function<void()>& kernel) {
-  return machine().run(grid, block, shared_bytes, seed, kernel);
+std::uint64_t run_early(const Grid& grid) {
+  return machine().run_early(grid);
+}
+std::optional<std::string> run_grid(const Grid& grid, unsigned seed,
+                                    std::optional<std::uint64_t> seen) {
+  return machine().run(grid, seed, seen);
 }
 
 } // namespace cuda_emulation

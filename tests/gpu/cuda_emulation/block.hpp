@@ -14,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -71,9 +72,24 @@ void copy_async(void* shared, const void* from, std::size_t bytes);
 void commit_copies();
 void wait_for_copies(int pending);
 
-/// Runs all blocks of a grid, one after another in an order of the seed's. Returns what was
-/// violated.
-std::optional<std::string> run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-                                    unsigned seed, const std::function<void()>& kernel);
+/// Of a kernel that may begin before the one ahead has ended: waits for it. Every thread has to.
+void await_previous();
+
+struct Grid {
+  dim3 blocks;
+  dim3 threads; ///< Of a block.
+  std::size_t shared_bytes = 0;
+  bool early = false; ///< May begin before the kernel ahead of it has ended.
+  std::function<void()> kernel;
+};
+
+/// Runs each thread of a grid until it waits for the kernel ahead, which has not run yet. Returns a
+/// checksum of what its asynchronous copies read.
+std::uint64_t run_early(const Grid& grid);
+/// Runs all blocks of a grid, one after another in an order of the seed's. seen: what `run_early`
+/// returned, if it ran: the copies must read the same now, since they may do so at either time.
+/// Returns what was violated.
+std::optional<std::string> run_grid(const Grid& grid, unsigned seed,
+                                    std::optional<std::uint64_t> seen);
 
 } // namespace cuda_emulation

@@ -17,6 +17,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __CUDA_ARCH_LIST__ 800, 900
 
 inline void __syncthreads() {
   cuda_emulation::barrier();

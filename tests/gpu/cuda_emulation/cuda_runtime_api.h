@@ -194,8 +194,13 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
 // ---- Launches ---------------------------------------------------------------------------------
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+union cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
 struct cudaLaunchAttribute {
-  int id;
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
 };
 struct cudaLaunchConfig_t {
   dim3 gridDim;

@@ -35,9 +35,19 @@ cudaError_t usable();
 /// cudaSuccess, or what a call gives that this thread may not make while it captures a stream.
 cudaError_t no_capture();
 
+struct Task {
+  std::function<void()> run;
+  /// A kernel's that may begin early: does what it does before it waits for the kernel ahead of it.
+  std::function<void()> early;
+
+  Task() = default;
+  template <class Work>
+  Task(Work work) : run(std::move(work)) {} // NOLINT(google-explicit-constructor)
+};
+
 /// Puts work behind what is in the stream, or into what is captured of it; null: the device's
 /// default one.
-void append(cudaStream_t stream, std::function<void()> work);
+void append(cudaStream_t stream, Task work);
 int device_of(cudaStream_t stream);
 /// Waits until all that was in the stream is done.
 void drain(cudaStream_t stream);

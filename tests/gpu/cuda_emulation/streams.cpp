@@ -17,7 +17,8 @@
 #include <utility>
 #include <vector>
 
-using Tasks = std::vector<std::function<void()>>;
+using cuda_emulation::Task;
+using Tasks = std::vector<Task>;
 
 struct CUstream_st {
   explicit CUstream_st(int on) : device(on), worker_([this] { work(); }) {}
@@ -30,7 +31,7 @@ struct CUstream_st {
     worker_.join();
   }
 
-  void append(std::function<void()> task) {
+  void append(Task task) {
     {
       const std::lock_guard lock(mutex_);
       if (captured_) {
@@ -70,10 +71,13 @@ private:
       changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
       if (queue_.empty())
         return;
-      const auto task = std::move(queue_.front());
+      const Task task = std::move(queue_.front());
       queue_.pop_front();
+      const auto next_early = queue_.empty() ? nullptr : queue_.front().early;
       lock.unlock();
-      task();
+      if (task.early && next_early)
+        next_early();
+      task.run();
       lock.lock();
       ++done_;
       changed_.notify_all();
@@ -82,7 +86,7 @@ private:
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Task> queue_;
   std::optional<Tasks> captured_;
   std::size_t appended_ = 0;
   std::size_t done_ = 0;
@@ -177,7 +181,10 @@ bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
   return threads > 0 && threads <= 1024 && threads % 32 == 0 && config.gridDim.x > 0 &&
          config.gridDim.x <= 0x7FFFFFFF && config.gridDim.y > 0 && config.gridDim.y <= 65535 &&
          config.gridDim.z > 0 && config.gridDim.z <= 65535 &&
-         config.dynamicSmemBytes <= std::size_t(allowed) && config.numAttrs == 0;
+         config.dynamicSmemBytes <= std::size_t(allowed) &&
+         (config.numAttrs == 0 ||
+          (config.numAttrs == 1 &&
+           config.attrs->id == cudaLaunchAttributeProgrammaticStreamSerialization));
 }
 
 } // namespace
@@ -189,7 +196,7 @@ cudaError_t no_capture() {
   return remember(cudaErrorStreamCaptureUnsupported);
 }
 
-void append(cudaStream_t stream, std::function<void()> work) {
+void append(cudaStream_t stream, Task work) {
   stream_of(stream).append(std::move(work));
 }
 
@@ -225,6 +232,14 @@ cudaError_t allow_shared(const void* kernel, int bytes) {
   return cudaSuccess;
 }
 
+void fail(int device, const std::string& violation) {
+  std::fprintf(stderr, "emulated GPU: %s\n", violation.c_str());
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.violation = violation;
+  s.lost.at(std::size_t(device)) = true;
+}
+
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void()> body) {
   if (const cudaError_t error = usable())
@@ -235,20 +250,22 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
     return remember(cudaErrorInvalidValue);
   state().launches.fetch_add(1);
   const int device = device_of(config.stream);
-  append(config.stream, [config, device, body = std::move(body)] {
+  const bool early = config.numAttrs > 0;
+  // What its early copies read before the kernel ahead ran, if somebody looked.
+  const auto seen = std::make_shared<std::optional<std::uint64_t>>();
+  Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, early, std::move(body)};
+  Task task;
+  if (early)
+    task.early = [=] { *seen = run_early(grid); };
+  task.run = [=] {
     if (is_lost(device))
       return;
     State& s = state();
     const unsigned seed = s.options.seed * 7919u + s.grids.fetch_add(1);
-    const auto violation =
-        run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes, seed, body);
-    if (!violation)
-      return;
-    std::fprintf(stderr, "emulated GPU: %s\n", violation->c_str());
-    const std::lock_guard lock(s.mutex);
-    s.violation = *violation;
-    s.lost.at(std::size_t(device)) = true;
-  });
+    if (const auto violation = run_grid(grid, seed, std::exchange(*seen, std::nullopt)))
+      fail(device, *violation);
+  };
+  append(config.stream, std::move(task));
   return cudaSuccess;
 }
 

@@ -13,6 +13,15 @@ T& shared_memory() {
   return *reinterpret_cast<T*>(cuda_emulation::shared_memory(sizeof(T)));
 }
 
+template <class T>
+T* shared_array(int count) {
+  return reinterpret_cast<T*>(cuda_emulation::shared_memory(std::size_t(count) * sizeof(T)));
+}
+
+inline void await_previous() {
+  cuda_emulation::await_previous();
+}
+
 /// Who holds which element is written down once more here, from the PTX ISA's section on
 /// mma.m16n8k16, and not shared with the kernels: a lane's group is lane / 4, its place in it
 /// lane % 4. The 16 products of an element are added in f64 and rounded once: the hardware's own
