@@ -21,40 +21,67 @@ struct StoreCall {
   bool operator==(const StoreCall&) const = default;
 };
 
-/// Stores one element of a key or value.
-__device__ void store(const StoreCall& call, int row, int unit, int d, float value) {
-  const Cache& c = call.cache;
-  const int position = call.rows.position[row];
-  const int slot = position % c.page_tokens;
-  const bool is_value = unit >= call.heads + c.kv_heads;
-  const int kv_head = (unit - call.heads) % c.kv_heads;
-  const std::uint32_t page =
-      call.rows.pages[call.rows.first_page[call.rows.sequence[row]] + position / c.page_tokens];
-  std::byte* block = c.pages + page * c.page_bytes + (is_value ? c.value_offset : c.key_offset) +
-                     std::size_t(kv_head) * std::size_t(c.page_tokens) * std::size_t(c.head_dim) *
-                         size_of(c.dtype);
-  if (c.dtype == DType::f32)
-    reinterpret_cast<float*>(block)[slot * c.head_dim + d] = value;
-  else if (is_value)
-    reinterpret_cast<base::bf16*>(block)[(slot / 2 * c.head_dim + d) * 2 + slot % 2] =
-        base::to_bf16(value);
-  else
-    reinterpret_cast<base::bf16*>(block)[slot * c.head_dim + d] = base::to_bf16(value);
-}
+/// Where a row's key or value of one head goes, in its page.
+class Place {
+public:
+  __device__ Place(const StoreCall& call, int row, int unit, int position)
+      : dim_(call.cache.head_dim), dtype_(call.cache.dtype) {
+    const Cache& c = call.cache;
+    slot_ = position % c.page_tokens;
+    is_value_ = unit >= call.heads + c.kv_heads;
+    const int kv_head = (unit - call.heads) % c.kv_heads;
+    const std::uint32_t page =
+        call.rows.pages[call.rows.first_page[call.rows.sequence[row]] + position / c.page_tokens];
+    block_ = c.pages + page * c.page_bytes + (is_value_ ? c.value_offset : c.key_offset) +
+             std::size_t(kv_head) * std::size_t(c.page_tokens) * std::size_t(c.head_dim) *
+                 size_of(c.dtype);
+  }
+
+  __device__ void store(int d, float value) const {
+    if (dtype_ == DType::f32)
+      reinterpret_cast<float*>(block_)[slot_ * dim_ + d] = value;
+    else if (is_value_)
+      reinterpret_cast<base::bf16*>(block_)[(slot_ / 2 * dim_ + d) * 2 + slot_ % 2] =
+          base::to_bf16(value);
+    else
+      reinterpret_cast<base::bf16*>(block_)[slot_ * dim_ + d] = base::to_bf16(value);
+  }
+
+private:
+  std::byte* block_;
+  int slot_;
+  int dim_;
+  DType dtype_;
+  bool is_value_;
+};
 
 /// Rotates and stores. Each query, key and value head of a row (its units) has a warp. blockIdx.y:
-/// the row.
+/// the row. What says where and by how much is read before the heads are there.
 __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
-  ptx::await_previous();
-  const int unit = int(blockIdx.x) * store_warps + warp_index();
+  constexpr int turns_of_lane = head_dim_max / 2 / warp_lanes;
+  const int units = call.heads + 2 * call.cache.kv_heads;
+  const int own = int(blockIdx.x) * store_warps + warp_index();
+  const int unit = own < units ? own : 0; // Those that are too many read what the first reads.
   const int row = int(blockIdx.y);
   const int dim = call.cache.head_dim;
   const bool is_query = unit < call.heads;
-  if (unit >= call.heads + 2 * call.cache.kv_heads)
-    return;
-  float* head = call.qkv.row(row) + unit * dim;
   const bool turns = unit < call.heads + call.cache.kv_heads;
   const float* norm = !turns ? nullptr : is_query ? call.norms.query : call.norms.key;
+  const int half = turns ? call.rope.cos.cols : 0;
+  const int position = call.rows.position[row];
+  const Place place(call, row, is_query ? call.heads : unit, position);
+  float cos[turns_of_lane];
+  float sin[turns_of_lane];
+#pragma unroll
+  for (int k = 0; k < turns_of_lane; ++k)
+    if (const int i = lane_index() + k * warp_lanes; i < half) {
+      cos[k] = call.rope.cos.row(position)[i];
+      sin[k] = call.rope.sin.row(position)[i];
+    }
+  ptx::await_previous();
+  if (own >= units)
+    return;
+  float* head = call.qkv.row(row) + unit * dim;
   float factor = 1;
   if (norm) {
     float squares = 0;
@@ -66,125 +93,119 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
   const auto leave = [&](int d, float value) {
     head[d] = value;
     if (!is_query)
-      store(call, row, unit, d, value);
+      place.store(d, value);
   };
-  const int half = turns ? call.rope.cos.cols : 0;
-  const int position = call.rows.position[row];
-  for (int i = lane_index(); i < half; i += warp_lanes) {
-    const float cos = call.rope.cos.row(position)[i];
-    const float sin = call.rope.sin.row(position)[i];
-    const float a = normed(i);
-    const float b = normed(i + half);
-    leave(i, a * cos - b * sin);
-    leave(i + half, b * cos + a * sin);
-  }
+#pragma unroll
+  for (int k = 0; k < turns_of_lane; ++k)
+    if (const int i = lane_index() + k * warp_lanes; i < half) {
+      const float a = normed(i);
+      const float b = normed(i + half);
+      leave(i, a * cos[k] - b * sin[k]);
+      leave(i + half, b * cos[k] + a * sin[k]);
+    }
   for (int d = 2 * half + lane_index(); d < dim; d += warp_lanes)
     leave(d, normed(d));
 }
 
-constexpr int join_threads = 128;
-constexpr int join_dims = head_dim_max / join_threads; ///< Dimensions of a thread.
-constexpr int joins_at_once = 512; ///< Parts whose factors are in shared memory.
-constexpr int parts_ahead = 16;    ///< Parts that a thread reads at once.
+constexpr int join_warps = 16;
+constexpr int join_threads = join_warps * warp_lanes;
+constexpr int join_dims = 4; ///< Dimensions that a lane sums at once.
 
+/// Groups of parts, each joined by a warp.
 struct JoinShared {
-  float highest[joins_at_once]; ///< A part's, then that of all parts up to it.
-  float before[joins_at_once];  ///< Factor of the sums before a part.
-  float part[joins_at_once];    ///< Factor of the part's.
-  float warps[join_threads / warp_lanes];
+  float highest[join_warps];
+  float total[join_warps];
+  float sums[join_warps][head_dim_max];
 };
 
-/// Sets shared.highest[i] to the highest score of the parts up to i, `before` among them.
-__device__ void scan_highest(JoinShared& shared, const float* parts, int stride, int count,
-                             float before) {
-  const int thread = int(threadIdx.x);
-  constexpr int each = joins_at_once / join_threads;
-  float own[each];
-  float most = -INFINITY;
-#pragma unroll
-  for (int k = 0; k < each; ++k) { // A thread has neighbours.
-    const int i = thread * each + k;
-    most = fmaxf(most, i < count ? parts[i * stride] : -INFINITY);
-    own[k] = most;
-  }
-  float up_to = most;
-  for (int offset = 1; offset < warp_lanes; offset *= 2) {
+/// Joins `count` parts, at most attention_group, in order, by a warp. What they are to be
+/// multiplied by is found for all at once, since the highest score up to each is a scan.
+__device__ void join_some(const float* parts, int dim, int count, float& highest_of,
+                          float& total_of, float* sums_of) {
+  const int lane = lane_index();
+  const int stride = dim + 2;
+  const bool mine = lane < count;
+  const float own = mine ? parts[lane * stride] : -INFINITY;
+  const float own_total = mine ? parts[lane * stride + 1] : 0.0f;
+  float up_to = own;
+  for (int offset = 1; offset < attention_group; offset *= 2) {
     const float other = __shfl_up_sync(all_lanes, up_to, unsigned(offset));
-    if (lane_index() >= offset)
-      up_to = fmaxf(up_to, other);
+    up_to = lane >= offset ? fmaxf(up_to, other) : up_to;
   }
-  if (lane_index() == warp_lanes - 1)
-    shared.warps[warp_index()] = up_to;
-  float ahead = __shfl_up_sync(all_lanes, up_to, 1u);
-  ahead = lane_index() > 0 ? fmaxf(ahead, before) : before;
-  __syncthreads();
-  for (int w = 0; w < warp_index(); ++w)
-    ahead = fmaxf(ahead, shared.warps[w]);
+  const float ahead = __shfl_up_sync(all_lanes, up_to, 1u);
+  const Join j = join(lane > 0 ? ahead : -INFINITY, own);
+  for (int first = 0; first < dim; first += join_dims * warp_lanes) {
+    float values[attention_group][join_dims];
 #pragma unroll
-  for (int k = 0; k < each; ++k)
-    shared.highest[thread * each + k] = fmaxf(own[k], ahead);
-  __syncthreads();
+    for (int k = 0; k < attention_group; ++k)
+#pragma unroll
+      for (int i = 0; i < join_dims; ++i) {
+        const int d = first + i * warp_lanes + lane;
+        values[k][i] = k < count && d < dim ? parts[k * stride + 2 + d] : 0.0f;
+      }
+    float total = 0;
+    float sums[join_dims] = {};
+#pragma unroll
+    for (int k = 0; k < attention_group; ++k) {
+      const Join part{0, from_lane(j.before, k), from_lane(j.part, k)};
+      const float part_total = from_lane(own_total, k);
+      if (k >= count)
+        continue;
+      total = joined(part, total, part_total);
+#pragma unroll
+      for (int i = 0; i < join_dims; ++i)
+        sums[i] = joined(part, sums[i], values[k][i]);
+    }
+#pragma unroll
+    for (int i = 0; i < join_dims; ++i)
+      if (const int d = first + i * warp_lanes + lane; d < dim)
+        sums_of[d] = sums[i];
+    if (lane == 0)
+      total_of = total;
+  }
+  const float highest = from_lane(up_to, attention_group - 1);
+  if (lane == 0)
+    highest_of = highest;
 }
 
-/// Joins the parts of each query in their order, a block for a query; a thread has dimensions. What
-/// the factors of the parts are is found for many parts at once: the highest score up to each is a
-/// scan, and everything else follows from that. blockIdx: x: the head, y: the row.
+/// Joins the parts of each query, a block for a query: a warp joins a group of them, and then a
+/// thread of each dimension joins the groups. blockIdx: x: the head, y: the row.
 __global__ void __launch_bounds__(join_threads)
     join_parts(const __grid_constant__ AttentionCall call) {
-  ptx::await_previous();
-  auto& shared = ptx::shared_memory<JoinShared>();
   const int head = int(blockIdx.x);
   const int row = int(blockIdx.y);
-  const int thread = int(threadIdx.x);
+  const int d = int(threadIdx.x);
   const int dim = call.cache.head_dim;
   const int position = call.rows.position[row];
+  const int first = call.options.first_seen(position) / attention_chunk;
   const int last = position / attention_chunk;
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<JoinShared>();
   float highest = -INFINITY;
   float total = 0;
-  float sums[join_dims] = {};
-  for (int first = call.options.first_seen(position) / attention_chunk; first <= last;
-       first += joins_at_once) {
-    const int left = last + 1 - first;
-    const int count = left < joins_at_once ? left : joins_at_once;
-    const float* parts = call.part(row, head, first);
-    const int stride = dim + 2;
-    scan_highest(shared, parts, stride, count, highest);
-    for (int i = thread; i < count; i += join_threads) {
-      const Join j = join(i > 0 ? shared.highest[i - 1] : highest, parts[i * stride]);
-      shared.before[i] = j.before;
-      shared.part[i] = j.part;
-    }
+  float sum = 0;
+  for (int round = first / attention_group; round <= last / attention_group; round += join_warps) {
+    const int group = round + warp_index();
+    const int begin = group * attention_group > first ? group * attention_group : first;
+    const int end =
+        (group + 1) * attention_group <= last ? (group + 1) * attention_group : last + 1;
+    if (begin < end)
+      join_some(call.part(row, head, begin), dim, end - begin, shared.highest[warp_index()],
+                shared.total[warp_index()], shared.sums[warp_index()]);
     __syncthreads();
-    highest = shared.highest[count - 1];
-    for (int begin = 0; begin < count; begin += parts_ahead) {
-      float values[join_dims][parts_ahead];
-      float totals[parts_ahead];
-#pragma unroll
-      for (int k = 0; k < parts_ahead; ++k) {
-        const bool there = begin + k < count;
-        const float* part = parts + (begin + k) * stride;
-        totals[k] = there ? part[1] : 0.0f;
-#pragma unroll
-        for (int d = 0; d < join_dims; ++d)
-          values[d][k] =
-              there && thread + d * join_threads < dim ? part[2 + thread + d * join_threads] : 0.0f;
-      }
-#pragma unroll
-      for (int k = 0; k < parts_ahead; ++k) {
-        if (begin + k >= count)
-          break;
-        const Join j{0, shared.before[begin + k], shared.part[begin + k]};
-        total = joined(j, total, totals[k]);
-#pragma unroll
-        for (int d = 0; d < join_dims; ++d)
-          sums[d] = joined(j, sums[d], values[d][k]);
-      }
+    const int left = last / attention_group - round + 1;
+    const int groups = left < join_warps ? left : join_warps;
+    for (int g = 0; g < groups; ++g) {
+      const Join j = join(highest, shared.highest[g]);
+      highest = j.highest;
+      total = joined(j, total, shared.total[g]);
+      if (d < dim)
+        sum = joined(j, sum, shared.sums[g][d]);
     }
-    __syncthreads(); // The factors have been read.
+    __syncthreads(); // The groups have been read.
   }
-  for (int d = 0; d < join_dims; ++d)
-    if (thread + d * join_threads < dim)
-      call.write(row, head, thread + d * join_threads, sums[d] / total);
+  if (d < dim)
+    call.write(row, head, d, sum / total);
 }
 
 int blocks_of(int tiles, int heads, const Cache& cache) {

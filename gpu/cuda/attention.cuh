@@ -5,10 +5,11 @@
 // A block takes up to 16 queries of one sequence that share a kv head: rows of a tile times heads
 // of a group. Positions are taken in chunks of attention_chunk, counted from 0. Each chunk by
 // itself gives a query its highest score, the sum of its weights and the sum of its weighted
-// values; these parts are joined in the order of the chunks. If there are few blocks, every chunk
-// has a block, which writes its parts to memory, and a second kernel joins them; otherwise a block
-// goes through all chunks and joins on the way. Both ways have the same arithmetic and give the
-// same bits. A chunk of which a query sees nothing leaves the query unchanged.
+// values; these parts are joined in the order of the chunks, those of a group of chunks first, then
+// the groups. If there are few blocks, every chunk has a block, which writes its parts to memory,
+// and a second kernel joins them; otherwise a block goes through all chunks and joins on the way.
+// Both ways have the same arithmetic and give the same bits. A chunk of which a query sees nothing
+// leaves the query unchanged.
 #pragma once
 
 #include "base/bf16.hpp"
@@ -79,15 +80,46 @@ __device__ __forceinline__ float joined(const Join& j, float before, float part)
   return before * j.before + part * j.part;
 }
 
+/// Positions [first, last].
+struct Span {
+  int first;
+  int last;
+};
+
 /// The queries of a block, and their progress.
 struct Queries {
   int row[queries_max]; ///< -1: none.
   int head[queries_max];
   int position[queries_max];
   int first_seen[queries_max];
-  float highest[queries_max]; ///< Highest score of all chunks so far.
+  float highest[queries_max]; ///< Highest score of the group's chunks so far.
   float total[queries_max];
-  Join join[queries_max]; ///< How the last chunk was joined.
+  Join join[queries_max];         ///< How the last chunk was joined.
+  float all_highest[queries_max]; ///< Highest score of the groups so far.
+  float all_total[queries_max];
+  Join join_group[queries_max]; ///< How the last group was joined.
+
+  __device__ __forceinline__ Span seen(int i) const { return {first_seen[i], position[i]}; }
+};
+
+/// Returns whether a block that joins on the way joins a group behind this chunk.
+__device__ __forceinline__ bool ends_group(int chunk, int end_chunk) {
+  return (chunk + 1) % attention_group == 0 || chunk + 1 == end_chunk;
+}
+
+/// A thread's weighted sums: those of the group's chunks so far, and of the groups so far.
+template <int count>
+struct Sums {
+  float group[count] = {};
+  float all[count] = {};
+
+  __device__ __forceinline__ void add(int i, const Join& j, float part) {
+    group[i] = joined(j, group[i], part);
+  }
+  __device__ __forceinline__ void add_group(int i, const Join& j) {
+    all[i] = joined(j, all[i], group[i]);
+    group[i] = 0;
+  }
 };
 
 /// Sets up the queries; called by one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of
@@ -107,8 +139,8 @@ __device__ inline void begin(Queries& q, const AttentionCall& call) {
   q.head[i] = there ? kv_head * groups.group + head : 0;
   q.position[i] = there ? call.rows.position[tile.first + row] : -1;
   q.first_seen[i] = there ? call.options.first_seen(q.position[i]) : 0;
-  q.highest[i] = -INFINITY;
-  q.total[i] = 0;
+  q.highest[i] = q.all_highest[i] = -INFINITY;
+  q.total[i] = q.all_total[i] = 0;
 }
 
 /// Joins a chunk's highest score and its sum of weights to query i's. If the seen scores are all
@@ -121,11 +153,17 @@ __device__ __forceinline__ void join_part(Queries& q, int i, float highest, floa
   q.join[i] = j;
 }
 
-/// Positions [first, last] that a tile sees.
-struct Span {
-  int first;
-  int last;
-};
+/// Joins the group's sums to query i's, and begins a new group.
+__device__ __forceinline__ void join_group(Queries& q, int i) {
+  const Join j = join(q.all_highest[i], q.highest[i]);
+  q.all_total[i] = joined(j, q.all_total[i], q.total[i]);
+  q.all_highest[i] = j.highest;
+  q.join_group[i] = j;
+  q.highest[i] = -INFINITY;
+  q.total[i] = 0;
+}
+
+/// Returns the positions that a tile sees.
 __device__ inline Span seen_by(const AttentionCall& call, const RowTile& tile) {
   const std::int32_t* position = call.rows.position + tile.first; // Ascending.
   return {call.options.first_seen(position[0]), position[tile.count - 1]};
@@ -138,9 +176,9 @@ __device__ inline Span seen_by_all(const AttentionCall& call, const RowTile& til
 }
 
 /// Returns a score for the softmax; -infinity if the query does not see the position.
-__device__ __forceinline__ float seen_score(const Queries& q, int i, int position, float product,
+__device__ __forceinline__ float seen_score(const Span& seen, int position, float product,
                                             const AttentionOptions& options) {
-  if (position < q.first_seen[i] || position > q.position[i])
+  if (position < seen.first || position > seen.last)
     return -INFINITY;
   const float score = product * options.scale;
   return options.soft_cap > 0 ? options.soft_cap * tanhf(score / options.soft_cap) : score;
@@ -159,17 +197,6 @@ __device__ __forceinline__ const std::byte* head_block(const AttentionCall& call
 __device__ __forceinline__ const std::uint32_t* pages_of(const AttentionCall& call,
                                                          const RowTile& tile) {
   return call.rows.pages + call.rows.first_page[call.rows.sequence[tile.first]];
-}
-
-/// Writes a query's result, or its part for the second kernel, at the end of a block's work. value:
-/// this thread's sum for dimension d.
-__device__ __forceinline__ void finish(const AttentionCall& call, const Queries& q, int i, int d,
-                                       int chunk, float value) {
-  if (q.row[i] < 0 || d >= call.cache.head_dim)
-    return;
-  if (!call.parts)
-    return call.write(q.row[i], q.head[i], d, value / q.total[i]);
-  call.part(q.row[i], q.head[i], chunk)[2 + d] = value;
 }
 
 /// Writes the numbers of a query's part that are no sums of values.

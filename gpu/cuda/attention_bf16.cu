@@ -28,10 +28,6 @@ struct Bf16Shared {
   Queries q;
 };
 
-__device__ __forceinline__ std::uint32_t pair(float first, float second) {
-  return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
-}
-
 /// Loads operand A of columns 16 step .. + 15 from rows of words.
 template <int stride>
 __device__ __forceinline__ uint4 operand_a(const std::uint32_t (*rows)[stride], int step) {
@@ -82,13 +78,14 @@ public:
       if (goes_on)
         fetch_keys(chunk + 1);
       ptx::commit_copies();
-      weigh();
+      const bool ends = !call_.parts && ends_group(chunk, end_chunk);
+      weigh(ends);
       ptx::wait_for_copies<1>(); // Waits for the values.
       __syncthreads();
       if (disputes(chunk) && spoilt(chunk))
-        sum_values<true>(chunk);
+        sum_values<true>(chunk, ends);
       else
-        sum_values<false>(chunk);
+        sum_values<false>(chunk, ends);
       __syncthreads(); // Weights and values have been read, so the next chunk's may come.
       if (goes_on)
         fetch_values(chunk + 1);
@@ -179,7 +176,7 @@ private:
       std::uint32_t word = 0;
       if (shared_.q.row[query] >= 0 && d < dim) {
         const float* from = call_.qkv.row(shared_.q.row[query]) + shared_.q.head[query] * dim + d;
-        word = pair(from[0], from[1]);
+        word = ptx::round_pair(from[0], from[1]);
       }
       shared_.queries[query][i % words] = word;
     }
@@ -189,6 +186,7 @@ private:
   __device__ void score(int chunk) {
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
+    const Span seen_by_query[2] = {shared_.q.seen(g), shared_.q.seen(g + 8)};
     for (int tile = warp_index(); tile < score_tiles; tile += attention_warps) {
       float sums[4] = {};
       for (int step = 0; step < steps_; ++step) {
@@ -196,21 +194,21 @@ private:
         ptx::multiply_add(sums, operand_a(shared_.queries, step), {key[t], key[t + 4]});
       }
       for (int j = 0; j < 4; ++j) {
-        const int query = g + j / 2 * 8;
         const int column = tile * 8 + 2 * t + j % 2;
-        shared_.scores[query][column] =
-            seen_score(shared_.q, query, chunk * attention_chunk + column, sums[j], call_.options);
+        shared_.scores[g + j / 2 * 8][column] = seen_score(
+            seen_by_query[j / 2], chunk * attention_chunk + column, sums[j], call_.options);
       }
     }
   }
 
   /// Turns scores into weights; a warp takes every fourth query, of those that there are.
-  __device__ void weigh() {
+  /// ends: the chunk ends a group.
+  __device__ void weigh(bool ends) {
     for (int query = warp_index(); query < queries_max; query += attention_warps) {
       if (shared_.q.row[query] < 0) { // Its results are nobody's, but must be numbers.
         shared_.weights[query][lane_index()] = 0;
         if (lane_index() == 0)
-          join_part(shared_.q, query, -INFINITY, 0);
+          join_queries(query, -INFINITY, 0, ends);
         continue;
       }
       float scores[scores_of_lane]; // Neighbours, which share words.
@@ -229,10 +227,16 @@ private:
       total = warp_reduce(total, Add());
       for (int j = 0; j < scores_of_lane; j += 2)
         shared_.weights[query][(lane_index() * scores_of_lane + j) / 2] =
-            pair(scores[j], scores[j + 1]);
+            ptx::round_pair(scores[j], scores[j + 1]);
       if (lane_index() == 0)
-        join_part(shared_.q, query, highest, total);
+        join_queries(query, highest, total, ends);
     }
+  }
+
+  __device__ void join_queries(int query, float highest, float total, bool ends) {
+    join_part(shared_.q, query, highest, total);
+    if (ends)
+      join_group(shared_.q, query);
   }
 
   /// Returns whether some rows of the tile see the position, but not all. A value there that is not
@@ -304,7 +308,7 @@ private:
 
   /// Sums weighted values, each warp eight dimensions at a time, and joins them to the sums so far.
   template <bool careful>
-  __device__ void sum_values(int chunk) {
+  __device__ void sum_values(int chunk, bool ends) {
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
 #pragma unroll // The sums stay in registers.
@@ -319,19 +323,41 @@ private:
                            value_word<careful>(chunk, 8 * step + t + 4, d + g)});
       for (int j = 0; careful && j < 4; ++j)
         part[j] += left_out(chunk, g + j / 2 * 8, d + 2 * t + j % 2);
-      for (int j = 0; j < 4; ++j)
-        sums_[i][j] = joined(shared_.q.join[g + j / 2 * 8], sums_[i][j], part[j]);
+      for (int j = 0; j < 4; ++j) {
+        sums_.add(i * 4 + j, shared_.q.join[g + j / 2 * 8], part[j]);
+        if (ends)
+          sums_.add_group(i * 4 + j, shared_.q.join_group[g + j / 2 * 8]);
+      }
     }
   }
 
   __device__ void conclude(int chunk) {
     const int g = lane_index() / 4;
-    const int t = lane_index() % 4;
+    const int first = warp_index() * 8 + 2 * (lane_index() % 4);
 #pragma unroll
-    for (int i = 0; i < value_tiles; ++i)
-      for (int j = 0; j < 4; ++j)
-        finish(call_, shared_.q, g + j / 2 * 8,
-               (warp_index() + i * attention_warps) * 8 + 2 * t + j % 2, chunk, sums_[i][j]);
+    for (int half = 0; half < 2; ++half) {
+      const int query = g + half * 8;
+      const int row = shared_.q.row[query];
+      if (row < 0)
+        continue;
+      const int head = shared_.q.head[query];
+      float* part = call_.parts ? call_.part(row, head, chunk) + 2 : nullptr;
+      const float total = shared_.q.all_total[query];
+#pragma unroll
+      for (int i = 0; i < value_tiles; ++i) {
+        const int d = first + i * attention_warps * 8;
+        if (d >= call_.cache.head_dim)
+          continue;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int sum = i * 4 + half * 2 + j;
+          if (part)
+            part[d + j] = sums_.group[sum];
+          else
+            call_.write(row, head, d + j, sums_.all[sum] / total);
+        }
+      }
+    }
     if (call_.parts && int(threadIdx.x) < queries_max)
       leave_part(call_, shared_.q, int(threadIdx.x), chunk);
   }
@@ -346,7 +372,7 @@ private:
   const int page_shift_;
   const std::byte* keys_; ///< The kv head's in the pool's first page.
   const std::byte* values_;
-  float sums_[value_tiles][4] = {};
+  Sums<value_tiles * 4> sums_; ///< [tile][element of the instruction's result]
 };
 
 template <int dims>

@@ -43,9 +43,10 @@ public:
       score(chunk);
       __syncthreads();
       load(chunk, true);
-      weigh();
+      const bool ends = !call_.parts && ends_group(chunk, end_chunk);
+      weigh(ends);
       __syncthreads();
-      sum_values(chunk);
+      sum_values(chunk, ends);
       __syncthreads();
     }
     conclude(begin_chunk);
@@ -83,13 +84,13 @@ private:
       float product = 0;
       for (int d = 0; d < dim_; ++d)
         product = fmaf(shared_.queries[query][d], shared_.block[column][d], product);
-      shared_.scores[query][column] =
-          seen_score(shared_.q, query, chunk * attention_chunk + column, product, call_.options);
+      shared_.scores[query][column] = seen_score(
+          shared_.q.seen(query), chunk * attention_chunk + column, product, call_.options);
     }
   }
 
-  /// Turns scores into weights; a warp takes four queries.
-  __device__ void weigh() {
+  /// Turns scores into weights; a warp takes four queries. ends: the chunk ends a group.
+  __device__ void weigh(bool ends) {
     for (int i = 0; i < queries_of_warp; ++i) {
       const int query = warp_index() * queries_of_warp + i;
       float scores[scores_of_lane];
@@ -106,13 +107,16 @@ private:
         total += weight;
       }
       total = warp_reduce(total, Add());
-      if (lane_index() == 0)
+      if (lane_index() == 0) {
         join_part(shared_.q, query, highest, total);
+        if (ends)
+          join_group(shared_.q, query);
+      }
     }
   }
 
   /// Sums what a query sees only: a weight of 0 times a value that is not finite would be NaN.
-  __device__ void sum_values(int chunk) {
+  __device__ void sum_values(int chunk, bool ends) {
     const int begin = chunk * attention_chunk;
 #pragma unroll // The sums stay in registers.
     for (int i = 0; i < sums_of_thread; ++i) {
@@ -125,15 +129,26 @@ private:
       const int last = shared_.q.position[query] - begin;
       for (int p = first > 0 ? first : 0; p <= last && p < attention_chunk; ++p)
         part = fmaf(shared_.scores[query][p], shared_.block[p][d], part);
-      sums_[i] = joined(shared_.q.join[query], sums_[i], part);
+      sums_.add(i, shared_.q.join[query], part);
+      if (ends)
+        sums_.add_group(i, shared_.q.join_group[query]);
     }
   }
 
   __device__ void conclude(int chunk) {
 #pragma unroll
-    for (int i = 0; i < sums_of_thread; ++i)
-      finish(call_, shared_.q, (int(threadIdx.x) + i * attention_threads) / dims,
-             (int(threadIdx.x) + i * attention_threads) % dims, chunk, sums_[i]);
+    for (int i = 0; i < sums_of_thread; ++i) {
+      const int query = (int(threadIdx.x) + i * attention_threads) / dims;
+      const int d = (int(threadIdx.x) + i * attention_threads) % dims;
+      const int row = shared_.q.row[query];
+      const int head = shared_.q.head[query];
+      if (row < 0 || d >= dim_)
+        continue;
+      if (call_.parts)
+        call_.part(row, head, chunk)[2 + d] = sums_.group[i];
+      else
+        call_.write(row, head, d, sums_.all[i] / shared_.q.all_total[query]);
+    }
     if (call_.parts && int(threadIdx.x) < queries_max)
       leave_part(call_, shared_.q, int(threadIdx.x), chunk);
   }
@@ -145,7 +160,7 @@ private:
   const std::uint32_t* pages_;
   const int kv_head_;
   const int dim_;
-  float sums_[sums_of_thread] = {};
+  Sums<sums_of_thread> sums_;
 };
 
 template <int dims>

@@ -95,54 +95,67 @@ struct NormShared {
   float sums[block_warps_max];
 };
 
-/// Numbers of a row that a thread keeps in its registers.
-constexpr int kept_max = 8;
+/// Pairs of columns that a thread of a norm keeps in its registers.
+constexpr int pairs_max = 4;
 
-/// Returns the threads for a row: as many as are needed to keep it in registers, 1024 at most.
+/// Returns the threads for a row: enough to keep it in registers, 1024 at most.
 int norm_threads(int cols) {
-  return std::clamp(divide_up(padded(cols), warp_lanes * kept_max / 2) * warp_lanes, row_threads,
+  const int wanted = divide_up(padded(cols), 2 * pairs_max);
+  return std::clamp(divide_up(wanted, warp_lanes) * warp_lanes, row_threads,
                     block_warps_max * warp_lanes);
 }
 
-/// Normalises rows, one block per row.
+/// Normalises rows, one block per row. A thread takes pairs of neighbours, which stay in registers
+/// if they are few.
 __global__ void __launch_bounds__(block_warps_max* warp_lanes)
     norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
               StagedRows staged) {
-  ptx::await_previous();
   auto& shared = ptx::shared_memory<NormShared>();
   const int row = int(blockIdx.x);
+  const int cols = in.cols;
+  const int step = 2 * int(blockDim.x);
+  const int begin = 2 * int(threadIdx.x);
+  const auto pair_of = [cols](const float* from, int i) {
+    return float2{i < cols ? from[i] : 0.0f, i + 1 < cols ? from[i + 1] : 0.0f};
+  };
+  float2 weights[pairs_max];
+#pragma unroll
+  for (int k = 0; k < pairs_max; ++k)
+    weights[k] = pair_of(weight, begin + k * step);
+  ptx::await_previous();
   const float* from = in.row(row);
   float* to = out.row(row);
-  const int thread = int(threadIdx.x);
-  const int threads = int(blockDim.x);
-  float kept[kept_max];
+  float2 kept[pairs_max];
+#pragma unroll
+  for (int k = 0; k < pairs_max; ++k)
+    kept[k] = pair_of(from, begin + k * step);
   float squares = 0;
 #pragma unroll
-  for (int k = 0; k < kept_max; ++k) {
-    const int i = thread + k * threads;
-    kept[k] = i < in.cols ? from[i] : 0.0f;
+  for (int k = 0; k < pairs_max; ++k)
+    squares = fmaf(kept[k].y, kept[k].y, fmaf(kept[k].x, kept[k].x, squares));
+  for (int i = begin + pairs_max * step; i < cols; i += step) {
+    const float2 pair = pair_of(from, i);
+    squares = fmaf(pair.y, pair.y, fmaf(pair.x, pair.x, squares));
   }
-#pragma unroll
-  for (int k = 0; k < kept_max; ++k)
-    squares = fmaf(kept[k], kept[k], squares);
-  for (int i = thread + kept_max * threads; i < in.cols; i += threads)
-    squares = fmaf(from[i], from[i], squares);
   squares = block_reduce(squares, Add(), shared.sums);
-  const float factor = 1 / sqrtf(squares / float(in.cols) + epsilon);
-  const auto leave = [&](int i, float value) {
-    const float normed = i < in.cols ? value * factor * weight[i] : 0.0f;
-    if (i < in.cols)
-      to[i] = add ? to[i] + normed : normed;
+  const float factor = 1 / sqrtf(squares / float(cols) + epsilon);
+  const auto leave = [&](int i, float2 value, float2 by) {
+    const float2 normed{value.x * factor * by.x, value.y * factor * by.y};
+    if (i < cols)
+      to[i] = add ? to[i] + normed.x : normed.x;
+    if (i + 1 < cols)
+      to[i + 1] = add ? to[i + 1] + normed.y : normed.y;
     if (staged.data)
-      store_staged(staged, in.cols, row, i, normed);
+      *reinterpret_cast<std::uint32_t*>(staged.data + staged_element(cols, row, i)) =
+          ptx::round_pair(normed.x, normed.y);
   };
-  const int all = padded(in.cols);
+  const int all = padded(cols);
 #pragma unroll
-  for (int k = 0; k < kept_max; ++k)
-    if (const int i = thread + k * threads; i < all)
-      leave(i, kept[k]);
-  for (int i = thread + kept_max * threads; i < all; i += threads)
-    leave(i, i < in.cols ? from[i] : 0.0f);
+  for (int k = 0; k < pairs_max; ++k)
+    if (const int i = begin + k * step; i < all)
+      leave(i, kept[k], weights[k]);
+  for (int i = begin + pairs_max * step; i < all; i += step)
+    leave(i, pair_of(from, i), pair_of(weight, i));
 }
 
 __device__ float activate(float x, Activation activation) {

@@ -8,8 +8,8 @@
 // Batch invariance: a row's result is a function of that row, of the context it sees and of the
 // model's shapes. The inputs of a product are cut into contiguous parts (PackedLayout::chains),
 // each is summed from its first input on, and the parts are added in order; attention sums chunks
-// of attention_chunk positions counted from 0 and adds those in order. Neither depends on what else
-// is in the call.
+// of attention_chunk positions counted from 0, adds attention_group of those in order, and then
+// those sums. Neither depends on what else is in the call.
 #pragma once
 
 #include "gpu/cuda/recording.hpp"
@@ -202,8 +202,10 @@ struct Rows {
 cudaError_t rope_store(const Queue& queue, Tensor qkv, int heads, const RopeTable& rope,
                        const HeadNorms& norms, const Rows& rows, const Cache& cache);
 
-/// Number of positions that are summed together, counted from 0.
+/// Number of positions that are summed together, counted from 0, and of such chunks that are joined
+/// before they are joined to what comes before them.
 inline constexpr int attention_chunk = 64;
+inline constexpr int attention_group = 16;
 
 /// Returns the bytes of `workspace` for `attention` with at most these rows, tiles and context.
 std::size_t attention_workspace(int rows, int tiles, int heads, const Cache& cache, int context);

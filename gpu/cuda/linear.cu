@@ -130,6 +130,7 @@ __global__ void __launch_bounds__(product_warps_max* warp_lanes)
   Feed<Weights, row_tiles> feed(shared[chain].ring, w, tile, staged, first_row, out.rows);
 
   float sums[row_tiles][4] = {};
+  ptx::let_next_begin();
   for (int ahead = 0; ahead < stages - 1; ++ahead)
     feed.fetch_weights(feed.first_span() + ahead, ahead);
   ptx::await_previous();

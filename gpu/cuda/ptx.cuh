@@ -73,17 +73,30 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
 
-/// Waits until the kernel before this one in the stream has ended and its writes are seen, then
-/// lets the one behind this one begin (CUDA's programmatic dependent launch). Every thread of every
-/// kernel calls it once. Before it, a kernel may read what no kernel writes (weights), and use no
-/// barrier: it may run while the kernel before it does, but never before that one has called this
-/// function, so all kernels further back have ended. Compute capabilities below 9.0 begin kernels
-/// in turn.
-__device__ __forceinline__ void await_previous() {
+/// Lets the next kernel of the stream begin once all blocks of this one have called it or ended
+/// (CUDA's programmatic dependent launch). Compute capabilities below 9.0 begin kernels in turn.
+__device__ __forceinline__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" : : : "memory");
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 #endif
+}
+
+/// Waits until all kernels before this one in the stream have ended and their writes are seen.
+/// Every thread of every kernel calls it once, since a kernel that ends has to mean that those
+/// before it have. Before the call a kernel may read what no kernel writes: weights, and the
+/// arguments that were copied ahead of the piece. It uses no barrier before.
+__device__ __forceinline__ void await_previous() {
+  let_next_begin();
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
+
+/// Returns two numbers rounded to bf16, the first in the lower half.
+__device__ __forceinline__ std::uint32_t round_pair(float first, float second) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
 }
 
 } // namespace paceline::gpu::cuda::ptx

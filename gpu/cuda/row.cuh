@@ -88,12 +88,30 @@ public:
 
   template <class Function>
   __device__ void each(Function function) const {
-    for (int i = int(threadIdx.x); i < size_; i += int(blockDim.x))
+    constexpr int ahead = 4; // Numbers that a thread reads at once.
+    const int step = int(blockDim.x);
+    int i = int(threadIdx.x);
+    for (; i + (ahead - 1) * step < size_; i += ahead * step) {
+      float x[ahead];
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        x[k] = (*this)[i + k * step];
+#pragma unroll
+      for (int k = 0; k < ahead; ++k)
+        function(i + k * step, x[k]);
+    }
+    for (; i < size_; i += step)
       function(i, (*this)[i]);
   }
-  __device__ double total(double mine) const { return block_reduce(mine, Add(), shared_.sums); }
-  __device__ Mass total(Mass mine) const { return block_reduce(mine, Add(), shared_.masses); }
-  __device__ Scored first(Scored mine) const { return block_reduce(mine, First(), shared_.scored); }
+  __device__ double total(double mine) const {
+    return block_reduce(mine, Add(), shared_.sums);
+  }
+  __device__ Mass total(Mass mine) const {
+    return block_reduce(mine, Add(), shared_.masses);
+  }
+  __device__ Scored first(Scored mine) const {
+    return block_reduce(mine, First(), shared_.scored);
+  }
   /// Returns the row's highest value; NaN if there is one.
   __device__ float highest() const {
     std::uint32_t most = 0;

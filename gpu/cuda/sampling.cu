@@ -277,7 +277,7 @@ __device__ void warped_logprob(const float* probabilities, int vocabulary, std::
                                int top, Logprob& result, RowShared& shared) {
   const Row row(probabilities, vocabulary, shared);
   describe(
-      row, token, top, [](float x) { return logf(x); }, result);
+      row, token, top, [](float x) { return float(log(double(x))); }, result);
 }
 
 __global__ void __launch_bounds__(threads_max) score_rows(const ScoreRow* rows, Logprob* results) {

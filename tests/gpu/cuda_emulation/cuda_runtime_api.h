@@ -15,6 +15,9 @@ struct alignas(8) uint2 {
 struct uint3 {
   unsigned x, y, z;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}

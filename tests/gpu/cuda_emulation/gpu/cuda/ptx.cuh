@@ -18,8 +18,13 @@ T* shared_array(int count) {
   return reinterpret_cast<T*>(cuda_emulation::shared_memory(std::size_t(count) * sizeof(T)));
 }
 
+inline void let_next_begin() {}
 inline void await_previous() {
   cuda_emulation::await_previous();
+}
+
+inline std::uint32_t round_pair(float first, float second) {
+  return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
 }
 
 /// Who holds which element is written down once more here, from the PTX ISA's section on
