@@ -44,13 +44,17 @@ public:
       : call_(call), shared_(ptx::shared_memory<Bf16Shared<dims>>()),
         tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
         seen_by_all_(seen_by_all(call, tile_)), pages_(pages_of(call, tile_)),
-        steps_(staged_steps(call.cache.head_dim)), page_shift_(shift_of(call.cache.page_tokens)) {
+        steps_(staged_steps(call.cache.head_dim)),
+        page_share_(~0u / unsigned(call.cache.page_tokens) + 1) {
     const Cache& c = call.cache;
     const int kv_head = int(blockIdx.y) / head_groups(call.heads, c.kv_heads).blocks;
     const std::byte* block = c.pages + std::size_t(kv_head) * std::size_t(c.page_tokens) *
                                            std::size_t(c.head_dim) * sizeof(base::bf16);
     keys_ = block + c.key_offset;
     values_ = block + c.value_offset;
+    if (warp_index() == 0)
+      begin(shared_.q, call);
+    touch_pages();
   }
 
   __device__ void run() {
@@ -61,8 +65,6 @@ public:
       return;
     const int begin_chunk = call_.parts ? mine : first;
     const int end_chunk = call_.parts ? mine + 1 : last + 1;
-    if (warp_index() == 0)
-      begin(shared_.q, call_);
     fetch_keys(begin_chunk);
     ptx::commit_copies();
     fetch_values(begin_chunk);
@@ -102,16 +104,24 @@ private:
     return position >= seen_.first && position <= seen_.last;
   }
 
-  /// Returns log2 of a power of two, -1 for other numbers.
-  __device__ static int shift_of(int number) {
-    return (number & (number - 1)) == 0 ? __ffs(number) - 1 : -1;
+  /// Reads the numbers of the pages that the block begins with, so that they are at hand.
+  __device__ void touch_pages() const {
+    const int chunk = call_.parts ? int(blockIdx.z) : seen_.first / attention_chunk;
+    const int position = chunk * attention_chunk + int(threadIdx.x);
+    if (int(threadIdx.x) < attention_chunk && seen(position))
+      ptx::touch(pages_ + page_of(position));
   }
-  /// Returns the element of a page that `position` has, and sets `page` to where that begins.
+
+  /// Returns position / page_tokens, by a product: it is exact as long as position times
+  /// page_tokens, which is at least 2, is below 2^32.
+  __device__ int page_of(int position) const {
+    return int(__umulhi(unsigned(position), page_share_));
+  }
+  /// Returns the slot of a page that `position` has, and sets `page` to where that page begins.
   __device__ int find(int position, const std::byte* first, const std::byte*& page) const {
-    const int tokens = call_.cache.page_tokens;
-    const int number = page_shift_ >= 0 ? position >> page_shift_ : position / tokens;
+    const int number = page_of(position);
     page = first + pages_[number] * call_.cache.page_bytes;
-    return position - number * tokens;
+    return position - number * call_.cache.page_tokens;
   }
 
   /// Fetches a chunk's keys, with zeros for keys that no row sees and dimensions that fill up a
@@ -187,18 +197,28 @@ private:
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
     const Span seen_by_query[2] = {shared_.q.seen(g), shared_.q.seen(g + 8)};
-    for (int tile = warp_index(); tile < score_tiles; tile += attention_warps) {
-      float sums[4] = {};
-      for (int step = 0; step < steps_; ++step) {
-        const std::uint32_t* key = shared_.keys[tile * 8 + g] + 8 * step;
-        ptx::multiply_add(sums, operand_a(shared_.queries, step), {key[t], key[t + 4]});
-      }
-      for (int j = 0; j < 4; ++j) {
-        const int column = tile * 8 + 2 * t + j % 2;
-        shared_.scores[g + j / 2 * 8][column] = seen_score(
-            seen_by_query[j / 2], chunk * attention_chunk + column, sums[j], call_.options);
+    constexpr int tiles = score_tiles / attention_warps;
+    float sums[tiles][4] = {};
+#pragma unroll
+    for (int step = 0; step < dims / step_inputs; ++step) {
+      if (step >= steps_)
+        break;
+      const uint4 queries = operand_a(shared_.queries, step);
+#pragma unroll
+      for (int i = 0; i < tiles; ++i) {
+        const std::uint32_t* key =
+            shared_.keys[(warp_index() + i * attention_warps) * 8 + g] + 8 * step;
+        ptx::multiply_add(sums[i], queries, {key[t], key[t + 4]});
       }
     }
+#pragma unroll
+    for (int i = 0; i < tiles; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = (warp_index() + i * attention_warps) * 8 + 2 * t + j % 2;
+        shared_.scores[g + j / 2 * 8][column] = seen_score(
+            seen_by_query[j / 2], chunk * attention_chunk + column, sums[i][j], call_.options);
+      }
   }
 
   /// Turns scores into weights; a warp takes every fourth query, of those that there are.
@@ -309,16 +329,22 @@ private:
   /// Sums weighted values, each warp eight dimensions at a time, and joins them to the sums so far.
   template <bool careful>
   __device__ void sum_values(int chunk, bool ends) {
+    constexpr int steps = attention_chunk / step_inputs;
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
+    uint4 weights[steps];
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+      weights[step] = operand_a(shared_.weights, step);
 #pragma unroll // The sums stay in registers.
     for (int i = 0; i < value_tiles; ++i) {
       const int d = (warp_index() + i * attention_warps) * 8;
       if (d >= call_.cache.head_dim)
         continue;
       float part[4] = {};
-      for (int step = 0; step < attention_chunk / step_inputs; ++step)
-        ptx::multiply_add(part, operand_a(shared_.weights, step),
+#pragma unroll
+      for (int step = 0; step < steps; ++step)
+        ptx::multiply_add(part, weights[step],
                           {value_word<careful>(chunk, 8 * step + t, d + g),
                            value_word<careful>(chunk, 8 * step + t + 4, d + g)});
       for (int j = 0; careful && j < 4; ++j)
@@ -368,9 +394,9 @@ private:
   const Span seen_;
   const Span seen_by_all_;
   const std::uint32_t* pages_;
-  const int steps_; ///< Steps of 16 dimensions.
-  const int page_shift_;
-  const std::byte* keys_; ///< The kv head's in the pool's first page.
+  const int steps_;           ///< Steps of 16 dimensions.
+  const unsigned page_share_; ///< 2^32 / page_tokens, rounded up.
+  const std::byte* keys_;     ///< The kv head's in the pool's first page.
   const std::byte* values_;
   Sums<value_tiles * 4> sums_; ///< [tile][element of the instruction's result]
 };

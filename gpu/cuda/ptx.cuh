@@ -92,6 +92,11 @@ __device__ __forceinline__ void await_previous() {
 #endif
 }
 
+/// Reads a word for whoever wants it next.
+__device__ __forceinline__ void touch(const std::uint32_t* at) {
+  asm volatile("prefetch.global.L1 [%0];" : : "l"(at));
+}
+
 /// Returns two numbers rounded to bf16, the first in the lower half.
 __device__ __forceinline__ std::uint32_t round_pair(float first, float second) {
   std::uint32_t pair;

@@ -275,16 +275,16 @@ public:
   double cache_bytes(int context) const { return double(layout_.token_bytes()) * double(context); }
 
   void attend(const Queue& queue, const kernels::Rows& rows, int layer) {
-    const auto cache = kernels::Cache::of(cache_->data(), page_bytes_, layout_, layer);
+    const auto pages = cache(layer);
     const std::size_t wanted = kernels::attention_workspace(rows.count, rows.tile_count,
-                                                            shape_.heads, cache, rows.context);
+                                                            shape_.heads, pages, rows.context);
     if (!workspace_ || workspace_->size() < wanted)
       workspace_ = bench_.allocate(wanted);
     const AttentionOptions options{1 / std::sqrt(float(shape_.head_dim)), 0, 0};
     PACELINE_CUDA_CHECK(
         kernels::attention(queue, heads_->tensor(rows.count, shape_.heads * shape_.head_dim),
                            qkv_->tensor(rows.count, shape_.qkv()), shape_.heads, options, rows,
-                           cache, workspace_->data(), staged()));
+                           pages, workspace_->data(), staged()));
   }
 
   /// One of the kernels between products.
@@ -300,9 +300,8 @@ public:
                                         up_->tensor(n, 2 * shape_.ffn), Activation::silu,
                                         staged()));
     else
-      PACELINE_CUDA_CHECK(
-          kernels::rope_store(queue, qkv_->tensor(n, shape_.qkv()), shape_.heads, rope(), {}, rows,
-                              kernels::Cache::of(cache_->data(), page_bytes_, layout_, 0)));
+      PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv_->tensor(n, shape_.qkv()), shape_.heads,
+                                              rope(), {}, rows, cache(0)));
   }
 
   /// The calls of a decode step, as CudaOperations makes them.
@@ -318,10 +317,10 @@ public:
     const auto* norm = reinterpret_cast<const float*>(norm_->data());
     for (int layer = 0; layer < s.layers; ++layer) {
       const Layer& w = layers_[std::size_t(layer)];
-      const auto cache = kernels::Cache::of(cache_->data(), page_bytes_, layout_, layer);
+      const auto pages = cache(layer);
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, qkv, normed, staged(), w.qkv, false));
-      PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv, s.heads, rope(), {}, rows, cache));
+      PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv, s.heads, rope(), {}, rows, pages));
       attend(queue, rows, layer);
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, heads, staged(), w.o, true));
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
@@ -344,6 +343,9 @@ private:
     weights_.push_back(bench_.noise(layout.bytes()));
     weight_bytes_ += layout.bytes();
     return {layout, weights_.back()->data(), nullptr};
+  }
+  kernels::Cache cache(int layer) const {
+    return kernels::Cache::of(cache_->data(), page_bytes_, layout_, layer);
   }
   RopeTable rope() const {
     const int half = shape_.head_dim / 2;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <future>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct Shared {
 
 /// Neighbours' values, with or without a barrier between writing and reading.
 void neighbours(float* out, bool waits) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<Shared>();
   shared.values[threadIdx.x] = float(threadIdx.x);
   if (waits)
@@ -32,6 +34,7 @@ void neighbours(float* out, bool waits) {
 }
 
 void fetch_neighbours(float* out, const float* in, bool waits) {
+  ptx::await_previous();
   auto& shared = ptx::shared_memory<Shared>();
   ptx::copy_async<8>(&shared.values[2 * threadIdx.x], in + 2 * threadIdx.x, threadIdx.x != 3);
   ptx::commit_copies();
@@ -43,10 +46,12 @@ void fetch_neighbours(float* out, const float* in, bool waits) {
 }
 
 void misalign(float* out) {
+  ptx::await_previous();
   ptx::copy_async<16>(&ptx::shared_memory<Shared>().values[1], out);
 }
 
 void leave_early(float* out) {
+  ptx::await_previous();
   if (threadIdx.x > 40)
     return;
   __syncthreads();
@@ -54,10 +59,12 @@ void leave_early(float* out) {
 }
 
 void part_ways(float* out) {
+  ptx::await_previous();
   out[threadIdx.x] = threadIdx.x % 2 ? __shfl_xor_sync(~0u, 1.0f, 1) : float(__popc(3));
 }
 
 void two_collectives(float* out) {
+  ptx::await_previous();
   if (threadIdx.x % 2)
     __syncwarp();
   else
@@ -65,6 +72,7 @@ void two_collectives(float* out) {
 }
 
 void wait_crosswise(float*) {
+  ptx::await_previous();
   if (threadIdx.x >= 32 && threadIdx.x < 40)
     __syncwarp();
   else
@@ -72,11 +80,38 @@ void wait_crosswise(float*) {
 }
 
 void use_too_much(float* out) {
+  ptx::await_previous();
   out[0] = ptx::shared_memory<std::array<Shared, 2>>()[1].values[0];
+}
+
+void never_wait(float* out) {
+  out[threadIdx.x] = 1;
+}
+
+void wait_behind_a_barrier(float* out) {
+  __syncthreads();
+  ptx::await_previous();
+  out[threadIdx.x] = 1;
+}
+
+void write(float* out) {
+  ptx::await_previous();
+  out[threadIdx.x] = 7;
+}
+
+/// Copies before it waits for the kernel ahead.
+void fetch_early(float* out, const float* in) {
+  auto& shared = ptx::shared_memory<Shared>();
+  ptx::copy_async<4>(&shared.values[threadIdx.x], in + threadIdx.x);
+  ptx::commit_copies();
+  ptx::await_previous();
+  ptx::wait_for_copies<0>();
+  out[threadIdx.x] = shared.values[threadIdx.x];
 }
 
 /// d += a b, each lane's registers gathered as the PTX ISA's tables name them.
 void multiply(float* d, const float* a, const float* b) {
+  ptx::await_previous();
   const int group = int(threadIdx.x) >> 2;
   const int place = int(threadIdx.x) % 4;
   const auto pair = [](float low, float high) {
@@ -188,12 +223,41 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK(launch(dim3(1), 32, 49152) == cudaSuccess);
 }
 
+TEST_CASE("a kernel that may begin early waits for the one ahead, before any barrier") {
+  for (void (*const kernel)(float*) : {never_wait, wait_behind_a_barrier}) {
+    Gpu gpu;
+    CHECK(gpu.run(32, kernel, gpu.memory) == cudaErrorLaunchFailure);
+    CHECK(cuda_emulation::violation().find("kernel ahead") != std::string::npos);
+  }
+}
+
+TEST_CASE("a copy that begins early shows if it reads what the kernel ahead writes") {
+  for (const bool written : {true, false}) {
+    Gpu gpu;
+    std::promise<void> both_enqueued;
+    auto enqueued = both_enqueued.get_future();
+    REQUIRE(cudaLaunchHostFunc(
+                gpu.stream, [](void* until) { static_cast<std::future<void>*>(until)->wait(); },
+                &enqueued) == cudaSuccess);
+    const float* in = written ? gpu.memory : gpu.memory + 64;
+    CHECK(kernels::launch(gpu.stream, dim3(1), 32, 0, write, gpu.memory) == cudaSuccess);
+    CHECK(kernels::launch(gpu.stream, dim3(1), 32, sizeof(Shared), fetch_early, gpu.memory + 128,
+                          in) == cudaSuccess);
+    both_enqueued.set_value();
+    CHECK(cudaStreamSynchronize(gpu.stream) == (written ? cudaErrorLaunchFailure : cudaSuccess));
+    CHECK(cuda_emulation::violation().empty() == !written);
+  }
+}
+
 TEST_CASE("what is captured runs when its graph is launched, as often as that is") {
   Gpu gpu;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   gpu.memory[0] = 0;
-  const auto grow = [](float* out) { *out += threadIdx.x == 0 ? 1.0f : 0.0f; };
+  const auto grow = [](float* out) {
+    ptx::await_previous();
+    *out += threadIdx.x == 0 ? 1.0f : 0.0f;
+  };
   REQUIRE(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   void (*const kernel)(float*) = grow;
   CHECK(kernels::launch(gpu.stream, dim3(1), 32, 0, kernel, gpu.memory) == cudaSuccess);

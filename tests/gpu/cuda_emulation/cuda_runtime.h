@@ -58,6 +58,9 @@ inline unsigned __ballot_sync(unsigned lanes, int predicate) {
 inline int __any_sync(unsigned lanes, int predicate) {
   return __ballot_sync(lanes, predicate) != 0;
 }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return unsigned((static_cast<unsigned long long>(a) * b) >> 32);
+}
 inline int __popc(unsigned x) {
   return std::popcount(x);
 }

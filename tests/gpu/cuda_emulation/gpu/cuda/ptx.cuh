@@ -23,6 +23,8 @@ inline void await_previous() {
   cuda_emulation::await_previous();
 }
 
+inline void touch(const std::uint32_t*) {}
+
 inline std::uint32_t round_pair(float first, float second) {
   return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
 }
